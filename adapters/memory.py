@@ -1,0 +1,269 @@
+"""The reference adapter: a source, a lake and a queue in plain Python.
+
+It does what the core says a plan means, and keeps what it did where a test can see it.
+Other adapters are held to it, and it is the default of the fast tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from lakeward.core.append import append
+from lakeward.core.delivery import Delivery, Resolution, Settled
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import CommitConflict, TableError
+from lakeward.core.events import ChangeEvent, Key, Operation, Position
+from lakeward.core.fold import Row
+from lakeward.core.ledger import Limits, SourceObject, Taken, take
+from lakeward.core.memory import HOLDING, Memory, Reason, Reject, trim
+from lakeward.core.plan import BatchFacts, Capability, MergePlan, ObjectFacts
+from lakeward.core.ports import Batch, Commit, Entry, Notice, Opened, Recalled, Resolved, Standing
+from lakeward.core.progress import Progress
+from lakeward.core.settle import absorb, settle
+from lakeward.plugins import Options, Registry, Runtime, hookimpl
+
+Frame: TypeAlias = Sequence[ChangeEvent | Reject]
+
+
+@dataclass(slots=True)
+class MemoryObject:
+    """An object of a memory source, and what it holds."""
+
+    object: SourceObject
+    items: Frame
+
+
+@dataclass(slots=True)
+class MemorySource:
+    """Objects per table, in a dictionary that a test fills."""
+
+    limits: Limits = field(default_factory=Limits)
+    tables: dict[TableName, list[MemoryObject]] = field(default_factory=dict)
+    loaded: dict[TableName, int] = field(default_factory=dict)
+
+    def put(self, table: TableName, order: int, items: Frame) -> None:
+        """Deliver an object, in the manner of a file named by its order."""
+        name = f"{order:08d}"
+        listed = self.tables.setdefault(table, [])
+        listed.append(MemoryObject(SourceObject(name, order, max(1, len(items)), 0), items))
+
+    def take(self, dimension: Dimension, seen: Mapping[str, SourceObject]) -> Taken:
+        """Choose the next objects, in order."""
+        listed = [item.object for item in self.tables.get(dimension.name, [])]
+        return take(str(dimension.name), listed, seen, self.limits)
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        """Return what the objects hold."""
+        objects = [o for o in self.tables[dimension.name] if o.object in taken.objects]
+        items = [item for one in objects for item in one.items]
+        facts = facts_of(dimension, items, [ObjectFacts(o.object, len(o.items)) for o in objects])
+        return Batch(items, replace(facts, loaded=self.loaded.get(dimension.name)))
+
+
+def facts_of(dimension: Dimension, items: Frame, objects: Sequence[ObjectFacts] = ()) -> BatchFacts:
+    """Find what the core needs to know of a batch."""
+    events = [item for item in items if isinstance(item, ChangeEvent)]
+    rejects = [item for item in items if isinstance(item, Reject)]
+    places = [item.position for item in items]
+    operations = [event.operation for event in events]
+    return BatchFacts(
+        schema=dimension.schema,
+        objects=tuple(objects),
+        operations={op: operations.count(op) for op in Operation if op in operations},
+        rejects={
+            r: sum(x.reason is r for x in rejects) for r in Reason if any(x.reason is r for x in rejects)
+        },
+        least=min(places, default=None),
+        greatest=max(places, default=None),
+        time=max((item.time for item in items if item.time is not None), default=None),
+    )
+
+
+@dataclass(slots=True)
+class MemoryTable:
+    """Rows and progress, replaced together; the memory and the quarantine beside them."""
+
+    dimension: Dimension
+    exists: bool = False
+    rows: dict[Key, Row] = field(default_factory=dict)
+    progress: Progress = field(default_factory=Progress)
+    memory: Memory = field(default_factory=Memory)
+    written: dict[int, Settled] = field(default_factory=dict)
+    remembered: int = 0
+    objects: dict[int, tuple[SourceObject, ...]] = field(default_factory=dict)
+    quarantined: dict[int, list[Reject]] = field(default_factory=dict)
+    given_up: dict[int, frozenset[Position]] = field(default_factory=dict)
+    capabilities: frozenset[Capability] = frozenset(Capability)
+
+    # The table.
+
+    def standing(self) -> Standing:
+        """Return progress and columns."""
+        return Standing(self.progress, self.dimension.schema if self.exists else None)
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        """Work out what the plan means."""
+        delivery = Delivery(
+            number=plan.batch,
+            events=[item for item in frame if isinstance(item, ChangeEvent)],
+            rejects=[item for item in frame if isinstance(item, Reject)],
+            resolutions=[Resolution(position) for position in plan.releases],
+            loaded=plan.facts.loaded,
+        )
+        work_out = append if plan.appends else settle
+        settled = work_out(self.dimension, self.rows, self.memory, delivery)
+        counts = replace(
+            settled.counts, read=settled.counts.read + plan.facts.skipped, skipped=plan.facts.skipped
+        )
+        holds = [h for h in self.memory.holds.values() if h.position not in settled.closed]
+        held = {key for hold in [*holds, *settled.holds] for key in hold.keys}
+        return Resolved(
+            counts=counts,
+            written=sum(row is not None for row in settled.rows.values()),
+            removed=sum(key in self.rows for key in settled.rows),
+            held=len(held),
+            detail=settled,
+        )
+
+    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+        """Replace rows and progress at once."""
+        if plan.batch != self.progress.batch + 1:
+            raise CommitConflict(f"{self.dimension.name} is at batch {self.progress.batch} already")
+        self.rows = self.rows_after(resolved.detail)
+        self.progress = progress
+        self.exists = True
+        return Commit(str(plan.batch), resolved.written, resolved.removed)
+
+    def rows_after(self, settled: Settled) -> dict[Key, Row]:
+        """Return the rows with what was worked out in place."""
+        changed = {**self.rows, **settled.rows}
+        return {key: row for key, row in changed.items() if row is not None}
+
+    # The companion.
+
+    def recall(self, progress: Progress) -> Recalled:
+        """Take in what is stamped up to the table's batch; what is stamped above does not exist."""
+        if self.remembered > progress.batch:
+            raise TableError(
+                f"{self.dimension.name} was rolled back to batch {progress.batch}",
+                found=f"its memory knows batch {self.remembered}",
+                todo="Load the table again.",
+            )
+        for kept in (self.written, self.objects, self.quarantined, self.given_up):
+            for batch in [batch for batch in kept if batch > progress.batch]:
+                del kept[batch]
+        for batch in sorted(self.written):
+            self.memory = absorb(self.dimension, self.memory, self.written.pop(batch))
+            self.remembered = batch
+        seen = [item for objects in self.objects.values() for item in objects]
+        return Recalled({item.name: item for item in seen}, tuple(self.memory.holds.values()))
+
+    def remember(self, plan: MergePlan, resolved: Resolved) -> None:
+        """Write down what the batch leaves to remember, stamped with its number."""
+        self.written[plan.batch] = resolved.detail
+        self.objects[plan.batch] = tuple(found.object for found in plan.facts.objects)
+
+    def trim(self, progress: Progress) -> None:
+        """Forget what the mark has passed."""
+        self.recall(progress)
+        trim(self.dimension, self.memory)
+
+    # The quarantine.
+
+    def hold(self, plan: MergePlan, resolved: Resolved) -> None:
+        """Write down the rejects and what was given up, stamped with the batch."""
+        self.quarantined[plan.batch] = list(resolved.detail.rejects)
+        self.given_up[plan.batch] = plan.releases
+
+    def entries(self, progress: Progress) -> Sequence[Entry]:
+        """Return what is in quarantine."""
+        gone = {p for batch, given in self.given_up.items() if batch <= progress.batch for p in given}
+        gone |= set(self.memory.closed)
+        return [
+            self._entry(batch, reject)
+            for batch, rejects in sorted(self.quarantined.items())
+            for reject in rejects
+            if batch <= progress.batch and reject.position not in gone
+        ]
+
+    def _entry(self, batch: int, reject: Reject) -> Entry:
+        keys = set(reject.keys)
+        waits = [
+            change
+            for change in self.memory.changes.values()
+            if change.waiting
+            and keys & set(change.event.keys)
+            and reject.reason in HOLDING
+            and change.event.position > reject.position
+        ]
+        return Entry(
+            key=repr(reject.keys[0]) if reject.keys else None,
+            reason=reject.reason.value,
+            detail="",
+            object=f"{reject.position.object:08d}",
+            row=reject.position.row,
+            operation=None,
+            epoch=reject.position.epoch,
+            sequence=reject.position.sequence,
+            order=reject.position.object,
+            batch=batch,
+            since=0,
+            text="",
+            waits=len(waits),
+        )
+
+    def waiting(self, progress: Progress, given_up: Sequence[Entry]) -> Batch[Frame]:
+        """Return an empty batch: what waited is in the memory, and settling releases it."""
+        return Batch((), facts_of(self.dimension, ()))
+
+
+@dataclass(slots=True)
+class MemoryTarget:
+    """Tables by name."""
+
+    tables: dict[TableName, MemoryTable] = field(default_factory=dict)
+
+    def open(self, dimension: Dimension) -> Opened[Frame]:
+        """Return the table of that name."""
+        table = self.tables.setdefault(dimension.name, MemoryTable(dimension))
+        return Opened(table, table, table)
+
+
+@dataclass(slots=True)
+class MemoryQueue:
+    """Notices in a list, until they are acknowledged."""
+
+    notices: list[Notice] = field(default_factory=list)
+
+    def receive(self) -> Sequence[Notice]:
+        """Return the notices that wait."""
+        return list(self.notices)
+
+    def acknowledge(self, notices: Sequence[Notice]) -> None:
+        """Forget these notices."""
+        self.notices = [notice for notice in self.notices if notice not in notices]
+
+
+def build_source(options: Options, runtime: Runtime) -> MemorySource:
+    """Make an empty source."""
+    return MemorySource()
+
+
+def build_target(options: Options, runtime: Runtime) -> MemoryTarget:
+    """Make an empty lake."""
+    return MemoryTarget()
+
+
+def build_queue(options: Options, runtime: Runtime) -> MemoryQueue:
+    """Make an empty queue."""
+    return MemoryQueue()
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Register `memory` as source, table format and queue."""
+    registry.sources.add("memory", build_source)
+    registry.formats.add("memory", build_target)
+    registry.queues.add("memory", build_queue)

@@ -1,0 +1,33 @@
+"""The queue of a pipeline that has none: every table is looked at, each time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lakeward.core.ports import Notice
+from lakeward.plugins import Options, Registry, Runtime, hookimpl
+
+
+class Poll:
+    """Returns a notice for every configured table; there is nothing to acknowledge."""
+
+    def __init__(self, tables: Sequence[str]) -> None:
+        self.tables = tables
+
+    def receive(self) -> Sequence[Notice]:
+        """Return a notice for every table."""
+        return [Notice(table) for table in self.tables]
+
+    def acknowledge(self, notices: Sequence[Notice]) -> None:
+        """Do nothing: the next poll looks again."""
+
+
+def build(options: Options, runtime: Runtime) -> Poll:
+    """Make the queue from the names of the configured tables."""
+    return Poll(options["tables"])
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Register the queue `poll`."""
+    registry.queues.add("poll", build)

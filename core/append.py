@@ -1,0 +1,47 @@
+"""Tables without a key: a row is written once per fact, and nothing ever changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakeward.core.counts import Counts
+from lakeward.core.delivery import Delivery, Settled, record_of
+from lakeward.core.dimension import Dimension
+from lakeward.core.events import Key, Operation
+from lakeward.core.fold import Row
+from lakeward.core.memory import Memory, Reason, Reject
+
+
+def append(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delivery: Delivery) -> Settled:
+    """Work out what `delivery` does to a table without a key: a row is written once per fact."""
+    written: dict[Key, Row | None] = {}
+    rejects = list(delivery.rejects)
+    duplicates = 0
+    for event in delivery.events:
+        fact: Key = tuple(event.position)
+        if fact in rows or fact in written:
+            duplicates += 1
+        elif event.operation in (Operation.INSERT, Operation.READ):
+            cells = {name: event.cells.get(name) for name in dimension.schema.names}
+            written[fact] = Row(cells, event.position)
+        else:
+            rejects.append(Reject(event.position, Reason.NO_KEY, time=event.time))
+    counts = Counts(
+        read=len(delivery.events) + len(delivery.rejects),
+        duplicates=duplicates,
+        quarantined=len(rejects),
+        applied=len(written),
+    )
+    return Settled(
+        rows=written,
+        changes=[],
+        bases=[],
+        holds=[],
+        closed={r.position: None for r in delivery.resolutions},
+        rejects=rejects,
+        record=record_of(delivery),
+        counts=counts,
+        epoch=memory.epoch,
+        loaded=memory.loaded,
+        replaces=False,
+    )

@@ -1,0 +1,56 @@
+"""The counts of a run: each event in exactly one of them, each counted on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import Enum
+
+
+class Verdict(Enum):
+    """What became of an event: the first of these that fits, in this order."""
+
+    SKIPPED = "skipped"
+    DUPLICATE = "duplicates"
+    QUARANTINED = "quarantined"
+    WAITING = "waiting"
+    STALE = "stale"
+    SUPERSEDED = "superseded"
+    APPLIED = "applied"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How many events had which fate, and what an operator learns of gaps by.
+
+    `released` are events that waited and are settled now; they were counted as waiting
+    when they were read. The last five are counted in event order, before any collapse.
+    """
+
+    read: int = 0
+    skipped: int = 0
+    duplicates: int = 0
+    quarantined: int = 0
+    waiting: int = 0
+    stale: int = 0
+    superseded: int = 0
+    applied: int = 0
+    released: int = 0
+    ties: int = 0
+    insert_on_existing: int = 0
+    update_on_missing: int = 0
+    unset_as_null: int = 0
+
+    def add_up(self) -> bool:
+        """Tell whether every event that was read is accounted for."""
+        accounted: int = sum(getattr(self, verdict.value) for verdict in Verdict)
+        return self.read == accounted
+
+    def __add__(self, other: Counts) -> Counts:
+        mine, theirs = asdict(self), asdict(other)
+        return Counts(**{name: mine[name] + theirs[name] for name in mine})
+
+    @classmethod
+    def of(cls, values: Mapping[str, int]) -> Counts:
+        """Return the counts of a mapping that may know fewer or more names than this version."""
+        return cls(**{name: values[name] for name in cls.__slots__ if name in values})

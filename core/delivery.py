@@ -1,0 +1,71 @@
+"""What arrives at a table in one batch, and what it amounts to: two values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakeward.core.counts import Counts
+from lakeward.core.events import ChangeEvent, Key, Position
+from lakeward.core.fold import Row
+from lakeward.core.memory import Base, Change, Hold, Record, Reject
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """A person's word on a quarantined event: mended, or given up (`mended` is None)."""
+
+    position: Position
+    mended: ChangeEvent | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """A batch as it arrives: events and rejects in any order, and what a person resolved.
+
+    `loaded` names the epoch whose full load is complete with this delivery.
+    """
+
+    number: int
+    events: Sequence[ChangeEvent] = ()
+    rejects: Sequence[Reject] = ()
+    resolutions: Sequence[Resolution] = ()
+    loaded: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Settled:
+    """What a delivery amounts to; nothing of it is done yet.
+
+    `rows` maps each touched key to its new row, or None where it goes. With `replaces`
+    everything of earlier epochs goes as well, rows and memory.
+    """
+
+    rows: dict[Key, Row | None]
+    changes: list[Change]
+    bases: list[Base]
+    holds: list[Hold]
+    closed: dict[Position, ChangeEvent | None]
+    rejects: list[Reject]
+    record: Record | None
+    counts: Counts
+    epoch: int
+    loaded: int
+    replaces: bool
+
+
+def record_of(delivery: Delivery) -> Record | None:
+    """Return the batch record of a delivery, or None where nothing arrived."""
+    arrived = [(event.position, event.time) for event in delivery.events]
+    arrived += [(reject.position, reject.time) for reject in delivery.rejects]
+    if not arrived:
+        return None
+    places = [position for position, _ in arrived]
+    return Record(
+        delivery.number,
+        frozenset(place.object for place in places),
+        min(places),
+        max(places),
+        max((time for _, time in arrived if time is not None), default=None),
+        frozenset(event.position.epoch for event in delivery.events if event.is_load),
+    )

@@ -1,0 +1,77 @@
+"""What is kept of an entity: its key, its columns, and in which manner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple, TypeAlias
+
+from lakeward.core.schema import Schema
+
+
+class TableName(NamedTuple):
+    """A table of the source: its schema and its name, as the source spells them."""
+
+    schema: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.table}"
+
+
+class Mode(Enum):
+    """In which manner rows are kept."""
+
+    MIRROR = "mirror"
+
+
+class Deletes(Enum):
+    """What a delete leaves behind: nothing, or the last values with `_deleted = true`."""
+
+    HARD = "hard"
+    SOFT = "soft"
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """First deliveries of a key come in order.
+
+    `redelivery` is the longest stretch that the source may deliver again, counted in
+    objects; deletes are remembered for that long.
+    """
+
+    redelivery: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Events come late by `micros` of source time at most; one exactly that old is in time."""
+
+    micros: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unbounded:
+    """Events may come late by any time: everything is remembered."""
+
+
+Lateness: TypeAlias = Ordered | Within | Unbounded
+
+ORDERED: Final = Ordered()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dimension:
+    """An entity of the source and how the lake keeps it.
+
+    Without a `key` the table is append-only. `unique_sequences` says that the source's
+    sequence is unique per key, so that a copy of an event is known by it.
+    """
+
+    name: TableName
+    schema: Schema
+    key: tuple[str, ...] = ()
+    mode: Mode = Mode.MIRROR
+    deletes: Deletes = Deletes.HARD
+    lateness: Lateness = ORDERED
+    unique_sequences: bool = False

@@ -1,0 +1,70 @@
+"""Everything lakeward raises on purpose, by what the caller should do about it.
+
+Each error says what is wrong, what was found, and what to do. The command line prints
+just that; `retryable` decides between exit code 75 (try again) and 1 or 4.
+"""
+
+from __future__ import annotations
+
+
+class LakewardError(Exception):
+    """The root of lakeward's errors."""
+
+    retryable = False
+
+    def __init__(self, what: str, *, found: str | None = None, todo: str | None = None) -> None:
+        super().__init__(what, found, todo)
+        self.what = what
+        self.found = found
+        self.todo = todo
+
+    def __str__(self) -> str:
+        return "\n".join(part for part in (self.what, self.found, self.todo) if part)
+
+
+class ConfigError(LakewardError):
+    """The settings are wrong: mend them and start again."""
+
+
+class SetupError(LakewardError):
+    """The machine lacks something, such as Java or a jar: install it and start again."""
+
+
+class PluginError(LakewardError):
+    """A plugin is missing, misnamed or incompatible."""
+
+
+class SourceError(LakewardError):
+    """A source cannot be read as it is: a missing folder, a corrupt file."""
+
+
+class TableError(LakewardError):
+    """A table cannot be written as it is: no permission, no space, another schema."""
+
+
+class SchemaConflict(LakewardError):
+    """A batch and its table disagree about columns; nothing of the batch was applied."""
+
+
+class AlarmRaised(LakewardError):
+    """What the source shows may mean loss: a person decides. `code` names the alarm's page."""
+
+    def __init__(self, code: str, what: str, *, found: str | None = None, todo: str | None = None) -> None:
+        super().__init__(what, found=found, todo=todo)
+        self.code = code
+
+
+class ConservationError(LakewardError):
+    """The counts of a batch do not add up, so it was not committed: a defect of lakeward."""
+
+
+class CommitConflict(LakewardError):
+    """Another writer kept committing to the table in between."""
+
+    retryable = True
+
+
+class LockedError(LakewardError):
+    """Another process runs this pipeline."""
+
+    retryable = True

@@ -1,0 +1,141 @@
+"""Change events, their order and their cells.
+
+A change event is one row-level fact of a source: an operation on a key, at a position.
+Positions are totally ordered within a source table and compare the same way here, in
+Spark and in the stored rows (`docs/decisions/0002-positions.md`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, NamedTuple, TypeAlias
+
+LOAD_SEQUENCE: Final = -(2**63)
+"""The sequence of every row of a declared full load: before all changes of its epoch."""
+
+
+class Operation(Enum):
+    """What happened to a row at the source."""
+
+    INSERT = "insert"
+    UPDATE = "update"
+    DELETE = "delete"
+    TRUNCATE = "truncate"
+    READ = "read"
+
+
+class Unset(Enum):
+    """The type of `UNSET`: the source did not send this cell, which is not NULL."""
+
+    UNSET = "unset"
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Final = Unset.UNSET
+
+Cell: TypeAlias = object
+"""A value, None for NULL, or `UNSET`: three different things, everywhere."""
+
+Key: TypeAlias = tuple[Hashable, ...]
+"""The canonical values of the key columns, made by `key_of`."""
+
+
+class Position(NamedTuple):
+    """The place of an event in the total order of its source table.
+
+    `epoch` rises when the source starts over; `sequence` is the best order that the
+    source itself offers, as a whole number (0 throughout where it offers none);
+    `object` and `row` are the arrival: the order of the object read from its name,
+    and the row number in it.
+    """
+
+    epoch: int
+    sequence: int
+    object: int
+    row: int
+
+    @property
+    def mark(self) -> Mark:
+        """The part of the position that lateness is judged by."""
+        return Mark(self.epoch, self.sequence)
+
+
+class Mark(NamedTuple):
+    """A point in the source's own order; nothing at or below it may arrive any more."""
+
+    epoch: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeEvent:
+    """One row-level fact.
+
+    `cells` is the after image (the last known image for a delete); columns that the
+    source did not send are `UNSET` or missing. `old_key` is set for a key change and
+    differs from `key`. `transaction` names the source transaction by the best thing
+    known of it: its id, else its commit position, else its commit time. `time` is the
+    source time in microseconds since 1970, UTC.
+    """
+
+    operation: Operation
+    position: Position
+    key: Key = ()
+    cells: Mapping[str, Cell] = field(default_factory=dict)
+    old_key: Key | None = None
+    transaction: Hashable = None
+    time: int | None = None
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The keys that the event touches: none for a truncate, two for a key change."""
+        if self.operation is Operation.TRUNCATE:
+            return ()
+        return (self.key,) if self.old_key is None else (self.old_key, self.key)
+
+    @property
+    def is_load(self) -> bool:
+        """Whether this is a row of a declared full load."""
+        return self.position.sequence == LOAD_SEQUENCE
+
+    def lacks(self, columns: Sequence[str]) -> bool:
+        """Tell whether any of the columns was not sent."""
+        return any(self.cells.get(column, UNSET) is UNSET for column in columns)
+
+
+def canonical(value: object) -> Hashable:
+    """Return a stand-in that is equal exactly where Spark's `<=>` says so.
+
+    NaN equals NaN (its stand-in is a text, which no float column holds), -0.0 equals
+    0.0; decimals compare by value already.
+
+    >>> canonical(-0.0) == canonical(0.0), canonical(float("nan")) == canonical(float("nan"))
+    (True, True)
+    """
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else value + 0.0
+    if isinstance(value, list):
+        return tuple(canonical(item) for item in value)
+    if isinstance(value, dict):
+        return frozenset((canonical(name), canonical(item)) for name, item in value.items())
+    return value
+
+
+def key_of(cells: Mapping[str, Cell], columns: Sequence[str]) -> Key | None:
+    """Return the canonical key, or None where a key column is NULL or was not sent."""
+    values = [cells.get(column, UNSET) for column in columns]
+    if any(value is None or value is UNSET for value in values):
+        return None
+    return tuple(canonical(value) for value in values)
+
+
+def same(left: Mapping[str, Cell], right: Mapping[str, Cell]) -> bool:
+    """Tell whether two images are equal, cell by cell, as `<=>` compares."""
+    return left.keys() == right.keys() and all(
+        canonical(value) == canonical(right[name]) for name, value in left.items()
+    )

@@ -1,0 +1,189 @@
+"""What a merge plan means: `apply` folds events over rows, in position order.
+
+This is the specification in plain Python. It knows no batches and no memory: given
+every event of a feed it yields the one right table, and the adapters are held to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lakeward.core.dimension import Deletes, Dimension
+from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row as it stands, or (`deleted`) the memory that it went.
+
+    `position` is that of the last event folded into it, those that changed nothing
+    included; `origin` names for each cell the event that set it.
+    """
+
+    cells: Mapping[str, Cell]
+    position: Position
+    deleted: bool = False
+    origin: Mapping[str, Position] = field(default_factory=dict, compare=False)
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether nothing is left of the row but the memory that it went."""
+        return self.deleted and not self.cells
+
+
+Rows = Mapping[Key, Row]
+
+
+@dataclass(slots=True)
+class Folded:
+    """The rows after a fold, deleted ones included, and what became of the events.
+
+    The sets hold positions. An event of `incomplete` had cells that were not sent and
+    found no row to complete it; one of `undecided` entered a key on which a row stands,
+    in a feed that does not tell its transactions.
+    """
+
+    rows: dict[Key, Row]
+    incomplete: set[Position] = field(default_factory=set)
+    undecided: set[Position] = field(default_factory=set)
+    insert_on_existing: set[Position] = field(default_factory=set)
+    update_on_missing: set[Position] = field(default_factory=set)
+    unset_as_null: set[Position] = field(default_factory=set)
+    truncates: list[Position] = field(default_factory=list)
+
+    @property
+    def used(self) -> set[Position]:
+        """The events that the rows still show: the last of each key, and those that set a cell."""
+        last = {row.position for row in self.rows.values()}
+        cells = {origin for row in self.rows.values() for origin in row.origin.values()}
+        return last | cells | set(self.truncates[-1:])
+
+
+def apply(dimension: Dimension, rows: Rows, events: Iterable[ChangeEvent]) -> Folded:
+    """Return `rows` after `events`: what carrying out a plan must amount to.
+
+    An event at or below the position of the row it meets changes nothing. Rows that are
+    `deleted` count as absent to every rule but that one.
+    """
+    fold = _Fold(dimension, dict(rows))
+    for event in sorted(events, key=lambda event: event.position):
+        fold.take(event)
+    return fold.result
+
+
+@dataclass(slots=True)
+class _Transaction:
+    """Where rows entered within one transaction, and which rows they cover until those leave."""
+
+    entered: set[Key] = field(default_factory=set)
+    covered: dict[Key, Row] = field(default_factory=dict)
+
+
+class _Fold:
+    def __init__(self, dimension: Dimension, rows: dict[Key, Row]) -> None:
+        self.columns: Sequence[str] = dimension.schema.names
+        self.soft = dimension.deletes is Deletes.SOFT
+        self.rows = rows
+        self.result = Folded(rows)
+        self.transactions: dict[Hashable, _Transaction] = {}
+
+    def take(self, event: ChangeEvent) -> None:
+        if event.operation is Operation.TRUNCATE:
+            self.truncate(event)
+        elif event.old_key is not None:
+            self.move(event, event.old_key)
+        elif self.is_news(event.key, event):
+            if event.operation is Operation.DELETE:
+                self.delete(event.key, event)
+            else:
+                self.upsert(event)
+
+    def is_news(self, key: Key, event: ChangeEvent) -> bool:
+        standing = self.rows.get(key)
+        return standing is None or standing.position < event.position
+
+    def live(self, key: Key) -> Row | None:
+        row = self.rows.get(key)
+        return None if row is None or row.deleted else row
+
+    def upsert(self, event: ChangeEvent) -> None:
+        standing = self.live(event.key)
+        partial = event.lacks(self.columns)
+        base: Row | None = None
+        if event.operation is Operation.UPDATE and partial:
+            if standing is None:
+                self.result.incomplete.add(event.position)
+                return
+            if event.key in self.transaction(event).covered:
+                self.result.undecided.add(event.position)
+            base = standing
+        elif partial:
+            self.result.unset_as_null.add(event.position)
+        if event.operation is Operation.INSERT and standing is not None:
+            self.result.insert_on_existing.add(event.position)
+        if event.operation is Operation.UPDATE and standing is None:
+            self.result.update_on_missing.add(event.position)
+        self.put(event, base)
+
+    def put(self, event: ChangeEvent, base: Row | None) -> None:
+        """Set the row of the event's key; cells that were not sent come from `base`, else are NULL."""
+        cells: dict[str, Cell] = {}
+        origin: dict[str, Position] = {}
+        for column in self.columns:
+            value = event.cells.get(column, UNSET)
+            if value is not UNSET:
+                cells[column], origin[column] = value, event.position
+            elif base is None:
+                cells[column] = None
+            else:
+                cells[column] = base.cells.get(column)
+                if column in base.origin:
+                    origin[column] = base.origin[column]
+        self.rows[event.key] = Row(cells, event.position, origin=origin)
+
+    def delete(self, key: Key, event: ChangeEvent) -> None:
+        standing = self.rows.get(key)
+        cells = standing.cells if self.soft and standing is not None else {}
+        self.rows[key] = Row(cells, event.position, deleted=True)
+
+    def truncate(self, event: ChangeEvent) -> None:
+        self.result.truncates.append(event.position)
+        for key in [key for key, row in self.rows.items() if row.position < event.position]:
+            if self.soft:
+                self.delete(key, event)
+            else:
+                del self.rows[key]
+
+    def transaction(self, event: ChangeEvent) -> _Transaction:
+        """Return what is known of the event's transaction; an unnamed one is the event's own."""
+        if event.transaction is None:
+            return _Transaction()
+        return self.transactions.setdefault(event.transaction, _Transaction())
+
+    def move(self, event: ChangeEvent, old: Key) -> None:
+        """A row leaves `old` and enters the event's key.
+
+        Who leaves takes the row that stood there when the transaction began, if that has
+        not left yet, and otherwise the row that entered (`UPDATE t SET id = id + 1`,
+        swaps, 1 → 2 → 3 of one row): a covered row is one that stood there and has not
+        left.
+        """
+        transaction = self.transaction(event)
+        mover = transaction.covered.pop(old, None)
+        if mover is None and self.is_news(old, event):
+            mover = self.live(old)
+            self.delete(old, event)
+            transaction.entered.discard(old)
+        if not self.is_news(event.key, event):
+            return
+        if mover is None and event.lacks(self.columns):
+            self.result.incomplete.add(event.position)
+            return
+        standing = self.live(event.key)
+        if standing is not None and event.transaction is None:
+            self.result.undecided.add(event.position)
+        if standing is not None and event.key not in transaction.entered:
+            transaction.covered[event.key] = standing
+        transaction.entered.add(event.key)
+        self.put(event, mover)

@@ -1,0 +1,253 @@
+"""What a table remembers, so that late and repeated events find the right state.
+
+Above its mark a table remembers every event, and for each key the row as it stood
+before the first of them (its base): the state of a touched key is always *its state at
+the mark, then its changes since, in position order*. An `ordered` table remembers only
+deletes and truncates, for its redelivery window. Entries are stamped with a batch;
+those stamped above the table's own batch were left by a crash and do not exist.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from lakeward.core.dimension import Dimension, Lateness, Ordered, Within
+from lakeward.core.events import ChangeEvent, Key, Mark, Operation, Position
+from lakeward.core.fold import Row, apply
+
+
+class Reason(Enum):
+    """Why an event is in quarantine; `docs/quarantine.md` explains each."""
+
+    CAST = "cast"
+    OPERATION = "operation"
+    SEQUENCE = "sequence"
+    KEY_SHIFT = "key_shift"
+    UNREADABLE = "unreadable"
+    NULL_KEY = "null_key"
+    NO_KEY = "no_key"
+    TOO_LATE = "too_late"
+    INCOMPLETE_ROW = "incomplete_row"
+
+
+HOLDING = frozenset({Reason.CAST, Reason.OPERATION, Reason.SEQUENCE, Reason.KEY_SHIFT})
+"""Reasons that hold the key: its later events wait. The others hold nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A row that could not become an event, and the keys it is about (none where it is unreadable)."""
+
+    position: Position
+    reason: Reason
+    keys: tuple[Key, ...] = ()
+    transaction: Hashable = None
+    time: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A remembered event; `waiting` behind a hold or for a load to be complete."""
+
+    event: ChangeEvent
+    batch: int
+    waiting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The row of a key, or its absence, before the first remembered event of it."""
+
+    key: Key
+    row: Row | None
+    batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Keys that wait behind a quarantined event, until it is fixed or discarded."""
+
+    position: Position
+    keys: tuple[Key, ...]
+    reason: Reason
+    batch: int
+    transaction: Hashable = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a batch held: kept for ever, it gives the mark and rebuilds the ledger."""
+
+    batch: int
+    objects: frozenset[int]
+    least: Position
+    greatest: Position
+    time: int | None = None
+    loads: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True)
+class Memory:
+    """What a table remembers as of one of its batches."""
+
+    epoch: int = 1
+    loaded: int = 0
+    mark: Mark | None = None
+    records: list[Record] = field(default_factory=list)
+    changes: dict[Position, Change] = field(default_factory=dict)
+    bases: dict[Key, Base] = field(default_factory=dict)
+    holds: dict[Position, Hold] = field(default_factory=dict)
+    closed: dict[Position, ChangeEvent | None] = field(default_factory=dict)
+
+    @property
+    def high_water(self) -> Position | None:
+        """The greatest position that was ever applied."""
+        return max((record.greatest for record in self.records), default=None)
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether a full load, or an epoch behind one, is not complete."""
+        loads = {epoch for record in self.records for epoch in record.loads}
+        return max(loads, default=0) > self.loaded or bool(self.staged)
+
+    @property
+    def staged(self) -> list[Change]:
+        """Events of an epoch whose load is not complete."""
+        return [change for position, change in self.changes.items() if position.epoch > self.epoch]
+
+    def has_object(self, number: int) -> bool:
+        """Tell whether an object was delivered before."""
+        return any(number in record.objects for record in self.records)
+
+
+def next_mark(memory: Memory, lateness: Lateness) -> Mark | None:
+    """Return the low-water mark that the committed batches give.
+
+    It is the greatest recorded (epoch, sequence) below every batch that holds an event
+    still in time, never inside a transaction, and not above a load that is incomplete.
+    """
+    times = [record.time for record in memory.records if record.time is not None]
+    if not isinstance(lateness, Within) or memory.is_loading or not times:
+        return memory.mark
+    oldest = max(times) - lateness.micros
+    in_time = min(r.least.mark for r in memory.records if r.time is not None and r.time >= oldest)
+    recorded = {bound.mark for r in memory.records for bound in (r.least, r.greatest)}
+    mark = max((mark for mark in recorded if mark < in_time), default=None)
+    mark = _outside_transactions(memory, mark)
+    return memory.mark if mark is None else max(mark, memory.mark or mark)
+
+
+def _outside_transactions(memory: Memory, mark: Mark | None) -> Mark | None:
+    spans: dict[Hashable, list[Mark]] = defaultdict(list)
+    for change in memory.changes.values():
+        if change.event.transaction is not None:
+            spans[change.event.transaction].append(change.event.position.mark)
+    while mark is not None and (cut := [min(s) for s in spans.values() if min(s) <= mark < max(s)]):
+        mark = max((m for span in spans.values() for m in span if m < min(cut)), default=None)
+    return mark
+
+
+def trim(dimension: Dimension, memory: Memory) -> list[ChangeEvent]:
+    """Fold what the mark has passed into the bases; return the events that stayed incomplete.
+
+    Keys joined by key changes are trimmed together. A held key pins its chain from the
+    first event of the transaction that is held, and every truncate from there on.
+    """
+    if isinstance(dimension.lateness, Ordered):
+        _forget_beyond(memory, dimension.lateness.redelivery)
+        return []
+    if memory.mark is None:
+        return []
+    incomplete: list[ChangeEvent] = []
+    pins: list[Position] = []
+    past: set[Position] = set()
+    for keys in _chains(memory):
+        pin = _pin(memory, keys)
+        pins += [] if pin is None else [pin]
+        events, later = _split(memory, keys, memory.mark, pin)
+        truncates = [t for t in _truncates(memory) if _is_past(t.position, memory.mark, pin)]
+        rows = {key: b.row for key in keys if (b := memory.bases.get(key)) and b.row is not None}
+        folded = apply(dimension, rows, [*events, *truncates])
+        incomplete += [event for event in events if event.position in folded.incomplete]
+        past |= {event.position for event in events}
+        kept = {key for event in later for key in event.keys}
+        for key in keys:
+            memory.bases.pop(key, None)
+            if key in kept:
+                row = folded.rows.get(key)
+                memory.bases[key] = Base(key, None if row is None or row.is_bare else row, 0)
+    pin = min(pins, default=None)
+    past |= {t.position for t in _truncates(memory) if _is_past(t.position, memory.mark, pin)}
+    memory.changes = {p: change for p, change in memory.changes.items() if p not in past}
+    memory.closed = {p: e for p, e in memory.closed.items() if p.mark > memory.mark}
+    return incomplete
+
+
+def _is_past(position: Position, mark: Mark, pin: Position | None) -> bool:
+    return position.mark <= mark and (pin is None or position < pin)
+
+
+def _truncates(memory: Memory) -> list[ChangeEvent]:
+    events = [change.event for change in memory.changes.values() if not change.waiting]
+    return [event for event in events if event.operation is Operation.TRUNCATE]
+
+
+def _chains(memory: Memory) -> list[set[Key]]:
+    """Group the remembered keys of the table's epoch by the key changes that join them."""
+    groups: list[set[Key]] = []
+    for change in memory.changes.values():
+        keys = set(change.event.keys)
+        if not keys or change.event.position.epoch > memory.epoch:
+            continue
+        joined = [group for group in groups if group & keys]
+        groups = [group for group in groups if not group & keys]
+        groups.append(keys.union(*joined))
+    return groups
+
+
+def _pin(memory: Memory, keys: set[Key]) -> Position | None:
+    """The first position of the transactions that are held, or wait, on these keys."""
+    held = [(h.position, h.transaction) for h in memory.holds.values() if keys & set(h.keys)]
+    waiting = [
+        (c.event.position, c.event.transaction)
+        for c in memory.changes.values()
+        if c.waiting and keys & set(c.event.keys)
+    ]
+    transactions = {transaction for _, transaction in [*held, *waiting] if transaction is not None}
+    started = [
+        c.event.position
+        for c in memory.changes.values()
+        if c.event.transaction in transactions and keys & set(c.event.keys)
+    ]
+    return min([position for position, _ in [*held, *waiting]] + started, default=None)
+
+
+def _split(
+    memory: Memory, keys: set[Key], mark: Mark, pin: Position | None
+) -> tuple[list[ChangeEvent], list[ChangeEvent]]:
+    """Part the remembered events of the keys into those that are past and those that are not."""
+    past: list[ChangeEvent] = []
+    later: list[ChangeEvent] = []
+    for change in memory.changes.values():
+        if keys & set(change.event.keys) and change.event.position.epoch <= memory.epoch:
+            done = not change.waiting and _is_past(change.event.position, mark, pin)
+            (past if done else later).append(change.event)
+    return past, later
+
+
+def _forget_beyond(memory: Memory, objects: int) -> None:
+    """Forget the deletes and truncates of batches older than the last `objects` delivered."""
+    seen, oldest = 0, 0
+    for record in sorted(memory.records, key=lambda record: -record.batch):
+        if seen >= objects:
+            oldest = record.batch
+            break
+        seen += len(record.objects)
+    memory.changes = {
+        position: change
+        for position, change in memory.changes.items()
+        if change.waiting or change.batch > oldest
+    }

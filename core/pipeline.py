@@ -1,0 +1,260 @@
+"""The use cases, as named steps.
+
+A batch is read, planned and resolved, and then made visible by two commits: the
+companion remembers it, stamped with the next batch number; then rows and progress
+appear at once. A crash between any two steps leaves a table that says where it is, and
+memory stamped above that, which does not exist. Crash tests walk `STEPS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from lakeward.core.counts import Counts
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import CommitConflict, ConservationError
+from lakeward.core.ledger import Taken
+from lakeward.core.plan import MergePlan, plan
+from lakeward.core.ports import Batch, Entry, Notice, Opened, Queue, Recalled, Resolved, Source, Standing
+from lakeward.core.progress import Progress
+
+F = TypeVar("F")
+
+PREVIEW: Final = ("believe", "recall", "take", "read", "decide", "resolve")
+"""The steps that `lakeward plan` takes: they change nothing."""
+
+STEPS: Final = (*PREVIEW, "hold", "remember", "commit", "acknowledge", "trim")
+"""The steps of a batch."""
+
+ATTEMPTS: Final = 5
+"""How often a batch is worked out anew after another writer committed in between."""
+
+Watch: TypeAlias = Callable[[str], AbstractContextManager[object]]
+"""Given the name of a step, returns what to enter before it and leave after it."""
+
+
+def unwatched(_step: str) -> AbstractContextManager[object]:
+    """Watch nothing."""
+    return nullcontext()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job(Generic[F]):
+    """One table, where its changes come from, and the notices that called for it."""
+
+    dimension: Dimension
+    source: Source[F]
+    opened: Opened[F]
+    queue: Queue | None = None
+    notices: Sequence[Notice] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared(Generic[F]):
+    """A batch that is worked out and not yet done."""
+
+    plan: MergePlan
+    batch: Batch[F]
+    resolved: Resolved
+    progress: Progress
+    taken: Taken
+
+    def close(self) -> None:
+        """Free what the batch holds."""
+        self.resolved.close()
+        self.batch.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What one batch did to one table."""
+
+    table: str
+    plan: MergePlan
+    progress: Progress
+    written: int
+    removed: int
+    commit: str
+
+    @property
+    def counts(self) -> Counts:
+        """The counts of the batch."""
+        return self.progress.counts
+
+
+def prepare(job: Job[F], watch: Watch = unwatched) -> Prepared[F] | None:
+    """Work out the next batch of a table, changing nothing; None where nothing waits."""
+    with watch("believe"):
+        standing = job.opened.table.standing()
+    with watch("recall"):
+        recalled = job.opened.companion.recall(standing.progress)
+    with watch("take"):
+        taken = job.source.take(job.dimension, recalled.objects)
+    if not taken.objects:
+        return None
+    with watch("read"):
+        batch = job.source.read(job.dimension, taken, standing.progress.epoch)
+    if not batch.facts.objects:
+        batch.close()
+        return None
+    return _work_out(job, _Found(standing=standing, recalled=recalled, batch=batch, taken=taken), watch)
+
+
+def prepare_release(job: Job[F], given_up: Sequence[Entry], watch: Watch = unwatched) -> Prepared[F]:
+    """Work out what follows once these entries of the quarantine are given up."""
+    with watch("believe"):
+        standing = job.opened.table.standing()
+    with watch("recall"):
+        recalled = job.opened.companion.recall(standing.progress)
+    with watch("read"):
+        batch = job.opened.quarantine.waiting(standing.progress, given_up)
+    found = _Found(standing=standing, recalled=recalled, batch=batch, given_up=given_up)
+    return _work_out(job, found, watch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found(Generic[F]):
+    """What the steps before the decision found."""
+
+    standing: Standing
+    recalled: Recalled
+    batch: Batch[F]
+    taken: Taken = field(default_factory=Taken)
+    given_up: Sequence[Entry] = ()
+
+
+def _work_out(job: Job[F], found: _Found[F], watch: Watch) -> Prepared[F]:
+    standing, batch = found.standing, found.batch
+    resolved: Resolved | None = None
+    try:
+        with watch("decide"):
+            releases = frozenset(entry.position for entry in found.given_up)
+            planned = plan(
+                job.dimension,
+                batch.facts,
+                standing.progress,
+                stored=standing.schema,
+                capabilities=job.opened.table.capabilities,
+                holds=tuple(hold for hold in found.recalled.holds if hold.position not in releases),
+                releases=releases,
+            )
+        with watch("resolve"):
+            resolved = job.opened.table.resolve(planned, batch.frame)
+            _check_sum(planned, resolved)
+    except BaseException:
+        if resolved is not None:
+            resolved.close()
+        batch.close()
+        raise
+    progress = _progress_after(standing.progress, planned, resolved)
+    return Prepared(plan=planned, batch=batch, resolved=resolved, progress=progress, taken=found.taken)
+
+
+def carry_out(job: Job[F], prepared: Prepared[F], watch: Watch = unwatched) -> Report:
+    """Do what was worked out: quarantine, memory, then rows and progress at once."""
+    planned, resolved, progress = prepared.plan, prepared.resolved, prepared.progress
+    with watch("hold"):
+        job.opened.quarantine.hold(planned, resolved)
+    with watch("remember"):
+        job.opened.companion.remember(planned, resolved)
+    with watch("commit"):
+        commit = job.opened.table.commit(planned, resolved, progress)
+    with watch("acknowledge"):
+        if not prepared.taken.files_left:
+            acknowledge(job)
+    with watch("trim"):
+        job.opened.companion.trim(progress)
+    return Report(
+        table=str(job.dimension.name),
+        plan=planned,
+        progress=progress,
+        written=commit.written,
+        removed=commit.removed,
+        commit=commit.name,
+    )
+
+
+def acknowledge(job: Job[F]) -> None:
+    """Tell the queue that all its notices told of is committed."""
+    if job.queue is not None and job.notices:
+        job.queue.acknowledge(job.notices)
+
+
+def apply_changes(
+    job: Job[F], watch: Watch = unwatched, on_batch: Callable[[Report], None] = lambda _: None
+) -> Counts:
+    """Apply what waits for a table, batch by batch, until nothing does; return the counts."""
+    total = Counts()
+    while (report := _retried(lambda: _apply_one(job, watch))) is not None:
+        total += report.counts
+        on_batch(report)
+    acknowledge(job)
+    return total
+
+
+def release(job: Job[F], given_up: Sequence[Entry], watch: Watch = unwatched) -> Report:
+    """Give up entries of the quarantine and apply what waited behind them, in order."""
+
+    def once() -> Report:
+        prepared = prepare_release(job, given_up, watch)
+        try:
+            return carry_out(job, prepared, watch)
+        finally:
+            prepared.close()
+
+    return _retried(once)
+
+
+def _apply_one(job: Job[F], watch: Watch) -> Report | None:
+    prepared = prepare(job, watch)
+    if prepared is None:
+        return None
+    try:
+        return carry_out(job, prepared, watch)
+    finally:
+        prepared.close()
+
+
+R = TypeVar("R")
+
+
+def _retried(attempt: Callable[[], R]) -> R:
+    """Work a batch out on the new state where another writer committed in between."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return attempt()
+        except CommitConflict:
+            continue
+    return attempt()
+
+
+def _check_sum(planned: MergePlan, resolved: Resolved) -> None:
+    counts, read = resolved.counts, 0 if planned.releases else planned.facts.read
+    if not counts.add_up() or counts.read != read:
+        raise ConservationError(
+            f"{planned.dimension.name}: the counts of batch {planned.batch} do not add up",
+            found=f"{read} rows were read, and counted as {counts}",
+            todo="Nothing was applied. This is a defect of lakeward: please report it.",
+        )
+
+
+def _progress_after(before: Progress, planned: MergePlan, resolved: Resolved) -> Progress:
+    facts = planned.facts
+    objects = [found.object.name for found in facts.objects]
+    reached = [position for position in (before.high_water, facts.greatest) if position is not None]
+    times = [time for time in (before.time, facts.time) if time is not None]
+    return replace(
+        before,
+        batch=planned.batch,
+        high_water=before.high_water if planned.releases else max(reached, default=None),
+        object=objects[-1] if objects else before.object,
+        time=max(times, default=None),
+        rows=before.rows + resolved.written - resolved.removed,
+        held=resolved.held,
+        inexact_since=before.inexact_since or resolved.inexact_since,
+        counts=resolved.counts,
+        totals=before.totals + resolved.counts,
+    )

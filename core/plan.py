@@ -1,0 +1,144 @@
+"""The merge plan: a value that says all that applying a batch will do.
+
+Planned here, printed by `lakeward plan`, carried out by a table format. What carrying
+it out must amount to is said by `lakeward.core.fold.apply`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import ConfigError, SchemaConflict
+from lakeward.core.events import Cell, Mark, Operation, Position
+from lakeward.core.ledger import SourceObject
+from lakeward.core.memory import Hold, Reason
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Schema, SchemaChange, compare
+
+
+class Capability(Enum):
+    """What a table format can do beyond the merge of ordered, whole rows."""
+
+    TRUNCATE = "truncate"
+    UNSET = "unset"
+    KEY_CHANGE = "key_change"
+    LATE = "late"
+    RELOAD = "reload"
+    SOFT_DELETE = "soft_delete"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFacts:
+    """What one object of a batch was found to hold."""
+
+    object: SourceObject
+    rows: int
+    least: Position | None = None
+    greatest: Position | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchFacts:
+    """What the core needs to know of a batch to decide, found in one pass over it.
+
+    `key_range` holds the least and the greatest value of each key column whose type
+    makes that cheap, else None. `needs` are the capabilities that its events call for.
+    """
+
+    schema: Schema
+    objects: tuple[ObjectFacts, ...] = ()
+    operations: Mapping[Operation, int] = field(default_factory=dict)
+    rejects: Mapping[Reason, int] = field(default_factory=dict)
+    skipped: int = 0
+    least: Position | None = None
+    greatest: Position | None = None
+    time: int | None = None
+    key_range: tuple[tuple[Cell, Cell] | None, ...] = ()
+    needs: frozenset[Capability] = frozenset()
+    loaded: int | None = None
+
+    @property
+    def read(self) -> int:
+        """How many rows the batch holds, of any kind."""
+        return sum(self.operations.values()) + sum(self.rejects.values()) + self.skipped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergePlan:
+    """Everything that one batch will do to one table.
+
+    `recalls` says that some event may be older than what the table has seen, so that its
+    memory of deletes must be asked. `holds` are the keys that wait for a person.
+    `releases` marks a batch of events that waited rather than of new ones.
+    """
+
+    dimension: Dimension
+    batch: int
+    epoch: int
+    facts: BatchFacts
+    recalls: bool
+    appends: bool
+    creates: bool
+    holds: tuple[Hold, ...] = ()
+    releases: frozenset[Position] = frozenset()
+    replaces: bool = False
+
+
+def plan(
+    dimension: Dimension,
+    facts: BatchFacts,
+    progress: Progress,
+    *,
+    stored: Schema | None,
+    capabilities: frozenset[Capability],
+    holds: tuple[Hold, ...] = (),
+    releases: frozenset[Position] = frozenset(),
+) -> MergePlan:
+    """Decide what applying a batch will do.
+
+    `stored` is the schema of the table as it is, or None where there is none yet.
+    Raises SchemaConflict where the batch's columns are not the table's, and ConfigError
+    where the table format cannot do what the batch calls for.
+    """
+    _refuse_schema_change(dimension, facts, stored)
+    missing = facts.needs - capabilities
+    if missing:
+        raise ConfigError(
+            f"{dimension.name}: the table format cannot do what this batch needs",
+            found="needed: " + ", ".join(sorted(item.value for item in missing)),
+            todo="Nothing was applied. Choose a table format that declares it (`lakeward plugins`).",
+        )
+    return MergePlan(
+        dimension=dimension,
+        batch=progress.batch + 1,
+        epoch=progress.epoch,
+        facts=facts,
+        recalls=not _is_above(facts.least, progress.high_water),
+        appends=not dimension.key,
+        creates=stored is None,
+        holds=holds,
+        releases=releases,
+        replaces=facts.loaded is not None and facts.loaded > progress.epoch,
+    )
+
+
+def _is_above(least: Position | None, high_water: Position | None) -> bool:
+    """Whether everything is newer than all that was seen, by (epoch, sequence) alone."""
+    if least is None or high_water is None:
+        return True
+    return Mark(*least[:2]) > high_water.mark
+
+
+def _refuse_schema_change(dimension: Dimension, facts: BatchFacts, stored: Schema | None) -> None:
+    changes: tuple[SchemaChange, ...] = compare(stored or dimension.schema, facts.schema)
+    if changes:
+        where = f" in {facts.objects[0].object.name}" if facts.objects else ""
+        raise SchemaConflict(
+            f"{dimension.name}: the columns of the source and of the table differ",
+            found="; ".join(map(str, changes)) + where,
+            todo="Nothing of the table was applied; other tables go on. Declare the columns as they are "
+            "now under [tables], or keep these files back.",
+        )

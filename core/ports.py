@@ -1,0 +1,201 @@
+"""What the core asks of the world: small protocols, generic in the frame.
+
+A frame is the data of a batch in whatever form the adapters share (a Spark DataFrame, a
+list of events); the core passes it on and never looks inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from lakeward.core.counts import Counts
+from lakeward.core.dimension import Dimension
+from lakeward.core.events import Position
+from lakeward.core.ledger import SourceObject, Taken
+from lakeward.core.memory import Hold
+from lakeward.core.plan import BatchFacts, Capability, MergePlan
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Schema
+
+F = TypeVar("F")
+F_contra = TypeVar("F_contra", contravariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch(Generic[F]):
+    """A frame of changes and what the core may know of it. `close` frees what it holds."""
+
+    frame: F
+    facts: BatchFacts
+    close: Callable[[], None] = lambda: None
+
+
+class Source(Protocol[F]):
+    """Where changes come from."""
+
+    def take(self, dimension: Dimension, seen: Mapping[str, SourceObject]) -> Taken:
+        """Return the objects of the next batch; raises AlarmRaised where order or content is in doubt."""
+        ...
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[F]:
+        """Read the objects whole. Those that changed meanwhile, and all after them, are left out."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A table as it stands: its progress, and its columns (None where it does not exist)."""
+
+    progress: Progress
+    schema: Schema | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """What carrying out a plan would do, worked out but not done.
+
+    `written` and `removed` are the rows that the commit must add and take away; `held`
+    the keys that wait afterwards; `inexact_since` the first object with a row whose key
+    cannot be read. `detail` belongs to the adapter.
+    """
+
+    counts: Counts
+    written: int
+    removed: int
+    held: int = 0
+    inexact_since: str | None = None
+    detail: Any = None
+    close: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit that was made: its name in the table's own terms, and the rows it added and removed."""
+
+    name: str
+    written: int
+    removed: int
+
+
+class Table(Protocol[F_contra]):
+    """Where rows end up. Its commit carries rows and progress at once, or neither."""
+
+    capabilities: frozenset[Capability]
+
+    def standing(self) -> Standing:
+        """Return what the table's last commit of ours says."""
+        ...
+
+    def resolve(self, plan: MergePlan, frame: F_contra) -> Resolved:
+        """Work out what the plan does to the rows; nothing that a reader sees changes."""
+        ...
+
+    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+        """Make rows and progress visible in one commit; raises CommitConflict where it lost a race."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What a table remembers, as of its last commit."""
+
+    objects: Mapping[str, SourceObject] = field(default_factory=dict)
+    holds: tuple[Hold, ...] = ()
+
+
+class Companion(Protocol):
+    """What a table remembers beside its rows, stamped with the batch that it belongs to.
+
+    What is stamped above the table's own batch was left by a crash and does not exist.
+    """
+
+    def recall(self, progress: Progress) -> Recalled:
+        """Return what is remembered up to the table's batch."""
+        ...
+
+    def remember(self, plan: MergePlan, resolved: Resolved) -> None:
+        """Write the batch record and what the batch leaves to remember."""
+        ...
+
+    def trim(self, progress: Progress) -> None:
+        """Forget what can no longer matter to a table that stands there."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A row in quarantine, and how many events of its key wait behind it."""
+
+    key: str | None
+    reason: str
+    detail: str
+    object: str
+    row: int
+    operation: str | None
+    epoch: int
+    sequence: int
+    order: int
+    batch: int
+    since: int
+    text: str
+    waits: int = 0
+
+    @property
+    def position(self) -> Position:
+        """The place of the event."""
+        return Position(self.epoch, self.sequence, self.order, self.row)
+
+
+class Quarantine(Protocol[F]):
+    """Where events that cannot be applied wait for a person."""
+
+    def hold(self, plan: MergePlan, resolved: Resolved) -> None:
+        """Write what the batch could not apply, and what a person gave up."""
+        ...
+
+    def entries(self, progress: Progress) -> Sequence[Entry]:
+        """Return what is in quarantine as of the table's batch, oldest first."""
+        ...
+
+    def waiting(self, progress: Progress, given_up: Sequence[Entry]) -> Batch[F]:
+        """Return the events that nothing holds any more once these entries are given up."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Opened(Generic[F]):
+    """One table of a target, with what it remembers and what it could not apply."""
+
+    table: Table[F]
+    companion: Companion
+    quarantine: Quarantine[F]
+
+
+class Target(Protocol[F]):
+    """A lake: tables of one format under one catalog."""
+
+    def open(self, dimension: Dimension) -> Opened[F]:
+        """Return the table that keeps this dimension; it need not exist yet."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Word that a table may have something new; `receipt` is the queue's own."""
+
+    table: str
+    receipt: str = ""
+
+
+class Queue(Protocol):
+    """Work that waits. A notice is acknowledged after the commit that contains its changes."""
+
+    def receive(self) -> Sequence[Notice]:
+        """Return the notices that wait."""
+        ...
+
+    def acknowledge(self, notices: Sequence[Notice]) -> None:
+        """Forget notices whose changes are committed."""
+        ...

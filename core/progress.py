@@ -1,0 +1,46 @@
+"""What a table says of itself, in the commit that carries its rows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Self
+
+from lakeward.core.counts import Counts
+from lakeward.core.events import Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a table is: the truth on restart, whatever a ledger or a queue says.
+
+    `object` names the last object applied, in the source's own terms; `time` is the
+    greatest source time seen, in microseconds since 1970. `counts` are those of the
+    batch, `totals` those of all batches of the epoch.
+    """
+
+    batch: int = 0
+    epoch: int = 1
+    high_water: Position | None = None
+    object: str | None = None
+    time: int | None = None
+    rows: int = 0
+    held: int = 0
+    inexact_since: str | None = None
+    counts: Counts = field(default_factory=Counts)
+    totals: Counts = field(default_factory=Counts)
+
+    def to_json(self) -> str:
+        """Return the progress as one line of JSON, small enough for a commit's properties."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what `to_json` wrote; names that this version does not know are left out."""
+        values = json.loads(text)
+        known = {name: values[name] for name in cls.__slots__ if name in values}
+        if known.get("high_water") is not None:
+            known["high_water"] = Position(*known["high_water"])
+        for name in ("counts", "totals"):
+            known[name] = Counts.of(known.get(name, {}))
+        return cls(**known)

@@ -1,0 +1,227 @@
+"""Columns, their types, and how two schemas differ.
+
+Types are declared, never guessed. Their names are lakeward's own and map to each table
+format; `docs/types.md` lists them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from lakeward.core.errors import ConfigError
+
+SCALARS = (
+    "boolean",
+    "int",
+    "bigint",
+    "float",
+    "double",
+    "decimal",
+    "string",
+    "binary",
+    "date",
+    "timestamp",
+    "timestamp_ntz",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A column type: a scalar, or a list, map or struct of `parts`.
+
+    `timestamp` is a point in time (UTC), `timestamp_ntz` a wall-clock time without zone.
+    """
+
+    name: str
+    precision: int = 0
+    scale: int = 0
+    parts: tuple[Column, ...] = ()
+
+    def __str__(self) -> str:
+        match self.name:
+            case "decimal":
+                return f"decimal({self.precision},{self.scale})"
+            case "list":
+                return f"list<{self.parts[0].type}>"
+            case "map":
+                return f"map<{self.parts[0].type}, {self.parts[1].type}>"
+            case "struct":
+                return f"struct<{', '.join(f'{part.name}: {part.type}' for part in self.parts)}>"
+            case _:
+                return self.name
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether values of the type have parts."""
+        return bool(self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A named, typed column. Every column but a key's may be NULL."""
+
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The columns of a table, in order."""
+
+    columns: tuple[Column, ...]
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+    def find(self, name: str) -> Column | None:
+        """Return the column of that exact name, or None."""
+        return next((column for column in self.columns if column.name == name), None)
+
+
+class Kind(Enum):
+    """How a column differs between two schemas."""
+
+    ADD = "add"
+    DROP = "drop"
+    RETYPE = "retype"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChange:
+    """One difference: column `path` was `before` and is `after` (None where it is not there)."""
+
+    kind: Kind
+    path: str
+    before: Type | None
+    after: Type | None
+
+    def __str__(self) -> str:
+        match self.kind:
+            case Kind.ADD:
+                return f"column {self.path} ({self.after}) is new"
+            case Kind.DROP:
+                return f"column {self.path} ({self.before}) is missing"
+            case Kind.RETYPE:
+                return f"column {self.path} was {self.before} and is {self.after}"
+
+
+def compare(current: Schema, incoming: Schema) -> tuple[SchemaChange, ...]:
+    """Return what must change for `current` to become `incoming`; order does not count."""
+    before = {column.name: column.type for column in current}
+    after = {column.name: column.type for column in incoming}
+    added = [SchemaChange(Kind.ADD, name, None, type_) for name, type_ in after.items() if name not in before]
+    dropped = [
+        SchemaChange(Kind.DROP, name, type_, None) for name, type_ in before.items() if name not in after
+    ]
+    retyped = [
+        SchemaChange(Kind.RETYPE, name, type_, after[name])
+        for name, type_ in before.items()
+        if name in after and after[name] != type_
+    ]
+    return (*added, *dropped, *retyped)
+
+
+_TOKEN = re.compile(r"\s*(?:(?P<name>[^\W\d]\w*|`(?:[^`]|``)+`)|(?P<number>\d+)|(?P<mark>[<>(),:]))")
+
+
+def parse_type(text: str) -> Type:
+    """Read a type such as `decimal(12,2)` or `struct<a: int, b: list<string>>`.
+
+    Raises ConfigError, with the names that exist, where the text is no type.
+    """
+    parser = _TypeParser(text)
+    parsed = parser.type()
+    parser.end()
+    return parsed
+
+
+class _TypeParser:
+    """Recursive descent over the handful of tokens a type is made of."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens: list[str] = []
+        rest = 0
+        while match := _TOKEN.match(text, rest):
+            self.tokens.append(match.group(0).strip())
+            rest = match.end()
+        if text[rest:].strip():
+            raise self.error()
+        self.tokens.append("")
+
+    def error(self) -> ConfigError:
+        return ConfigError(
+            f"{self.text!r} is not a type",
+            todo=f"Types are {', '.join(SCALARS)} (decimal as decimal(12,2)), and list<…>, map<…, …>, "
+            "struct<name: type, …>.",
+        )
+
+    def take(self, *expected: str) -> str:
+        token = self.tokens.pop(0)
+        if not token or (expected and token not in expected):
+            raise self.error()
+        return token
+
+    def end(self) -> None:
+        if self.tokens != [""]:
+            raise self.error()
+
+    def type(self) -> Type:
+        name = self.take().lower()
+        match name:
+            case "decimal":
+                return self.decimal()
+            case "list":
+                self.take("<")
+                element = self.type()
+                self.take(">")
+                return Type("list", parts=(Column("element", element),))
+            case "map":
+                self.take("<")
+                key = self.type()
+                self.take(",")
+                value = self.type()
+                self.take(">")
+                return Type("map", parts=(Column("key", key), Column("value", value)))
+            case "struct":
+                return self.struct()
+            case _ if name in SCALARS:
+                return Type(name)
+        raise self.error()
+
+    def decimal(self) -> Type:
+        self.take("(")
+        precision = self.number()
+        self.take(",")
+        scale = self.number()
+        self.take(")")
+        if not (1 <= precision <= 38 and scale <= precision):
+            raise self.error()
+        return Type("decimal", precision, scale)
+
+    def number(self) -> int:
+        token = self.take()
+        if not token.isdigit():
+            raise self.error()
+        return int(token)
+
+    def struct(self) -> Type:
+        self.take("<")
+        parts: list[Column] = []
+        while True:
+            name = self.take().strip("`").replace("``", "`")
+            self.take(":")
+            parts.append(Column(name, self.type()))
+            if self.take(",", ">") == ">":
+                return Type("struct", parts=tuple(parts))

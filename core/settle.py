@@ -1,0 +1,415 @@
+"""What a delivery does to a table: `settle` works out the rows, the memory and the counts.
+
+The usual event is newer than the row it meets, so a batch is folded over the stored
+rows. The memory is read only for the keys that this does not settle: those with an
+event that is not newer, absent keys whose event is not above the high-water mark, held
+keys, keys joined by key changes, and, under a late truncate, all that is remembered.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping
+
+from lakeward.core.counts import Counts, Verdict
+from lakeward.core.delivery import Delivery, Settled, record_of
+from lakeward.core.dimension import Dimension, Ordered
+from lakeward.core.events import ChangeEvent, Key, Operation, Position, same
+from lakeward.core.fold import Folded, Row, apply
+from lakeward.core.memory import (
+    HOLDING,
+    Base,
+    Change,
+    Hold,
+    Memory,
+    Reason,
+    Reject,
+    next_mark,
+)
+
+
+def settle(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delivery: Delivery) -> Settled:
+    """Work out what `delivery` does to a table that holds `rows` and remembers `memory`."""
+    settling = _Settling(dimension, rows, memory, delivery)
+    settling.sort_out()
+    settling.fold()
+    while (undecided := settling.undecided()) is not None:
+        settling.hold(undecided)
+        settling.fold()
+    return settling.settled()
+
+
+def absorb(dimension: Dimension, memory: Memory, settled: Settled) -> Memory:
+    """Return the memory as of the batch that `settled` became; its mark says how far to `trim`."""
+    epoch = settled.epoch
+    after = Memory(
+        epoch=epoch,
+        loaded=settled.loaded,
+        mark=memory.mark,
+        records=[*memory.records, *([settled.record] if settled.record else [])],
+        changes={p: c for p, c in memory.changes.items() if p.epoch >= epoch},
+        bases={} if settled.replaces else dict(memory.bases),
+        holds={p: h for p, h in memory.holds.items() if p.epoch >= epoch},
+        closed={**memory.closed, **settled.closed},
+    )
+    resolved = {*settled.closed, *(hold.position for hold in settled.holds)}
+    after.changes = {p: change for p, change in after.changes.items() if p not in resolved}
+    after.changes.update((change.event.position, change) for change in settled.changes)
+    for base in settled.bases:
+        after.bases.setdefault(base.key, base)
+    after.holds.update((hold.position, hold) for hold in settled.holds)
+    after.holds = {p: hold for p, hold in after.holds.items() if p not in settled.closed}
+    after.mark = next_mark(after, dimension.lateness)
+    return after
+
+
+class _Settling:
+    def __init__(
+        self, dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delivery: Delivery
+    ) -> None:
+        self.dimension = dimension
+        self.memory = memory
+        self.delivery = delivery
+        self.number = delivery.number
+        self.replaces = delivery.loaded is not None and delivery.loaded > memory.epoch
+        self.epoch = delivery.loaded if self.replaces and delivery.loaded else memory.epoch
+        self.stored: Mapping[Key, Row] = {} if self.replaces else rows
+        self.all_keys: set[Key] = set(rows) if self.replaces else set()
+        self.changes = {p: c for p, c in memory.changes.items() if p.epoch >= self.epoch}
+        self.bases = {} if self.replaces else memory.bases
+        self.holds = {p: h for p, h in memory.holds.items() if p.epoch >= self.epoch}
+        self.closed = {r.position: r.mended for r in delivery.resolutions}
+        self.ordered = isinstance(dimension.lateness, Ordered)
+        self.duplicates = 0
+        self.verdicts: dict[Position, Verdict] = {}
+        self.fresh: list[ChangeEvent] = []
+        self.staged: list[ChangeEvent] = []
+        self.rejects: list[Reject] = []
+        for position in self.closed:
+            self.holds.pop(position, None)
+
+    # What each event is, before any row is looked at.
+
+    def sort_out(self) -> None:
+        """Tell copies, other epochs and what comes too late from the events to fold."""
+        known = self.known_facts()
+        for event in self.delivery.events:
+            if self.is_copy(event, known):
+                self.duplicates += 1
+                continue
+            known[self.fact(event)].append(event)
+            self.judge(event)
+        for reject in self.delivery.rejects:
+            self.judge_reject(reject)
+        self.mended = [e for e in self.closed.values() if e and e.position.epoch == self.epoch]
+        self.staged += [e for e in self.closed.values() if e and e.position.epoch > self.epoch]
+
+    def fact(self, event: ChangeEvent) -> Hashable:
+        """What makes two deliveries the same fact, where the sequence is unique per key."""
+        if self.dimension.unique_sequences and not event.is_load:
+            return (event.position.mark, event.keys, event.operation)
+        return event.position
+
+    def known_facts(self) -> dict[Hashable, list[ChangeEvent]]:
+        known: dict[Hashable, list[ChangeEvent]] = defaultdict(list)
+        closed = [event for event in self.memory.closed.values() if event is not None]
+        for event in [change.event for change in self.memory.changes.values()] + closed:
+            known[self.fact(event)].append(event)
+        return known
+
+    def is_copy(self, event: ChangeEvent, known: Mapping[Hashable, list[ChangeEvent]]) -> bool:
+        position = event.position
+        if position in self.verdicts or (not self.ordered and self.memory.has_object(position.object)):
+            return True
+        if position in self.memory.holds or position in self.memory.closed:
+            return True
+        return any(same(event.cells, other.cells) for other in known.get(self.fact(event), ()))
+
+    def judge(self, event: ChangeEvent) -> None:
+        position, mark = event.position, self.memory.mark
+        if position.epoch < self.epoch:
+            self.verdicts[position] = Verdict.STALE
+        elif position.epoch > self.epoch:
+            self.verdicts[position] = Verdict.WAITING
+            self.staged.append(event)
+        elif not self.replaces and mark is not None and position.mark <= mark:
+            self.verdicts[position] = Verdict.QUARANTINED
+            self.rejects.append(Reject(position, Reason.TOO_LATE, event.keys, time=event.time))
+        else:
+            self.verdicts[position] = Verdict.WAITING
+            self.fresh.append(event)
+
+    def judge_reject(self, reject: Reject) -> None:
+        if reject.position in self.verdicts or self.memory.has_object(reject.position.object):
+            self.duplicates += 1
+            return
+        self.verdicts[reject.position] = Verdict.QUARANTINED
+        self.rejects.append(reject)
+        if reject.reason in HOLDING and reject.position.epoch >= self.epoch:
+            self.holds[reject.position] = Hold(
+                reject.position, reject.keys, reject.reason, self.number, reject.transaction
+            )
+
+    # What passes the holds, and what the rows become.
+
+    def fold(self) -> None:
+        """Let through what no hold stops, in position order, and fold it over the rows."""
+        self.let_through()
+        self.link_keys()
+        self.folds: list[Folded] = []
+        self.after: dict[Key, Row | None] = dict.fromkeys(self.all_keys)
+        slow = self.slow_keys()
+        touched = {key for event in self.passed for key in event.keys}
+        if any(event.operation is Operation.TRUNCATE for event in self.passed):
+            touched |= set(self.stored)
+        for keys in self.chains(slow):
+            self.fold_keys(keys, self.rows_at_mark(keys), self.remembered_of(keys))
+        for keys in self.chains(touched - slow):
+            standing = {key: row for key in keys if (row := self.standing(key)) is not None}
+            self.fold_keys(keys, standing, self.old_truncates)
+
+    def let_through(self) -> None:
+        """Sort the candidates into those that pass and those that wait behind a hold.
+
+        A key change that waits holds both its keys; a truncate passes every hold, and
+        what is held or waits below it is superseded by it.
+        """
+        waited = [change.event for change in self.changes.values() if change.waiting]
+        self.waited = [e for e in waited if e.position.epoch == self.epoch and e.position not in self.closed]
+        open_ = [e for e in [*self.fresh, *self.waited, *self.mended] if e.position not in self.holds]
+        candidates = sorted(open_, key=lambda event: event.position)
+        self.old_truncates = [
+            c.event
+            for c in self.changes.values()
+            if c.event.operation is Operation.TRUNCATE and not c.waiting
+        ]
+        self.truncates = [e.position for e in [*self.old_truncates, *candidates] if not e.keys]
+        barriers: dict[Key, list[Position]] = defaultdict(list)
+        for hold in self.holds.values():
+            for key in hold.keys:
+                barriers[key].append(hold.position)
+        self.passed: list[ChangeEvent] = []
+        self.waiting: list[ChangeEvent] = []
+        for event in candidates:
+            reached = [p for key in event.keys for p in barriers[key] if p < event.position]
+            if all(any(p < t < event.position for t in self.truncates) for p in reached):
+                self.passed.append(event)
+                continue
+            self.waiting.append(event)
+            for key in event.keys if event.old_key is not None else ():
+                barriers[key].append(event.position)
+
+    def link_keys(self) -> None:
+        """Join the keys that key changes, remembered or passing, make one chain."""
+        self.links: dict[Key, set[Key]] = defaultdict(set)
+        remembered = [c.event for c in self.changes.values() if not c.waiting]
+        for event in [*remembered, *self.passed]:
+            if event.old_key is not None:
+                self.links[event.key].add(event.old_key)
+                self.links[event.old_key].add(event.key)
+
+    def slow_keys(self) -> set[Key]:
+        """The touched keys whose state must be worked out from the memory."""
+        if self.ordered:
+            return set()
+        high_water = None if self.replaces else self.memory.high_water
+        unsettled = {e.position for e in [*self.waited, *self.mended]}
+        slow: set[Key] = set()
+        for event in self.passed:
+            if not event.keys and high_water is not None and event.position <= high_water:
+                slow |= self.remembered_keys()
+            for key in event.keys:
+                row = self.stored.get(key)
+                newer = (
+                    high_water is None or event.position.mark > high_water.mark
+                    if row is None
+                    else self.is_newer(event, row)
+                )
+                if not newer or key in self.links or event.position in unsettled:
+                    slow.add(key)
+        return {key for chain in self.chains(slow) for key in chain}
+
+    def is_newer(self, event: ChangeEvent, row: Row) -> bool:
+        if self.dimension.unique_sequences:
+            return event.position.mark > row.position.mark
+        return event.position > row.position
+
+    def remembered_keys(self) -> set[Key]:
+        return {key for change in self.changes.values() for key in change.event.keys}
+
+    def chains(self, keys: Iterable[Key]) -> list[set[Key]]:
+        """Group keys, with all that key changes join to them."""
+        groups: list[set[Key]] = []
+        for key in keys:
+            if any(key in group for group in groups):
+                continue
+            group, rest = set(), [key]
+            while rest:
+                if (item := rest.pop()) not in group:
+                    group.add(item)
+                    rest.extend(self.links.get(item, ()))
+            groups.append(group)
+        return groups
+
+    def rows_at_mark(self, keys: Iterable[Key]) -> dict[Key, Row]:
+        """The rows as they stood before everything that is remembered of these keys."""
+        remembered = self.remembered_keys()
+        rows = {
+            key: self.bases[key].row
+            if key in self.bases
+            else None
+            if key in remembered
+            else self.stored.get(key)
+            for key in keys
+        }
+        return {key: row for key, row in rows.items() if row is not None}
+
+    def remembered_of(self, keys: set[Key]) -> list[ChangeEvent]:
+        events = [c.event for c in self.changes.values() if not c.waiting]
+        return [e for e in events if not e.keys or keys.intersection(e.keys)]
+
+    def standing(self, key: Key) -> Row | None:
+        """The stored row, or where it went the memory of its delete."""
+        if key in self.stored:
+            return self.stored[key]
+        deletes = [
+            c.event.position
+            for c in self.changes.values()
+            if c.event.operation is Operation.DELETE and key in c.event.keys and not c.waiting
+        ]
+        return Row({}, max(deletes), deleted=True) if deletes else None
+
+    def fold_keys(self, keys: set[Key], rows: Mapping[Key, Row], remembered: Iterable[ChangeEvent]) -> None:
+        incoming = [e for e in self.passed if not e.keys or keys.intersection(e.keys)]
+        waited = {e.position for e in self.waited}
+        events = [e for e in remembered if e.position not in waited] + incoming
+        folded = apply(self.dimension, rows, events)
+        self.folds.append(folded)
+        for key in keys:
+            row = folded.rows.get(key)
+            self.after[key] = None if row is None or row.is_bare else row
+
+    # Key changes that cannot be decided are held.
+
+    def undecided(self) -> ChangeEvent | None:
+        """The first passing event of which no rule says what row it means, if there is one."""
+        positions = {position for folded in self.folds for position in folded.undecided}
+        return next((event for event in self.passed if event.position in positions), None)
+
+    def hold(self, event: ChangeEvent) -> None:
+        """Quarantine an event and hold its keys."""
+        self.fresh = [other for other in self.fresh if other is not event]
+        if event.position in self.verdicts:
+            self.verdicts[event.position] = Verdict.QUARANTINED
+        self.rejects.append(
+            Reject(event.position, Reason.KEY_SHIFT, event.keys, event.transaction, event.time)
+        )
+        self.holds[event.position] = Hold(
+            event.position, event.keys, Reason.KEY_SHIFT, self.number, event.transaction
+        )
+
+    # What it comes to.
+
+    def settled(self) -> Settled:
+        self.judge_passed()
+        overruled = [p for p in self.holds if any(p < truncate for truncate in self.truncates)]
+        for position in overruled:
+            self.closed[position] = None
+        new_holds = [h for p, h in self.holds.items() if p not in self.memory.holds]
+        return Settled(
+            rows=self.after,
+            changes=self.changes_to_remember(),
+            bases=self.bases_to_remember(),
+            holds=new_holds,
+            closed=self.closed,
+            rejects=self.rejects,
+            record=record_of(self.delivery),
+            counts=self.counts(),
+            epoch=self.epoch,
+            loaded=max(self.memory.loaded, self.delivery.loaded or 0),
+            replaces=self.replaces,
+        )
+
+    def judge_passed(self) -> None:
+        used = {position for folded in self.folds for position in folded.used}
+        incomplete = {position for folded in self.folds for position in folded.incomplete}
+        for event in self.passed:
+            position = event.position
+            if position not in self.verdicts:
+                continue
+            if position in incomplete:
+                if self.ordered:
+                    self.rejects.append(Reject(position, Reason.INCOMPLETE_ROW, event.keys, time=event.time))
+                self.verdicts[position] = Verdict.QUARANTINED if self.ordered else Verdict.WAITING
+            elif position in used or (not event.keys and position == max(self.truncates)):
+                self.verdicts[position] = Verdict.APPLIED
+            else:
+                self.verdicts[position] = self.overtaken(event)
+
+    def overtaken(self, event: ChangeEvent) -> Verdict:
+        """Whether what overtook an event was there before this delivery, or came with it."""
+        standing = [row.position for key in event.keys if (row := self.standing(key)) is not None]
+        if event.position in standing:
+            return Verdict.DUPLICATE
+        remembered = [e.position for e in self.remembered_of(set(event.keys))]
+        newer = any(position > event.position for position in [*standing, *remembered])
+        return Verdict.STALE if newer else Verdict.SUPERSEDED
+
+    def changes_to_remember(self) -> list[Change]:
+        waiting = [Change(event, self.number, waiting=True) for event in [*self.waiting, *self.staged]]
+        passed = [e for e in self.passed if self.verdicts.get(e.position) is not Verdict.QUARANTINED]
+        if self.ordered:
+            released = {event.position for event in self.waited}
+            passed = [e for e in passed if e.position in released or self.leaves_nothing(e)]
+        return [*(Change(event, self.number) for event in passed), *waiting]
+
+    def leaves_nothing(self, event: ChangeEvent) -> bool:
+        """Whether an event must be remembered because no row carries its position."""
+        removes = event.operation in (Operation.DELETE, Operation.TRUNCATE) or event.old_key is not None
+        return removes and self.verdicts.get(event.position) is Verdict.APPLIED
+
+    def bases_to_remember(self) -> list[Base]:
+        if self.ordered:
+            return []
+        remembered = self.remembered_keys() | set(self.bases)
+        keys = {key for event in [*self.passed, *self.waiting] for key in event.keys}
+        return [Base(key, self.stored.get(key), self.number) for key in keys - remembered]
+
+    def counts(self) -> Counts:
+        tally = Counter(self.verdicts.values())
+        fresh = {event.position for event in self.fresh}
+        waited = {event.position for event in self.waited}
+        in_order: Counter[str] = Counter()
+        for folded in self.folds:
+            for name in ("insert_on_existing", "update_on_missing", "unset_as_null"):
+                in_order[name] += len(getattr(folded, name) & fresh)
+        read = len(self.delivery.events) + len(self.delivery.rejects)
+        return Counts(
+            read=read,
+            duplicates=self.duplicates + tally[Verdict.DUPLICATE],
+            quarantined=tally[Verdict.QUARANTINED],
+            waiting=tally[Verdict.WAITING],
+            stale=tally[Verdict.STALE],
+            superseded=tally[Verdict.SUPERSEDED],
+            applied=tally[Verdict.APPLIED],
+            released=sum(event.position in waited for event in self.passed),
+            ties=ties(self.fresh),
+            **in_order,
+        )
+
+
+def ties(events: Iterable[ChangeEvent]) -> int:
+    """Count the events that share key, epoch and sequence with an earlier arrival of other content.
+
+    Where a source has no sequence, arrival is the order and nothing ties; rows of one
+    full load have none.
+    """
+    groups: dict[Hashable, list[ChangeEvent]] = defaultdict(list)
+    for event in events:
+        if event.keys and not event.is_load and event.position.sequence:
+            groups[event.position.mark, event.keys].append(event)
+    return sum(
+        not (same(other.cells, first.cells) and other.operation is first.operation)
+        for first, *others in groups.values()
+        for other in others
+    )

@@ -1,0 +1,26 @@
+"""Every hook of lakeward, on one screen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pluggy
+
+if TYPE_CHECKING:
+    from lakeward.core.pipeline import Report
+    from lakeward.plugins.registry import Registry
+
+PROJECT: Final = "lakeward"
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def register(registry: Registry) -> None:
+    """Add the plugin's factories to the registry, once, before anything else happens."""
+
+
+@hookspec
+def after_commit(report: Report) -> None:
+    """Look at what a batch did to a table, after its commit. What it raises stops nothing."""

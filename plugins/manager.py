@@ -1,0 +1,64 @@
+"""Finding plugins and letting them register."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+import pluggy
+
+from lakeward.core.errors import PluginError
+from lakeward.plugins import hookspecs
+from lakeward.plugins.hookspecs import PROJECT
+from lakeward.plugins.registry import Registry
+
+BUILTIN: Final = (
+    "lakeward.adapters.memory",
+    "lakeward.adapters.poll",
+    "lakeward.adapters.dms",
+    "lakeward.adapters.iceberg",
+)
+"""The adapters that come with lakeward; they register as anyone's do."""
+
+
+def load(*extra: object, entry_points: bool = True) -> pluggy.PluginManager:
+    """Return a manager of the built-in, the given and the installed plugins.
+
+    Raises PluginError for a hook that does not exist and for a plugin that cannot be
+    imported, naming it.
+    """
+    manager = pluggy.PluginManager(PROJECT)
+    manager.add_hookspecs(hookspecs)
+    try:
+        for name in BUILTIN:
+            manager.register(import_module(name), name)
+        for plugin in extra:
+            manager.register(plugin)
+        if entry_points:
+            manager.load_setuptools_entrypoints(PROJECT)
+        _refuse_unknown_hooks(manager)
+        manager.check_pending()
+    except (pluggy.PluginValidationError, ImportError) as error:
+        raise PluginError(
+            "a plugin cannot be loaded",
+            found=str(error),
+            todo="Mend or uninstall it; `docs/hooks.md` lists the hooks and their arguments.",
+        ) from error
+    return manager
+
+
+def registry_of(manager: pluggy.PluginManager) -> Registry:
+    """Let every plugin register, and return what there is."""
+    registry = Registry()
+    manager.hook.register(registry=registry)
+    return registry
+
+
+def _refuse_unknown_hooks(manager: pluggy.PluginManager) -> None:
+    """Refuse them: pluggy takes a misspelt hook for one that another plugin may specify; nobody may here."""
+    for hook in vars(manager.hook).values():
+        if isinstance(hook, pluggy.HookCaller) and not hook.has_spec():
+            (first, *_) = hook.get_hookimpls()
+            raise pluggy.PluginValidationError(
+                first.plugin, f"{first.plugin_name} implements {hook.name!r}, and there is no such hook"
+            )

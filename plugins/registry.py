@@ -1,0 +1,91 @@
+"""What is registered, and errors that say so."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from lakeward.core.errors import PluginError
+from lakeward.core.ports import Queue, Source, Target
+
+P = TypeVar("P")
+
+Options: TypeAlias = Mapping[str, Any]
+"""One table of the settings, as written there, for the adapter that it names."""
+
+
+@dataclass(slots=True)
+class Runtime:
+    """What a factory may use of the run it serves.
+
+    `spark` starts Spark when it is first called and returns a session of its own each
+    time; a run that never calls it starts none. Before that, a factory says with
+    `require` which jars and settings its session needs. Relative paths are relative to
+    `base`.
+    """
+
+    spark: Callable[[], Any]
+    base: Path = field(default_factory=Path)
+    jars: set[str] = field(default_factory=set)
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def require(self, *jars: str, settings: Mapping[str, str] | None = None) -> None:
+        """Ask for groups of jars and for session settings."""
+        self.jars.update(jars)
+        self.settings.update(settings or {})
+
+
+Factory: TypeAlias = Callable[[Options, Runtime], P]
+"""What every adapter registers: options and runtime to a port."""
+
+
+class Shelf(Generic[P]):
+    """Factories of one kind of port, by name."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._factories: dict[str, tuple[Factory[P], str]] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._factories))
+
+    def add(self, name: str, factory: Factory[P]) -> None:
+        """Register a factory; raises PluginError where the name is taken."""
+        if name in self._factories:
+            raise PluginError(
+                f"two plugins register a {self.kind} called {name!r}",
+                found=f"found {self.origin(name)} and {factory.__module__}",
+                todo="Uninstall one of them.",
+            )
+        self._factories[name] = (factory, factory.__module__)
+
+    def origin(self, name: str) -> str:
+        """Return the module that registered a name."""
+        return self._factories[name][1]
+
+    def build(self, name: str, options: Options, runtime: Runtime) -> P:
+        """Make the port of that name; raises PluginError, saying what is installed, where there is none."""
+        if name not in self._factories:
+            near = difflib.get_close_matches(name, self._factories, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise PluginError(
+                f"no {self.kind} is called {name!r}.{hint}",
+                found="installed: " + (", ".join(self) or "none"),
+                todo="Is the plugin that provides it installed in this environment?",
+            )
+        return self._factories[name][0](options, runtime)
+
+
+class Registry:
+    """Everything that plugins provide, by kind."""
+
+    def __init__(self) -> None:
+        self.sources: Shelf[Source[Any]] = Shelf("source")
+        self.formats: Shelf[Target[Any]] = Shelf("table format")
+        self.queues: Shelf[Queue] = Shelf("queue")
+
+    def __iter__(self) -> Iterator[Shelf[Any]]:
+        return iter((self.sources, self.formats, self.queues))

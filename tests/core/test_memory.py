@@ -1,0 +1,61 @@
+"""The low-water mark, by example."""
+
+from __future__ import annotations
+
+from lakeward.core.dimension import ORDERED, Unbounded, Within
+from lakeward.core.events import ChangeEvent, Mark, Operation, Position
+from lakeward.core.memory import Change, Memory, Record, next_mark
+
+
+def record(batch: int, least: int, greatest: int, time: int | None, loads: int = 0) -> Record:
+    return Record(
+        batch,
+        frozenset({batch}),
+        Position(1, least, batch, 1),
+        Position(1, greatest, batch, 9),
+        time,
+        frozenset({loads}) if loads else frozenset(),
+    )
+
+
+def change(sequence: int, transaction: str) -> Change:
+    position = Position(1, sequence, 1, sequence)
+    event = ChangeEvent(operation=Operation.INSERT, position=position, key=(1,), transaction=transaction)
+    return Change(event, 1)
+
+
+def memory(*records: Record, changes: tuple[Change, ...] = (), loaded: int = 0) -> Memory:
+    return Memory(
+        records=list(records),
+        changes={change.event.position: change for change in changes},
+        loaded=loaded,
+    )
+
+
+def test_an_event_exactly_the_lateness_old_is_in_time() -> None:
+    recorded = memory(record(1, 10, 19, time=100), record(2, 20, 29, time=103))
+    assert next_mark(recorded, Within(3)) is None
+    assert next_mark(recorded, Within(2)) == Mark(1, 19)
+
+
+def test_the_mark_lies_below_every_batch_that_is_in_time() -> None:
+    recorded = memory(record(1, 10, 19, time=100), record(2, 15, 29, time=200))
+    assert next_mark(recorded, Within(3)) == Mark(1, 10)
+
+
+def test_the_mark_does_not_lie_inside_a_transaction() -> None:
+    spread = (change(8, "a"), change(10, "b"), change(12, "b"))
+    recorded = memory(record(1, 10, 19, time=100), record(2, 15, 29, time=200), changes=spread)
+    assert next_mark(recorded, Within(3)) == Mark(1, 8)
+
+
+def test_the_mark_stays_while_a_load_is_not_complete() -> None:
+    records = (record(1, 10, 19, time=100, loads=1), record(2, 20, 29, time=200))
+    assert next_mark(memory(*records), Within(3)) is None
+    assert next_mark(memory(*records, loaded=1), Within(3)) == Mark(1, 19)
+
+
+def test_without_a_bound_on_lateness_there_is_no_mark() -> None:
+    recorded = memory(record(1, 10, 19, time=100), record(2, 20, 29, time=200))
+    assert next_mark(recorded, Unbounded()) is None
+    assert next_mark(recorded, ORDERED) is None

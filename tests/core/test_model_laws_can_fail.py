@@ -1,0 +1,117 @@
+"""Each sentence of the memory's algorithm, taken away, breaks a law on some feed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any
+
+import model_laws
+import pytest
+from model_laws import check_feed, check_fold, check_other_names, check_quarantine, check_reload
+
+from lakeward.core import memory, settle
+from lakeward.core.dimension import Dimension, Lateness, Ordered, Unbounded, Within
+from lakeward.core.events import ChangeEvent, Key, Mark, Position
+from lakeward.core.fold import Row, _Fold, _Transaction
+from lakeward.core.memory import Memory
+from lakeward.core.settle import _Settling
+
+FEEDS = 3000
+"""How many feeds a broken model gets to betray itself; most need a few dozen."""
+
+let_through = _Settling.let_through
+
+
+def reads_no_memory(self: _Settling) -> set[Key]:
+    return set()
+
+
+def keeps_no_bases(self: _Settling) -> list[object]:
+    return []
+
+
+def takes_stored_rows_for_bases(self: _Settling, keys: Iterable[Key]) -> dict[Key, Row]:
+    return {key: self.stored[key] for key in keys if key in self.stored}
+
+
+def newer_by_arrival(self: _Settling, event: ChangeEvent, row: Row) -> bool:
+    return event.position > row.position
+
+
+def lets_all_through(self: _Settling) -> None:
+    self.holds.clear()
+    let_through(self)
+
+
+def links_no_keys(self: _Settling) -> None:
+    self.links = defaultdict(set)
+
+
+def marks_what_it_saw(memory: Memory, lateness: Lateness) -> Mark | None:
+    return memory.high_water.mark if memory.high_water and isinstance(lateness, Within) else None
+
+
+def marks_within_loads(memory: Memory) -> bool:
+    return False
+
+
+def forgets_deletes(memory: Memory, objects: int) -> None:
+    memory.changes = {place: change for place, change in memory.changes.items() if change.waiting}
+
+
+def forgets_without_folding(dimension: Dimension, memory: Memory) -> None:
+    if memory.mark is not None:
+        memory.changes = {place: c for place, c in memory.changes.items() if place.mark > memory.mark}
+
+
+def pins_nothing(memory: Memory, keys: set[Key]) -> Position | None:
+    return None
+
+
+def knows_no_transactions(self: _Fold, event: ChangeEvent) -> _Transaction:
+    return _Transaction()
+
+
+def play(law: Callable[[Random, Lateness], None], lateness: Lateness, feeds: int) -> None:
+    for seed in range(feeds):
+        law(Random(seed), lateness)
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "broken", "law", "lateness"),
+    [
+        (_Settling, "slow_keys", reads_no_memory, check_feed, Within(3)),
+        (_Settling, "bases_to_remember", keeps_no_bases, check_feed, Within(3)),
+        (_Settling, "rows_at_mark", takes_stored_rows_for_bases, check_feed, Unbounded()),
+        (_Settling, "is_newer", newer_by_arrival, check_feed, Unbounded()),
+        (_Settling, "let_through", lets_all_through, check_quarantine, Ordered()),
+        (_Settling, "link_keys", links_no_keys, check_feed, Unbounded()),
+        (settle, "next_mark", marks_what_it_saw, check_feed, Within(3)),
+        (Memory, "is_loading", property(marks_within_loads), check_feed, Within(3)),
+        (memory, "_forget_beyond", forgets_deletes, check_feed, Ordered()),
+        (memory, "_pin", pins_nothing, check_quarantine, Within(3)),
+        (model_laws, "trim", forgets_without_folding, check_feed, Within(3)),
+        (_Fold, "transaction", knows_no_transactions, check_fold, Unbounded()),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_a_broken_model_breaks_a_law(
+    monkeypatch: pytest.MonkeyPatch,
+    where: object,
+    name: str,
+    broken: Any,
+    law: Callable[[Random, Lateness], None],
+    lateness: Lateness,
+) -> None:
+    """The law fails on some feed of many."""
+    monkeypatch.setattr(where, name, broken)
+    with pytest.raises(AssertionError):
+        play(law, lateness, FEEDS)
+
+
+@pytest.mark.parametrize("law", [check_fold, check_feed, check_other_names, check_quarantine, check_reload])
+def test_the_same_feeds_break_nothing_that_is_whole(law: Callable[[Random, Lateness], None]) -> None:
+    """What breaks the broken models above is their being broken."""
+    play(law, Within(3), 200)

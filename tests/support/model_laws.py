@@ -1,0 +1,209 @@
+"""The laws of the model: `settle`, with its batches, memory and marks, against `apply`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from histories import (
+    Features,
+    Feed,
+    delivery_order,
+    feed,
+    truth,
+    under_another_name,
+    visible,
+)
+
+from lakeward.core.counts import Counts
+from lakeward.core.delivery import Delivery, Resolution
+from lakeward.core.dimension import Dimension, Lateness, Ordered, Unbounded, Within
+from lakeward.core.events import ChangeEvent, Key, Operation, Position
+from lakeward.core.fold import Row, apply
+from lakeward.core.memory import Memory, Reason, Reject, trim
+from lakeward.core.settle import absorb, settle
+
+MODES: tuple[Lateness, ...] = (Ordered(), Within(3), Unbounded())
+
+
+@dataclass
+class Player:
+    """Delivers batches to a table that lives in two dictionaries, as an adapter would."""
+
+    dimension: Dimension
+    rows: dict[Key, Row] = field(default_factory=dict)
+    memory: Memory = field(default_factory=Memory)
+    number: int = 0
+    counts: Counts = field(default_factory=Counts)
+
+    def deliver(
+        self,
+        events: Sequence[ChangeEvent] = (),
+        rejects: Sequence[Reject] = (),
+        resolutions: Sequence[Resolution] = (),
+        loaded: int | None = None,
+    ) -> Counts:
+        self.number += 1
+        delivery = Delivery(
+            number=self.number, events=events, rejects=rejects, resolutions=resolutions, loaded=loaded
+        )
+        settled = settle(self.dimension, self.rows, self.memory, delivery)
+        assert settled.counts.add_up(), settled.counts
+        for key, row in settled.rows.items():
+            self.rows.pop(key, None)
+            if row is not None:
+                self.rows[key] = row
+        self.memory = absorb(self.dimension, self.memory, settled)
+        trim(self.dimension, self.memory)
+        self.counts += settled.counts
+        return settled.counts
+
+
+def draw_features(random: Random, lateness: Lateness) -> Features:
+    ordered = isinstance(lateness, Ordered)
+    moves, unset, load = (random.random() < 0.5 for _ in range(3))
+    return Features(
+        sequence=random.choice(["commit", "unique", "none"] if ordered else ["commit", "unique"]),
+        unset=unset,
+        moves=moves and not ordered,
+        truncates=random.random() < 0.5,
+        load=load,
+        overlap=not (moves and unset),
+        scatter=isinstance(lateness, Unbounded),
+        transactions=25 if isinstance(lateness, Within) else 12,
+    )
+
+
+def batches(random: Random, order: Sequence[int]) -> list[list[int]]:
+    """Split deliveries into batches of one to three objects."""
+    rest, split = list(order), []
+    while rest:
+        size = random.randrange(1, 4)
+        split.append(rest[:size])
+        rest = rest[size:]
+    return split
+
+
+def with_repeats(random: Random, order: Sequence[int], chance: float = 0.25) -> list[int]:
+    """Deliver some objects again, somewhere after their first delivery."""
+    repeated: list[int] = []
+    for index, number in enumerate(order):
+        repeated.append(number)
+        if random.random() < chance:
+            repeated.append(random.choice(order[: index + 1]))
+    return repeated
+
+
+def loaded_by(source: Feed, delivered: set[int], epoch: int = 1) -> int | None:
+    return epoch if delivered.issuperset(source.loads) else None
+
+
+def check_fold(random: Random, lateness: Lateness) -> None:
+    """Convergence of the model itself: its rows are those of the simulated database."""
+    features = draw_features(random, lateness)
+    source = feed(random, features)
+    shuffled = random.sample(source.events, len(source.events))
+    assert visible(apply(features.dimension(), {}, shuffled).rows) == truth(source.final)
+
+
+def check_feed(random: Random, lateness: Lateness) -> None:
+    """Convergence, batching, idempotence and lateness: any delivery gives the one right table."""
+    features = draw_features(random, lateness)
+    source = feed(random, features)
+    player = Player(features.dimension(lateness))
+    delivered: set[int] = set()
+    for batch in batches(random, with_repeats(random, delivery_order(random, source.objects, lateness))):
+        delivered.update(batch)
+        events = [event for number in batch for event in source.objects[number]]
+        player.deliver(events, loaded=loaded_by(source, delivered))
+    assert visible(player.rows) == visible(apply(player.dimension, {}, source.events).rows)
+
+
+def check_other_names(random: Random, lateness: Lateness) -> None:
+    """Where sequences are unique, an object delivered again under another name changes nothing."""
+    features = Features(sequence="unique", unset=True, moves=True, transactions=20)
+    source = feed(random, features)
+    player = Player(features.dimension(lateness))
+    order = delivery_order(random, source.objects, lateness)
+    for batch in batches(random, with_repeats(random, order, 0.5)):
+        copies = [
+            under_another_name(source.objects[number], 1000 + player.number * 10 + number) for number in batch
+        ]
+        player.deliver([event for number in batch for event in source.objects[number]], loaded=1)
+        player.deliver([event for copy in copies for event in copy], loaded=1)
+    assert visible(player.rows) == truth(source.final)
+
+
+def check_quarantine(random: Random, lateness: Lateness) -> None:
+    """After every held event is fixed or discarded, the table is that of the mended feed."""
+    features = draw_features(random, lateness)
+    source = feed(random, features)
+    by_place = {event.position: event for event in source.events}
+    bad = {e.position for e in source.events if e.keys and not e.is_load and random.random() < 0.1}
+    player, gone, delivered = Player(features.dimension(lateness)), set[Position](), set[int]()
+    for batch in batches(random, with_repeats(random, delivery_order(random, source.objects, lateness))):
+        delivered.update(batch)
+        arriving = [event for number in batch for event in source.objects[number]]
+        player.deliver(
+            [event for event in arriving if event.position not in bad],
+            [
+                Reject(e.position, Reason.CAST, e.keys, e.transaction, e.time)
+                for e in arriving
+                if e.position in bad
+            ],
+            [decide(random, p, by_place, bad, gone) for p in player.memory.holds if random.random() < 0.3],
+            loaded_by(source, delivered),
+        )
+    while player.memory.holds:
+        place = random.choice(sorted(player.memory.holds))
+        player.deliver(resolutions=[decide(random, place, by_place, bad, gone)])
+    fixed = player.memory.closed.keys() | {c.event.position for c in player.memory.changes.values()}
+    gone |= {p for p in bad if p not in fixed and overruled(p, source)}
+    mended = [event for event in source.events if event.position not in gone]
+    assert visible(player.rows) == visible(apply(player.dimension, {}, mended).rows)
+
+
+def overruled(place: Position, source: Feed) -> bool:
+    """Whether a later truncate made an event that was never resolved irrelevant."""
+    return any(e.operation is Operation.TRUNCATE and e.position > place for e in source.events)
+
+
+def decide(
+    random: Random,
+    place: Position,
+    by_place: dict[Position, ChangeEvent],
+    bad: set[Position],
+    gone: set[Position],
+) -> Resolution:
+    """Fix a quarantined event, or give it up; a key shift can only be given up."""
+    if place in bad and random.random() < 0.5:
+        return Resolution(place, by_place[place])
+    gone.add(place)
+    return Resolution(place)
+
+
+def check_reload(random: Random, lateness: Lateness) -> None:
+    """After a reload the table is that of the new epoch alone, and nothing is missing in between."""
+    features = draw_features(random, lateness)
+    first = feed(random, features)
+    second = feed(random, features, epoch=2, after=first)
+    objects = {**first.objects, **second.objects}
+    player, delivered, done = Player(features.dimension(lateness)), set[int](), False
+    order = with_repeats(random, delivery_order(random, objects, lateness))
+    for batch in batches(random, order):
+        delivered.update(batch)
+        loaded = loaded_by(first, delivered)
+        if delivered.issuperset(second.loads):
+            loaded, done = 2, True
+        player.deliver([event for number in batch for event in objects[number]], loaded=loaded)
+        assert {row.position.epoch for row in player.rows.values()} <= ({2} if done else {1})
+    assert visible(player.rows) == truth(second.final)
+
+
+LAWS = {
+    "deliveries": check_feed,
+    "other names": check_other_names,
+    "quarantine": check_quarantine,
+    "reload": check_reload,
+}
