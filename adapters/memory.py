@@ -72,9 +72,7 @@ def facts_of(dimension: Dimension, items: Frame, objects: Sequence[ObjectFacts] 
         schema=dimension.schema,
         objects=tuple(objects),
         operations={op: operations.count(op) for op in Operation if op in operations},
-        rejects={
-            r: sum(x.reason is r for x in rejects) for r in Reason if any(x.reason is r for x in rejects)
-        },
+        rejects={r: sum(x.reason is r for x in rejects) for r in Reason if any(x.reason is r for x in rejects)},
         least=min(places, default=None),
         greatest=max(places, default=None),
         time=max((item.time for item in items if item.time is not None), default=None),
@@ -114,9 +112,7 @@ class MemoryTable:
         )
         work_out = append if plan.appends else settle
         settled = work_out(self.dimension, self.rows, self.memory, delivery)
-        counts = replace(
-            settled.counts, read=settled.counts.read + plan.facts.skipped, skipped=plan.facts.skipped
-        )
+        counts = replace(settled.counts, read=settled.counts.read + plan.facts.skipped, skipped=plan.facts.skipped)
         holds = [h for h in self.memory.holds.values() if h.position not in settled.closed]
         held = {key for hold in [*holds, *settled.holds] for key in hold.keys}
         return Resolved(
@@ -228,7 +224,7 @@ class MemoryTarget:
     def open(self, dimension: Dimension) -> Opened[Frame]:
         """Return the table of that name."""
         table = self.tables.setdefault(dimension.name, MemoryTable(dimension))
-        return Opened(table, table, table)
+        return Opened(str(dimension.name), table, table, table)
 
 
 @dataclass(slots=True)

@@ -33,11 +33,15 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The objects of the next batch, in order, and what waits behind them."""
+    """The objects of the next batch, in order, and what waits behind them.
+
+    `others` are the names of files beside them that are none of the source's.
+    """
 
     objects: tuple[SourceObject, ...] = ()
     files_left: int = 0
     bytes_left: int = 0
+    others: tuple[str, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -45,9 +49,7 @@ class Taken:
         return sum(item.size for item in self.objects)
 
 
-def take(
-    table: str, listed: Iterable[SourceObject], seen: Mapping[str, SourceObject], limits: Limits
-) -> Taken:
+def take(table: str, listed: Iterable[SourceObject], seen: Mapping[str, SourceObject], limits: Limits) -> Taken:
     """Choose the next objects of an `ordered` table: unseen ones, in order, within the limits.
 
     Raises AlarmRaised LEDGER-001 for an unseen object below the high-water mark, which
@@ -77,9 +79,8 @@ def until_changed(taken: Taken, now: Mapping[str, SourceObject]) -> Taken:
             break
         kept.append(item)
     left = taken.objects[len(kept) :]
-    return Taken(
-        tuple(kept), taken.files_left + len(left), taken.bytes_left + sum(item.size for item in left)
-    )
+    files, size = taken.files_left + len(left), taken.bytes_left + sum(item.size for item in left)
+    return Taken(tuple(kept), files, size, taken.others)
 
 
 def _refuse_equal_orders(table: str, ordered: list[SourceObject]) -> None:

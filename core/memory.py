@@ -247,7 +247,5 @@ def _forget_beyond(memory: Memory, objects: int) -> None:
             break
         seen += len(record.objects)
     memory.changes = {
-        position: change
-        for position, change in memory.changes.items()
-        if change.waiting or change.batch > oldest
+        position: change for position, change in memory.changes.items() if change.waiting or change.batch > oldest
     }

@@ -184,14 +184,23 @@ def acknowledge(job: Job[F]) -> None:
 
 
 def apply_changes(
-    job: Job[F], watch: Watch = unwatched, on_batch: Callable[[Report], None] = lambda _: None
+    job: Job[F],
+    watch: Watch = unwatched,
+    on_batch: Callable[[Report], None] = lambda _: None,
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> Counts:
-    """Apply what waits for a table, batch by batch, until nothing does; return the counts."""
+    """Apply what waits for a table, batch by batch, until nothing does; return the counts.
+
+    It ends early, between two batches, once `is_stopped`.
+    """
     total = Counts()
-    while (report := _retried(lambda: _apply_one(job, watch))) is not None:
+    while not is_stopped():
+        report = _retried(lambda: _apply_one(job, watch))
+        if report is None:
+            acknowledge(job)
+            break
         total += report.counts
         on_batch(report)
-    acknowledge(job)
     return total
 
 

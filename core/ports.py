@@ -46,10 +46,14 @@ class Source(Protocol[F]):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A table as it stands: its progress, and its columns (None where it does not exist)."""
+    """A table as it stands: its progress, its columns (None where it does not exist), its last commit.
+
+    `committed` is when that was, in microseconds since 1970.
+    """
 
     progress: Progress
     schema: Schema | None
+    committed: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,8 +170,9 @@ class Quarantine(Protocol[F]):
 
 @dataclass(frozen=True, slots=True)
 class Opened(Generic[F]):
-    """One table of a target, with what it remembers and what it could not apply."""
+    """One table of a target by its name there, with what it remembers and what it could not apply."""
 
+    name: str
     table: Table[F]
     companion: Companion
     quarantine: Quarantine[F]

@@ -121,9 +121,7 @@ def compare(current: Schema, incoming: Schema) -> tuple[SchemaChange, ...]:
     before = {column.name: column.type for column in current}
     after = {column.name: column.type for column in incoming}
     added = [SchemaChange(Kind.ADD, name, None, type_) for name, type_ in after.items() if name not in before]
-    dropped = [
-        SchemaChange(Kind.DROP, name, type_, None) for name, type_ in before.items() if name not in after
-    ]
+    dropped = [SchemaChange(Kind.DROP, name, type_, None) for name, type_ in before.items() if name not in after]
     retyped = [
         SchemaChange(Kind.RETYPE, name, type_, after[name])
         for name, type_ in before.items()

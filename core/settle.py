@@ -64,9 +64,7 @@ def absorb(dimension: Dimension, memory: Memory, settled: Settled) -> Memory:
 
 
 class _Settling:
-    def __init__(
-        self, dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delivery: Delivery
-    ) -> None:
+    def __init__(self, dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delivery: Delivery) -> None:
         self.dimension = dimension
         self.memory = memory
         self.delivery = delivery
@@ -179,9 +177,7 @@ class _Settling:
         open_ = [e for e in [*self.fresh, *self.waited, *self.mended] if e.position not in self.holds]
         candidates = sorted(open_, key=lambda event: event.position)
         self.old_truncates = [
-            c.event
-            for c in self.changes.values()
-            if c.event.operation is Operation.TRUNCATE and not c.waiting
+            c.event for c in self.changes.values() if c.event.operation is Operation.TRUNCATE and not c.waiting
         ]
         self.truncates = [e.position for e in [*self.old_truncates, *candidates] if not e.keys]
         barriers: dict[Key, list[Position]] = defaultdict(list)
@@ -255,11 +251,7 @@ class _Settling:
         """The rows as they stood before everything that is remembered of these keys."""
         remembered = self.remembered_keys()
         rows = {
-            key: self.bases[key].row
-            if key in self.bases
-            else None
-            if key in remembered
-            else self.stored.get(key)
+            key: self.bases[key].row if key in self.bases else None if key in remembered else self.stored.get(key)
             for key in keys
         }
         return {key: row for key, row in rows.items() if row is not None}
@@ -301,9 +293,7 @@ class _Settling:
         self.fresh = [other for other in self.fresh if other is not event]
         if event.position in self.verdicts:
             self.verdicts[event.position] = Verdict.QUARANTINED
-        self.rejects.append(
-            Reject(event.position, Reason.KEY_SHIFT, event.keys, event.transaction, event.time)
-        )
+        self.rejects.append(Reject(event.position, Reason.KEY_SHIFT, event.keys, event.transaction, event.time))
         self.holds[event.position] = Hold(
             event.position, event.keys, Reason.KEY_SHIFT, self.number, event.transaction
         )

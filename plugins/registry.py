@@ -24,11 +24,14 @@ class Runtime:
     `spark` starts Spark when it is first called and returns a session of its own each
     time; a run that never calls it starts none. Before that, a factory says with
     `require` which jars and settings its session needs. Relative paths are relative to
-    `base`.
+    `base`, the folder of the settings `file`. `table_keys` are the keys that every table
+    of the settings has beside those of its format.
     """
 
     spark: Callable[[], Any]
     base: Path = field(default_factory=Path)
+    file: Path = field(default_factory=Path)
+    table_keys: tuple[str, ...] = ()
     jars: set[str] = field(default_factory=set)
     settings: dict[str, str] = field(default_factory=dict)
 

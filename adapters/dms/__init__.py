@@ -1,1 +1,26 @@
-"""."""
+"""The source `dms`: what AWS DMS writes, read exactly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakeward.adapters.dms.options import DmsOptions
+from lakeward.core.ports import Source
+from lakeward.plugins import Options, Registry, Runtime, hookimpl
+from lakeward.plugins.options import validated
+
+
+def build(options: Options, runtime: Runtime) -> Source[Any]:
+    """Make the source from the table [source] and what the tables say of their columns' formats."""
+    from lakeward.adapters.dms.folder import Folder  # noqa: PLC0415  # Spark is imported when it is needed
+    from lakeward.adapters.dms.source import DmsSource  # noqa: PLC0415
+
+    own = {name: value for name, value in options.items() if name != "formats"}
+    settings = validated(DmsOptions, own, str(runtime.file), within="source")
+    return DmsSource(settings, Folder(runtime.base / settings.path), runtime.spark, options["formats"])
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Register the source `dms`."""
+    registry.sources.add("dms", build)

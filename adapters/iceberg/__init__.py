@@ -1,1 +1,29 @@
-"""."""
+"""The table format `iceberg`: Apache Iceberg tables, exact and restartable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
+from lakeward.core.ports import Target
+from lakeward.plugins import Options, Registry, Runtime, hookimpl
+from lakeward.plugins.options import validated
+
+
+def build(options: Options, runtime: Runtime) -> Target[Any]:
+    """Make the lake from the table [target] and what each table says of how it is made."""
+    from lakeward.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415  # Spark is imported when it is needed
+
+    own = {name: value for name, value in options.items() if name != "tables"}
+    where = str(runtime.file)
+    tables = {
+        name: validated(TableOptions, value, where, also=runtime.table_keys, within=f'tables."{name}"')
+        for name, value in options["tables"].items()
+    }
+    return IcebergLake(validated(IcebergOptions, own, where, within="target"), tables, runtime)
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Register the table format `iceberg`."""
+    registry.formats.add("iceberg", build)

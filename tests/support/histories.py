@@ -277,9 +277,7 @@ def delivery_order(random: Random, objects: Objects, lateness: Lateness) -> list
     return order
 
 
-def _leaves_none_behind(
-    objects: Objects, rest: list[int], choice: int, newest: int, lateness: Within
-) -> bool:
+def _leaves_none_behind(objects: Objects, rest: list[int], choice: int, newest: int, lateness: Within) -> bool:
     """Whether all other objects are still in time once `choice` is delivered."""
     now = max([newest, *_times(objects[choice])])
     oldest = min([time for o in rest if o != choice for time in _times(objects[o])], default=now)

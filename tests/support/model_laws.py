@@ -147,11 +147,7 @@ def check_quarantine(random: Random, lateness: Lateness) -> None:
         arriving = [event for number in batch for event in source.objects[number]]
         player.deliver(
             [event for event in arriving if event.position not in bad],
-            [
-                Reject(e.position, Reason.CAST, e.keys, e.transaction, e.time)
-                for e in arriving
-                if e.position in bad
-            ],
+            [Reject(e.position, Reason.CAST, e.keys, e.transaction, e.time) for e in arriving if e.position in bad],
             [decide(random, p, by_place, bad, gone) for p in player.memory.holds if random.random() < 0.3],
             loaded_by(source, delivered),
         )

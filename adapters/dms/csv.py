@@ -1,0 +1,108 @@
+"""The rules by which a DMS CSV file is read, as a small reader in plain Python.
+
+`docs/dms-csv.md` states them. Spark reads the data; this reader looks at the first
+kilobytes of a file to find its layout, and in tests it is what Spark is compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+BOM: Final = "\ufeff"
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How DMS was told to write CSV. Without a `quote`, nothing is quoted."""
+
+    delimiter: str = ","
+    quote: str = '"'
+    null_text: str = "NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A row of a file: the line it begins on (from 1), its text, and its fields.
+
+    A field is a text, or None for NULL; `fields` is None where the row breaks the rules.
+    """
+
+    line: int
+    text: str
+    fields: tuple[str | None, ...] | None
+
+
+def records(content: str, dialect: Dialect) -> Iterator[Record]:
+    """Read a file's content; a quote left open at the end makes the last row one without fields."""
+    lines = content.removeprefix(BOM).split("\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    start, gathered = 1, list[str]()
+    for number, line in enumerate(lines, 1):
+        if not gathered:
+            start = number
+        gathered.append(line)
+        text = "\n".join(gathered)
+        if not dialect.quote or text.count(dialect.quote) % 2 == 0:
+            yield Record(start, text, fields(text, dialect))
+            gathered = []
+    if gathered:
+        yield Record(start, "\n".join(gathered), None)
+
+
+def fields(text: str, dialect: Dialect) -> tuple[str | None, ...] | None:
+    """Split a row into its fields, or return None where a quote stands where none may.
+
+    A quoted field is never NULL; an unquoted one is where it equals the NULL text.
+
+    >>> fields('1,"a ""b"", c",NULL,"NULL",', Dialect())
+    ('1', 'a "b", c', None, 'NULL', '')
+    """
+    found: list[str | None] = []
+    rest = text
+    while True:
+        value, after = _quoted(rest, dialect) if _opens(rest, dialect) else _plain(rest, dialect)
+        if after is None:
+            return None
+        found.append(value)
+        if not after:
+            return tuple(found)
+        rest = after[1:]
+        if not rest:
+            found.append(_null_or(rest, dialect))
+            return tuple(found)
+
+
+def _opens(rest: str, dialect: Dialect) -> bool:
+    return bool(dialect.quote) and rest.startswith(dialect.quote)
+
+
+def _plain(rest: str, dialect: Dialect) -> tuple[str | None, str | None]:
+    """Take an unquoted field; what follows begins with a delimiter, or is None where a quote is in it."""
+    value, delimiter, after = rest.partition(dialect.delimiter)
+    if dialect.quote and dialect.quote in value:
+        return None, None
+    return _null_or(value, dialect), delimiter + after
+
+
+def _null_or(value: str, dialect: Dialect) -> str | None:
+    return None if value == dialect.null_text else value
+
+
+def _quoted(rest: str, dialect: Dialect) -> tuple[str | None, str | None]:
+    """Take a quoted field; what follows is None where the field does not end at a delimiter."""
+    parts: list[str] = []
+    rest = rest[1:]
+    while True:
+        part, quote, rest = rest.partition(dialect.quote)
+        parts.append(part)
+        if not quote:
+            return None, None
+        if rest.startswith(dialect.quote):
+            rest = rest[1:]
+            parts.append(dialect.quote)
+            continue
+        ends = not rest or rest.startswith(dialect.delimiter)
+        return "".join(parts), rest if ends else None

@@ -1,0 +1,208 @@
+"""CSV files as frames: one Spark read per layout, however many files.
+
+The rules are those of `lakeward.adapters.dms.csv`, which this must equal; here they are
+SQL expressions, so that no row passes through Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from lakeward.adapters.dms.csv import BOM, Dialect
+from lakeward.adapters.dms.layout import OP, TIME, Layout
+from lakeward.adapters.dms.reading import (
+    BLANK,
+    BROKEN,
+    KEY_MISFIT,
+    LINE,
+    MISFIT,
+    NAME,
+    OP_TEXT,
+    TIME_TEXT,
+    TORN,
+    VALUE,
+    Reading,
+    escaped,
+)
+from lakeward.adapters.spark.casts import to_type
+from lakeward.adapters.spark.names import column, quoted, text
+from lakeward.core.schema import Column
+
+WHOLE_FILES: Final = {
+    # A file is one partition and is not split, so that a line's number is its place in the partition.
+    "spark.sql.files.maxPartitionBytes": str(1 << 40),
+    "spark.sql.files.openCostInBytes": str(1 << 40),
+}
+_LINE_MASK: Final = (1 << 33) - 1  # of monotonically_increasing_id: what is below the partition's number
+_PARSED: Final = "_lakeward_parsed"
+_RAW: Final = "_lakeward_raw"
+
+_UNQUOTED_EMPTY: Final = "\ue000\ue001"
+_QUOTED: Final = "\ue002\ue003"
+"""Marks within one parse: an empty field without quotes, and a NULL text within quotes."""
+
+
+def read_csv(
+    spark: SparkSession, paths: Sequence[str], layout: Layout, reading: Reading, *, has_torn_rows: bool
+) -> DataFrame:
+    """Return the rows of CSV files of one layout, typed, with what is wrong with them.
+
+    `has_torn_rows` says that rows go over several lines: they are put together first,
+    which moves the data once. Otherwise a line of such a row is marked as TORN.
+    """
+    line = f"(monotonically_increasing_id() & {_LINE_MASK}L) + 1"
+    value = f"CASE WHEN {line} = 1 THEN regexp_replace(value, '^{BOM}', '') ELSE value END"
+    lines = (
+        spark.read.text([escaped(path) for path in paths], lineSep="\n")
+        .selectExpr(f"{value} AS {VALUE}", f"_metadata.file_name AS {NAME}", f"{line} AS {LINE}")
+        .coalesce(2 * spark.sparkContext.defaultParallelism)
+    )
+    if layout.has_header:
+        lines = lines.where(f"{LINE} > 1")
+    is_torn = f"{_quotes(reading.dialect)} % 2 = 1" if reading.dialect.quote else "false"
+    if has_torn_rows:
+        lines = _whole_rows(lines, is_torn)
+    whole = f"regexp_replace({VALUE}, '\\r$', '')" if layout.is_crlf else VALUE
+    lines = lines.selectExpr(f"{whole} AS {VALUE}", NAME, LINE, f"{is_torn} AS {TORN}")
+    return _typed(_split(lines, layout, reading.dialect), layout, reading)
+
+
+def _quotes(dialect: Dialect) -> str:
+    return f"(length({VALUE}) - length(replace({VALUE}, {text(dialect.quote)}, '')))"
+
+
+def _whole_rows(lines: DataFrame, is_torn: str) -> DataFrame:
+    """Put together the lines of a row: a line ends a row where its quotes are even so far."""
+    so_far = Window.partitionBy(column(NAME)).orderBy(column(LINE))
+    before = so_far.rowsBetween(Window.unboundedPreceding, -1)
+    torn_before = F.coalesce(F.sum(F.expr(f"int({is_torn})")).over(before), F.lit(0))
+    start = F.last(F.expr(f"CASE WHEN torn_before % 2 = 0 THEN {LINE} END"), ignorenulls=True).over(so_far)
+    return (
+        lines.withColumn("torn_before", torn_before)
+        .withColumn("start", start)
+        .groupBy(NAME, "start")
+        .agg(F.expr(f"array_sort(collect_list(struct({LINE}, {VALUE})))").alias("pieces"))
+        .selectExpr(NAME, f"start AS {LINE}", f"array_join(pieces.{VALUE}, '\\n') AS {VALUE}")
+    )
+
+
+def _split(lines: DataFrame, layout: Layout, dialect: Dialect) -> DataFrame:
+    """Add RAW: a struct of one text a field, NULL where the row breaks the rules.
+
+    The parse is a column of its own: within one expression Spark would repeat it for
+    each field.
+    """
+    keeps_rules = f"is_valid_utf8({VALUE})"
+    if dialect.quote:
+        has_quote = f"contains({VALUE}, {text(dialect.quote)})"
+        keeps_rules += f" AND (NOT {has_quote} OR {_is_well_quoted(dialect)})"
+    width = range(len(layout.columns))
+    schema = ", ".join([*(f"f{i} string" for i in width), "broken string"])
+    options = {
+        "sep": dialect.delimiter,
+        "quote": dialect.quote or "\0",
+        "escape": dialect.quote or "\0",
+        "nullValue": _UNQUOTED_EMPTY,
+        "emptyValue": "",
+        "lineSep": "\n",
+        "ignoreLeadingWhiteSpace": "false",
+        "ignoreTrailingWhiteSpace": "false",
+        "mode": "PERMISSIVE",
+        "columnNameOfCorruptRecord": "broken",
+    }
+    given = ", ".join(f"{text(name)}, {text(value)}" for name, value in options.items())
+    parse = f"from_csv({_with_marks(dialect)}, {text(schema)}, map({given}))"
+    fields = ", ".join(f"{_cell(f'{_PARSED}.f{i}', dialect)} AS f{i}" for i in width)
+    is_whole = f"{_PARSED} IS NOT NULL AND {_PARSED}.broken IS NULL"
+    return lines.selectExpr("*", f"CASE WHEN {keeps_rules} THEN {parse} END AS {_PARSED}").selectExpr(
+        *(VALUE, NAME, LINE, TORN), f"CASE WHEN {is_whole} THEN struct({fields}) END AS {_RAW}"
+    )
+
+
+def _is_well_quoted(dialect: Dialect) -> str:
+    """Whether quotes stand only around fields, and doubled within them.
+
+    Cut at its quotes, a row's pieces are outside and inside by turns; one outside is
+    empty (a doubled quote), or begins and ends with a delimiter, the row's ends apart.
+    """
+    pieces = f"split({VALUE}, {text(_verbatim(dialect.quote))}, -1)"
+    outside = f"filter(transform({pieces}, (p, i) -> struct(p AS p, i AS i)), x -> x.i % 2 = 0)"
+    count = f"size({pieces})"
+    begins = f"(x.i = 0 OR startswith(x.p, {text(dialect.delimiter)}))"
+    ends = f"(x.i = {count} - 1 OR endswith(x.p, {text(dialect.delimiter)}))"
+    return f"forall({outside}, x -> x.p = '' OR ({begins} AND {ends}))"
+
+
+def _verbatim(characters: str) -> str:
+    """Return a Java pattern for exactly these characters."""
+    return f"\\Q{characters}\\E"
+
+
+def _with_marks(dialect: Dialect) -> str:
+    """Mark NULL texts within quotes, which the parser would not tell from those without."""
+    if not dialect.quote or not dialect.null_text:
+        return VALUE
+    quoted_null = dialect.quote + dialect.null_text + dialect.quote
+    delimiter = _verbatim(dialect.delimiter)
+    pattern = f"(^|{delimiter}){_verbatim(quoted_null)}(?={delimiter}|$)"
+    # In Java's replacement text $ and \ have a meaning; options.py lets the quote be neither.
+    marked = f"regexp_replace({VALUE}, {text(pattern)}, {text(f'$1{dialect.quote}{_QUOTED}{dialect.quote}')})"
+    return f"CASE WHEN contains({VALUE}, {text(quoted_null)}) THEN {marked} ELSE {VALUE} END"
+
+
+def _cell(field: str, dialect: Dialect) -> str:
+    if not dialect.null_text:
+        return field
+    null = text(dialect.null_text)
+    return (
+        f"CASE WHEN {field} IS NULL THEN '' WHEN {field} = {null} THEN NULL "
+        f"WHEN {field} = {text(_QUOTED)} THEN {null} ELSE {field} END"
+    )
+
+
+def _typed(rows: DataFrame, layout: Layout, reading: Reading) -> DataFrame:
+    """Give the fields their types, and say which of them do not fit."""
+    raw = {name: f"{_RAW}.f{index}" for index, name in enumerate(layout.columns)}
+    schema, key = reading.dimension.schema, reading.dimension.key
+    typed = {c.name: to_type(raw[c.name], c.type, reading.format_of(c.name)) for c in schema}
+    typed_rows = rows.selectExpr("*", *[f"{sql} AS {quoted(name)}" for name, sql in typed.items()])
+    misfits = {c.name: _misfit(raw[c.name], c) for c in schema if c.type.name != "string"}
+    broken = f"CASE WHEN {_RAW} IS NULL THEN {_why_broken(layout, reading.dialect)} END"
+    return typed_rows.selectExpr(
+        *[quoted(name) for name in schema.names],
+        f"{raw.get(OP, 'string(NULL)')} AS {OP_TEXT}",
+        f"{raw.get(TIME, 'string(NULL)')} AS {TIME_TEXT}",
+        f"{_first([m for name, m in misfits.items() if name in key])} AS {KEY_MISFIT}",
+        f"{_first([m for name, m in misfits.items() if name not in key])} AS {MISFIT}",
+        f"{broken} AS {BROKEN}",
+        f"{'true' if len(layout.columns) > 1 else 'false'} AND {VALUE} = '' AS {BLANK}",
+        *(VALUE, LINE, NAME, TORN),
+    )
+
+
+def _misfit(raw: str, item: Column) -> str:
+    words = text(f'" is not a {item.type} (column {item.name})')
+    is_unfit = f"{raw} IS NOT NULL AND {quoted(item.name)} IS NULL"
+    return f"CASE WHEN {is_unfit} THEN concat('\"', {raw}, {words}) END"
+
+
+def _first(texts: Sequence[str]) -> str:
+    return f"coalesce({', '.join([*texts, 'string(NULL)'])})"
+
+
+def _why_broken(layout: Layout, dialect: Dialect) -> str:
+    unquoted = VALUE
+    if dialect.quote:
+        mark = _verbatim(dialect.quote)
+        unquoted = f"regexp_replace({VALUE}, {text(f'{mark}[^{mark}]*{mark}')}, '')"
+    count = f"(length({unquoted}) - length(replace({unquoted}, {text(dialect.delimiter)}, '')) + 1)"
+    width = len(layout.columns)
+    return (
+        f"CASE WHEN NOT is_valid_utf8({VALUE}) THEN 'the row is not valid UTF-8' "
+        f"WHEN {count} != {width} THEN concat('the row has ', {count}, ' fields where {width} are expected') "
+        "ELSE 'a quote stands where none may stand' END"
+    )

@@ -1,0 +1,83 @@
+"""A landing folder on a local disk, in the standard layout: `<schema>/<table>/<files>`."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakeward.adapters.dms.names import read_name
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import ConfigError, SourceError
+from lakeward.core.ledger import SourceObject
+
+HEAD_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """The folder under which DMS writes."""
+
+    root: Path
+
+    def of(self, table: TableName) -> Path:
+        """Return the folder of a table."""
+        return self.root / table.schema / table.table
+
+    def list(self, table: TableName) -> tuple[Sequence[SourceObject], Sequence[str]]:
+        """Return the DMS files of a table, and the names of other files beside them.
+
+        A table that has no folder yet has no files. Raises ConfigError where the landing
+        folder itself is missing, and SourceError where a folder cannot be read.
+        """
+        if not self.root.is_dir():
+            raise ConfigError(
+                f"the landing folder {self.root} does not exist",
+                todo="Correct `path` under [source]; it is relative to the settings file.",
+            )
+        objects, others = [], []
+        try:
+            for entry in os.scandir(self.of(table)):
+                name = read_name(entry.name)
+                if name is not None and entry.is_file():
+                    state = entry.stat()
+                    modified = state.st_mtime_ns // 1000
+                    objects.append(SourceObject(entry.name, name.order, state.st_size, modified))
+                elif not entry.name.startswith((".", "_")):
+                    others.append(entry.name)
+        except FileNotFoundError:
+            return [], []
+        except OSError as error:
+            raise SourceError(
+                f"{table}: its folder cannot be read",
+                found=str(error),
+                todo="Grant permission to read it. Other tables go on.",
+            ) from error
+        return objects, sorted(others)
+
+    def head(self, table: TableName, name: str) -> str:
+        """Return the first rows of a CSV file, ending at a row's end.
+
+        Raises SourceError where the file cannot be read or is no gzip file.
+        """
+        path = self.of(table) / name
+        try:
+            opened = gzip.open(path) if name.lower().endswith(".gz") else path.open("rb")
+            with opened as file:
+                data = file.read(HEAD_BYTES)
+                while data and len(data) % HEAD_BYTES == 0 and b"\n" not in data:
+                    more = file.read(HEAD_BYTES)
+                    if not more:
+                        break
+                    data += more
+        except (OSError, EOFError, zlib.error) as error:
+            raise SourceError(
+                f"{table}: {name} cannot be read",
+                found=str(error),
+                todo="Nothing of the table was applied; other tables go on. Replace the file by a whole one.",
+            ) from error
+        text = data.decode("utf-8", errors="replace")
+        return text if len(data) < HEAD_BYTES else text[: text.rfind("\n") + 1]

@@ -1,0 +1,119 @@
+"""How the columns of one CSV file are laid out, found from its first rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lakeward.adapters.dms.csv import Dialect, Record, fields, records
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import SchemaConflict
+
+OP: Final = "\0op"
+TIME: Final = "\0time"
+"""Stand for the columns that DMS adds; no column name has that character."""
+
+OPERATIONS: Final[Mapping[str, str]] = {"I": "insert", "U": "update", "D": "delete"}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns of a CSV file in order (`OP` and `TIME` for those DMS added), and its line ends."""
+
+    columns: tuple[str, ...]
+    has_header: bool
+    is_crlf: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a table's files should look like: its columns, and those the endpoint adds."""
+
+    dimension: Dimension
+    dialect: Dialect
+    op_column: str
+    timestamp_column: str | None
+
+    @property
+    def plain(self) -> tuple[str, ...]:
+        """The columns of a headerless file without Op: the added time first, then the table's."""
+        added = () if self.timestamp_column is None else (TIME,)
+        return (*added, *self.dimension.schema.names)
+
+
+def find_layout(name: str, head: str, expected: Expected, *, is_load: bool) -> Layout:
+    """Find a file's layout from its first rows (`head` ends at a row's end).
+
+    Raises SchemaConflict where a header names other columns than the table has, or where
+    a file of changes has no Op column.
+    """
+    rows = [record for record in records(head, expected.dialect) if record.text.strip("\r")]
+    is_crlf = bool(rows) and all(record.text.endswith("\r") for record in rows)
+    if is_crlf:
+        rows = [Record(r.line, r.text[:-1], fields(r.text[:-1], expected.dialect)) for r in rows]
+    if rows and rows[0].fields is not None and _is_header(rows[0].fields, expected):
+        return Layout(_from_header(name, rows[0].fields, expected, is_load=is_load), True, is_crlf)
+    return Layout(_from_width(name, rows, expected, is_load=is_load), False, is_crlf)
+
+
+def _is_header(row: Sequence[str | None], expected: Expected) -> bool:
+    """Whether most of the table's columns are named in the row."""
+    named = {field.lower() for field in row if field}
+    names = expected.dimension.schema.names
+    return 2 * sum(name.lower() in named for name in names) > len(names)
+
+
+def _from_header(name: str, row: Sequence[str | None], expected: Expected, *, is_load: bool) -> tuple[str, ...]:
+    added = {expected.op_column.lower(): OP}
+    if expected.timestamp_column is not None:
+        added[expected.timestamp_column.lower()] = TIME
+    known = {column.lower(): column for column in expected.dimension.schema.names}
+    columns = [added.get((f or "").lower()) or known.get((f or "").lower()) for f in row]
+    strange = [str(field) for field, column in zip(row, columns, strict=True) if column is None]
+    wanted = [*expected.dimension.schema.names, *added.values()]
+    missing = [column for column in wanted if column not in columns and column != OP]
+    if OP not in columns and not is_load:
+        missing.append(OP)
+    if strange or missing:
+        raise _conflict(name, expected, strange, missing)
+    return tuple(column for column in columns if column is not None)
+
+
+def _from_width(name: str, rows: Sequence[Record], expected: Expected, *, is_load: bool) -> tuple[str, ...]:
+    widths = Counter(len(record.fields) for record in rows if record.fields is not None)
+    width = widths.most_common(1)[0][0] if widths else len(expected.plain) + (not is_load)
+    with_op = (OP, *expected.plain)
+    if width == len(expected.plain) and is_load:
+        return expected.plain
+    if width == len(expected.plain):
+        raise _conflict(name, expected, [], [OP])
+    if width == len(with_op) and is_load and not _all_begin_with_op(rows):
+        raise SchemaConflict(
+            f"{expected.dimension.name}: {name} has one column more than the table",
+            found=f"found {width} columns and no header, and the first is not an Op column",
+            todo=_TODO,
+        )
+    return with_op if width == len(with_op) or not is_load else expected.plain
+
+
+def _all_begin_with_op(rows: Sequence[Record]) -> bool:
+    return all(record.fields[0] in OPERATIONS for record in rows if record.fields)
+
+
+_TODO: Final = (
+    "Nothing of the table was applied; other tables go on. Declare the columns as they are now under "
+    "[tables], or keep the file back."
+)
+
+
+def _conflict(name: str, expected: Expected, strange: Sequence[str], missing: Sequence[str]) -> SchemaConflict:
+    shown = {OP: f"{expected.op_column} (the operation)", TIME: str(expected.timestamp_column)}
+    found = [f"it has {column}, which the table has not" for column in strange]
+    found += [f"it lacks {shown.get(column, column)}" for column in missing]
+    return SchemaConflict(
+        f"{expected.dimension.name}: the columns of {name} are not those of the table",
+        found="; ".join(found),
+        todo=_TODO,
+    )

@@ -1,0 +1,60 @@
+"""The settings of the source `dms`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, PositiveInt
+
+
+def _one_character(value: str) -> str:
+    if len(value) != 1 or value in "\r\n\\\0":
+        raise ValueError("must be one character, and no line end, backslash or NUL")
+    return value
+
+
+def _one_or_none(value: str) -> str:
+    return _one_character(value) if value else value
+
+
+def _zone(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise ValueError("is no time zone; zones are named as Europe/Berlin or UTC") from error
+    return value
+
+
+class DmsOptions(BaseModel):
+    """Files that AWS DMS writes: `<path>/<schema>/<table>/LOAD00000001.csv`, `20141029-113401000.csv`, …"""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    path: str = Field(description="The landing folder; a relative path is relative to the settings file.")
+    format: Literal["auto", "csv", "parquet"] = Field(
+        "auto", description="What the files are. `auto` goes by each file's ending."
+    )
+    timestamp_column: str | None = Field(
+        None,
+        description="The endpoint's TimestampColumnName: the column with the commit time. It orders the "
+        "changes; without it, the order of files and rows does.",
+    )
+    source_zone: Annotated[str, AfterValidator(_zone)] = Field(
+        "UTC", description="The time zone of times that are written without one."
+    )
+    op_column: str = Field("Op", description="What the operation's column is called where files have headers.")
+    delimiter: Annotated[str, AfterValidator(_one_character)] = Field(
+        ",", description="The endpoint's CsvDelimiter."
+    )
+    quote: Annotated[str, AfterValidator(_one_or_none)] = Field(
+        '"', description="What quotes a field; empty where the endpoint has Rfc4180=false: then nothing does."
+    )
+    null_text: str = Field(
+        "NULL", description="The endpoint's CsvNullValue: an unquoted field of this text is NULL."
+    )
+    max_files: PositiveInt = Field(1000, description="How many files one batch takes at the most.")
+    max_bytes: ByteSize = Field(
+        ByteSize(256 * 1024 * 1024),
+        description="How many bytes of files one batch takes at the most (at least one file), as 256MiB.",
+    )

@@ -1,0 +1,106 @@
+"""Parquet files: their footers, which declare the types, and their rows as frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from lakeward.adapters.dms.reading import (
+    BLANK,
+    BROKEN,
+    KEY_MISFIT,
+    LINE,
+    MISFIT,
+    NAME,
+    OP_TEXT,
+    TIME_TEXT,
+    TORN,
+    VALUE,
+    Reading,
+    escaped,
+)
+from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.types import ddl
+from lakeward.core.errors import SourceError
+from lakeward.core.schema import Column, Schema, Type
+
+
+def footer(path: Path, table: str) -> Schema:
+    """Return the columns that a file's footer declares, those that DMS added included.
+
+    Raises SourceError where the file is no Parquet file, or has a type that the lake has not.
+    """
+    try:
+        schema = pq.read_schema(path)
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError(
+            f"{table}: {path.name} cannot be read as Parquet",
+            found=str(error).splitlines()[0],
+            todo="Nothing of the table was applied; other tables go on. Replace the file by a whole one.",
+        ) from error
+    return Schema(tuple(Column(f.name, _type(f.type, f.name, path, table)) for f in schema))
+
+
+def _type(found: pa.DataType, name: str, path: Path, table: str) -> Type:
+    simple = _SIMPLE.get(str(found))
+    if simple is not None:
+        return Type(simple)
+    if pa.types.is_uint64(found):
+        return Type("decimal", 20, 0)
+    if pa.types.is_decimal(found):
+        return Type("decimal", found.precision, found.scale)
+    if pa.types.is_timestamp(found) and found.unit in ("ms", "us"):
+        return Type("timestamp" if found.tz else "timestamp_ntz")
+    if pa.types.is_list(found) or pa.types.is_large_list(found):
+        return Type("list", parts=(Column("element", _type(found.value_type, name, path, table)),))
+    if pa.types.is_map(found):
+        key, item = (_type(part, name, path, table) for part in (found.key_type, found.item_type))
+        return Type("map", parts=(Column("key", key), Column("value", item)))
+    if pa.types.is_struct(found):
+        return Type("struct", parts=tuple(Column(f.name, _type(f.type, name, path, table)) for f in found))
+    raise SourceError(
+        f"{table}: column {name} of {path.name} has a type that lakeward does not hold",
+        found=f"found {found}",
+        todo="Nothing of the table was applied. Let DMS write the column as a text "
+        "(a transformation rule `change-data-type`), or leave it out.",
+    )
+
+
+_SIMPLE = {
+    "bool": "boolean",
+    "int8": "int",
+    "int16": "int",
+    "int32": "int",
+    "int64": "bigint",
+    "uint8": "int",
+    "uint16": "int",
+    "uint32": "bigint",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "large_string": "string",
+    "binary": "binary",
+    "large_binary": "binary",
+    "date32[day]": "date",
+}
+
+
+def read_parquet(spark: SparkSession, paths: Sequence[str], reading: Reading, *, has_op: bool) -> DataFrame:
+    """Return the rows of Parquet files; their types are right, so little can be wrong with them."""
+    schema = reading.dimension.schema
+    own = ", ".join(quoted(name) for name in schema.names)
+    time = reading.timestamp_column
+    return spark.read.parquet(*[escaped(path) for path in paths]).selectExpr(
+        *[f"CAST({quoted(c.name)} AS {ddl(c.type)}) AS {quoted(c.name)}" for c in schema],
+        f"{quoted(reading.op_column) if has_op else 'string(NULL)'} AS {OP_TEXT}",
+        f"{'string(NULL)' if time is None else f'CAST({quoted(time)} AS string)'} AS {TIME_TEXT}",
+        f"to_json(struct({own})) AS {VALUE}",
+        f"_metadata.row_index + 1 AS {LINE}",
+        f"_metadata.file_name AS {NAME}",
+        *[f"string(NULL) AS {name}" for name in (KEY_MISFIT, MISFIT, BROKEN)],
+        *[f"false AS {name}" for name in (BLANK, TORN)],
+    )

@@ -1,0 +1,151 @@
+"""From rows of a DMS file, of whatever format, to the event frame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakeward.adapters.dms.csv import Dialect
+from lakeward.adapters.dms.layout import OPERATIONS
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.casts import TextFormat, to_type
+from lakeward.adapters.spark.events import SKIPPED
+from lakeward.adapters.spark.names import quoted, text
+from lakeward.core.dimension import Dimension
+from lakeward.core.events import LOAD_SEQUENCE
+from lakeward.core.ledger import SourceObject
+from lakeward.core.memory import Reason
+from lakeward.core.schema import Type
+
+NAME: Final = "_lakeward_name"
+LINE: Final = "_lakeward_line"
+VALUE: Final = "_lakeward_value"
+OP_TEXT: Final = "_lakeward_op_text"
+TIME_TEXT: Final = "_lakeward_time_text"
+BROKEN: Final = "_lakeward_broken"
+KEY_MISFIT: Final = "_lakeward_key_misfit"
+MISFIT: Final = "_lakeward_misfit"
+BLANK: Final = "_lakeward_blank"
+TORN: Final = "_lakeward_torn"
+"""What the readers of both formats add to a row: the file's name and the row's number in
+it; the row as it was written; Op and commit time as texts; what is wrong with the row, its
+key or another column, in words; whether it is an empty line, or a part of a row."""
+
+_IS_LOAD, _RANK, _HAS_OP = "_lakeward_is_load", "_lakeward_rank", "_lakeward_has_op"
+_ARRIVAL_BITS: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the files of a table are read."""
+
+    dimension: Dimension
+    dialect: Dialect
+    op_column: str = "Op"
+    timestamp_column: str | None = None
+    source_zone: str = "UTC"
+    patterns: Mapping[str, str] = field(default_factory=dict)
+
+    def format_of(self, name: str) -> TextFormat:
+        """Return how a column is written."""
+        return TextFormat(self.patterns.get(name), self.source_zone)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A file of a batch: its place among the batch's files, and what its layout tells."""
+
+    object: SourceObject
+    rank: int
+    is_load: bool
+    has_op: bool
+
+
+def escaped(path: str) -> str:
+    r"""Take from the characters of a path the meaning they have in a pattern.
+
+    >>> escaped("a[1]")
+    'a\\[1\\]'
+    """
+    return "".join("\\" + c if c in "[]{}*?\\" else c for c in path)
+
+
+def file_frame(spark: SparkSession, files: Sequence[Numbered]) -> DataFrame:
+    """Return the small frame that gives each file's rows their place."""
+    return spark.createDataFrame(
+        pa.table(
+            {
+                NAME: pa.array([f.object.name for f in files], pa.string()),
+                names.OBJECT: pa.array([f.object.order for f in files], pa.int64()),
+                _RANK: pa.array([f.rank for f in files], pa.int64()),
+                _IS_LOAD: [f.is_load for f in files],
+                _HAS_OP: [f.has_op for f in files],
+            }
+        )
+    )
+
+
+def to_events(rows: DataFrame, files: DataFrame, reading: Reading) -> DataFrame:
+    """Return the event frame of rows as a reader returned them.
+
+    What is used more than once is a column of its own first: within one expression
+    Spark would work it out again each time.
+    """
+    micros = to_type(TIME_TEXT, Type("timestamp"), TextFormat(None, reading.source_zone))
+    problems = _problems(reading)
+    words = " ".join(f"WHEN {wrong} THEN {said}" for wrong, _, said in problems)
+    reasons = " ".join(f"WHEN {wrong} THEN '{reason}'" for wrong, reason, _ in problems)
+    is_reject = f"{names.REASON} != '{SKIPPED}'"
+    changes = "0L" if reading.timestamp_column is None else names.TIME
+    lowest = f"({LOAD_SEQUENCE + 1}L - 1)"  # the least bigint cannot be written as a literal
+    known = rows.join(F.broadcast(files), NAME).selectExpr(
+        "*", f"{_operation()} AS {names.OPERATION}", f"unix_micros({micros}) AS {names.TIME}"
+    )
+    return known.selectExpr("*", f"CASE {reasons} END AS {names.REASON}").selectExpr(
+        *[quoted(name) for name in reading.dimension.schema.names],
+        names.OPERATION,
+        f"CASE WHEN {_IS_LOAD} THEN {lowest} ELSE coalesce({changes}, {lowest}) END AS {names.SEQUENCE}",
+        names.OBJECT,
+        f"{LINE} AS {names.ROW}",
+        f"shiftleft({_RANK}, {_ARRIVAL_BITS}) + {LINE} AS {names.ARRIVAL}",
+        names.TIME,
+        names.REASON,
+        f"CASE WHEN {is_reject} THEN CASE {words} END END AS {names.DETAIL}",
+        f"CASE WHEN {is_reject} THEN {VALUE} END AS {names.TEXT}",
+        TORN,
+    )
+
+
+def _operation() -> str:
+    """Tell the operation by the Op column; every row of a full load was read, not inserted."""
+    known = " ".join(f"WHEN {OP_TEXT} = '{letter}' THEN '{word}'" for letter, word in OPERATIONS.items())
+    read = f"CASE WHEN NOT {_HAS_OP} OR {OP_TEXT} = 'I' THEN 'read' END"
+    return f"CASE WHEN {_IS_LOAD} THEN {read} {known} END"
+
+
+def _problems(reading: Reading) -> list[tuple[str, str, str]]:
+    """What can be wrong with a row, in order: whether it is, the reason, and the reason in words."""
+    found = [
+        (BLANK, SKIPPED, "''"),
+        (f"{BROKEN} IS NOT NULL", Reason.UNREADABLE.value, BROKEN),
+        (f"{KEY_MISFIT} IS NOT NULL", Reason.UNREADABLE.value, KEY_MISFIT),
+    ]
+    for name in reading.dimension.key:
+        words = text(f"the key column {name} is NULL")
+        found.append((f"{quoted(name)} IS NULL", Reason.NULL_KEY.value, words))
+    not_known = _named(OP_TEXT, "is not an operation")
+    found.append((f"{names.OPERATION} IS NULL", Reason.OPERATION.value, not_known))
+    if reading.timestamp_column is not None:
+        no_time = f"NOT {_IS_LOAD} AND {names.TIME} IS NULL"
+        found.append((no_time, Reason.SEQUENCE.value, _named(TIME_TEXT, "is not a commit time")))
+    found.append((f"{MISFIT} IS NOT NULL", Reason.CAST.value, MISFIT))
+    return found
+
+
+def _named(value: str, words: str) -> str:
+    return f"concat(coalesce(concat('\"', {value}, '\"'), 'NULL'), {text(' ' + words)})"

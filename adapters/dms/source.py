@@ -1,0 +1,238 @@
+"""The source `dms`: files of AWS DMS in a local folder, full load and changes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from lakeward.adapters.dms.csv import Dialect
+from lakeward.adapters.dms.csv_frames import WHOLE_FILES, read_csv
+from lakeward.adapters.dms.folder import Folder
+from lakeward.adapters.dms.layout import OP, Expected, Layout, find_layout
+from lakeward.adapters.dms.names import FileName, known_name
+from lakeward.adapters.dms.options import DmsOptions
+from lakeward.adapters.dms.parquet import footer, read_parquet
+from lakeward.adapters.dms.reading import TORN, Numbered, Reading, file_frame, to_events
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.errors import FAILURES, full_text, said
+from lakeward.adapters.spark.events import SKIPPED, facts, survey
+from lakeward.adapters.spark.names import column
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import SchemaConflict, SourceError
+from lakeward.core.ledger import Limits, SourceObject, Taken, take, until_changed
+from lakeward.core.memory import Reason
+from lakeward.core.ports import Batch
+from lakeward.core.schema import Schema, compare
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file of a batch and what its beginning says."""
+
+    object: SourceObject
+    name: FileName
+    layout: Layout | None = None
+    schema: Schema | None = None
+
+    def has_op(self, op_column: str) -> bool:
+        if self.layout is not None:
+            return OP in self.layout.columns
+        return self.schema is not None and op_column in self.schema.names
+
+
+@dataclass(slots=True)
+class DmsSource:
+    """Files of AWS DMS. A batch is read whole, once, before anything is written."""
+
+    options: DmsOptions
+    folder: Folder
+    spark: Callable[[], SparkSession]
+    patterns: Mapping[TableName, Mapping[str, str]] = field(default_factory=dict)
+    tables_with_torn_rows: set[TableName] = field(default_factory=set)
+
+    def take(self, dimension: Dimension, seen: Mapping[str, SourceObject]) -> Taken:
+        """Choose the next files, in the order of their names."""
+        listed, others = self.folder.list(dimension.name)
+        for item in listed:
+            self._refuse_other_format(dimension.name, item.name)
+        limits = Limits(self.options.max_files, self.options.max_bytes)
+        return replace(take(str(dimension.name), listed, seen, limits), others=tuple(others))
+
+    def _refuse_other_format(self, table: TableName, name: str) -> None:
+        if self.options.format not in ("auto", known_name(name).format):
+            raise SourceError(
+                f"{table}: {name} is not a file of the format {self.options.format}",
+                todo='Set `format = "auto"` under [source], or move the file away. Nothing was applied.',
+            )
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[DataFrame]:
+        """Read the files; those that changed meanwhile, and all after them, are left for the next batch."""
+        files = [self._look_at(dimension, item) for item in taken.objects]
+        dimension = self._with_schema(dimension, files)
+        frame = self._frame(dimension, files)
+        frame.persist()
+        try:
+            found = self._survey(frame, dimension, files)
+            if dimension.name not in self.tables_with_torn_rows and any(row["torn"] for row in found):
+                self.tables_with_torn_rows.add(dimension.name)
+                frame.unpersist()
+                return self.read(dimension, taken, epoch)
+            unchanged = self._unchanged(dimension.name, taken)
+            if len(unchanged.objects) < len(taken.objects):
+                frame.unpersist()
+                return self._read_or_nothing(dimension, unchanged, epoch)
+            self._refuse_damage(dimension, frame, files, found)
+        except BaseException:
+            frame.unpersist()
+            raise
+        known = facts(found, dimension, dimension.schema, taken.objects, epoch)
+        return Batch(frame.drop(TORN), known, close=partial(_free, frame))
+
+    def _read_or_nothing(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[DataFrame]:
+        if taken.objects:
+            return self.read(dimension, taken, epoch)
+        return Batch(self.spark().range(0).toDF("nothing"), facts([], dimension, dimension.schema, [], epoch))
+
+    def _unchanged(self, table: TableName, taken: Taken) -> Taken:
+        listed, _ = self.folder.list(table)
+        return until_changed(taken, {item.name: item for item in listed})
+
+    # What the beginning of a file says.
+
+    def _look_at(self, dimension: Dimension, item: SourceObject) -> _File:
+        name = known_name(item.name)
+        if name.format == "parquet":
+            return _File(item, name, schema=footer(self.folder.of(dimension.name) / item.name, str(dimension.name)))
+        if not len(dimension.schema):
+            raise SchemaConflict(
+                f"{dimension.name}: the types of its columns are not declared",
+                found=f"{item.name} is CSV, which has no types, and lakeward never guesses them",
+                todo=f'Declare them under [tables."{dimension.name}".columns]. Other tables go on.',
+            )
+        expected = Expected(
+            dimension, self._reading(dimension).dialect, self.options.op_column, self.options.timestamp_column
+        )
+        head = self.folder.head(dimension.name, item.name)
+        return _File(item, name, layout=find_layout(item.name, head, expected, is_load=name.is_load))
+
+    def _with_schema(self, dimension: Dimension, files: Sequence[_File]) -> Dimension:
+        """Return the dimension with the columns that the footers declare, which must agree with it."""
+        for file in files:
+            if file.schema is None:
+                continue
+            stored = self._own_columns(dimension, file)
+            if not len(dimension.schema):
+                dimension = replace(dimension, schema=stored)
+            elif changes := compare(dimension.schema, stored):
+                raise SchemaConflict(
+                    f"{dimension.name}: the columns of {file.object.name} are not those of the table",
+                    found="; ".join(map(str, changes)),
+                    todo="Nothing of the table was applied; other tables go on. Declare the columns as they "
+                    "are now under [tables], or keep the file back.",
+                )
+        return dimension
+
+    def _own_columns(self, dimension: Dimension, file: _File) -> Schema:
+        found = file.schema or Schema(())
+        added = {self.options.op_column, self.options.timestamp_column}
+        lacking = [c for c in added if c and c not in found.names]
+        if file.name.is_load:
+            lacking = [c for c in lacking if c != self.options.op_column]
+        if lacking:
+            raise SchemaConflict(
+                f"{dimension.name}: {file.object.name} lacks the column {lacking[0]}",
+                found="its columns are " + ", ".join(found.names),
+                todo="Correct `op_column` or `timestamp_column` under [source]. Nothing was applied.",
+            )
+        return Schema(tuple(c for c in found if c.name not in added))
+
+    def _reading(self, dimension: Dimension) -> Reading:
+        o = self.options
+        return Reading(
+            dimension,
+            Dialect(o.delimiter, o.quote, o.null_text),
+            o.op_column,
+            o.timestamp_column,
+            o.source_zone,
+            self.patterns.get(dimension.name, {}),
+        )
+
+    # The data.
+
+    def _frame(self, dimension: Dimension, files: Sequence[_File]) -> DataFrame:
+        """Read files of one layout together, whatever their number."""
+        spark, reading = self.spark(), self._reading(dimension)
+        is_csv = any(file.layout is not None for file in files)
+        for name, value in WHOLE_FILES.items():
+            spark.conf.set(name, value) if is_csv else spark.conf.unset(name)
+        numbered = [
+            Numbered(f.object, rank, f.name.is_load, f.has_op(self.options.op_column))
+            for rank, f in enumerate(files)
+        ]
+        groups: dict[object, list[_File]] = defaultdict(list)
+        for file in files:
+            groups[file.layout or file.has_op(self.options.op_column)].append(file)
+        folder = self.folder.of(dimension.name).absolute()
+        frames = []
+        for group in groups.values():
+            paths = [str(folder / file.object.name) for file in group]
+            first = group[0]
+            if first.layout is not None:
+                torn = dimension.name in self.tables_with_torn_rows
+                frames.append(read_csv(spark, paths, first.layout, reading, has_torn_rows=torn))
+            else:
+                has_op = first.has_op(self.options.op_column)
+                frames.append(read_parquet(spark, paths, reading, has_op=has_op))
+        rows = reduce(DataFrame.unionByName, frames)
+        return to_events(rows, file_frame(spark, numbered), reading)
+
+    def _survey(self, frame: DataFrame, dimension: Dimension, files: Sequence[_File]) -> Sequence[Row]:
+        try:
+            return survey(frame, dimension, torn=TORN)
+        except FAILURES as error:
+            text = full_text(error)
+            named = [file.object.name for file in files if file.object.name in text]
+            raise SourceError(
+                f"{dimension.name}: {named[0] if named else 'a file of the batch'} cannot be read",
+                found=said(error),
+                todo="Nothing of the table was applied; other tables go on. Replace the file by a whole one.",
+            ) from error
+
+    def _refuse_damage(
+        self, dimension: Dimension, frame: DataFrame, files: Sequence[_File], found: Sequence[Row]
+    ) -> None:
+        """Stop at a quote that is never closed, and at a file of which no row has the right columns."""
+        by_order = {file.object.order: file for file in files}
+        for row in found:
+            name = by_order[row[names.OBJECT]].object.name
+            if row["torn"]:
+                of_file = (column(names.OBJECT) == row[names.OBJECT]) & column(TORN)
+                line = frame.where(of_file).agg(F.min(column(names.ROW))).collect()[0][0]
+                raise SourceError(
+                    f"{dimension.name}: {name} ends within a quoted field",
+                    found=f"the quote is open in the row that begins on line {line}",
+                    todo="Nothing of the table was applied; other tables go on. Replace the file by a whole "
+                    'one, or set `quote = ""` under [source] where the endpoint has Rfc4180=false.',
+                )
+            broken = row[f"reason_{Reason.UNREADABLE.value}"]
+            if broken and broken == row["rows"] - row[SKIPPED] and by_order[row[names.OBJECT]].layout is not None:
+                raise self._other_width(dimension, by_order[row[names.OBJECT]], frame)
+
+    def _other_width(self, dimension: Dimension, file: _File, frame: DataFrame) -> SchemaConflict:
+        of_file = column(names.OBJECT) == file.object.order
+        why = frame.where(of_file).orderBy(column(names.ROW)).select(column(names.DETAIL)).first()
+        return SchemaConflict(
+            f"{dimension.name}: no row of {file.object.name} has the columns of the table",
+            found=f"in the first of them, {why[0] if why else 'nothing'}",
+            todo="Nothing of the table was applied; other tables go on. Declare the columns as they are now "
+            "under [tables], or keep the file back.",
+        )
+
+
+def _free(frame: DataFrame) -> None:
+    frame.unpersist()

@@ -1,0 +1,122 @@
+"""One catalog, seen from Spark and from PyIceberg.
+
+Spark writes; PyIceberg reads what commits carry, so that `lakeward status` starts no JVM.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.io import FileIO
+from pyiceberg.table import Table
+
+from lakeward.adapters.iceberg.options import IcebergOptions
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import TableError
+
+_SAFE: Final = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+def slug(name: str) -> str:
+    """Return a name as a folder: itself where it is harmless, else with a hash, so that none collide.
+
+    >>> slug("orders"), slug("odd name").startswith("odd_name-")
+    ('orders', True)
+    """
+    plain = _SAFE.sub("_", name)
+    if plain == name and not name.startswith("."):
+        return name
+    return f"{plain.lstrip('.')}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+class IcebergCatalog:
+    """Where tables are, by the names of the source."""
+
+    def __init__(self, options: IcebergOptions, base: Path) -> None:
+        self.options = options
+        self.name = options.catalog_name
+        given = options.warehouse
+        self.is_local = "://" not in given or given.startswith("file://")
+        local = Path(given.removeprefix("file://"))
+        self.folder = (base / local).absolute()
+        self.warehouse = f"file://{self.folder}" if self.is_local else given.rstrip("/")
+
+    def identifier(self, table: TableName, suffix: str = "") -> tuple[str, str]:
+        """Return namespace and name of a table, or of one that stands beside it."""
+        namespace = self.options.namespace.format(schema=table.schema, table=table.table)
+        return namespace, table.table + suffix
+
+    def location(self, table: TableName, suffix: str = "") -> str:
+        """Return where a table lies; no name leads out of the warehouse."""
+        namespace, name = self.identifier(table, suffix)
+        return f"{self.warehouse}/{slug(namespace)}/{slug(name)}"
+
+    @property
+    def spark_settings(self) -> Mapping[str, str]:
+        """The settings that make it a catalog of a Spark session."""
+        prefix = f"spark.sql.catalog.{self.name}"
+        properties = {"type": self.options.catalog, **self.options.catalog_properties}
+        if self.options.catalog == "sqlite":
+            properties = {
+                "type": "jdbc",
+                "uri": f"jdbc:sqlite:{self.folder / 'catalog.db'}",
+                "jdbc.schema-version": "V1",
+            }
+        properties |= {"warehouse": self.warehouse, "cache-enabled": "false"}
+        return {
+            prefix: "org.apache.iceberg.spark.SparkCatalog",
+            **{f"{prefix}.{name}": value for name, value in properties.items()},
+        }
+
+    @property
+    def jars(self) -> tuple[str, ...]:
+        """The groups of jars that a session needs for it."""
+        by_catalog = {"sqlite": ("sqlite",), "glue": ("aws",)}
+        return ("iceberg", *by_catalog.get(self.options.catalog, ()))
+
+    def prepare(self) -> None:
+        """Make the warehouse folder; raises TableError where that is not allowed."""
+        if not self.is_local:
+            return
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise TableError(
+                f"the warehouse {self.folder} cannot be made",
+                found=str(error),
+                todo="Grant permission to write there, or correct `warehouse` under [target].",
+            ) from error
+
+    @cached_property
+    def _reader(self) -> Catalog:
+        if self.options.catalog == "sqlite":
+            uri = f"sqlite:///{self.folder / 'catalog.db'}"
+            return load_catalog(self.name, type="sql", uri=uri, warehouse=self.warehouse)
+        kind = {"jdbc": "sql"}.get(self.options.catalog, self.options.catalog)
+        return load_catalog(self.name, type=kind, warehouse=self.warehouse, **self.options.catalog_properties)
+
+    def io(self, table: TableName) -> FileIO:
+        """Return what reads and writes the files of a table that exists."""
+        return self._reader.load_table(self.identifier(table)).io
+
+    def load(self, table: TableName, suffix: str = "") -> Table | None:
+        """Return a table as PyIceberg reads it, or None where there is none."""
+        if self.options.catalog == "sqlite" and not (self.folder / "catalog.db").exists():
+            return None
+        try:
+            return self._reader.load_table(self.identifier(table, suffix))
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+        except FileNotFoundError as error:
+            raise TableError(
+                f"{table}: the catalog knows the table, and its files are gone",
+                found=str(error),
+                todo="Put the warehouse back, or drop the table from the catalog to load it anew.",
+            ) from error

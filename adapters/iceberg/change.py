@@ -1,0 +1,139 @@
+"""One change to an Iceberg table: staged file by file, then committed whole or taken back."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.io import FileIO
+from pyspark.sql import DataFrame
+
+from lakeward.adapters.iceberg.java import Jvm, indexed
+from lakeward.adapters.iceberg.progress import PROPERTY, TAG
+from lakeward.adapters.iceberg.vectors import Deletion, deletions, write_deletes
+from lakeward.core.errors import ConservationError
+from lakeward.core.ports import Commit
+from lakeward.core.progress import Progress
+
+
+class Change:
+    """Files that a commit will add and remove, all of them written, none of them visible."""
+
+    def __init__(self, jvm: Jvm, table: Any, io: FileIO) -> None:
+        self.jvm = jvm
+        self.table = table
+        self.io = io
+        self.base = table.currentSnapshot()
+        self.added: list[Any] = []
+        self.deletions: list[Deletion] = []
+        self.delete_files: list[Any] = []
+        self.removed_files: list[Any] = []
+        self.rewritten_rows = 0
+
+    def add(self, rows: DataFrame) -> None:
+        """Write new rows."""
+        self.added += self.jvm.stage(self.table, rows)
+
+    def delete(self, positions: pa.Table) -> None:
+        """Mark rows as deleted, given as the paths of data files and positions in them."""
+        by_file = dict(_by_file(positions))
+        self.deletions = deletions(self.jvm, self.table, self.io, self._tasks(by_file), by_file)
+        version = self.jvm.iceberg.TableUtil.formatVersion(self.table)
+        self.delete_files += write_deletes(self.jvm, self.table, self.io, self.deletions, version=version)
+
+    def rewrite(self, positions: pa.Table, gone: DataFrame, key: list[str], rows: DataFrame | None) -> None:
+        """Write the files that hold these rows anew, without the rows whose keys are in `gone`."""
+        tasks = self._tasks(dict(_by_file(positions)))
+        self.removed_files = [task.file() for task in tasks.values()]
+        with self.jvm.reading(self.table, list(tasks.values())) as old:
+            kept = old.join(gone, key, "left_anti")
+            every = kept if rows is None else kept.unionByName(rows, allowMissingColumns=True)
+            self.added += self.jvm.stage(self.table, every)
+            counted = [self._live_rows(task) for task in tasks.values()]
+            self.rewritten_rows = old.count() if None in counted else sum(n for n in counted if n)
+
+    def _live_rows(self, task: Any) -> int | None:
+        """Return how many rows a data file has left, or None where only reading it would tell."""
+        deletes = list(indexed(task.deletes()))
+        if not all(self.jvm.iceberg.util.ContentFileUtil.isFileScoped(delete) for delete in deletes):
+            return None
+        return int(task.file().recordCount() - sum(delete.recordCount() for delete in deletes))
+
+    def _tasks(self, paths: Mapping[str, object]) -> Mapping[str, Any]:
+        """Return the scan tasks of data files, by their paths."""
+        scan = self.table.newScan().useSnapshot(self.base.snapshotId())
+        tasks = {str(task.file().location()): task for task in self.jvm.iterate(scan.planFiles())}
+        return {path: tasks[path] for path in paths}
+
+    def check(self, what: str, written: int, removed: int) -> None:
+        """Compare the files with the rows that were planned; raises ConservationError before any commit."""
+        added = sum(file.recordCount() for file in self.added) - self.rewritten_rows
+        deleted = sum(d.newly_deleted for d in self.deletions)
+        net = written - removed if self.removed_files else written
+        if added != net or (not self.removed_files and deleted != removed):
+            raise ConservationError(
+                f"{what}: what was written is not what was planned",
+                found=f"planned {written} rows written and {removed} removed; the files add {added} and "
+                f"delete {deleted}",
+                todo="Nothing was applied. This is a defect of lakeward: please report it.",
+            )
+
+    def commit(self, progress: Progress, written: int, removed: int) -> Commit:
+        """Make the change visible, with the progress, and move the tag to it: one transaction."""
+        transaction = self.table.newTransaction()
+        self._update(transaction).set(PROPERTY, progress.to_json()).commit()
+        snapshot = transaction.table().currentSnapshot().snapshotId()
+        tags = transaction.manageSnapshots()
+        if self.table.refs().containsKey(TAG):
+            tags.replaceTag(TAG, snapshot).commit()
+        else:
+            tags.createTag(TAG, snapshot).commit()
+        transaction.commitTransaction()
+        return Commit(str(snapshot), written, removed)
+
+    def _update(self, transaction: Any) -> Any:
+        """Return the update that adds and removes, valid only on the state that was read."""
+        always = self.jvm.iceberg.expressions.Expressions.alwaysTrue()
+        if self.removed_files:
+            update = transaction.newOverwrite().conflictDetectionFilter(always)
+            update = update.validateNoConflictingData().validateNoConflictingDeletes()
+            for file in self.removed_files:
+                update.deleteFile(file)
+            for file in self.added:
+                update.addFile(file)
+        elif self.added or self.delete_files:
+            update = transaction.newRowDelta().conflictDetectionFilter(always).validateDeletedFiles()
+            update = update.validateNoConflictingDataFiles().validateNoConflictingDeleteFiles()
+            update.validateDataFilesExist(self.jvm.list([deletion.path for deletion in self.deletions]))
+            for file in self.added:
+                update.addRows(file)
+            for file in self.delete_files:
+                update.addDeletes(file)
+            for deletion in self.deletions:
+                for replaced in deletion.replaced:
+                    update.removeDeletes(replaced)
+        else:
+            return transaction.newAppend()
+        return update if self.base is None else update.validateFromSnapshot(self.base.snapshotId())
+
+    def take_back(self) -> None:
+        """Delete the files that were written and will not be committed."""
+        for file in [*self.added, *self.delete_files]:
+            self.table.io().deleteFile(file.location())
+
+
+def _by_file(positions: pa.Table) -> Iterator[tuple[str, array[int]]]:
+    """Group positions by their data file, without a Python object a row."""
+    path, position = positions.column_names
+    ordered = positions.sort_by([(path, "ascending"), (position, "ascending")]).combine_chunks()
+    if not ordered.num_rows:
+        return
+    runs = pc.run_end_encode(ordered[path].combine_chunks())
+    start = 0
+    for name, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+        values = ordered[position].combine_chunks()[start:end].cast(pa.uint64()).to_numpy()
+        yield name, array("Q", values.tobytes())
+        start = end

@@ -1,0 +1,236 @@
+"""The companion table: what a table remembers, and the record of each of its batches.
+
+Entries are stamped with a batch and of a kind each: the `batch` record, a `delete` that
+an older event may still meet, an event `waiting` behind a held key, and the word that it
+was `released`. What is stamped above the table's own batch does not exist.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from lakeward.adapters.iceberg import ddl
+from lakeward.adapters.iceberg.catalog import IcebergCatalog
+from lakeward.adapters.iceberg.java import committing
+from lakeward.adapters.iceberg.keys import completed, key_text
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.names import column, quoted
+from lakeward.adapters.spark.types import ddl as type_ddl
+from lakeward.core.dimension import Dimension, Ordered
+from lakeward.core.errors import TableError
+from lakeward.core.events import Position
+from lakeward.core.ledger import SourceObject
+from lakeward.core.plan import MergePlan
+from lakeward.core.progress import Progress
+
+SUFFIX: Final = "__changes"
+KIND: Final = "_lakeward_kind"
+RECORD: Final = "_lakeward_record"
+"""The batch record, or of an event that waits the text of its key."""
+
+BATCH, DELETE, WAITING, RELEASED = "batch", "delete", "waiting", "released"
+
+_COLUMNS: Final[Mapping[str, str]] = {
+    KIND: "string",
+    **ddl.SYSTEM_COLUMNS,
+    names.OPERATION: "string",
+    names.TIME: "bigint",
+    RECORD: "string",
+}
+_TRIM_EVERY: Final = 64
+"""Trimming is a commit of its own; there is no hurry with it."""
+
+
+class IcebergCompanion:
+    """The companion of one table. `n` is always the batch that the table itself is at."""
+
+    def __init__(self, catalog: IcebergCatalog, dimension: Dimension, spark: Callable[[], SparkSession]) -> None:
+        self.catalog = catalog
+        self.dimension = dimension
+        self.spark = spark
+        self.records: dict[int, tuple[SourceObject, ...]] = {}
+        self.stamped = 0
+        self.has_leftovers = False
+
+    @property
+    def name(self) -> tuple[str, str, str]:
+        """The name of the table in Spark."""
+        return (self.catalog.name, *self.catalog.identifier(self.dimension.name, SUFFIX))
+
+    def objects(self, progress: Progress) -> Mapping[str, SourceObject]:
+        """Return the objects of all batches up to `n`, reading only the records not read yet."""
+        upto = max(self.records, default=0)
+        if upto < progress.batch or not self.records:
+            self.records.update(self._read_records(min(upto, progress.batch)))
+        above = [batch for batch in self.records if batch > progress.batch]
+        if max(above, default=0) > progress.batch + 1:
+            raise TableError(
+                f"{self.dimension.name} was rolled back to batch {progress.batch}",
+                found=f"its companion {'.'.join(self.name[1:])} knows batch {max(above)}",
+                todo="Roll it forward again, or drop the table and its companion to load it anew.",
+            )
+        if progress.batch and progress.batch not in self.records:
+            raise TableError(
+                f"{self.dimension.name} is at batch {progress.batch}, of which its companion has no record",
+                found=f"{'.'.join(self.name[1:])} knows {len(self.records)} batches",
+                todo="Put the companion table back, or drop the table to load it anew.",
+            )
+        self.has_leftovers = max(self.stamped, *above, 0) > progress.batch
+        for batch in above:
+            del self.records[batch]
+        return {item.name: item for items in self.records.values() for item in items}
+
+    def _read_records(self, after: int) -> dict[int, tuple[SourceObject, ...]]:
+        table = self.catalog.load(self.dimension.name, SUFFIX)
+        if table is None:
+            return {}
+        found = table.scan(
+            row_filter=f"{KIND} = '{BATCH}' and {names.BATCH} > {after}",
+            selected_fields=(names.BATCH, RECORD),
+        ).to_arrow()
+        return {row[names.BATCH]: _objects(row[RECORD]) for row in found.to_pylist()}
+
+    def remember(self, plan: MergePlan, entries: Mapping[str, DataFrame | None]) -> None:
+        """Write the record of a batch and its memory, by kind, in one commit."""
+        spark = self.spark()
+        with committing(str(self.dimension.name)):
+            self._make(spark)
+            if self.has_leftovers:
+                spark.sql(f"DELETE FROM {quoted(*self.name)} WHERE {names.BATCH} >= {plan.batch}")
+            frame = _record_frame(spark, plan)
+            for kind, part in entries.items():
+                if part is not None:
+                    frame = frame.unionByName(self._entries(part, kind, plan), allowMissingColumns=True)
+            self._complete(frame).coalesce(1).writeTo(quoted(*self.name)).append()
+        self.stamped = plan.batch
+
+    def _make(self, spark: SparkSession) -> None:
+        if self.catalog.load(self.dimension.name, SUFFIX) is None:
+            self.catalog.prepare()
+            own = {c.name: type_ddl(c.type) for c in self.dimension.schema}
+            ddl.create(
+                spark,
+                self.name,
+                {**_COLUMNS, **own},
+                partitions=f"PARTITIONED BY ({KIND})",
+                location=f"LOCATION {names.text(self.catalog.location(self.dimension.name, SUFFIX))}",
+                properties=ddl.tblproperties({"format-version": "2", "write.distribution-mode": "none"}),
+            )
+
+    def _entries(self, frame: DataFrame, kind: str, plan: MergePlan) -> DataFrame:
+        own = self.dimension.schema.names if kind == WAITING else self.dimension.key
+        return frame.selectExpr(
+            f"'{kind}' AS {KIND}",
+            f"{plan.epoch} AS {names.EPOCH}",
+            *(names.SEQUENCE, names.OBJECT, names.ROW, names.OPERATION, names.TIME),
+            f"{plan.batch}L AS {names.BATCH}",
+            f"{key_text(self.dimension.key)} AS {RECORD}",
+            *map(quoted, own),
+        )
+
+    def _complete(self, frame: DataFrame) -> DataFrame:
+        types = {**_COLUMNS, **{c.name: type_ddl(c.type) for c in self.dimension.schema}}
+        return completed(frame, types)
+
+    def deletes(self, upto: int) -> DataFrame | None:
+        """Return key and position of the remembered deletes, up to `n`."""
+        return self._kind(DELETE, upto)
+
+    def waiting_events(self, upto: int, keys: Sequence[str]) -> DataFrame:
+        """Return the events of these keys (as texts) that wait as of `n`, as a frame of events."""
+        waiting, released = (self._kind(kind, upto) for kind in (WAITING, RELEASED))
+        if waiting is None or released is None:
+            raise TableError(
+                f"{self.dimension.name} has no companion, so nothing can wait",
+                todo="Put the companion table back, or drop the table to load it anew.",
+            )
+        place = [names.OBJECT, names.ROW]
+        freed = waiting.where(column(RECORD).isin(list(keys))).join(released, place, "left_anti")
+        arrival = f"bigint(row_number() OVER (ORDER BY {', '.join(place)})) AS {names.ARRIVAL}"
+        return freed.selectExpr(
+            *map(quoted, self.dimension.schema.names),
+            *(names.OPERATION, names.SEQUENCE, names.OBJECT, names.ROW, names.TIME),
+            arrival,
+            *[f"string(NULL) AS {name}" for name in (names.REASON, names.DETAIL, names.TEXT)],
+        )
+
+    def waiting_places(self, upto: int) -> Mapping[str, Sequence[Position]]:
+        """Return where the events that wait are, by the text of their key; no Spark is needed."""
+        table = self.catalog.load(self.dimension.name, SUFFIX)
+        if table is None:
+            return {}
+        wanted = (KIND, names.EPOCH, names.SEQUENCE, names.OBJECT, names.ROW, RECORD)
+        condition = f"{KIND} in ('{WAITING}', '{RELEASED}') and {names.BATCH} <= {upto}"
+        rows = table.scan(row_filter=condition, selected_fields=wanted).to_arrow().to_pylist()
+        released = {(row[names.OBJECT], row[names.ROW]) for row in rows if row[KIND] == RELEASED}
+        places: dict[str, list[Position]] = defaultdict(list)
+        for row in rows:
+            if row[KIND] == WAITING and (row[names.OBJECT], row[names.ROW]) not in released:
+                places[row[RECORD]].append(Position(*[row[name] for name in wanted[1:5]]))
+        return places
+
+    def _kind(self, kind: str, upto: int) -> DataFrame | None:
+        if self.catalog.load(self.dimension.name, SUFFIX) is None:
+            return None
+        entries = self.spark().table(quoted(*self.name))
+        return entries.where(f"{KIND} = '{kind}' AND {names.BATCH} <= {upto}")
+
+    def trim(self, progress: Progress) -> None:
+        """Forget deletes beyond the redelivery window, and what waited once nothing is held."""
+        lateness = self.dimension.lateness
+        if progress.batch % _TRIM_EVERY or not isinstance(lateness, Ordered):
+            return
+        self.objects(progress)
+        oldest = beyond({b: len(items) for b, items in self.records.items()}, lateness.redelivery)
+        done = f"{KIND} = '{DELETE}' AND {names.BATCH} <= {oldest}"
+        if not progress.held:
+            done += f" OR {KIND} IN ('{WAITING}', '{RELEASED}') AND {names.BATCH} <= {progress.batch}"
+        with committing(str(self.dimension.name)):
+            self.spark().sql(f"DELETE FROM {quoted(*self.name)} WHERE {done}")
+
+
+def beyond(objects: Mapping[int, int], window: int) -> int:
+    """Return the newest batch behind which at least `window` objects were delivered, or 0.
+
+    >>> beyond({1: 3, 2: 3, 3: 3}, 5)
+    1
+    """
+    seen = 0
+    for batch in sorted(objects, reverse=True):
+        if seen >= window:
+            return batch
+        seen += objects[batch]
+    return 0
+
+
+def _record_frame(spark: SparkSession, plan: MergePlan) -> DataFrame:
+    """Return the record of a batch: its objects and what it held, in one line of JSON."""
+    facts = plan.facts
+    record = {
+        "objects": [
+            [found.object.name, found.object.order, found.object.size, found.object.modified, found.rows]
+            for found in facts.objects
+        ],
+        "operations": {operation.value: count for operation, count in facts.operations.items()},
+        "rejects": {reason.value: count for reason, count in facts.rejects.items()},
+        "least": facts.least,
+        "greatest": facts.greatest,
+        "time": facts.time,
+    }
+    row = {
+        KIND: [BATCH],
+        names.BATCH: pa.array([plan.batch], pa.int64()),
+        RECORD: [json.dumps(record, separators=(",", ":"))],
+    }
+    return spark.createDataFrame(pa.table(row))
+
+
+def _objects(record: str) -> tuple[SourceObject, ...]:
+    listed: Sequence[Sequence[object]] = json.loads(record)["objects"]
+    return tuple(SourceObject(str(o[0]), int(str(o[1])), int(str(o[2])), int(str(o[3]))) for o in listed)

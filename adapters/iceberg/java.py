@@ -1,0 +1,129 @@
+"""Iceberg's Java API, reached through the session's JVM.
+
+A commit made here carries rows, progress and the tag that keeps it from expiry in one
+transaction, whatever it adds and removes, on every Spark line
+(`docs/decisions/0003-two-commits.md`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, cast
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakeward.adapters.spark.errors import FAILURES, root_cause, said
+from lakeward.adapters.spark.names import quoted
+from lakeward.core.errors import CommitConflict, LakewardError, TableError
+
+_LOST_RACE: Final = ("CommitFailedException", "ValidationException", "AlreadyExistsException")
+_PACKAGE: Final = "org.apache.iceberg"
+
+
+class Jvm:
+    """The few doors into Iceberg's Java classes that lakeward uses."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self.gateway = cast("Any", spark.sparkContext._gateway)  # the only way to Java there is
+        self.iceberg: Any = self.gateway.jvm.org.apache.iceberg
+
+    def table(self, *name: str) -> Any:
+        """Load a table, as it is now."""
+        return self.iceberg.spark.Spark3Util.loadIcebergTable(self.spark._jsparkSession, quoted(*name))
+
+    def single(self, name: str) -> Any:
+        """Return the one instance of a class that has a static `get()`, which py4j takes for another."""
+        loader = self.gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        found = self.gateway.jvm.java.lang.Class.forName(f"{_PACKAGE}.{name}", True, loader)
+        no_types = self.gateway.new_array(self.gateway.jvm.java.lang.Class, 0)
+        no_values = self.gateway.new_array(self.gateway.jvm.java.lang.Object, 0)
+        return found.getMethod("get", no_types).invoke(None, no_values)
+
+    def list(self, items: Sequence[object]) -> Any:
+        """Return a Java list of these."""
+        made = self.gateway.jvm.java.util.ArrayList()
+        for item in items:
+            made.add(item)
+        return made
+
+    def iterate(self, closeable: Any) -> Iterator[Any]:
+        """Walk over a CloseableIterable and close it."""
+        items = closeable.iterator()
+        try:
+            while items.hasNext():
+                yield items.next()
+        finally:
+            closeable.close()
+
+    def stage(self, table: Any, frame: DataFrame) -> Sequence[Any]:
+        """Write rows as data files of the table that no snapshot has yet; return them.
+
+        Iceberg's own actions stage what they rewrite in this manner: the table is known to
+        the session under an id of its own, and what is written there is kept, not committed.
+        """
+        identifier = str(uuid.uuid4())
+        tables = self.single("spark.SparkTableCache")
+        staged = self.iceberg.spark.FileRewriteCoordinator.get()
+        tables.add(identifier, table)
+        try:
+            writer = frame.write.format("iceberg").mode("append")
+            writer.option("rewritten-file-scan-task-set-id", identifier).save(identifier)
+            files = list(staged.fetchNewFiles(table, identifier))
+        finally:
+            tables.remove(identifier)
+        staged.clearRewrite(table, identifier)
+        return files
+
+    @contextmanager
+    def reading(self, table: Any, tasks: Sequence[Any]) -> Iterator[DataFrame]:
+        """Read exactly these files of a table, deletes applied, while the context lasts."""
+        identifier = str(uuid.uuid4())
+        tables = self.single("spark.SparkTableCache")
+        chosen = self.iceberg.spark.ScanTaskSetManager.get()
+        tables.add(identifier, table)
+        chosen.stageTasks(table, identifier, self.list(tasks))
+        try:
+            reader = self.spark.read.format("iceberg").option("scan-task-set-id", identifier)
+            yield reader.load(identifier)
+        finally:
+            chosen.removeTasks(table, identifier)
+            tables.remove(identifier)
+
+
+def indexed(items: Any) -> Iterator[Any]:
+    """Walk over a Java list by index: asking an iterator for more than there is costs an exception."""
+    for index in range(items.size()):
+        yield items.get(index)
+
+
+@contextmanager
+def committing(what: str) -> Iterator[None]:
+    """Say in a person's words why a commit failed, and whether it lost a race."""
+    try:
+        yield
+    except LakewardError:
+        raise
+    except FAILURES as error:
+        name, message = root_cause(error)
+        if name.endswith(_LOST_RACE) or "SQLITE_BUSY" in message or "database is locked" in message:
+            raise CommitConflict(
+                f"{what}: another writer committed to the table in between, again and again",
+                found=said(error),
+                todo="Nothing of this batch was applied. Run again when the other writer is done.",
+            ) from error
+        raise TableError(
+            f"{what}: the table could not be written",
+            found=_in_words(name, message) or said(error),
+            todo="The table is as it was. Mend that, and run again: it goes on where it stopped.",
+        ) from error
+
+
+def _in_words(name: str, message: str) -> str | None:
+    if "No space left on device" in message or "File too large" in message:
+        return f"there is no space left: {message.splitlines()[0]}"
+    if "AccessDenied" in name or "Permission denied" in message:
+        return f"permission denied: {message.splitlines()[0]}"
+    return None

@@ -1,0 +1,68 @@
+"""The settings of the target `iceberg`."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+
+def _names_a_namespace(value: str) -> str:
+    unknown = [name for name in re.findall(r"\{(.*?)\}", value) if name not in ("schema", "table")]
+    if unknown or not value:
+        raise ValueError("may hold {schema} and {table}, and must not be empty")
+    return value
+
+
+class IcebergOptions(BaseModel):
+    """Apache Iceberg tables under one catalog: `<catalog_name>.<namespace>.<table>`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    warehouse: str = Field(description="Where the tables lie; a relative path is relative to the settings file.")
+    namespace: Annotated[str, AfterValidator(_names_a_namespace)] = Field(
+        "{schema}", description="The namespace of a table; {schema} stands for its schema at the source."
+    )
+    catalog: Literal["sqlite", "jdbc", "rest", "glue", "hive"] = Field(
+        "sqlite",
+        description="The catalog. `sqlite` is the file `catalog.db` in the warehouse, which PyIceberg and "
+        "DuckDB open as well.",
+    )
+    catalog_name: str = Field(
+        "lake",
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        description="What the catalog is called; readers use the same name.",
+    )
+    catalog_properties: dict[str, str] = Field(
+        default_factory=dict,
+        description="Properties of another catalog than `sqlite`, as Iceberg names them (`uri`, …).",
+    )
+
+
+class TableOptions(BaseModel):
+    """How one Iceberg table is made."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    partition_by: list[str] = Field(
+        default_factory=list,
+        description="Columns or transforms: `day(at)`, `month(at)`, `year(at)`, `hour(at)`, "
+        "`bucket(16, id)`, `truncate(4, code)`.",
+    )
+    sort_by: list[str] = Field(
+        default_factory=list,
+        description="Columns that rows are sorted by within files; `at desc` to reverse.",
+    )
+    format_version: Literal[2, 3] = Field(
+        2, description="Iceberg's format. 3 has deletion vectors and row lineage; not every reader knows it."
+    )
+    write_mode: Literal["merge-on-read", "copy-on-write"] = Field(
+        "merge-on-read",
+        description="Whether a change marks the old row as deleted (fast to write), or rewrites its file "
+        "(fast to read).",
+    )
+    properties: dict[str, str] = Field(
+        default_factory=dict,
+        description="Table properties, as Iceberg names them; they are set when it is made.",
+    )

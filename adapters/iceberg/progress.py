@@ -1,0 +1,60 @@
+"""Finding what the last commit of ours says, whoever committed since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from lakeward.core.errors import TableError
+from lakeward.core.progress import Progress
+
+PROPERTY: Final = "lakeward.progress"
+"""The snapshot property that carries the progress."""
+
+TAG: Final = "lakeward"
+"""The tag that keeps our last snapshot from being expired."""
+
+
+def progress_of(snapshot: Snapshot | None) -> Progress:
+    """Return what a commit of ours says; nothing is applied where there is none."""
+    if snapshot is None:
+        return Progress()
+    return Progress.from_json(_properties(snapshot)[PROPERTY])
+
+
+def last_of_ours(table: Table) -> Snapshot | None:
+    """Return the newest commit of ours that the current state descends from, or None.
+
+    Other writers' commits are passed over. Where their ancestors have expired, the tag
+    names ours. Raises TableError where it does not lie behind the current state.
+    """
+    oldest = None
+    for snapshot in _ancestors(table):
+        if PROPERTY in _properties(snapshot):
+            return snapshot
+        oldest = snapshot
+    tagged = table.snapshot_by_name(TAG)
+    if tagged is None or oldest is None:
+        return None
+    if (tagged.sequence_number or 0) > (oldest.sequence_number or 0):
+        raise TableError(
+            f"{'.'.join(table.name())} was rolled back to before lakeward's first commit",
+            found=f"the tag {TAG!r} names a snapshot that the table no longer descends from",
+            todo="Roll the table forward again, or drop it to load it anew.",
+        )
+    return tagged
+
+
+def _ancestors(table: Table) -> Iterator[Snapshot]:
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        yield snapshot
+        parent = snapshot.parent_snapshot_id
+        snapshot = None if parent is None else table.snapshot_by_id(parent)
+
+
+def _properties(snapshot: Snapshot) -> dict[str, str]:
+    return {} if snapshot.summary is None else snapshot.summary.additional_properties

@@ -1,0 +1,330 @@
+"""Iceberg tables: rows, progress and memory of one dimension.
+
+What the plan does to the rows is worked out by joins that stream the table's keys past
+those of the batch. The commit is one transaction: new data files, deletes of the rows
+they replace, and the progress, all or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakeward.adapters.iceberg import ddl
+from lakeward.adapters.iceberg.catalog import IcebergCatalog
+from lakeward.adapters.iceberg.change import Change
+from lakeward.adapters.iceberg.companion import DELETE, RELEASED, WAITING, IcebergCompanion
+from lakeward.adapters.iceberg.java import Jvm, committing
+from lakeward.adapters.iceberg.options import TableOptions
+from lakeward.adapters.iceberg.progress import last_of_ours, progress_of
+from lakeward.adapters.iceberg.quarantine import IcebergQuarantine
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.events import IS_EVENT, IS_REJECT, facts, survey
+from lakeward.adapters.spark.names import column, quoted
+from lakeward.adapters.spark.resolve import (
+    IS_LIVE,
+    IS_NEWS,
+    SMALL,
+    counts,
+    events_of,
+    holding_rejects,
+    part_at_barriers,
+    reject_without_key,
+    standing,
+    verdicts,
+    winners,
+)
+from lakeward.core.counts import Counts
+from lakeward.core.dimension import Dimension
+from lakeward.core.memory import HOLDING, Reason
+from lakeward.core.plan import Capability, MergePlan
+from lakeward.core.ports import Batch, Commit, Entry, Recalled, Resolved, Standing
+from lakeward.core.progress import Progress
+
+FILE: Final = "_lakeward_standing_file"
+POS: Final = "_lakeward_standing_pos"
+_ROWS_A_FILE: Final = 1_000_000
+"""One writing task for so many rows: small batches make one file, not one for each core."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What resolving found, for the steps that carry it out."""
+
+    upserts: DataFrame
+    removed: DataFrame | None = None
+    deletes: DataFrame | None = None
+    waiting: DataFrame | None = None
+    released: DataFrame | None = None
+    rejects: DataFrame | None = None
+    table: Any = None
+    cached: list[DataFrame] = field(default_factory=list)
+
+    def close(self) -> None:
+        """Free what is cached."""
+        for frame in self.cached:
+            frame.unpersist()
+
+
+class IcebergTable:
+    """One table with its companion and its quarantine; the three ports in one."""
+
+    capabilities: frozenset[Capability] = frozenset()
+
+    def __init__(
+        self,
+        catalog: IcebergCatalog,
+        dimension: Dimension,
+        options: TableOptions,
+        spark: Callable[[], SparkSession],
+    ) -> None:
+        self.catalog = catalog
+        self.dimension = dimension
+        self.options = options
+        self.spark = spark
+        self.companion = IcebergCompanion(catalog, dimension, spark)
+        self.kept = IcebergQuarantine(catalog, dimension, spark)
+
+    @property
+    def name(self) -> tuple[str, str, str]:
+        """The name of the table in Spark."""
+        return (self.catalog.name, *self.catalog.identifier(self.dimension.name))
+
+    # The table.
+
+    def standing(self) -> Standing:
+        """Return what the last commit of ours says, read without Spark."""
+        table = self.catalog.load(self.dimension.name)
+        if table is None:
+            return Standing(Progress(), None)
+        schema = ddl.columns_of(table.schema(), str(self.dimension.name))
+        self._know(schema)
+        snapshot = last_of_ours(table)
+        committed = None if snapshot is None else snapshot.timestamp_ms * 1000
+        return Standing(progress_of(snapshot), schema, committed)
+
+    def _know(self, schema: Any) -> None:
+        """Take the columns from the table, or from the first batch, where none are declared."""
+        self.dimension = replace(self.dimension, schema=schema)
+        self.companion.dimension = self.dimension
+        self.kept.dimension = self.dimension
+
+    def resolve(self, plan: MergePlan, frame: DataFrame) -> Resolved:
+        """Work out rows and counts; nothing is written."""
+        self._know(plan.dimension.schema)
+        jvm = Jvm(self.spark())
+        if plan.creates:
+            ddl.check_options(jvm, plan.dimension, self.options)
+        with committing(str(self.dimension.name)):
+            if plan.appends:
+                return self._resolve_appends(plan, frame, jvm)
+            return self._resolve_merge(plan, frame, jvm)
+
+    def _load(self, plan: MergePlan, jvm: Jvm) -> Any:
+        return None if plan.creates else jvm.table(*self.name)
+
+    def _resolve_appends(self, plan: MergePlan, frame: DataFrame, jvm: Jvm) -> Resolved:
+        """Every fact of a table without a key is a row of its own."""
+        frame = reject_without_key(frame)
+        f = plan.facts
+        written = sum(n for operation, n in f.operations.items() if operation.value in ("insert", "read"))
+        refused = sum(f.operations.values()) - written
+        outcome = Outcome(
+            upserts=frame.where(IS_EVENT),
+            rejects=frame.where(IS_REJECT) if refused or f.rejects else None,
+            table=self._load(plan, jvm),
+        )
+        return Resolved(
+            counts=Counts(
+                read=f.read,
+                skipped=f.skipped,
+                quarantined=refused + sum(f.rejects.values()),
+                applied=written,
+            ),
+            written=written,
+            removed=0,
+            inexact_since=self._inexact_since(plan),
+            detail=outcome,
+        )
+
+    def _resolve_merge(self, plan: MergePlan, frame: DataFrame, jvm: Jvm) -> Resolved:
+        table = self._load(plan, jvm)
+        passing, waiting = self._part(plan, events_of(frame), frame)
+        found = None if table is None else self._found(plan, passing, table)
+        judged = verdicts(passing, found, plan, (FILE, POS)).persist()
+        tally, written, removed = counts(judged, passing, plan)
+        outcome = Outcome(
+            upserts=winners(passing, judged, deletes=False),
+            removed=judged.where(f"{IS_NEWS} AND {IS_LIVE}"),
+            deletes=winners(passing, judged, deletes=True) if tally.applied > written else None,
+            waiting=None if plan.releases else waiting,
+            released=passing if plan.releases else None,
+            rejects=frame.where(IS_REJECT) if plan.facts.rejects else None,
+            table=table,
+            cached=[judged],
+        )
+        return Resolved(
+            counts=self._counts(plan, tally, waiting),
+            written=written,
+            removed=removed,
+            held=self._held(plan, frame),
+            inexact_since=self._inexact_since(plan),
+            detail=outcome,
+            close=outcome.close,
+        )
+
+    def _part(self, plan: MergePlan, events: DataFrame, frame: DataFrame) -> tuple[DataFrame, DataFrame | None]:
+        """Part the events into those that pass and those that wait behind a hold."""
+        barriers = [self.kept.barriers(plan.holds)] if plan.holds else []
+        if any(reason in HOLDING for reason in plan.facts.rejects):
+            barriers.append(holding_rejects(frame, plan))
+        if not barriers:
+            return events, None
+        both = barriers[0] if len(barriers) == 1 else barriers[0].unionByName(barriers[1])
+        return part_at_barriers(events, both, plan)
+
+    def _found(self, plan: MergePlan, events: DataFrame, table: Any) -> DataFrame:
+        """Return what stands of the batch's keys: rows, and the memory of deletes where it may matter.
+
+        The table's keys and positions are streamed past the keys of the batch; where those
+        lie in a range, the files outside of it are not read.
+        """
+        key = list(plan.dimension.key)
+        snapshot = table.currentSnapshot()
+        rows = self.spark().read
+        if snapshot is not None:
+            rows = rows.option("versionAsOf", str(snapshot.snapshotId()))
+        target = rows.table(quoted(*self.name))
+        for name, bounds in zip(key, plan.facts.key_range, strict=False):
+            if bounds is not None:
+                target = target.where(column(name).between(*map(F.lit, bounds)))
+        wanted = events.selectExpr(*map(quoted, key))
+        if plan.facts.read <= SMALL:
+            wanted = F.broadcast(wanted)
+        found = target.selectExpr(
+            *map(quoted, key),
+            *[f"{name} AS {standing(name)}" for name in names.POSITION],
+            f"true AS {IS_LIVE}",
+            f"_file AS {FILE}",
+            f"_pos AS {POS}",
+        ).join(wanted, key, "left_semi")
+        gone = self.companion.deletes(plan.batch - 1) if plan.recalls else None
+        if gone is None:
+            return found
+        place = f"max(struct({', '.join(names.POSITION)})) AS place"
+        newest = gone.join(wanted, key, "left_semi").groupBy(*map(quoted, key)).agg(F.expr(place))
+        remembered = newest.join(found.selectExpr(*map(quoted, key)), key, "left_anti").selectExpr(
+            *map(quoted, key),
+            *[f"place.{name} AS {standing(name)}" for name in names.POSITION],
+            f"false AS {IS_LIVE}",
+        )
+        return found.unionByName(remembered, allowMissingColumns=True)
+
+    def _counts(self, plan: MergePlan, tally: Counts, waiting: DataFrame | None) -> Counts:
+        """Complete the counts of what passed by those of what did not."""
+        if plan.releases:
+            settled = tally.stale + tally.duplicates + tally.superseded + tally.applied
+            return Counts(released=settled)
+        return replace(
+            tally,
+            read=plan.facts.read,
+            skipped=plan.facts.skipped,
+            quarantined=sum(plan.facts.rejects.values()),
+            waiting=0 if waiting is None else waiting.count(),
+        )
+
+    def _held(self, plan: MergePlan, frame: DataFrame) -> int:
+        held = {str(key[0]) for hold in plan.holds for key in hold.keys}
+        if any(reason in HOLDING for reason in plan.facts.rejects):
+            held |= self.kept.keys_of(frame)
+        return len(held)
+
+    def _inexact_since(self, plan: MergePlan) -> str | None:
+        """Return the first object with a row whose key cannot be read."""
+        if not plan.facts.rejects.get(Reason.UNREADABLE):
+            return None
+        return plan.facts.objects[0].object.name
+
+    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+        """Make rows and progress visible in one transaction."""
+        outcome: Outcome = resolved.detail
+        spark = self.spark()
+        jvm = Jvm(spark)
+        with committing(str(self.dimension.name)):
+            if outcome.table is None:
+                self.catalog.prepare()
+                location = self.catalog.location(self.dimension.name)
+                ddl.create_main(spark, self.name, location, plan.dimension, self.options)
+                outcome.table = jvm.table(*self.name)
+            change = Change(jvm, outcome.table, self.catalog.io(self.dimension.name))
+            try:
+                self._stage(change, plan, resolved)
+                change.check(str(self.dimension.name), resolved.written, resolved.removed)
+                return change.commit(progress, resolved.written, resolved.removed)
+            except BaseException:
+                change.take_back()
+                raise
+
+    def _stage(self, change: Change, plan: MergePlan, resolved: Resolved) -> None:
+        outcome: Outcome = resolved.detail
+        rows = outcome.upserts.selectExpr(
+            *map(quoted, plan.dimension.schema.names),
+            f"{plan.epoch} AS {names.EPOCH}",
+            *(names.SEQUENCE, names.OBJECT, names.ROW),
+            f"{plan.batch}L AS {names.BATCH}",
+        ).coalesce(1 + resolved.written // _ROWS_A_FILE)
+        if resolved.removed and outcome.removed is not None:
+            positions = outcome.removed.select(FILE, POS).toArrow()
+            if self.options.write_mode == "copy-on-write":
+                key = list(plan.dimension.key)
+                gone = outcome.removed.selectExpr(*map(quoted, key))
+                change.rewrite(positions, gone, key, rows if resolved.written else None)
+                return
+            change.delete(positions)
+        if resolved.written:
+            change.add(rows)
+
+    # The companion and the quarantine.
+
+    def recall(self, progress: Progress) -> Recalled:
+        """Return the objects that were seen and the keys that are held, as of the table's batch."""
+        return Recalled(self.companion.objects(progress), self.kept.holds(progress))
+
+    def hold(self, plan: MergePlan, resolved: Resolved) -> None:
+        """Write what the batch could not apply, and what a person gave up."""
+        self.kept.hold(plan, resolved.detail.rejects)
+
+    def remember(self, plan: MergePlan, resolved: Resolved) -> None:
+        """Write the batch record, the deletes, and the events that wait or were released."""
+        outcome: Outcome = resolved.detail
+        entries = {DELETE: outcome.deletes, WAITING: outcome.waiting, RELEASED: outcome.released}
+        self.companion.remember(plan, entries)
+
+    def trim(self, progress: Progress) -> None:
+        """Forget what can no longer matter."""
+        self.companion.trim(progress)
+
+    def entries(self, progress: Progress) -> Sequence[Entry]:
+        """Return what is in quarantine, and how many events wait behind each."""
+        waiting = self.companion.waiting_places(progress.batch)
+        return [
+            replace(
+                entry,
+                waits=sum(place > entry.position for place in waiting.get(entry.key or "", ()))
+                if Reason(entry.reason) in HOLDING
+                else 0,
+            )
+            for entry in self.kept.entries(progress)
+        ]
+
+    def waiting(self, progress: Progress, given_up: Sequence[Entry]) -> Batch[DataFrame]:
+        """Return the events that waited behind these entries, as a frame of events."""
+        keys = [entry.key for entry in given_up if entry.key is not None]
+        frame = self.companion.waiting_events(progress.batch, keys)
+        found = survey(frame, self.dimension)
+        known = facts(found, self.dimension, self.dimension.schema, (), progress.epoch)
+        return Batch(frame, known)

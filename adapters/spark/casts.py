@@ -1,0 +1,129 @@
+"""From text to typed values: a value that does not fit its type is told apart, never bent.
+
+`docs/types.md` states what each type takes. Every rule here exists because the plain
+cast loses something: `cast('2026' as date)` is 1 January, `cast('1.239' as decimal(5,2))`
+is 1.24, `cast('1e999' as double)` is infinite. Expressions are SQL texts: building them
+from columns costs a call into the JVM for each operator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakeward.adapters.spark.names import text as literal
+from lakeward.adapters.spark.types import ddl
+from lakeward.core.schema import Type
+
+_DECIMAL = r"^\s*[+-]?(\d+(\.\d*)?|\.\d+)\s*$"
+_FLOAT = r"^\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*$"
+_SPECIAL = r"(?i)^\s*([+-]?(inf|infinity)|nan)\s*$"
+_BOOLEAN = r"(?i)^\s*(true|t|yes|y|1|false|f|no|n|0)\s*$"
+_DATE = r"^\s*\d{4}-\d{2}-\d{2}([ T]00:00:00(\.0+)?)?\s*$"
+_TIME = r"^\s*\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6}0*)?)?)?"
+_ZONE = r"\s*(Z|[+-]\d{2}(:?\d{2})?)\s*$"
+_HEX = r"^(0[xX]|\\x)?([0-9A-Fa-f]{2})*$"
+
+
+@dataclass(frozen=True, slots=True)
+class TextFormat:
+    """How a column is written as text: a pattern for dates and times, an encoding for binary.
+
+    Patterns are Spark's (spark.apache.org/docs/4.1.0/sql-ref-datetime-pattern.html); the
+    encodings are hex (the default), base64 and utf-8. Times without a zone are in `zone`.
+    """
+
+    pattern: str | None = None
+    zone: str = "UTC"
+
+
+def to_type(text: str, type_: Type, written: TextFormat) -> str:
+    """Return the typed value of a text as SQL, NULL where it does not fit (or is NULL)."""
+    match type_.name:
+        case "string":
+            return text
+        case "boolean":
+            return _where(_like(text, _BOOLEAN), f"try_cast(trim({text}) AS boolean)")
+        case "int" | "bigint":
+            return f"try_cast({text} AS {ddl(type_)})"
+        case "decimal":
+            return _decimal(text, type_)
+        case "float" | "double":
+            return _floating(text, type_)
+        case "date":
+            return _date(text, written)
+        case "timestamp" | "timestamp_ntz":
+            return _timestamp(text, type_, written)
+        case "binary":
+            return _binary(text, written)
+        case name:
+            raise ValueError(f"{name} has no form as text")
+
+
+def _like(text: str, pattern: str) -> str:
+    return f"{text} RLIKE {literal(pattern)}"
+
+
+def _where(condition: str, value: str) -> str:
+    return f"CASE WHEN {condition} THEN {value} END"
+
+
+def _decimal(text: str, type_: Type) -> str:
+    fraction = f"regexp_extract({text}, {literal(_FRACTION)}, 1)"
+    fits = f"{_like(text, _DECIMAL)} AND length({fraction}) <= {type_.scale}"
+    return _where(fits, f"try_cast(trim({text}) AS {ddl(type_)})")
+
+
+_FRACTION = r"\.(\d*?)0*\s*$"
+
+
+def _floating(text: str, type_: Type) -> str:
+    """Take no number that would become infinite, and none but zero that would become zero."""
+    value = f"try_cast(trim({text}) AS {ddl(type_)})"
+    is_finite = f"NOT isnan({value}) AND abs({value}) < double('Infinity')"
+    is_zero = f"regexp_extract({text}, '^[^eE]*', 0) RLIKE '^[^1-9]*$'"
+    fits = f"{_like(text, _FLOAT)} AND {is_finite} AND ({value} != 0 OR {is_zero})"
+    return _where(f"({fits}) OR {_like(text, _SPECIAL)}", value)
+
+
+def _date(text: str, written: TextFormat) -> str:
+    if written.pattern is None:
+        return _where(_like(text, _DATE), f"try_cast(substring(trim({text}), 1, 10) AS date)")
+    moment = f"try_to_timestamp({text}, {literal(written.pattern)})"
+    return _where(f"{moment} = date_trunc('day', {moment})", f"CAST({moment} AS date)")
+
+
+def _timestamp(text: str, type_: Type, written: TextFormat) -> str:
+    """Read a point in time, or a wall-clock time; sessions are in UTC."""
+    if written.pattern is not None:
+        moment = f"try_to_timestamp({text}, {literal(written.pattern)})"
+        if type_.name == "timestamp_ntz":
+            return f"CAST({moment} AS timestamp_ntz)"
+        has_zone = any(letter in _without_quotes(written.pattern) for letter in "VzOXxZ")
+        return moment if has_zone else _in_zone(moment, written.zone)
+    local = _where(_like(text, _TIME + r"\s*$"), f"try_cast(trim({text}) AS timestamp_ntz)")
+    if type_.name == "timestamp_ntz":
+        return local
+    zoned = _where(_like(text, _TIME + _ZONE), f"try_cast(trim({text}) AS timestamp)")
+    return f"coalesce({_in_zone(f'CAST({local} AS timestamp)', written.zone)}, {zoned})"
+
+
+def _in_zone(moment: str, zone: str) -> str:
+    return moment if zone == "UTC" else f"to_utc_timestamp({moment}, {literal(zone)})"
+
+
+def _without_quotes(pattern: str) -> str:
+    return "".join(pattern.split("'")[::2])
+
+
+def _binary(text: str, written: TextFormat) -> str:
+    match written.pattern:
+        case "utf-8":
+            return f"CAST({text} AS binary)"
+        case "base64":
+            return f"try_to_binary({text}, 'base64')"
+        case _:
+            digits = f"regexp_replace({text}, {literal(_PREFIX)}, '')"
+            return _where(_like(text, _HEX), f"unhex({digits})")
+
+
+_PREFIX = r"^(0[xX]|\\x)"

@@ -1,0 +1,37 @@
+"""What Spark and Java said, cut down to the sentence a person needs."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, TypeAlias
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+
+SparkFailure: TypeAlias = PySparkException | Py4JError
+FAILURES: Final = (PySparkException, Py4JError)
+"""What a call into Spark raises."""
+
+
+def root_cause(error: BaseException) -> tuple[str, str]:
+    """Return class and message of the innermost Java exception, or of the Python one."""
+    java = getattr(error, "java_exception", None) if isinstance(error, Py4JJavaError) else None
+    java = java if java is not None else getattr(error, "_origin", None)
+    if java is None:
+        return type(error).__name__, str(error)
+    while java.getCause() is not None:
+        java = java.getCause()
+    return str(java.getClass().getName()), str(java.getMessage())
+
+
+def said(error: BaseException) -> str:
+    """Return the first line of what went wrong, without the class that said it."""
+    name, message = root_cause(error)
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    text = lines[0] if lines and lines[0] != "None" else name.rsplit(".", 1)[-1]
+    return re.sub(r"\s+", " ", text)[:500]
+
+
+def full_text(error: BaseException) -> str:
+    """Return everything that was said, to look for names in."""
+    return f"{error} {root_cause(error)[1]}"

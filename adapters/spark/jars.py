@@ -1,0 +1,113 @@
+"""The jars of a line: a committed list with hashes, fetched once into a cache of the user's.
+
+Nothing is resolved when a session starts, and nothing is fetched where the platform
+brings its own jars (Glue, EMR).
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Final, Protocol
+
+import pooch
+from requests.exceptions import RequestException
+
+from lakeward.core.errors import SetupError
+
+LINE: Final = "4.1"
+CENTRAL: Final = "https://repo1.maven.org/maven2"
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """A jar of the lock: Maven coordinates `group:artifact:version`, what needs it, and its content."""
+
+    coordinates: str
+    needed_by: str
+    sha256: str
+    size: int
+
+    @property
+    def file(self) -> str:
+        """The name of the file."""
+        _, artifact, version = self.coordinates.split(":")
+        return f"{artifact}-{version}.jar"
+
+    @property
+    def url(self) -> str:
+        """Where it is fetched from; `LAKEWARD_MAVEN` names another repository than Maven Central."""
+        group, artifact, version = self.coordinates.split(":")
+        base = os.environ.get("LAKEWARD_MAVEN", CENTRAL).rstrip("/")
+        return f"{base}/{group.replace('.', '/')}/{artifact}/{version}/{self.file}"
+
+
+class Progress(Protocol):
+    """What is told of a download while it runs; a tqdm bar has this form."""
+
+    total: int
+
+    def update(self, size: int) -> None:
+        """Take note of `size` more bytes."""
+        ...
+
+    def reset(self) -> None:
+        """Start again from nothing."""
+        ...
+
+    def close(self) -> None:
+        """Be done."""
+        ...
+
+
+def cache() -> Path:
+    """Return the folder the jars are kept in; `LAKEWARD_CACHE` names another than the user's."""
+    base = os.environ.get("LAKEWARD_CACHE")
+    return (Path(base) if base else Path(pooch.os_cache("lakeward"))) / "jars"
+
+
+def locked(needs: Iterable[str] | None = None) -> Sequence[Jar]:
+    """Return the jars of the line, or those that the named formats and catalogs need."""
+    text = resources.files("lakeward.adapters.spark").joinpath(f"jars-{LINE}.toml").read_text("utf-8")
+    jars = [Jar(**entry) for entry in tomllib.loads(text)["jar"]]
+    wanted = None if needs is None else set(needs)
+    return [jar for jar in jars if wanted is None or jar.needed_by in wanted]
+
+
+def fetch(jar: Jar, progress: Progress | None = None) -> Path:
+    """Return the jar's file, fetching it where the cache has none of that content.
+
+    Raises SetupError where it cannot be fetched, or is not what the lock says.
+    """
+    downloader = pooch.HTTPDownloader(progressbar=progress or False, timeout=60)
+    try:
+        found = pooch.retrieve(jar.url, f"sha256:{jar.sha256}", fname=jar.file, path=cache(), downloader=downloader)
+    except RequestException as error:
+        raise SetupError(
+            f"the jar {jar.file} is not in {cache()} and could not be fetched",
+            found=f"{jar.url}: {error}",
+            todo="Connect to the network, name a Maven repository with LAKEWARD_MAVEN, or put it there.",
+        ) from error
+    except ValueError as error:
+        raise SetupError(
+            f"{jar.url} is not the jar that lakeward was tested with",
+            found=f"its SHA-256 is not {jar.sha256}",
+            todo="Do not use it. The repository, or something on the way to it, serves another file.",
+        ) from error
+    except OSError as error:
+        raise SetupError(
+            f"the jar {jar.file} cannot be kept in {cache()}",
+            found=str(error),
+            todo="Make room or grant permission there, or name another folder with LAKEWARD_CACHE.",
+        ) from error
+    return Path(found)
+
+
+def is_cached(jar: Jar) -> bool:
+    """Tell whether the cache has a file of that name and size; `fetch` checks the content."""
+    file = cache() / jar.file
+    return file.exists() and file.stat().st_size == jar.size

@@ -1,0 +1,66 @@
+"""Finding a Java that Spark runs on, before anything is started."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from lakeward.core.errors import SetupError
+
+SUPPORTED: Final = (17, 21)
+"""The Java versions that Spark 4.1 is tested on (spark.apache.org/docs/4.1.0/#downloading)."""
+
+_HOW: Final = (
+    "Install Java 17: `apt install openjdk-17-jre-headless`, `dnf install java-17-openjdk-headless`, "
+    "`brew install openjdk@17`, or https://adoptium.net/temurin/releases/?version=17. "
+    "If it is installed, set JAVA_HOME to its folder."
+)
+
+
+def check_java() -> Path:
+    """Return the `java` that Spark will start; raises SetupError where there is none, or a wrong one."""
+    java = _find()
+    version = _version(java)
+    if version not in SUPPORTED:
+        raise SetupError(
+            "lakeward needs Java 17 or 21 to run Spark",
+            found=f"found Java {version if version else 'of an unknown version'} at {java}",
+            todo=_HOW,
+        )
+    return java
+
+
+def _find() -> Path:
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        java = Path(home) / "bin" / "java"
+        if not java.exists():
+            raise SetupError(
+                "lakeward needs Java 17 or 21 to run Spark",
+                found=f"JAVA_HOME is {home}, and there is no bin/java in it",
+                todo=_HOW,
+            )
+        return java
+    found = shutil.which("java")
+    if found is None:
+        raise SetupError(
+            "lakeward needs Java 17 or 21 to run Spark",
+            found="found no `java` on the PATH, and JAVA_HOME is not set",
+            todo=_HOW,
+        )
+    return Path(found)
+
+
+def _version(java: Path) -> int | None:
+    """Return the major version: from the release file beside it, else by asking."""
+    release = java.resolve().parent.parent / "release"
+    stated = release.read_text(encoding="utf-8", errors="replace") if release.exists() else ""
+    match = re.search(r'JAVA_VERSION="(?:1\.)?(\d+)', stated)
+    if match is None:
+        asked = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603  # the path is the user's own java
+        match = re.search(r'version "(?:1\.)?(\d+)', asked.stderr + asked.stdout)
+    return int(match.group(1)) if match else None

@@ -1,0 +1,55 @@
+"""Names on their way into Spark: quoted, never spliced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+PREFIX: Final = "_lakeward_"
+"""Every column that lakeward adds begins with it; a source column may not."""
+
+OPERATION: Final = "_lakeward_operation"
+EPOCH: Final = "_lakeward_epoch"
+SEQUENCE: Final = "_lakeward_sequence"
+OBJECT: Final = "_lakeward_object"
+ROW: Final = "_lakeward_row"
+BATCH: Final = "_lakeward_batch"
+TIME: Final = "_lakeward_time"
+ARRIVAL: Final = "_lakeward_arrival"
+REASON: Final = "_lakeward_reason"
+DETAIL: Final = "_lakeward_detail"
+TEXT: Final = "_lakeward_text"
+FILE: Final = "_lakeward_file"
+
+POSITION: Final = (EPOCH, SEQUENCE, OBJECT, ROW)
+
+
+def quoted(*parts: str) -> str:
+    """Return a name of several parts as Spark SQL writes it.
+
+    >>> quoted("lake", "odd `name`")
+    '`lake`.`odd ``name```'
+    """
+    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+
+
+def text(value: str) -> str:
+    r"""Return a text as a literal of Spark SQL.
+
+    >>> text("it's \\ here")
+    "'it\\'s \\\\ here'"
+    """
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def column(name: str) -> Column:
+    """Return the column of exactly that name, whatever characters it has."""
+    return F.col(quoted(name))
+
+
+def columns(names: Iterable[str]) -> list[Column]:
+    """Return the columns of these names."""
+    return [column(name) for name in names]

@@ -1,0 +1,204 @@
+"""Working out what a batch does to the rows of a table: DataFrame to DataFrame, no I/O.
+
+One pass over the keys: each event meets the row that stands, then the events of a key
+are folded into one verdict, by hash and without a sort. Only keys that were deleted and
+more within one batch are looked at in order, to count what was inserted twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.events import IS_EVENT, IS_HOLDING
+from lakeward.adapters.spark.names import quoted
+from lakeward.core.counts import Counts
+from lakeward.core.events import LOAD_SEQUENCE
+from lakeward.core.memory import Reason
+from lakeward.core.plan import MergePlan
+
+SMALL: Final = 250_000
+"""Up to that many events, what stands of their keys is sent to them rather than sorted with them."""
+
+ID: Final = "_lakeward_id"
+"""Names an event within its batch: its arrival and its kind in one number."""
+
+IS_NEWS: Final = "_lakeward_is_news"
+IS_LIVE: Final = "_lakeward_is_live"
+"""Of a key: whether an event is newer than what stands, and whether what stands is a row."""
+
+_KINDS: Final = {"read": 0, "insert": 1, "update": 2, "delete": 3}
+_IS_INSERT, _IS_UPDATE, _IS_DELETE = (f"& 3 = {_KINDS[kind]}" for kind in ("insert", "update", "delete"))
+_PLACE: Final = (names.SEQUENCE, names.OBJECT, names.ROW)
+
+
+def standing(name: str) -> str:
+    """Return what a column of the standing row is called beside an event's.
+
+    >>> standing("_lakeward_row")
+    '_lakeward_standing_row'
+    """
+    return f"_lakeward_standing_{name.removeprefix(names.PREFIX)}"
+
+
+_STANDING: Final = tuple(standing(name) for name in names.POSITION)
+
+
+def _key(plan: MergePlan) -> list[str]:
+    return [quoted(name) for name in plan.dimension.key]
+
+
+def events_of(frame: DataFrame) -> DataFrame:
+    """Return the rows that can be applied, each with its ID."""
+    kinds = " ".join(f"WHEN '{name}' THEN {code}" for name, code in _KINDS.items())
+    identifier = f"shiftleft({names.ARRIVAL}, 2) + CASE {names.OPERATION} {kinds} END"
+    return frame.where(IS_EVENT).selectExpr("*", f"{identifier} AS {ID}")
+
+
+def holding_rejects(frame: DataFrame, plan: MergePlan) -> DataFrame:
+    """Return key and position of the rejects that hold their key."""
+    return frame.where(IS_HOLDING).selectExpr(*_key(plan), *_PLACE)
+
+
+def part_at_barriers(events: DataFrame, barriers: DataFrame, plan: MergePlan) -> tuple[DataFrame, DataFrame]:
+    """Part the events into those that pass and those that wait behind a hold of their key."""
+    place = f"struct({', '.join(_PLACE)})"
+    lowest = barriers.groupBy(*_key(plan)).agg(F.expr(f"min({place}) AS barrier"))
+    marked = events.join(F.broadcast(lowest), list(plan.dimension.key), "left")
+    waits = f"barrier IS NOT NULL AND {place} > barrier"
+    return marked.where(f"NOT ({waits})").drop("barrier"), marked.where(waits).drop("barrier")
+
+
+def verdicts(events: DataFrame, found: DataFrame | None, plan: MergePlan, locators: Sequence[str]) -> DataFrame:
+    """Return one row a key: which of its events stands in the end, and how many had which fate.
+
+    `found` holds what stands of the batch's keys: the position (named by `standing`),
+    IS_LIVE, and where the row lies (`locators`).
+    """
+    key = [*_key(plan), *_STANDING, IS_LIVE, *locators]
+    is_same = " AND ".join(f"{name} <=> {standing(name)}" for name in _PLACE)
+    by_sequence = (
+        _meet(events, found, plan, locators)
+        .groupBy(*key, names.SEQUENCE)
+        .agg(
+            F.expr("count(*) AS events"),
+            F.expr(f"max({ID}) AS {ID}"),
+            F.expr(f"min(CASE WHEN newer THEN {ID} END) AS first"),
+            F.expr("count_if(newer) AS newer"),
+            F.expr(f"count_if({is_same}) AS same"),
+            F.expr(f"count_if(newer AND {ID} {_IS_INSERT}) AS inserts"),
+            F.expr(f"count_if(newer AND {ID} {_IS_DELETE}) AS deletes"),
+            F.expr("min(content) AS one_content"),
+            F.expr("max(content) AS other_content"),
+        )
+    )
+    has_order = f"{names.SEQUENCE} NOT IN (0, {LOAD_SEQUENCE + 1}L - 1)"
+    tied = f"CASE WHEN one_content != other_content AND {has_order} THEN events - 1 ELSE 0 END"
+    sums = [F.expr(f"sum({name}) AS {name}") for name in ("events", "newer", "same", "inserts", "deletes")]
+    return (
+        by_sequence.groupBy(*key)
+        .agg(
+            F.expr(f"max_by({ID}, {names.SEQUENCE}) AS {ID}"),
+            F.expr(f"min_by(first, CASE WHEN first IS NOT NULL THEN {names.SEQUENCE} END) AS first"),
+            F.expr(f"sum({tied}) AS ties"),
+            *sums,
+        )
+        .selectExpr("*", f"newer > 0 AS {IS_NEWS}")
+    )
+
+
+def _meet(events: DataFrame, found: DataFrame | None, plan: MergePlan, locators: Sequence[str]) -> DataFrame:
+    """Put beside each event what stands of its key, and say whether the event is newer."""
+    columns = [_hashable(c.name, str(c.type)) for c in plan.dimension.schema]
+    content = f"xxhash64({', '.join([names.OPERATION, *columns])}) AS content"
+    narrow = events.selectExpr(*_key(plan), *_PLACE, ID, content)
+    if found is None:
+        nothing = [f"bigint(NULL) AS {name}" for name in (*_STANDING, *locators)]
+        joined = narrow.selectExpr("*", *nothing, f"boolean(NULL) AS {IS_LIVE}")
+    else:
+        sent = F.broadcast(found) if plan.facts.read <= SMALL else found
+        joined = narrow.join(sent, list(plan.dimension.key), "left")
+    return joined.selectExpr("*", f"{_is_newer(plan)} AS newer")
+
+
+def _hashable(name: str, type_: str) -> str:
+    """Maps have no hash in Spark; their text has."""
+    return f"to_json({quoted(name)})" if "map<" in type_ else quoted(name)
+
+
+def _is_newer(plan: MergePlan) -> str:
+    """Whether an event is newer than what stands of its key, if anything does."""
+    came = f"named_struct('e', {plan.epoch}, 's', {_PLACE[0]}, 'o', {_PLACE[1]}, 'r', {_PLACE[2]})"
+    stood = ", ".join(f"'{part}', {name}" for part, name in zip("esor", _STANDING, strict=True))
+    return f"({_STANDING[0]} IS NULL OR {came} > named_struct({stood}))"
+
+
+def counts(judged: DataFrame, events: DataFrame, plan: MergePlan) -> tuple[Counts, int, int]:
+    """Return the counts of the events that pass, and how many rows will be written and removed.
+
+    Each count is taken on its own; whether they add up is for the pipeline to see.
+    """
+    one_way, live = f"{IS_NEWS} AND deletes = 0", f"coalesce({IS_LIVE}, false)"
+    existing = f"inserts - int(first {_IS_INSERT} AND NOT {live})"
+    is_mixed = "deletes > 0 AND newer > 1"
+    sums = {
+        "stale": "sum(events - newer - same)",
+        "duplicates": "sum(same)",
+        "superseded": f"sum(CASE WHEN {IS_NEWS} THEN newer - 1 END)",
+        "applied": f"count_if({IS_NEWS})",
+        "ties": "sum(ties)",
+        "insert_on_existing": f"sum(CASE WHEN {one_way} THEN {existing} END)",
+        "update_on_missing": f"count_if({one_way} AND NOT {live} AND first {_IS_UPDATE})",
+        "written": f"count_if({IS_NEWS} AND NOT {ID} {_IS_DELETE})",
+        "removed": f"count_if({IS_NEWS} AND {live})",
+        "mixed": f"count_if({is_mixed})",
+    }
+    row = judged.agg(*[F.expr(f"{sql} AS {name}") for name, sql in sums.items()]).collect()[0]
+    found = {name: value or 0 for name, value in row.asDict().items()}
+    written, removed, mixed = (found.pop(name) for name in ("written", "removed", "mixed"))
+    if mixed:
+        more = _count_in_order(judged.where(is_mixed), events, plan)
+        found = {name: value + more.get(name, 0) for name, value in found.items()}
+    return Counts(**found), written, removed
+
+
+def _count_in_order(mixed: DataFrame, events: DataFrame, plan: MergePlan) -> dict[str, int]:
+    """Count, for keys that were deleted and more, what was inserted though there and updated though not."""
+    of_keys = mixed.selectExpr(*_key(plan), *_STANDING, IS_LIVE)
+    order = f"PARTITION BY {', '.join(_key(plan))} ORDER BY {names.SEQUENCE}, {ID}"
+    before = f"lag({ID}) OVER ({order})"
+    was_there = f"CASE WHEN {before} IS NULL THEN coalesce({IS_LIVE}, false) ELSE NOT {before} {_IS_DELETE} END"
+    row = (
+        events.join(F.broadcast(of_keys), list(plan.dimension.key))
+        .where(_is_newer(plan))
+        .selectExpr(ID, f"{was_there} AS was_there")
+        .agg(
+            F.expr(f"count_if({ID} {_IS_INSERT} AND was_there) AS insert_on_existing"),
+            F.expr(f"count_if({ID} {_IS_UPDATE} AND NOT was_there) AS update_on_missing"),
+        )
+        .collect()[0]
+    )
+    found: dict[str, int] = row.asDict()
+    return found
+
+
+def winners(events: DataFrame, judged: DataFrame, *, deletes: bool) -> DataFrame:
+    """Return the events that stand in the end: those that leave a row, or those that leave none."""
+    wanted = f"{IS_NEWS} AND {'' if deletes else 'NOT '}{ID} {_IS_DELETE}"
+    return events.join(judged.where(wanted).select(ID), ID, "left_semi")
+
+
+def reject_without_key(frame: DataFrame) -> DataFrame:
+    """Turn updates and deletes into rejects: a table without a key has nothing to find a row by."""
+    refused = f"{IS_EVENT} AND {names.OPERATION} IN ('update', 'delete')"
+    words = "'the table has no key to find the row by'"
+    return frame.withColumns(
+        {
+            names.REASON: F.expr(f"CASE WHEN {refused} THEN '{Reason.NO_KEY.value}' ELSE {names.REASON} END"),
+            names.DETAIL: F.expr(f"CASE WHEN {refused} THEN {words} ELSE {names.DETAIL} END"),
+        }
+    )

@@ -1,0 +1,124 @@
+"""Starting Spark once, and handing out sessions of its own to each table."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from lakeward.adapters.spark.jars import LINE, Progress, fetch, locked
+from lakeward.adapters.spark.java import check_java
+from lakeward.core.errors import SetupError
+
+SETTINGS: Final[Mapping[str, str]] = {
+    # What data means: the same everywhere, whatever the platform's defaults are.
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    # Small batches: a list of files is not worth a job, a wait for locality not worth its time.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+    "spark.sql.autoBroadcastJoinThreshold": "64MB",
+    # PySpark looks up the line of code of every expression otherwise: half the time of a small batch.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+"""Settings that every session gets, also one that a platform started."""
+
+LOCAL: Final[Mapping[str, str]] = {
+    "spark.master": "local[*]",
+    "spark.app.name": "lakeward",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.locality.wait": "0",
+    "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
+    "spark.log.level": "ERROR",
+}
+"""What a Spark of our own is started with, unless the settings say otherwise."""
+
+
+class Sessions:
+    """Starts Spark at the first call, and returns a session of its own to each thread.
+
+    Tables are worked on in threads, and settings that say how to read and write are
+    those of a session. Where a platform (Glue, EMR) has started Spark already, that is used as
+    it is, with its own jars.
+    """
+
+    def __init__(
+        self,
+        jars: set[str],
+        settings: Mapping[str, str],
+        log: Path,
+        on_fetch: Callable[[str, int], Progress | None] = lambda _file, _size: None,
+    ) -> None:
+        self.jars = jars
+        self.settings = settings
+        self.log = log
+        self.on_fetch = on_fetch
+        self._lock = threading.Lock()
+        self._first: SparkSession | None = None
+        self._ours = False
+        self._of_thread = threading.local()
+
+    def __call__(self) -> SparkSession:
+        """Return the session of the calling thread, with all settings in place."""
+        with self._lock:
+            if self._first is None:
+                self._first = SparkSession.getActiveSession() or self._start()
+        session: SparkSession | None = getattr(self._of_thread, "session", None)
+        if session is None:
+            session = self._of_thread.session = self._first.newSession()
+            for name, value in {**SETTINGS, **self.settings}.items():
+                if session.conf.isModifiable(name) or name.startswith("spark.sql.catalog."):
+                    session.conf.set(name, value)
+        return session
+
+    def stop(self) -> None:
+        """Stop Spark if it was started here."""
+        with self._lock:
+            if self._first is not None and self._ours:
+                self._first.stop()
+            self._first = None
+
+    def _start(self) -> SparkSession:
+        java = check_java()
+        paths = [str(fetch(jar, self.on_fetch(jar.file, jar.size))) for jar in locked(self.jars)]
+        conf = SparkConf(loadDefaults=True)
+        for name, value in {**LOCAL, **SETTINGS, **self.settings}.items():
+            conf.set(name, value)
+        if conf.get("spark.master", "").startswith("local"):
+            conf.set("spark.driver.extraClassPath", os.pathsep.join(paths))
+        else:
+            conf.set("spark.jars", ",".join(paths))
+        os.environ.setdefault("JAVA_HOME", str(java.resolve().parent.parent))
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        self._ours = True
+        return SparkSession(SparkContext(conf=conf, gateway=self._launch(conf)))
+
+    def _launch(self, conf: SparkConf) -> object:
+        """Start the JVM with its messages in a file: on a terminal they would bury ours."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("wb") as log:
+            try:
+                return launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+            except PySparkRuntimeError as error:
+                said = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+                raise SetupError(
+                    f"Spark {LINE} did not start",
+                    found="\n".join(said[-5:]) or str(error),
+                    todo=f"The whole of it is in {self.log}.",
+                ) from error

@@ -1,0 +1,82 @@
+"""The command `lakeward`: one small module a command, errors as sentences, exit codes that mean something."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Final
+
+import typer
+
+from lakeward import __version__
+from lakeward.core.errors import CommitConflict, LakewardError
+from lakeward.entrypoints.context import DEBUG
+from lakeward.entrypoints.view import print_error
+
+COMMANDS: Final = ("run", "plan", "status", "quarantine", "plugins", "jars", "demo")
+
+_EPILOG: Final = (
+    "Exit codes: 0 done · 1 your mistake, or something is missing · 2 wrong usage · 3 done, but something is held "
+    "or inexact · 4 a table failed · 75 try again."
+)
+
+app = typer.Typer(
+    name="lakeward",
+    help="Change data capture into lakehouse tables, on Spark: exact, restartable, provable.",
+    epilog=_EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(asked: bool) -> None:  # typer's form of a callback
+    if asked:
+        typer.echo(f"lakeward {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: bool = typer.Option(
+        False, "--version", help="Print the version and end.", callback=_version, is_eager=True
+    ),
+) -> None:
+    """Change data capture into lakehouse tables, on Spark: exact, restartable, provable."""
+
+
+for _name in COMMANDS:
+    import_module(f"lakeward.entrypoints.commands.{_name}").add_to(app)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = app(given, standalone_mode=False)
+    except LakewardError as error:
+        if DEBUG in given:
+            raise
+        print_error(error)
+        return exit_code_of(error)
+    except typer.Abort:
+        return 130
+    except Exception as error:
+        if hasattr(error, "show") and hasattr(error, "exit_code"):  # click's own: wrong usage
+            error.show()
+            return int(error.exit_code)
+        raise
+    return code if isinstance(code, int) else 0
+
+
+def exit_code_of(error: BaseException) -> int:
+    """Return what a whole command ends with that this error ended."""
+    return 75 if isinstance(error, CommitConflict) or getattr(error, "retryable", False) else 1
+
+
+def run() -> None:
+    """Run as the installed script."""
+    sys.exit(main())

@@ -1,0 +1,7 @@
+"""`lakeward demo`."""
+
+import typer
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""

@@ -1,0 +1,72 @@
+"""`lakeward jars`: the jars of this line, and fetching them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from lakeward.adapters.spark.jars import LINE, cache, fetch, is_cached, locked
+from lakeward.core.errors import ConfigError
+from lakeward.entrypoints import documents, view
+from lakeward.entrypoints.context import AsJson
+
+HELP = """List the jars of this Spark line and whether they are in the cache.
+
+A run fetches what it needs by itself, once, and checks every jar against the hashes
+that lakeward was tested with.
+
+Example: [bold]lakeward jars[/]
+"""
+
+FETCH = """Fetch jars into the cache: those that a table format or catalog needs, or all.
+
+Example: [bold]lakeward jars fetch iceberg sqlite[/]
+"""
+
+Needs = Annotated[
+    list[str] | None, typer.Argument(help="What needs them, as iceberg or sqlite.", show_default="all")
+]
+
+
+def list_jars(context: typer.Context, as_json: AsJson = False) -> int:
+    """List, unless a command follows."""
+    if context.invoked_subcommand is not None:
+        return 0
+    jars = locked()
+    if as_json:
+        listed = [
+            {"coordinates": j.coordinates, "needed_by": j.needed_by, "size": j.size, "cached": is_cached(j)}
+            for j in jars
+        ]
+        documents.emit("jars", {"line": LINE, "cache": str(cache()), "jars": listed, "exit_code": 0})
+        return 0
+    table = view.grid("jar", "needed by", "MB", "cached", right=("MB",))
+    for jar in jars:
+        table.add_row(jar.file, jar.needed_by, f"{jar.size / 1e6:.1f}", "yes" if is_cached(jar) else "no")
+    out = view.console()
+    out.print(table)
+    out.print(f"line {LINE} · cache {escape(str(cache()))}")
+    return 0
+
+
+def fetch_jars(needs: Needs = None) -> int:
+    """Fetch."""
+    known = sorted({jar.needed_by for jar in locked()})
+    for need in needs or ():
+        if need not in known:
+            raise ConfigError(f"no jar is needed by {need!r}", found="known are " + ", ".join(known))
+    jars = locked(needs) if needs else locked()
+    for jar in jars:
+        fetch(jar, view.Download(jar.file, jar.size))
+    view.console().print(f"{len(jars)} jars are in the cache, and are what they should be.")
+    return 0
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(help=HELP, invoke_without_command=True, rich_markup_mode="rich")
+    group.callback()(list_jars)
+    group.command("fetch", help=FETCH)(fetch_jars)
+    app.add_typer(group, name="jars")

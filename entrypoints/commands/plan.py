@@ -1,0 +1,157 @@
+"""`lakeward plan`: what the next batch of each table would do. It changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import typer
+from rich.markup import escape
+
+from lakeward.core.errors import LakewardError, SetupError
+from lakeward.core.pipeline import prepare
+from lakeward.entrypoints import documents, view
+from lakeward.entrypoints.context import (
+    DEFAULT_FILE,
+    AsJson,
+    Config,
+    Debug,
+    Log,
+    Tables,
+    container_of,
+    open_settings,
+    start_logging,
+)
+
+HELP = """Show what the next batch of each table would do, and change nothing.
+
+Files, rows by operation, what would become of them, and what would be written: the
+numbers are those of the run that follows.
+
+Example: [bold]lakeward plan shop.orders[/]
+"""
+
+
+def plan(
+    tables: Tables = None,
+    config: Config = DEFAULT_FILE,
+    as_json: AsJson = False,
+    log: Log = "auto",
+    debug: Debug = False,
+) -> int:
+    """Plan and show."""
+    start_logging(log, debug=debug)
+    configured = open_settings(config)
+    documented, failed, any_work = [], [], False
+    with container_of(configured) as container:
+        container.source()
+        kind = configured.settings.target["kind"]
+        for name in configured.choose(tables or ()):
+            job = container.job(table=name)
+            try:
+                prepared = prepare(job)
+            except SetupError:
+                raise
+            except LakewardError as error:
+                failed.append(error)
+                documented.append({"table": str(name), "error": documents.error(error)})
+                if not as_json:
+                    view.console().print(f"{escape(str(name))}  → cannot be planned")
+                    view.print_error(error)
+                continue
+            any_work |= prepared is not None
+            documented.append(_document(name, job, prepared))
+            if not as_json:
+                _show(name, job, prepared, kind)
+            if prepared is not None:
+                prepared.close()
+    code = 4 if failed else 0
+    if as_json:
+        documents.emit("plan", {"tables": documented, "exit_code": code})
+    elif any_work:
+        view.console().print("Nothing has been written. Next: `lakeward run`")
+    else:
+        view.console().print(
+            "Nothing has been written." if failed else "Nothing waits. `lakeward status` says how far it is."
+        )
+    return code
+
+
+def _show(name: Any, job: Any, prepared: Any, kind: str) -> None:
+
+    out = view.console()
+    target = f"{escape(str(name))}  → {escape(job.opened.name)}"
+    if prepared is None:
+        out.print(f"{target} ({kind})            nothing new")
+        return
+    merge = prepared.plan
+    mode = "append-only" if merge.appends else merge.dimension.mode.value
+    made = f"creates the table, {len(merge.dimension.schema)} columns" if merge.creates else ""
+    out.print(f"{target} ({kind}, {mode})            {made}".rstrip())
+    if merge.appends:
+        out.print(
+            "   It has no key: each row is added once and never changed; updates and deletes are quarantined."
+        )
+    facts, counts = merge.facts, prepared.resolved.counts
+    by_operation = " · ".join(f"{number:,} {op.value}" for op, number in facts.operations.items())
+    rejected = " · ".join(f"{number:,} {reason.value}" for reason, number in facts.rejects.items())
+    out.print(f"   {len(facts.objects):,} files, {facts.read:,} rows: {by_operation or 'no event'}")
+    out.print(f"   {view.count_words(counts, every=True)}")
+    if rejected:
+        out.print(f"   into quarantine: {rejected}")
+    out.print(f"   {prepared.resolved.written:,} rows written, {prepared.resolved.removed:,} removed")
+    for warning in warnings(prepared):
+        out.print(f"   [yellow]⚠[/] {escape(warning)}")
+
+
+def warnings(prepared: Any) -> list[str]:
+    """Return what a person should know of a batch beside its numbers."""
+    taken, counts = prepared.taken, prepared.resolved.counts
+    found = []
+    if taken.files_left:
+        megabytes = taken.bytes_left / 1e6
+        found.append(f"{taken.files_left:,} more files ({megabytes:,.1f} MB) follow in further batches.")
+    if taken.others:
+        names = ", ".join(taken.others[:3]) + (" …" if len(taken.others) > 3 else "")
+        found.append(f"{len(taken.others):,} other file(s) are left alone, having no name that DMS gives: {names}")
+    if counts.insert_on_existing or counts.update_on_missing:
+        found.append(
+            f"{counts.insert_on_existing:,} inserts of a row that is there, {counts.update_on_missing:,} updates "
+            "of one that is not: where files are missing, this is how it shows."
+        )
+    if prepared.resolved.inexact_since:
+        found.append(
+            f"{prepared.resolved.inexact_since} has rows whose key cannot be read: the table becomes inexact."
+        )
+    return found
+
+
+def _document(name: Any, job: Any, prepared: Any) -> dict[str, Any]:
+
+    if prepared is None:
+        return {"table": str(name), "target": job.opened.name, "batch": None}
+    merge = prepared.plan
+    return {
+        "table": str(name),
+        "target": job.opened.name,
+        "batch": merge.batch,
+        "creates": merge.creates,
+        "mode": "append" if merge.appends else merge.dimension.mode.value,
+        "columns": {column.name: str(column.type) for column in merge.dimension.schema},
+        "files": [found.object.name for found in merge.facts.objects],
+        "files_left": prepared.taken.files_left,
+        "bytes_left": prepared.taken.bytes_left,
+        "others": list(prepared.taken.others),
+        "operations": {operation.value: number for operation, number in merge.facts.operations.items()},
+        "rejects": {reason.value: number for reason, number in merge.facts.rejects.items()},
+        "counts": asdict(prepared.resolved.counts),
+        "written": prepared.resolved.written,
+        "removed": prepared.resolved.removed,
+        "held": prepared.resolved.held,
+        "warnings": warnings(prepared),
+    }
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("plan", help=HELP)(plan)

@@ -1,0 +1,110 @@
+"""`lakeward status`: how far each table is, by what its last commit says. It starts no JVM."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import typer
+from rich.markup import escape
+
+from lakeward.core.errors import LakewardError
+from lakeward.entrypoints import documents, view
+from lakeward.entrypoints.context import (
+    DEFAULT_FILE,
+    AsJson,
+    Config,
+    Debug,
+    Tables,
+    container_of,
+    open_settings,
+    start_logging,
+)
+
+HELP = """Show how far each table is: position, lag, rows, held keys, last commit.
+
+Read from the tables themselves, without Spark. The lag is how old the newest change was
+when it was committed.
+
+Example: [bold]lakeward status --json[/]
+"""
+
+
+def status(
+    tables: Tables = None, config: Config = DEFAULT_FILE, as_json: AsJson = False, debug: Debug = False
+) -> int:
+    """Read and show."""
+    start_logging("off", debug=debug)
+    configured = open_settings(config)
+    rows: list[tuple[Any, Any]] = []
+    failed: list[tuple[Any, LakewardError]] = []
+    with container_of(configured) as container:
+        target = container.target()
+        for name in configured.choose(tables or ()):
+            try:
+                rows.append((name, target.open(configured.dimension(name)).table.standing()))
+            except LakewardError as error:
+                failed.append((name, error))
+    waiting = [name for name, standing in rows if standing.progress.held or standing.progress.inexact_since]
+    code = 4 if failed else 3 if waiting else 0
+    if as_json:
+        found = [_document(name, standing) for name, standing in rows]
+        found += [{"table": str(name), "error": documents.error(cause)} for name, cause in failed]
+        documents.emit("status", {"tables": found, "exit_code": code})
+        return code
+    _show(rows, configured.settings.target["kind"])
+    for _, cause in failed:
+        view.print_error(cause)
+    if waiting:
+        view.console().print(f"Next: `lakeward quarantine show {escape(str(waiting[0]))}`")
+    return code
+
+
+def _show(rows: list[tuple[Any, Any]], kind: str) -> None:
+
+    right = ("lag", "rows", "held", "batch")
+    table = view.grid("table", "format", "position", "lag", "rows", "held", "batch", "last commit", "", right=right)
+    for name, standing in rows:
+        progress = standing.progress
+        if not progress.batch:
+            table.add_row(escape(str(name)), kind, "nothing applied yet", "–", "–", "–", "–", "–")
+            continue
+        is_timed = progress.time is not None
+        position = view.local_time(progress.time) if is_timed else escape(progress.object or "–")
+        lag = view.ago(progress.time, _moment(standing.committed)) if is_timed and standing.committed else "–"
+        since = "" if not progress.inexact_since else f"inexact since {escape(progress.inexact_since)}"
+        table.add_row(
+            escape(str(name)),
+            kind,
+            position,
+            lag,
+            f"{progress.rows:,}",
+            f"{progress.held:,}",
+            f"{progress.batch:,}",
+            f"{view.ago(standing.committed)} ago" if standing.committed else "–",
+            f"[yellow]{since}[/]" if since else "",
+        )
+    view.console().print(table)
+
+
+def _moment(micros: int) -> Any:
+
+    return datetime.fromtimestamp(micros / 1_000_000, UTC)
+
+
+def _document(name: Any, standing: Any) -> dict[str, Any]:
+
+    progress = standing.progress
+    timed = progress.time is not None and standing.committed is not None
+    return {
+        "table": str(name),
+        "exists": standing.schema is not None,
+        **documents.progress(progress),
+        "committed": documents.time(standing.committed),
+        "lag_seconds": (standing.committed - progress.time) / 1_000_000 if timed else None,
+    }
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("status", help=HELP)(status)

@@ -1,0 +1,109 @@
+"""The only place where parts are put together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import pluggy
+from dependency_injector import containers, providers
+
+from lakeward.core.dimension import TableName
+from lakeward.core.pipeline import Job
+from lakeward.core.ports import Notice, Queue, Source, Target
+from lakeward.entrypoints.settings import Configured, TableSettings
+from lakeward.plugins import Registry, Runtime, Shelf
+from lakeward.plugins.manager import load, registry_of
+
+P = TypeVar("P")
+
+
+class LateSpark:
+    """Imports and starts Spark at the first call; a run that needs none never does."""
+
+    def __init__(self, configured: Configured, on_fetch: Callable[[str, int], Any]) -> None:
+        self.configured = configured
+        self.on_fetch = on_fetch
+        self.runtime: Runtime | None = None
+        self._sessions: Any = None
+        self._lock = threading.Lock()
+
+    def __call__(self) -> Any:
+        """Return the session of the calling thread."""
+        with self._lock:
+            if self._sessions is None:
+                self._sessions = self._make()
+        return self._sessions()
+
+    def _make(self) -> Any:
+        from lakeward.adapters.spark.session import Sessions  # noqa: PLC0415  # Spark takes a second to import
+
+        spark = self.configured.settings.spark
+        given = {"spark.master": spark.master, "spark.driver.memory": spark.memory, **spark.settings}
+        asked = self.runtime.settings if self.runtime is not None else {}
+        jars = self.runtime.jars if self.runtime is not None else set()
+        return Sessions(jars, {**given, **asked}, self.configured.state / "spark.log", self.on_fetch)
+
+    def stop(self) -> None:
+        """Stop Spark, if it was started."""
+        if self._sessions is not None:
+            self._sessions.stop()
+
+
+def make_runtime(configured: Configured, spark: LateSpark) -> Runtime:
+    """Return what factories may use."""
+    runtime = Runtime(spark, configured.base, configured.file, tuple(TableSettings.model_fields))
+    spark.runtime = runtime
+    return runtime
+
+
+def make_source(registry: Registry, configured: Configured, runtime: Runtime) -> Source[Any]:
+    """Build the source that the settings name."""
+    options = {**configured.settings.source, "formats": configured.formats()}
+    return _build(registry.sources, options, runtime)
+
+
+def make_target(registry: Registry, configured: Configured, runtime: Runtime) -> Target[Any]:
+    """Build the lake that the settings name."""
+    options = {**configured.settings.target, "tables": configured.format_options()}
+    return _build(registry.formats, options, runtime)
+
+
+def make_queue(registry: Registry, configured: Configured, runtime: Runtime) -> Queue:
+    """Build the queue that the settings name."""
+    options = {**configured.settings.queue, "tables": [str(name) for name in configured.tables]}
+    return _build(registry.queues, options, runtime)
+
+
+def _build(shelf: Shelf[P], options: Mapping[str, Any], runtime: Runtime) -> P:
+    return shelf.build(options["kind"], {n: v for n, v in options.items() if n != "kind"}, runtime)
+
+
+def make_job(
+    *,
+    configured: Configured,
+    source: Source[Any],
+    target: Target[Any],
+    queue: Queue,
+    table: TableName,
+    notices: Sequence[Notice] = (),
+) -> Job[Any]:
+    """Put one table's job together."""
+    dimension = configured.dimension(table)
+    return Job(dimension=dimension, source=source, opened=target.open(dimension), queue=queue, notices=notices)
+
+
+class Container(containers.DeclarativeContainer):
+    """Everything a command needs, built once, when it is first asked for."""
+
+    configured = providers.Dependency(instance_of=Configured)
+    on_fetch: providers.Object[Any] = providers.Object(lambda _file, _size: None)
+    spark = providers.Singleton(LateSpark, configured, on_fetch)
+    manager: providers.Provider[pluggy.PluginManager] = providers.Singleton(load)
+    registry = providers.Singleton(registry_of, manager)
+    runtime = providers.Singleton(make_runtime, configured, spark)
+    source = providers.Singleton(make_source, registry, configured, runtime)
+    target = providers.Singleton(make_target, registry, configured, runtime)
+    queue = providers.Singleton(make_queue, registry, configured, runtime)
+    job = providers.Factory(make_job, configured=configured, source=source, target=target, queue=queue)

@@ -1,0 +1,68 @@
+"""What the commands have in common: their options, and opening the settings they name."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import typer
+
+from lakeward.entrypoints.settings import FILE, Configured, load
+
+DEBUG: Final = "--debug"
+
+Config = Annotated[
+    Path,
+    typer.Option("--config", "-c", help="The settings file.", envvar="LAKEWARD_CONFIG", show_default=FILE),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables for people.")]
+Debug = Annotated[bool, typer.Option(DEBUG, help="Show every step, and the stack trace of an error.")]
+Log = Annotated[
+    Literal["auto", "text", "json", "off"],
+    typer.Option(help="What is logged to standard error: `auto` is warnings on a terminal, all as text elsewhere."),
+]
+Tables = Annotated[list[str] | None, typer.Argument(help="Only these tables, as schema.table.", show_default="all")]
+
+DEFAULT_FILE: Final = Path(FILE)
+
+
+def start_logging(log: str, *, debug: bool) -> str:
+    """Set up logging as the options say; return the id of the run."""
+    from lakeward.entrypoints import logs  # noqa: PLC0415  # structlog is imported by those who log
+
+    level = "debug" if debug else "info"
+    if log == "off" or (log == "auto" and sys.stderr.isatty() and not debug):
+        level = "warning"
+    return logs.configure(as_json=log == "json", level=level)
+
+
+def open_settings(file: Path) -> Configured:
+    """Load the settings file."""
+    return load(file)
+
+
+@contextmanager
+def container_of(configured: Configured) -> Iterator[Any]:
+    """Put the parts together, and stop Spark afterwards if it was started."""
+    from lakeward.entrypoints.container import Container  # noqa: PLC0415  # what a command does not need it does not import
+    from lakeward.entrypoints.view import Download  # noqa: PLC0415
+
+    container = Container(configured=configured, on_fetch=Download)
+    try:
+        yield container
+    finally:
+        container.spark().stop()
+
+
+def chosen(configured: Configured, wanted: Sequence[str] | None) -> list[Any]:
+    """Return the tables a command is about."""
+    return configured.choose(wanted or ())
+
+
+def is_plain() -> bool:
+    """Whether standard output is no terminal, or colours are not wanted."""
+    return not sys.stdout.isatty() or "NO_COLOR" in os.environ

@@ -1,0 +1,86 @@
+"""What programs get: one JSON document a command, with a version and stable names."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from lakeward.core.errors import AlarmRaised, LakewardError
+from lakeward.core.progress import Progress
+from lakeward.entrypoints.run import TableRun
+
+SCHEMA_VERSION: Final = 1
+
+
+def emit(command: str, content: Mapping[str, Any]) -> None:
+    """Write a command's document to standard output."""
+    document = {"schema_version": SCHEMA_VERSION, "command": command, **content}
+    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+
+def error(found: BaseException) -> Mapping[str, Any]:
+    """Return an error with its parts by name."""
+    if not isinstance(found, LakewardError):
+        return {"kind": type(found).__name__, "what": str(found), "retryable": False}
+    return {
+        "kind": type(found).__name__,
+        "what": found.what,
+        "found": found.found,
+        "todo": found.todo,
+        "retryable": found.retryable,
+        **({"code": found.code} if isinstance(found, AlarmRaised) else {}),
+    }
+
+
+def time(micros: int | None) -> str | None:
+    """Return a time in UTC."""
+    if micros is None:
+        return None
+    return datetime.fromtimestamp(micros / 1_000_000, UTC).isoformat().replace("+00:00", "Z")
+
+
+def progress(found: Progress) -> Mapping[str, Any]:
+    """Return where a table is."""
+    return {
+        "batch": found.batch,
+        "epoch": found.epoch,
+        "object": found.object,
+        "source_time": time(found.time),
+        "position": found.high_water,
+        "rows": found.rows,
+        "held": found.held,
+        "inexact_since": found.inexact_since,
+        "counts": asdict(found.counts),
+        "totals": asdict(found.totals),
+    }
+
+
+def table_run(run: TableRun) -> Mapping[str, Any]:
+    """Return what a run did to one table."""
+    return {
+        "table": str(run.table),
+        "seconds": round(run.seconds, 3),
+        "counts": asdict(run.counts),
+        "batches": [
+            {
+                "batch": report.progress.batch,
+                "commit": report.commit,
+                "files": [found.object.name for found in report.plan.facts.objects],
+                "written": report.written,
+                "removed": report.removed,
+                "counts": asdict(report.counts),
+            }
+            for report in run.reports
+        ],
+        "progress": None if run.progress is None else progress(run.progress),
+        "error": None if run.error is None else error(run.error),
+    }
+
+
+def table_runs(runs: Sequence[TableRun]) -> Mapping[str, Any]:
+    """Return what a run did."""
+    return {"tables": [table_run(run) for run in runs]}

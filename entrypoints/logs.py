@@ -1,0 +1,41 @@
+"""Logs: readable on a terminal, JSON lines on request; run, table and batch in each line."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import uuid
+
+import structlog
+
+
+def _to_stderr(*_: object) -> structlog.PrintLogger:
+    """Write to standard error as it is now: bars on a terminal put themselves before it."""
+    return structlog.PrintLogger(sys.stderr)
+
+
+def configure(*, as_json: bool, level: str = "info") -> str:
+    """Set up logging to standard error and return the id of this run."""
+    run = uuid.uuid4().hex[:12]
+    colors = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+    renderer: structlog.typing.Processor = (
+        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=colors)
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=_to_stderr,
+        cache_logger_on_first_use=False,
+    )
+    structlog.contextvars.clear_contextvars()
+    structlog.contextvars.bind_contextvars(run=run)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger("pooch").setLevel(logging.WARNING)
+    return run

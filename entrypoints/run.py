@@ -1,0 +1,177 @@
+"""Running a pipeline: tables side by side, none of them stopping another."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any, Protocol
+
+import structlog
+
+from lakeward.core.counts import Counts
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import LakewardError, SetupError
+from lakeward.core.pipeline import Report, apply_changes
+from lakeward.core.ports import Notice
+from lakeward.core.progress import Progress
+from lakeward.entrypoints.container import Container
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class TableRun:
+    """What a run did to one table."""
+
+    table: TableName
+    reports: list[Report] = field(default_factory=list)
+    standing: Progress | None = None
+    error: BaseException | None = None
+    seconds: float = 0.0
+    is_done: bool = False
+
+    @property
+    def counts(self) -> Counts:
+        """The counts of all its batches."""
+        return sum((report.counts for report in self.reports), Counts())
+
+    @property
+    def progress(self) -> Progress | None:
+        """Where the table stands now."""
+        return self.reports[-1].progress if self.reports else self.standing
+
+
+class Observer(Protocol):
+    """Told what happens, from the threads that it happens in."""
+
+    def step(self, table: TableName, name: str) -> None:
+        """A step begins."""
+        ...
+
+    def batch(self, table: TableName, report: Report) -> None:
+        """A batch was committed."""
+        ...
+
+    def done(self, run: TableRun) -> None:
+        """A table is done, or failed."""
+        ...
+
+
+class Stop:
+    """Ctrl-C once: finish the commit in hand. Twice: stop now; nothing is lost either way."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+        self.asked = threading.Event()
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Answer SIGINT and SIGTERM while the context lasts."""
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        for number in before:
+            signal.signal(number, self._answer)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _answer(self, number: int, _frame: FrameType | None) -> None:
+        if self.asked.is_set():
+            self.say("Stopped. What was not committed is read again by the next run.")
+            sys.stderr.flush()
+            os._exit(128 + number)
+        self.asked.set()
+        self.say("Finishing the commit in hand; once more stops now. Nothing is lost either way.")
+
+
+def run_tables(container: Container, tables: Sequence[TableName], observer: Observer, stop: Stop) -> list[TableRun]:
+    """Bring tables up to date; one that fails keeps its place and stops no other.
+
+    Raises SetupError where Spark cannot be started at all.
+    """
+    container.source(), container.target()  # what is wrong with the settings is said before any thread starts
+    runs = [TableRun(table) for table in tables]
+    wanted = {str(run.table): run for run in runs}
+    notices = [notice for notice in container.queue().receive() if notice.table in wanted]
+    hooks = container.manager().hook
+    parallel = container.configured().settings.pipeline.parallel
+
+    def work(notice: Notice) -> None:
+        run = wanted[notice.table]
+        structlog.contextvars.bind_contextvars(table=notice.table)
+        began = time.monotonic()
+
+        @contextmanager
+        def watch(step: str) -> Iterator[None]:
+            observer.step(run.table, step)
+            log.debug("step", step=step)
+            yield
+
+        def on_batch(report: Report) -> None:
+            run.reports.append(report)
+            run.seconds = time.monotonic() - began
+            log.info("committed", batch=report.progress.batch, commit=report.commit, **_counted(report.counts))
+            observer.batch(run.table, report)
+            _tell(hooks, report)
+
+        try:
+            job = container.job(table=run.table, notices=[notice])
+            run.standing = job.opened.table.standing().progress
+            apply_changes(job, watch, on_batch, stop.asked.is_set)
+        except LakewardError as error:
+            run.error = error
+            log.error("failed", error=error.what, found=error.found)
+        except Exception as error:  # a table's failure, whatever it is, stops no other
+            run.error = error
+            log.error("failed", error=repr(error), exc_info=True)
+        finally:
+            run.seconds = time.monotonic() - began
+            run.is_done = True
+            observer.done(run)
+
+    with ThreadPoolExecutor(max_workers=parallel, initializer=_inherit()) as pool, stop.listening():
+        _await(pool, [pool.submit(work, notice) for notice in notices], runs)
+    return [run for run in runs if run.is_done]
+
+
+def _inherit() -> Callable[[], None]:
+    """Give a thread the logging context of the one that starts it."""
+    context = structlog.contextvars.get_contextvars()
+
+    def initialize() -> None:
+        structlog.contextvars.bind_contextvars(**context)
+
+    return initialize
+
+
+def _await(pool: ThreadPoolExecutor, futures: Sequence[Future[None]], runs: Sequence[TableRun]) -> None:
+    """Wait for all, or until one finds that Spark cannot start: then none can."""
+    rest = set(futures)
+    while rest:
+        done, rest = wait(rest, return_when=FIRST_COMPLETED)
+        for future in done:
+            future.result()
+        hopeless = next((run.error for run in runs if isinstance(run.error, SetupError)), None)
+        if hopeless is not None:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise hopeless
+
+
+def _counted(counts: Counts) -> dict[str, int]:
+    return {name: value for name in counts.__slots__ if (value := getattr(counts, name))}
+
+
+def _tell(hooks: Any, report: Report) -> None:
+    try:
+        hooks.after_commit(report=report)
+    except Exception:  # an observer's failure is its own
+        log.warning("a plugin failed in after_commit", exc_info=True)

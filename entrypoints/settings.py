@@ -1,0 +1,264 @@
+"""The settings file: one TOML, typed, validated before anything starts.
+
+`docs/settings.md` is generated from these models; a key that none of them knows is an
+error that names the nearest one.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+import unicodedata
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator
+
+from lakeward.core.dimension import Dimension, Ordered, TableName
+from lakeward.core.errors import ConfigError
+from lakeward.core.schema import Column, Schema, parse_type
+from lakeward.plugins.options import nearest, validated
+
+FILE: Final = "lakeward.toml"
+SYSTEM_PREFIX: Final = "_lakeward_"
+BESIDE: Final = ("__changes", "__quarantine")
+"""What the tables are called that lakeward keeps beside each of its tables."""
+
+
+class Strict(BaseModel):
+    """A table of the settings that knows all its keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PipelineSettings(Strict):
+    """The pipeline itself."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$", description="What the pipeline is called, in logs and reports.")
+    state: str = Field(
+        "state/",
+        description="The folder for the lock and Spark's log; a relative path is relative to this file. It can be "
+        "deleted: a restart needs the tables alone.",
+    )
+    parallel: PositiveInt = Field(2, description="How many tables are worked on at once.")
+
+
+class SparkSettings(Strict):
+    """The Spark that lakeward starts. Where a platform has started one, that is used as it is."""
+
+    master: str = Field("local[*]", description="Where Spark runs: `local[*]` is this machine, with all its cores.")
+    memory: str = Field("1g", pattern=r"^\d+[kmgKMG]$", description="The heap of the driver, as 4g.")
+    settings: dict[str, str] = Field(default_factory=dict, description="Any other setting of Spark, by its name.")
+
+
+def _known_type(value: str) -> str:
+    try:
+        parse_type(value)
+    except ConfigError as error:
+        raise ValueError(f"{error.what}. {error.todo}") from error
+    return value
+
+
+class ColumnSettings(Strict):
+    """A column whose text has a format of its own."""
+
+    type: str = Field(description="The type; see docs/types.md.")
+    format: str | None = Field(
+        None,
+        description="How the text is written: a pattern as `d-MMM-yy` for dates and times; `hex`, `base64` or "
+        "`utf-8` for binary.",
+    )
+
+    @field_validator("type")
+    @classmethod
+    def _is_a_type(cls, value: str) -> str:
+        return _known_type(value)
+
+
+class TableSettings(BaseModel):
+    """One table. What the table format adds (`partition_by`, …) stands beside these keys."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    key: list[str] = Field(
+        default_factory=list,
+        description="The columns of the primary key. Without a key the table is append-only.",
+    )
+    columns: dict[str, str | ColumnSettings] = Field(
+        default_factory=dict,
+        description="Columns and their types, in the order of the files. CSV needs them; Parquet brings them.",
+    )
+    mode: Literal["mirror"] = Field("mirror", description="How rows are kept: `mirror` equals the source table.")
+    lateness: Literal["ordered"] = Field(
+        "ordered", description="How late changes may come: `ordered` means that files come in order."
+    )
+    redelivery: PositiveInt = Field(
+        1000,
+        description="How many of the last files may be delivered again; deletes are remembered for so long.",
+    )
+
+    @field_validator("columns")
+    @classmethod
+    def _are_types(cls, value: dict[str, str | ColumnSettings]) -> dict[str, str | ColumnSettings]:
+        for column in value.values():
+            if isinstance(column, str):
+                _known_type(column)
+        return value
+
+
+class Settings(Strict):
+    """Everything in the file. `source` and `target` are validated by the adapter that `kind` names."""
+
+    pipeline: PipelineSettings
+    source: dict[str, Any]
+    target: dict[str, Any]
+    queue: dict[str, Any] = Field(default_factory=lambda: {"kind": "poll"})
+    spark: SparkSettings = SparkSettings()
+    defaults: dict[str, Any] = Field(default_factory=dict)
+    tables: dict[str, TableSettings] = Field(default_factory=dict)
+
+
+class Configured:
+    """Settings that hold together, and the file they are from."""
+
+    def __init__(self, settings: Settings, file: Path) -> None:
+        self.settings = settings
+        self.file = file
+        self.base = file.absolute().parent
+        self.tables = {table_name(name): table for name, table in settings.tables.items()}
+        for name, table in self.tables.items():
+            _check_table(name, table)
+        _check_names(self.tables)
+
+    @property
+    def state(self) -> Path:
+        """The folder of the lock."""
+        return self.base / self.settings.pipeline.state
+
+    def dimension(self, name: TableName) -> Dimension:
+        """Return the dimension of a table."""
+        table = self.tables[name]
+        declared = [
+            Column(column, parse_type(c if isinstance(c, str) else c.type)) for column, c in table.columns.items()
+        ]
+        return Dimension(
+            name=name,
+            schema=Schema(tuple(declared)),
+            key=tuple(table.key),
+            lateness=Ordered(table.redelivery),
+        )
+
+    def formats(self) -> Mapping[TableName, Mapping[str, str]]:
+        """Return the formats of columns that have one, by table."""
+        return {
+            name: {
+                column: c.format
+                for column, c in table.columns.items()
+                if isinstance(c, ColumnSettings) and c.format is not None
+            }
+            for name, table in self.tables.items()
+        }
+
+    def format_options(self) -> Mapping[TableName, Mapping[str, Any]]:
+        """Return what each table says beside the keys of its own: the table format's share."""
+        return {name: table.model_extra or {} for name, table in self.tables.items()}
+
+    def choose(self, wanted: Iterable[str]) -> list[TableName]:
+        """Return the tables of these names, or all; raises ConfigError for one that is not configured."""
+        names = [table_name(name) for name in wanted]
+        for name in names:
+            if name not in self.tables:
+                raise ConfigError(
+                    f"{name} is not configured",
+                    found="the tables are " + (", ".join(map(str, self.tables)) or "none"),
+                    todo=nearest(str(name), map(str, self.tables)),
+                )
+        return names or list(self.tables)
+
+
+def load(file: Path) -> Configured:
+    """Read a settings file; raises ConfigError, saying where and what, for anything wrong with it."""
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"{file} does not exist",
+            todo="Write one (docs/tutorial.md begins with it), or name another with --config.",
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} cannot be read", found=str(error)) from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{file} is no TOML", found=str(error), todo="https://toml.io/en/v1.0.0") from error
+    return validate(content, file)
+
+
+def validate(content: Mapping[str, Any], file: Path) -> Configured:
+    """Check the content of a settings file, with [defaults] put under each table."""
+    try:
+        defaults = content.get("defaults", {})
+        tables = {name: {**defaults, **table} for name, table in content.get("tables", {}).items()}
+    except (AttributeError, TypeError) as error:
+        raise ConfigError(f"{file}: [tables] or [defaults] is no table", found=str(error)) from error
+    settings = validated(Settings, {**content, "tables": tables}, str(file))
+    for part in ("source", "target", "queue"):
+        if "kind" not in getattr(settings, part):
+            raise ConfigError(f"{file}: [{part}] has no `kind`", todo="`lakeward plugins` lists what there is.")
+    return Configured(settings, file)
+
+
+_PART: Final = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
+
+
+def table_name(text: str) -> TableName:
+    """Read `schema.table`; a part with a dot in it stands in double quotes.
+
+    >>> table_name('sales."odd.name"')
+    TableName(schema='sales', table='odd.name')
+    """
+    parts = [quoted.replace('""', '"') or plain for quoted, plain in _PART.findall(text)]
+    if '"' not in text and text.count(".") > 1:
+        parts = list(text.split(".", 1))
+    if len(parts) != 2:
+        raise ConfigError(
+            f"{text!r} does not name a table",
+            todo='Tables are named as schema.table; a part with a dot in it as "odd.name", in double quotes.',
+        )
+    return TableName(*parts)
+
+
+def _check_table(name: TableName, table: TableSettings) -> None:
+    for part in name:
+        if ".." in part or any(c in "/\\" or unicodedata.category(c) == "Cc" for c in part):
+            raise ConfigError(
+                f"{name}: {part!r} cannot name a table",
+                todo="Control characters, path separators and `..` are not taken in names.",
+            )
+    for column in table.columns:
+        if not column or any(unicodedata.category(c) == "Cc" for c in column):
+            raise ConfigError(f"{name}: {column!r} cannot name a column")
+        if column.startswith(SYSTEM_PREFIX):
+            raise ConfigError(
+                f"{name}: the column {column!r} begins with {SYSTEM_PREFIX}",
+                todo="lakeward adds columns of such names. Let DMS rename it.",
+            )
+    strange = [column for column in table.key if table.columns and column not in table.columns]
+    if strange:
+        raise ConfigError(
+            f"{name}: the key names {strange[0]!r}, and no column is called so",
+            found="the columns are " + ", ".join(table.columns),
+            todo=nearest(strange[0], table.columns),
+        )
+    if len(set(table.key)) < len(table.key):
+        raise ConfigError(f"{name}: the key names a column twice", found=", ".join(table.key))
+
+
+def _check_names(tables: Mapping[TableName, TableSettings]) -> None:
+    for name in tables:
+        for suffix in BESIDE:
+            other = TableName(name.schema, name.table.removesuffix(suffix))
+            if name.table.endswith(suffix) and other in tables:
+                raise ConfigError(
+                    f"{name}: the name is taken by what lakeward keeps beside {other}",
+                    todo="Keep the two in lakes of their own, with a settings file each.",
+                )

@@ -1,0 +1,201 @@
+"""What people see: tables of facts, bars on a terminal only, errors that say what to do.
+
+Numbers for programs are in `entrypoints.documents`; both use the words of
+`docs/semantics.md`.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
+
+from lakeward.core.counts import Counts
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import LakewardError
+from lakeward.core.pipeline import STEPS, Report
+from lakeward.entrypoints.run import TableRun
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console that breaks no line of what is piped on."""
+    made = Console(stderr=stderr, highlight=False)
+    if not made.is_terminal:
+        made.width = 10_000
+    return made
+
+
+def grid(*headers: str, right: Iterable[str] = ()) -> Table:
+    """Return an empty table in the one style that lakeward uses."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for header in headers:
+        table.add_column(header, justify="right" if header in right else "left", overflow="fold")
+    return table
+
+
+def error_lines(error: BaseException) -> list[str]:
+    """Return an error as people read it: what is wrong, what was found, what to do."""
+    if not isinstance(error, LakewardError):
+        return [f"error: {type(error).__name__}: {error}", "  This is a defect of lakeward: please report it."]
+    rest = [line for part in (error.found, error.todo) if part for line in part.splitlines()]
+    return [f"error: {error.what}", *[f"  {line}" for line in rest]]
+
+
+def print_error(error: BaseException) -> None:
+    """Print an error to standard error."""
+    out = console(stderr=True)
+    first, *rest = error_lines(error)
+    out.print(f"[bold red]error:[/]{escape(first.removeprefix('error:'))}", soft_wrap=True)
+    for line in rest:
+        out.print(escape(line), soft_wrap=True)
+
+
+def count_words(counts: Counts, *, every: bool = False) -> str:
+    """Return counts as `10,283 applied · 27 superseded (1 tie)`; those that are 0 are left out."""
+    tie = "tie, the later row wins" if counts.ties == 1 else "ties, the later rows win"
+    ties = f" ({counts.ties:,} {tie})" if counts.ties else ""
+    parts = [
+        (counts.applied, "applied", ""),
+        (counts.superseded, "superseded", ties),
+        (counts.duplicates, "duplicates", ""),
+        (counts.stale, "stale", "" if counts.superseded else ties),
+        (counts.quarantined, "quarantined", ""),
+        (counts.waiting, "waiting", ""),
+        (counts.skipped, "skipped", ""),
+        (counts.released, "released", ""),
+    ]
+    always = ("applied", "duplicates", "stale") if every else ("applied",)
+    return " · ".join(f"{number:,} {word}{more}" for number, word, more in parts if number or word in always)
+
+
+def sum_words(counts: Counts) -> str:
+    """Return the sum of a run: `70,193 read = 69,685 applied + 412 superseded`."""
+    names = ("applied", "superseded", "duplicates", "stale", "quarantined", "waiting", "skipped")
+    parts = [f"{getattr(counts, name):,} {name}" for name in names if getattr(counts, name)]
+    return f"{counts.read:,} read = " + (" + ".join(parts) or "0 applied")
+
+
+def local_time(micros: int | None) -> str:
+    """Return a time of the source in the user's zone, with the zone."""
+    if micros is None:
+        return "–"
+    moment = datetime.fromtimestamp(micros / 1_000_000, UTC).astimezone()
+    return f"{moment:%Y-%m-%d %H:%M:%S %Z}"
+
+
+def ago(micros: int, now: datetime | None = None) -> str:
+    """Return how long something is past, in its greatest unit.
+
+    >>> ago(0, datetime(1970, 1, 1, 2, 30, tzinfo=UTC))
+    '2 h'
+    """
+    seconds = max(0, int(((now or datetime.now(UTC)).timestamp()) - micros / 1_000_000))
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
+class Bars:
+    """A bar for each table, on a terminal; nothing anywhere else."""
+
+    def __init__(self) -> None:
+        self.console = console(stderr=True)
+        self.progress = Progress(
+            SpinnerColumn(finished_text=" "),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[state]}"),
+            TimeElapsedColumn(),
+            console=self.console,
+            disable=not self.console.is_terminal,
+            transient=True,
+        )
+        self._tasks: dict[TableName, TaskID] = {}
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Bars:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.progress.stop()
+
+    def step(self, table: TableName, name: str) -> None:
+        """Move a table's bar to a step of its batch."""
+        task = self._task(table)
+        self.progress.update(task, completed=STEPS.index(name), state=name)
+
+    def batch(self, table: TableName, report: Report) -> None:
+        """Say what a batch did."""
+        counts = report.counts
+        state = f"batch {report.progress.batch}: {counts.read:,} rows"
+        self.progress.update(self._task(table), completed=len(STEPS), state=state)
+
+    def done(self, run: TableRun) -> None:
+        """End a table's bar."""
+        state = "failed" if run.error else "done"
+        self.progress.update(self._task(run.table), completed=len(STEPS), total=len(STEPS), state=state)
+
+    def _task(self, table: TableName) -> TaskID:
+        with self._lock:
+            if table not in self._tasks:
+                name = escape(str(table))
+                self._tasks[table] = self.progress.add_task(name, total=len(STEPS), state="waiting")
+            return self._tasks[table]
+
+
+class Download:
+    """A bar for a jar that is fetched; lines where there is no terminal."""
+
+    def __init__(self, file: str, size: int) -> None:
+        out = console(stderr=True)
+        self.total = size
+        self.progress = Progress(
+            TextColumn(f"fetching {file}"),
+            BarColumn(bar_width=20),
+            DownloadColumn(),
+            console=out,
+            disable=not out.is_terminal,
+            transient=True,
+        )
+        self.task = self.progress.add_task("", total=size)
+        self.is_open = False
+        self.is_terminal = out.is_terminal
+        self.file = file
+
+    def update(self, size: int) -> None:
+        """Take note of `size` more bytes; pooch tells of the first once the download runs."""
+        if not self.is_open:
+            self.is_open = True
+            if not self.is_terminal:
+                sys.stderr.write(f"fetching {self.file} ({self.total / 1e6:.0f} MB)\n")
+            self.progress.start()
+        self.progress.advance(self.task, size)
+
+    def reset(self) -> None:
+        """Start again from nothing."""
+        self.progress.reset(self.task, total=self.total)
+
+    def close(self) -> None:
+        """Be done."""
+        self.progress.stop()
+
+
+def bullet(lines: Sequence[str]) -> str:
+    """Return warnings as lines that begin with a sign."""
+    return "\n".join(f"   ⚠ {line}" for line in lines)
