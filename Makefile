@@ -1,0 +1,63 @@
+# `make` lists the targets. `make demo` and `make test` set up all they need, once; after that no network is touched.
+
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
+	$$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && echo $$python && break; \
+	done)
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
+LOCKED = $(INSTALL) --require-hashes --requirement
+
+.PHONY: help setup demo test lint types check bench lock clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(VENV)/installed $(VENV)/jars ## Make .venv with the locked dependencies, and fetch the jars (demo and test do it)
+
+demo: setup ## Mirror a small changing database into a lake, with a crash on the way, and compare them
+	$(BIN)/lakeward demo
+
+test: check ## Run everything that must pass: lint, types and all tests
+	$(BIN)/python -m pytest
+
+check: lint types ## Run lint and types
+
+lint: setup ## Check style (ruff) and who may import whom (import-linter)
+	$(BIN)/ruff check
+	PYTHONPATH=.dev $(BIN)/lint-imports
+
+types: setup ## Check types (mypy --strict)
+	$(BIN)/mypy
+
+bench: setup ## Measure against the naive job; fails where a target is missed
+	$(BIN)/python benchmarks/run.py
+
+lock: ## Resolve the dependencies anew, from pyproject.toml into requirements/ (needs the network)
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+	build/lock/bin/uv pip compile --quiet $(COMPILE) --group build --output-file requirements/build.txt
+	build/lock/bin/uv pip compile --quiet $(COMPILE) pyproject.toml --extra spark --group dev --output-file requirements/dev.txt
+
+clean: ## Remove what the targets made here; the jars stay in the user's cache
+	rm -rf $(VENV) build dist lakeward-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+
+COMPILE = --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock"
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "lakeward needs Python 3.11, 3.12 or 3.13, and none is on the PATH." \
+		"Install one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments." \
+		"On Debian and Ubuntu: apt install $(notdir $(PYTHON))-venv" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# What builds comes first, so that pyspark and lakeward are built with it and not with what pip would fetch.
+$(VENV)/installed: $(VENV)/bin/python requirements/build.txt requirements/dev.txt pyproject.toml
+	$(LOCKED) requirements/build.txt
+	$(LOCKED) requirements/dev.txt --no-build-isolation
+	$(INSTALL) --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/jars: adapters/spark/jars-4.1.toml | $(VENV)/installed
+	$(BIN)/lakeward jars fetch iceberg sqlite
+	@touch $@
