@@ -1,0 +1,237 @@
+"""Writing what AWS DMS would write, without Spark.
+
+Tests, the demo and the benchmarks get their files from here. Rows become columns of
+Arrow at once, so that those given as an Arrow table pass through no Python object. CSV is
+the inverse of the rules in `lakeward.adapters.dms.csv`: what that reads is what was given.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import gzip
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import chain, count
+from pathlib import Path
+from typing import BinaryIO, Final, Literal, NamedTuple, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakeward.adapters.dms.csv import BOM, Dialect
+from lakeward.adapters.dms.layout import OPERATIONS
+from lakeward.adapters.dms.names import read_name
+from lakeward.core.dimension import TableName
+from lakeward.core.events import Operation
+from lakeward.core.schema import Schema, Type
+
+Row: TypeAlias = Sequence[object]
+"""The values of a row, in the order of the columns; None is NULL."""
+
+
+class Change(NamedTuple):
+    """A row as an insert or update left it, or as it was before its delete, and the commit time."""
+
+    operation: Operation
+    row: Row
+    time: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """How the endpoint is set: CSV with a header or without, gzip or not, and the columns it adds.
+
+    The defaults are those of DMS: no header, no Op column in a full load, no commit time.
+    """
+
+    format: Literal["csv", "parquet"] = "csv"
+    dialect: Dialect = field(default_factory=Dialect)
+    row_end: Literal["\n", "\r\n"] = "\n"
+    has_header: bool = False
+    is_gzip: bool = False
+    has_op_in_load: bool = False
+    op_column: str = "Op"
+    timestamp_column: str | None = None
+
+
+class DmsWriter:
+    """Writes the files of one table under a landing folder.
+
+    A file is written under a name that no reader takes and renamed when it is whole.
+    Times without a zone are in UTC, and so are all that are written.
+    """
+
+    def __init__(self, landing: Path, table: TableName, schema: Schema, style: Style | None = None) -> None:
+        self.folder = landing / table.schema / table.table
+        self.schema = schema
+        self.style = style or Style()
+        self._types = pa.schema([pa.field(c.name, _ARROW.get(c.type.name) or _decimal(c.type)) for c in schema])
+
+    def load(self, rows: pa.Table | Iterable[Row], at: datetime, rows_per_file: int | None = None) -> list[Path]:
+        """Write rows as the next files of a full load that were transferred at that time; return them."""
+        table = self._checked(rows, []) if isinstance(rows, pa.Table) else self._table(rows)
+        if self.style.timestamp_column is not None:
+            table = table.add_column(0, self.style.timestamp_column, pa.repeat(_times([at])[0], len(table)))
+        if self.style.has_op_in_load:
+            table = table.add_column(0, self.style.op_column, pa.repeat("I", len(table)))
+        size = rows_per_file or max(1, len(table))
+        parts = [table.slice(start, size) for start in range(0, len(table), size)]
+        return [self._write(self._next_load(), part) for part in parts]
+
+    def changes(self, changes: pa.Table | Iterable[Change], at: datetime) -> Path:
+        """Write changes as one file that DMS closed at that time; return it.
+
+        An Arrow table of changes has the columns that the style adds as well: the operation
+        (I, U or D), and the commit time where there is one.
+        """
+        if isinstance(changes, pa.Table):
+            added = [name for name in (self.style.op_column, self.style.timestamp_column) if name is not None]
+            return self._write(self._next_changes(at), self._checked(changes, added))
+        return self._write(self._next_changes(at), self._with_operations(list(changes)))
+
+    # From rows to Arrow.
+
+    def _checked(self, table: pa.Table, added: Sequence[str]) -> pa.Table:
+        """Return the table with its columns in order and of the right types; raises where that loses anything."""
+        wanted = pa.schema([*[pa.field(name, pa.string()) for name in added], *self._types])
+        return table.select(wanted.names).cast(wanted)
+
+    def _table(self, rows: Iterable[Row]) -> pa.Table:
+        given = list(rows)
+        columns = list(zip(*given, strict=True)) if given else [()] * len(self.schema)
+        arrays = [pa.array(c, type_) for c, type_ in zip(columns, self._types.types, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=self._types)
+
+    def _with_operations(self, changes: Sequence[Change]) -> pa.Table:
+        table = self._table([change.row for change in changes])
+        if self.style.timestamp_column is not None:
+            table = table.add_column(0, self.style.timestamp_column, _times([c.time for c in changes]))
+        letters = [_LETTERS[change.operation] for change in changes]
+        return table.add_column(0, self.style.op_column, pa.array(letters, pa.string()))
+
+    # Names.
+
+    def _next_load(self) -> str:
+        loads = [name for name in map(read_name, fnmatch.filter(self._written(), "LOAD*")) if name is not None]
+        last = max((name.order for name in loads), default=0)
+        return f"LOAD{last + 1:08X}{self._ending}"
+
+    def _next_changes(self, at: datetime) -> str:
+        """A second file of the same millisecond gets a counter behind it."""
+        moment = _in_utc(at)
+        stem, written = f"{moment:%Y%m%d-%H%M%S}{moment.microsecond // 1000:03}", self._written()
+        return next(name for c in chain([""], count(1)) if (name := f"{stem}{c}{self._ending}") not in written)
+
+    def _written(self) -> set[str]:
+        return set(os.listdir(self.folder)) if self.folder.exists() else set()
+
+    @property
+    def _ending(self) -> str:
+        if self.style.format == "parquet":
+            return ".parquet"
+        return ".csv.gz" if self.style.is_gzip else ".csv"
+
+    # Files.
+
+    def _write(self, name: str, table: pa.Table) -> Path:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path, unfinished = self.folder / name, self.folder / f".{name}"
+        try:
+            with unfinished.open("wb") as file:
+                self._write_parquet(file, table) if self.style.format == "parquet" else self._write_csv(file, table)
+            unfinished.rename(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+        return path
+
+    def _write_parquet(self, file: BinaryIO, table: pa.Table) -> None:
+        compression = "gzip" if self.style.is_gzip else "none"
+        pq.write_table(table, file, version="1.0", coerce_timestamps="us", compression=compression)
+
+    def _write_csv(self, file: BinaryIO, table: pa.Table) -> None:
+        if not self.style.is_gzip:
+            file.writelines(self._csv(table))
+            return
+        with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
+            packed.writelines(self._csv(table))
+
+    def _csv(self, table: pa.Table) -> Iterator[pa.Buffer]:
+        if self.style.has_header:
+            yield self._rows([pa.array([name], pa.string()) for name in table.column_names])
+        for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
+            if len(batch):
+                yield self._rows([_as_text(column) for column in batch.columns])
+
+    def _rows(self, columns: Sequence[pa.Array]) -> pa.Buffer:
+        """Join columns of text to rows, and return their bytes: those of the array, laid end to end."""
+        dialect = self.style.dialect
+        fields = [_fields(column, dialect) for column in columns]
+        rows = pc.binary_join_element_wise(*fields, dialect.delimiter)
+        return pc.binary_join_element_wise(rows, "", self.style.row_end).buffers()[2]
+
+
+_LETTERS: Final = {Operation(word): letter for letter, word in OPERATIONS.items()}
+
+_ROWS_AT_ONCE: Final = 1 << 16
+
+_ARROW: Final = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+
+
+def _decimal(type_: Type) -> pa.DataType:
+    if type_.is_nested:
+        raise ValueError(f"DMS writes no {type_}")
+    return pa.decimal128(type_.precision, type_.scale)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _times(moments: Sequence[datetime | None]) -> pa.Array:
+    """Commit times as DMS writes them: texts, whatever the format."""
+    return pa.array([None if m is None else _in_utc(m) for m in moments], pa.timestamp("us")).cast(pa.string())
+
+
+def _as_text(column: pa.Array) -> pa.Array:
+    """Return a column as texts; NULL stays NULL."""
+    if pa.types.is_timestamp(column.type):
+        return column.cast(pa.timestamp("us")).cast(pa.string())
+    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+        return pa.array([None if value is None else value.hex() for value in column.to_pylist()], pa.string())
+    texts = column.cast(pa.string())
+    if pa.types.is_decimal(column.type) and pc.any(pc.match_substring(texts, "E")).as_py():
+        return pa.array([None if value is None else f"{value:f}" for value in column.to_pylist()], pa.string())
+    return texts
+
+
+def _fields(column: pa.Array, dialect: Dialect) -> pa.Array:
+    """Quote what would be read as something else; NULL becomes its text.
+
+    Raises ValueError where that is needed and the dialect has no quote: such rows break.
+    """
+    special = "".join(re.escape(c) for c in (dialect.delimiter, dialect.quote, "\r", "\n") if c)
+    is_special = pc.match_substring_regex(column, f"^{BOM}|[{special}]")
+    is_unsafe = pc.fill_null(pc.or_(is_special, pc.equal(column, dialect.null_text)), False)
+    if pc.any(is_unsafe, min_count=0).as_py():
+        if not dialect.quote:
+            first = column.filter(is_unsafe)[0].as_py()
+            raise ValueError(f"{first!r} cannot be written without quotes, as it would be read as something else")
+        doubled = pc.replace_substring(column, dialect.quote, dialect.quote * 2)
+        quoted = pc.binary_join_element_wise(dialect.quote, doubled, dialect.quote, "")
+        column = pc.if_else(is_unsafe, quoted, column)
+    return pc.fill_null(column, dialect.null_text)
