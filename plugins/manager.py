@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.metadata import entry_points as installed
 from typing import Final
 
 import pluggy
@@ -35,15 +36,11 @@ def load(*extra: object, entry_points: bool = True) -> pluggy.PluginManager:
         for plugin in extra:
             manager.register(plugin)
         if entry_points:
-            manager.load_setuptools_entrypoints(PROJECT)
+            _load_installed(manager)
         _refuse_unknown_hooks(manager)
         manager.check_pending()
     except (pluggy.PluginValidationError, ImportError) as error:
-        raise PluginError(
-            "a plugin cannot be loaded",
-            found=str(error),
-            todo="Mend or uninstall it; `docs/hooks.md` lists the hooks and their arguments.",
-        ) from error
+        raise _not_loaded(str(error)) from error
     return manager
 
 
@@ -52,6 +49,23 @@ def registry_of(manager: pluggy.PluginManager) -> Registry:
     registry = Registry()
     manager.hook.register(registry=registry)
     return registry
+
+
+def _load_installed(manager: pluggy.PluginManager) -> None:
+    """Load what announces itself as a plugin; whatever its import raises is said with its name."""
+    for plugin in installed(group=PROJECT):
+        try:
+            manager.load_setuptools_entrypoints(PROJECT, plugin.name)
+        except Exception as error:
+            raise _not_loaded(f"{plugin.name} ({plugin.value}): {error}") from error
+
+
+def _not_loaded(found: str) -> PluginError:
+    return PluginError(
+        "a plugin cannot be loaded",
+        found=found,
+        todo="Mend or uninstall it; `docs/hooks.md` lists the hooks and their arguments.",
+    )
 
 
 def _refuse_unknown_hooks(manager: pluggy.PluginManager) -> None:

@@ -1,0 +1,108 @@
+"""How plugins are found, and what is said of those that cannot be used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import third_party
+
+from lakeward.core.errors import PluginError
+from lakeward.plugins import Registry, Runtime, hookimpl
+from lakeward.plugins.manager import BUILTIN, load, registry_of
+
+
+def plugin(name: str, **hooks: Any) -> ModuleType:
+    module = ModuleType(name)
+    for hook, function in hooks.items():
+        setattr(module, hook, hookimpl(function))
+    return module
+
+
+def nothing(options: Any, runtime: Any) -> None:
+    """Make nothing."""
+
+
+def test_the_adapters_that_come_along_register_as_anyones_do() -> None:
+    registry = registry_of(load(entry_points=False))
+    assert [[*shelf] for shelf in registry] == [["dms", "memory"], ["iceberg", "memory"], ["memory", "poll"]]
+    assert {shelf.origin(name) for shelf in registry for name in shelf} == set(BUILTIN)
+
+
+def test_loading_and_registering_imports_no_spark() -> None:
+    code = (
+        "import sys; from lakeward.plugins.manager import load, registry_of; registry_of(load())\n"
+        "sys.exit(any(name in sys.modules for name in ('pyspark', 'py4j')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_plugin_that_announces_itself_is_found_and_usable(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    code = """
+        from lakeward.plugins import hookimpl
+
+        def build(options, runtime):
+            return ("a paper source", dict(options), runtime.base.name)
+
+        @hookimpl
+        def register(registry):
+            registry.sources.add("paper", build)
+    """
+    third_party.install(monkeypatch, tmp_path / "site", "lakeward_paper", code)
+    registry = registry_of(load())
+    assert registry.sources.origin("paper") == "lakeward_paper"
+    built: Any = registry.sources.build("paper", {"tray": 2}, Runtime(lambda: None, tmp_path / "here"))
+    assert built == ("a paper source", {"tray": 2}, "here")
+
+
+def test_a_plugin_may_not_take_the_name_of_another() -> None:
+    def register(registry: Registry) -> None:
+        registry.formats.add("iceberg", nothing)  # type: ignore[arg-type]
+
+    manager = load(plugin("other", register=register), entry_points=False)
+    with pytest.raises(PluginError, match="two plugins register a table format called 'iceberg'") as refused:
+        registry_of(manager)
+    assert "lakeward.adapters.iceberg" in str(refused.value)
+    assert __name__ in str(refused.value)
+
+
+def test_a_misspelt_hook_is_refused_and_named() -> None:
+    def registre(registry: Registry) -> None:
+        """Register nothing."""
+
+    with pytest.raises(PluginError, match="implements 'registre', and there is no such hook") as refused:
+        load(plugin("lakeward_typo", registre=registre), entry_points=False)
+    assert "lakeward_typo" in str(refused.value)
+    assert "docs/hooks.md" in str(refused.value)
+
+
+def test_a_hook_with_an_argument_that_it_has_not_is_refused_and_named() -> None:
+    def register(registery: Registry) -> None:
+        """Register nothing."""
+
+    with pytest.raises(PluginError, match="registery"):
+        load(plugin("lakeward_argument", register=register), entry_points=False)
+
+
+@pytest.mark.parametrize(
+    ("module", "code", "said"),
+    [
+        ("lakeward_lacks", "import a_module_that_is_not_there", "No module named 'a_module_that_is_not_there'"),
+        ("lakeward_torn", "def register(registry:", "was never closed"),
+        ("lakeward_raises", "raise RuntimeError('no licence')", "no licence"),
+    ],
+)
+def test_a_plugin_that_cannot_be_imported_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, module: str, code: str, said: str
+) -> None:
+    third_party.install(monkeypatch, tmp_path / "site", module, code)
+    with pytest.raises(PluginError, match="a plugin cannot be loaded") as refused:
+        load()
+    assert module in str(refused.value)
+    assert said in str(refused.value)

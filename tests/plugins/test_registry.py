@@ -1,0 +1,70 @@
+"""What is registered, and what is said of what is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.core.errors import PluginError
+from lakeward.plugins import Options, Registry, Runtime, Shelf
+
+
+def no_spark() -> Any:
+    raise AssertionError("Spark was asked for")
+
+
+def make(options: Options, runtime: Runtime) -> tuple[Options, Runtime]:
+    return options, runtime
+
+
+@pytest.fixture
+def shelf() -> Shelf[Any]:
+    shelf: Shelf[Any] = Shelf("table format")
+    shelf.add("iceberg", make)
+    shelf.add("delta", make)
+    return shelf
+
+
+def test_a_factory_gets_the_options_and_the_runtime(shelf: Shelf[Any]) -> None:
+    runtime = Runtime(no_spark)
+    assert shelf.build("delta", {"warehouse": "lake/"}, runtime) == ({"warehouse": "lake/"}, runtime)
+
+
+def test_names_are_listed_in_order_with_the_module_they_are_from(shelf: Shelf[Any]) -> None:
+    assert [(name, shelf.origin(name)) for name in shelf] == [("delta", __name__), ("iceberg", __name__)]
+
+
+def test_a_name_that_is_taken_is_refused_and_both_are_named(shelf: Shelf[Any]) -> None:
+    with pytest.raises(PluginError, match="two plugins register a table format called 'delta'") as refused:
+        shelf.add("delta", make)
+    assert str(refused.value).count(__name__) == 2
+
+
+def test_an_unknown_name_is_refused_with_what_is_installed(shelf: Shelf[Any]) -> None:
+    with pytest.raises(PluginError, match="no table format is called 'parquet'") as refused:
+        shelf.build("parquet", {}, Runtime(no_spark))
+    assert refused.value.found == "installed: delta, iceberg"
+
+
+def test_a_misspelt_name_is_refused_with_the_one_that_was_meant(shelf: Shelf[Any]) -> None:
+    with pytest.raises(PluginError, match="Did you mean 'iceberg'"):
+        shelf.build("icebreg", {}, Runtime(no_spark))
+
+
+def test_an_empty_shelf_says_that_nothing_is_installed() -> None:
+    with pytest.raises(PluginError, match="installed: none"):
+        Shelf[Any]("queue").build("sqs", {}, Runtime(no_spark))
+
+
+def test_every_kind_of_port_has_a_shelf() -> None:
+    assert [shelf.kind for shelf in Registry()] == ["source", "table format", "queue"]
+
+
+def test_what_factories_require_adds_up() -> None:
+    runtime = Runtime(no_spark, Path("/here"))
+    runtime.require("iceberg", "sqlite", settings={"spark.sql.catalog.lake": "A"})
+    runtime.require("iceberg", settings={"spark.sql.catalog.other": "B"})
+    assert runtime.jars == {"iceberg", "sqlite"}
+    assert runtime.settings == {"spark.sql.catalog.lake": "A", "spark.sql.catalog.other": "B"}

@@ -1,0 +1,33 @@
+"""What is in the repository, for tests that look at its files."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("adapters", "core", "entrypoints", "plugins")
+
+
+def pyproject() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+
+
+def modules() -> Iterator[Path]:
+    """Return every module of the package, relative to the root."""
+    for folder in FOLDERS:
+        yield from (path.relative_to(ROOT) for path in sorted((ROOT / folder).rglob("*.py")))
+
+
+def imported(module: Path) -> set[str]:
+    """Return the top-level names of all that a module imports, wherever in it that stands."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse((ROOT / module).read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.split(".")[0])
+    return found

@@ -1,0 +1,59 @@
+"""Imports point inward, and what is costly to import is imported when it is needed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from repository import ROOT, imported, modules
+
+HEAVY = ("pyspark", "py4j", "pandas")
+
+
+def run_python(code: str, folder: Path = ROOT) -> str:
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=folder)
+    return ran.stdout
+
+
+def heavy_imports_of(*arguments: str, folder: Path = ROOT) -> str:
+    """Run a command in a process of its own and return what it imported of Spark."""
+    return run_python(
+        "import sys\n"
+        "from lakeward.entrypoints.cli import main\n"
+        f"code = main({list(arguments)!r})\n"
+        f"print('heavy:', code, *[name for name in {HEAVY!r} if name in sys.modules])",
+        folder,
+    ).splitlines()[-1]
+
+
+def test_the_import_contracts_are_kept() -> None:
+    command = [Path(sys.executable).with_name("lint-imports")]
+    ran = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=ROOT, env={**os.environ, "PYTHONPATH": ".dev"}
+    )
+    assert ran.returncode == 0, ran.stdout
+
+
+def test_the_core_imports_the_standard_library_alone() -> None:
+    loaded = run_python(
+        "import sys, pkgutil, importlib\n"
+        "before = set(sys.modules)\n"
+        "import lakeward.core\n"
+        "for module in pkgutil.walk_packages(lakeward.core.__path__, 'lakeward.core.'):\n"
+        "    if '._root' not in module.name: importlib.import_module(module.name)\n"
+        "print(*{name.split('.')[0] for name in set(sys.modules) - before})"
+    ).split()
+    assert set(loaded) - sys.stdlib_module_names == {"lakeward"}
+
+
+def test_only_the_container_imports_the_container_library() -> None:
+    users = [str(module) for module in modules() if "dependency_injector" in imported(module)]
+    assert users == ["entrypoints/container.py"]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["plugins"], ["jars"]], ids=" ".join)
+def test_what_needs_no_spark_imports_none(arguments: list[str]) -> None:
+    assert heavy_imports_of(*arguments) == "heavy: 0"

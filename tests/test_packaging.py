@@ -1,0 +1,112 @@
+"""What is installed is what is in the repository, and all that it needs is declared."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from repository import FOLDERS, ROOT, imported, modules, pyproject
+
+import lakeward
+
+BUILDS_FROM = ("pyproject.toml", "README.md", "LICENSE", *FOLDERS)
+
+
+def packaged(module: Path) -> str:
+    """Where a file of the repository is in the wheel."""
+    return "lakeward/" + str(module).removeprefix("core/_root/")
+
+
+def normalized(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from a copy: building leaves files behind."""
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for name in BUILDS_FROM:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, source / name)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*command, "--wheel-dir", target, source], check=True)
+    (made,) = target.glob("*.whl")
+    return made
+
+
+def test_every_folder_with_modules_is_a_listed_package() -> None:
+    listed = pyproject()["tool"]["setuptools"]["packages"]
+    folders = {str(path.parent) for path in modules()} - {"core/_root"}
+    assert sorted(listed) == sorted(["lakeward", *["lakeward." + folder.replace("/", ".") for folder in folders]])
+
+
+def test_every_folder_with_modules_has_an_init() -> None:
+    assert {path.parent for path in modules() if not (ROOT / path).with_name("__init__.py").exists()} == set()
+
+
+def test_the_links_for_tools_name_the_same_folders_as_the_packaging() -> None:
+    mapped = pyproject()["tool"]["setuptools"]["package-dir"]
+    links = {link.name: link.resolve() for link in (ROOT / ".dev" / "lakeward").iterdir() if link.is_dir()}
+    assert links == {name.split(".")[1]: ROOT / folder for name, folder in mapped.items() if "." in name}
+
+
+def test_every_package_that_is_imported_is_declared() -> None:
+    project = pyproject()["project"]
+    extras = [need for extra in project["optional-dependencies"].values() for need in extra]
+    names = {normalized(re.split(r"[\[<>=~!; ]", need)[0]) for need in [*project["dependencies"], *extras]}
+    used = {name for module in modules() for name in imported(module)} - sys.stdlib_module_names - {"lakeward"}
+    provided = packages_distributions()
+    by_spark = {"py4j"}  # pyspark pins it exactly
+    missing = {name for name in used - by_spark if not names & {normalized(d) for d in provided.get(name, [name])}}
+    assert not missing
+
+
+def test_the_wheel_has_every_module_and_nothing_else_at_its_top(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name for name in names if name.endswith(".py")} == {packaged(module) for module in modules()}
+    assert {name.split("/")[0] for name in names} == {"lakeward", f"lakeward-{lakeward.__version__}.dist-info"}
+
+
+def test_the_wheel_has_the_types_marker_and_the_jar_lock(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "lakeward/py.typed" in names
+    assert [name for name in names if name.endswith(".toml")] == ["lakeward/adapters/spark/jars-4.1.toml"]
+
+
+def test_the_wheel_says_its_version_its_needs_and_its_command(wheel: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    info = f"lakeward-{lakeward.__version__}.dist-info"
+    metadata = archive.read(f"{info}/METADATA").decode()
+    assert f"\nVersion: {lakeward.__version__}\n" in metadata
+    assert re.search(r"^Requires-Dist: pyspark.* extra == .spark.$", metadata, re.MULTILINE)
+    assert not re.search(r"^Requires-Dist: pyspark[^;]*$", metadata, re.MULTILINE)
+    assert "lakeward = lakeward.entrypoints.cli:main" in archive.read(f"{info}/entry_points.txt").decode()
+
+
+def test_the_wheel_works_as_a_zip_on_the_path(wheel: Path) -> None:
+    code = (
+        f"import sys; sys.path.insert(0, {str(wheel)!r})\n"
+        "import lakeward; from lakeward.adapters.spark.jars import locked\n"
+        "print(lakeward.__file__.startswith(sys.path[0]), len(locked()) > 0)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["True", "True"]
+
+
+def test_the_locks_pin_every_dependency_with_hashes() -> None:
+    for file in ("build.txt", "dev.txt"):
+        text = (ROOT / "requirements" / file).read_text("utf-8")
+        entries = re.split(r"\n(?=\w)", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).strip())
+        assert [e for e in entries if not re.match(r"[\w.-]+==\S+", e) or "--hash=sha256:" not in e] == []
+    groups = pyproject()["dependency-groups"]
+    wanted = [*pyproject()["project"]["dependencies"], *pyproject()["project"]["optional-dependencies"]["spark"]]
+    locked = {normalized(name) for name in re.findall(r"^([\w.-]+)==", text, re.MULTILINE)}
+    assert {normalized(re.split(r"[\[<>=]", need)[0]) for need in [*wanted, *groups["dev"]]} <= locked
