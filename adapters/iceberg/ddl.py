@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -42,6 +43,9 @@ RESERVED: Final = frozenset(
 
 _TRANSFORMS: Final = ("day", "days", "hour", "hours", "month", "months", "year", "years")
 _CALL: Final = re.compile(r"^\s*(?P<name>\w+)\s*\(\s*(?:(?P<number>\d+)\s*,\s*)?(?P<column>.+?)\s*\)\s*$")
+_MAKING_NAMESPACE: Final = threading.Lock()
+"""The catalog looks whether a namespace is there and then makes it, which two tables at once must not."""
+
 _PER_COLUMN: Final = (
     "write.metadata.metrics.column.",
     "write.parquet.bloom-filter-enabled.column.",
@@ -53,7 +57,8 @@ _PER_COLUMN: Final = (
 def create(spark: SparkSession, name: Sequence[str], columns: Mapping[str, str], **clauses: str) -> None:
     """Create a table; `clauses` are its LOCATION, and what else follows the columns."""
     catalog, namespace, _ = name
-    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quoted(catalog, namespace)}")
+    with _MAKING_NAMESPACE:
+        spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quoted(catalog, namespace)}")
     listed = ", ".join(f"{quoted(column)} {type_}" for column, type_ in columns.items())
     parts = "".join(f" {clause}" for clause in clauses.values() if clause)
     spark.sql(f"CREATE TABLE {quoted(*name)} ({listed}) USING iceberg{parts}")
