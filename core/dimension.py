@@ -10,13 +10,18 @@ from lakeward.core.schema import Schema
 
 
 class TableName(NamedTuple):
-    """A table of the source: its schema and its name, as the source spells them."""
+    """A table of the source: its schema and its name, as the source spells them.
+
+    >>> str(TableName("sales", "odd.name"))
+    'sales."odd.name"'
+    """
 
     schema: str
     table: str
 
     def __str__(self) -> str:
-        return f"{self.schema}.{self.table}"
+        parts = ['"' + part.replace('"', '""') + '"' if set('."') & set(part) else part for part in self]
+        return ".".join(parts)
 
 
 class Mode(Enum):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
 
 from lakeward.core.dimension import Dimension, Ordered, TableName
 from lakeward.core.errors import ConfigError
@@ -52,16 +52,8 @@ class SparkSettings(Strict):
     settings: dict[str, str] = Field(default_factory=dict, description="Any other setting of Spark, by its name.")
 
 
-def _known_type(value: str) -> str:
-    try:
-        parse_type(value)
-    except ConfigError as error:
-        raise ValueError(f"{error.what}. {error.todo}") from error
-    return value
-
-
 class ColumnSettings(Strict):
-    """A column whose text has a format of its own."""
+    """A column; one whose text has no format of its own may be given as its type alone."""
 
     type: str = Field(description="The type; see docs/types.md.")
     format: str | None = Field(
@@ -70,10 +62,19 @@ class ColumnSettings(Strict):
         "`utf-8` for binary.",
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _type_alone(cls, value: Any) -> Any:
+        return {"type": value} if isinstance(value, str) else value
+
     @field_validator("type")
     @classmethod
     def _is_a_type(cls, value: str) -> str:
-        return _known_type(value)
+        try:
+            parse_type(value)
+        except ConfigError as error:
+            raise ValueError(f"{error.what}. {error.todo}") from error
+        return value
 
 
 class TableSettings(BaseModel):
@@ -85,7 +86,7 @@ class TableSettings(BaseModel):
         default_factory=list,
         description="The columns of the primary key. Without a key the table is append-only.",
     )
-    columns: dict[str, str | ColumnSettings] = Field(
+    columns: dict[str, ColumnSettings] = Field(
         default_factory=dict,
         description="Columns and their types, in the order of the files. CSV needs them; Parquet brings them.",
     )
@@ -97,14 +98,6 @@ class TableSettings(BaseModel):
         1000,
         description="How many of the last files may be delivered again; deletes are remembered for so long.",
     )
-
-    @field_validator("columns")
-    @classmethod
-    def _are_types(cls, value: dict[str, str | ColumnSettings]) -> dict[str, str | ColumnSettings]:
-        for column in value.values():
-            if isinstance(column, str):
-                _known_type(column)
-        return value
 
 
 class Settings(Strict):
@@ -127,6 +120,10 @@ class Configured:
         self.file = file
         self.base = file.absolute().parent
         self.tables = {table_name(name): table for name, table in settings.tables.items()}
+        if len(self.tables) < len(settings.tables):
+            raise ConfigError(
+                f"{file}: two names under [tables] are of the same table", found=", ".join(settings.tables)
+            )
         for name, table in self.tables.items():
             _check_table(name, table)
         _check_names(self.tables)
@@ -139,9 +136,7 @@ class Configured:
     def dimension(self, name: TableName) -> Dimension:
         """Return the dimension of a table."""
         table = self.tables[name]
-        declared = [
-            Column(column, parse_type(c if isinstance(c, str) else c.type)) for column, c in table.columns.items()
-        ]
+        declared = [Column(column, parse_type(c.type)) for column, c in table.columns.items()]
         return Dimension(
             name=name,
             schema=Schema(tuple(declared)),
@@ -152,11 +147,7 @@ class Configured:
     def formats(self) -> Mapping[TableName, Mapping[str, str]]:
         """Return the formats of columns that have one, by table."""
         return {
-            name: {
-                column: c.format
-                for column, c in table.columns.items()
-                if isinstance(c, ColumnSettings) and c.format is not None
-            }
+            name: {column: c.format for column, c in table.columns.items() if c.format is not None}
             for name, table in self.tables.items()
         }
 
@@ -195,11 +186,9 @@ def load(file: Path) -> Configured:
 
 def validate(content: Mapping[str, Any], file: Path) -> Configured:
     """Check the content of a settings file, with [defaults] put under each table."""
-    try:
-        defaults = content.get("defaults", {})
-        tables = {name: {**defaults, **table} for name, table in content.get("tables", {}).items()}
-    except (AttributeError, TypeError) as error:
-        raise ConfigError(f"{file}: [tables] or [defaults] is no table", found=str(error)) from error
+    defaults, tables = content.get("defaults", {}), content.get("tables", {})
+    if isinstance(defaults, Mapping) and isinstance(tables, Mapping):
+        tables = {n: {**defaults, **table} if isinstance(table, Mapping) else table for n, table in tables.items()}
     settings = validated(Settings, {**content, "tables": tables}, str(file))
     for part in ("source", "target", "queue"):
         if "kind" not in getattr(settings, part):
@@ -207,7 +196,7 @@ def validate(content: Mapping[str, Any], file: Path) -> Configured:
     return Configured(settings, file)
 
 
-_PART: Final = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
+_NAME: Final = re.compile(r'(?:"((?:[^"]|"")+)"|([^".]+))\.(?:"((?:[^"]|"")+)"|([^"]+))')
 
 
 def table_name(text: str) -> TableName:
@@ -216,15 +205,14 @@ def table_name(text: str) -> TableName:
     >>> table_name('sales."odd.name"')
     TableName(schema='sales', table='odd.name')
     """
-    parts = [quoted.replace('""', '"') or plain for quoted, plain in _PART.findall(text)]
-    if '"' not in text and text.count(".") > 1:
-        parts = list(text.split(".", 1))
-    if len(parts) != 2:
+    match = _NAME.fullmatch(text)
+    if match is None:
         raise ConfigError(
             f"{text!r} does not name a table",
             todo='Tables are named as schema.table; a part with a dot in it as "odd.name", in double quotes.',
         )
-    return TableName(*parts)
+    schema, plain_schema, table, plain_table = match.groups("")
+    return TableName(schema.replace('""', '"') or plain_schema, table.replace('""', '"') or plain_table)
 
 
 def _check_table(name: TableName, table: TableSettings) -> None:

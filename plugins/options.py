@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -49,6 +49,8 @@ def _in_words(
             hints.append(nearest(path[-1], [*_keys(model, path[:-1]), *also]))
         elif item["type"] == "missing":
             found.append(f"{_shown(within, path[:-1])} lacks the key {path[-1]!r}")
+        elif item["type"] in ("model_type", "dict_type"):
+            found.append(f"{_shown(within, path)} must be a table of keys")
         else:
             message = item["msg"].removeprefix("Value error, ")
             found.append(f"{_shown(within, path)}: {message[:1].lower()}{message[1:]}")
@@ -70,8 +72,11 @@ def _keys(model: type[BaseModel], path: Iterable[str]) -> list[str]:
     """Return the keys that the table at a path knows."""
     known: Any = model
     for part in path:
-        field = known.model_fields.get(part) if _is_model(known) else None
-        known = field.annotation if field is not None else None
+        if _is_model(known):
+            field = known.model_fields.get(part)
+            known = None if field is None else field.annotation
+        else:  # a table of tables of one form, or nothing that is known
+            (*_, known) = get_args(known) or (None,)
     return list(known.model_fields) if _is_model(known) else []
 
 

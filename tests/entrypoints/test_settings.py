@@ -1,0 +1,290 @@
+"""The settings file: what is taken, what is refused, and in which words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from projects import MEMORY, write
+
+from lakeward.core.dimension import Ordered, TableName
+from lakeward.core.errors import ConfigError
+from lakeward.entrypoints.settings import Configured, load, table_name
+
+ORDERS = """
+    [tables."shop.orders"]
+    key = ["id"]
+    [tables."shop.orders".columns]
+    id = "bigint"
+    total = "decimal(12,2)"
+    placed = { type = "date", format = "d-MMM-yy" }
+"""
+
+
+def refusal(folder: Path, *parts: str) -> ConfigError:
+    with pytest.raises(ConfigError) as refused:
+        load(write(folder, *parts))
+    return refused.value
+
+
+# What is taken.
+
+
+def test_a_table_becomes_a_dimension_with_key_and_declared_columns(tmp_path: Path) -> None:
+    dimension = load(write(tmp_path, MEMORY, ORDERS)).dimension(TableName("shop", "orders"))
+    assert dimension.key == ("id",)
+    assert {c.name: str(c.type) for c in dimension.schema} == {
+        "id": "bigint",
+        "total": "decimal(12,2)",
+        "placed": "date",
+    }
+    assert dimension.lateness == Ordered(1000)
+
+
+def test_a_column_may_have_a_format_beside_its_type(tmp_path: Path) -> None:
+    assert load(write(tmp_path, MEMORY, ORDERS)).formats() == {TableName("shop", "orders"): {"placed": "d-MMM-yy"}}
+
+
+def test_defaults_stand_under_every_table_and_a_table_has_the_last_word(tmp_path: Path) -> None:
+    parts = """
+        [defaults]
+        redelivery = 7
+        partition_by = ["day"]
+        [tables."shop.orders"]
+        [tables."shop.lines"]
+        redelivery = 8
+    """
+    configured = load(write(tmp_path, MEMORY, parts))
+    orders, lines = TableName("shop", "orders"), TableName("shop", "lines")
+    assert [configured.dimension(name).lateness for name in (orders, lines)] == [Ordered(7), Ordered(8)]
+    assert configured.format_options() == {orders: {"partition_by": ["day"]}, lines: {"partition_by": ["day"]}}
+
+
+def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "below").mkdir()
+    write(tmp_path / "below", MEMORY)
+    monkeypatch.chdir(tmp_path)
+    configured = load(Path("below/lakeward.toml"))
+    assert configured.base == tmp_path / "below"
+    assert configured.state == tmp_path / "below" / "state"
+
+
+def test_all_tables_are_chosen_where_none_is_named(tmp_path: Path) -> None:
+    configured = load(write(tmp_path, MEMORY, '[tables."b.b"]\n[tables."a.a"]\n'))
+    assert [*map(str, configured.choose([]))] == ["b.b", "a.a"]
+    assert [*map(str, configured.choose(["a.a"]))] == ["a.a"]
+
+
+# What cannot be read.
+
+
+def test_a_file_that_is_not_there_is_named_with_how_to_go_on(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere\.toml does not exist") as refused:
+        load(tmp_path / "nowhere.toml")
+    assert "--config" in str(refused.value.todo)
+
+
+def test_a_folder_is_no_settings_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load(tmp_path)
+
+
+def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "lakeward.toml"
+    file.write_bytes('[pipeline]\nname = "Käse"'.encode("latin-1"))
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load(file)
+
+
+def test_a_file_that_is_no_toml_is_refused_with_the_line(tmp_path: Path) -> None:
+    error = refusal(tmp_path, "[pipeline\n")
+    assert error.what.endswith("is no TOML")
+    assert "line 1" in str(error.found)
+
+
+# What does not belong there.
+
+
+@pytest.mark.parametrize(
+    ("part", "found", "todo"),
+    [
+        ("[pipelin]\nname = 1", "the file has no key 'pipelin'", "Did you mean 'pipeline'?"),
+        ("[spark]\nmemroy = '2g'", "[spark] has no key 'memroy'", "Did you mean 'memory'?"),
+        (
+            '[tables."shop.orders".columns]\nid = { type = "int", fromat = "x" }',
+            "[tables.\"shop.orders\".columns.id] has no key 'fromat'",
+            "Did you mean 'format'?",
+        ),
+    ],
+)
+def test_an_unknown_key_is_refused_with_the_one_that_was_meant(
+    tmp_path: Path, part: str, found: str, todo: str
+) -> None:
+    error = refusal(tmp_path, MEMORY, part)
+    assert (error.found, error.todo) == (found, todo)
+    assert str(tmp_path / "lakeward.toml") in error.what
+
+
+def test_an_empty_file_lacks_three_tables(tmp_path: Path) -> None:
+    found = refusal(tmp_path, "").found
+    assert found == "\n".join(f"the file lacks the key {name!r}" for name in ("pipeline", "source", "target"))
+
+
+@pytest.mark.parametrize("part", ["source", "target"])
+def test_a_source_and_a_target_say_their_kind(tmp_path: Path, part: str) -> None:
+    error = refusal(tmp_path, MEMORY.replace(f'[{part}]\nkind = "memory"', f'[{part}]\npath = "x"'))
+    assert error.what.endswith(f"[{part}] has no `kind`")
+    assert "lakeward plugins" in str(error.todo)
+
+
+@pytest.mark.parametrize(
+    ("part", "found"),
+    [
+        ('[tables]\n"shop.orders" = 3', '[tables."shop.orders"] must be a table of keys'),
+        ("[[defaults]]", "[defaults] must be a table of keys"),
+        ('[tables."a.b"]\nkey = "id"', '[tables."a.b".key]: input should be a valid list'),
+        ('[tables."a.b"]\nmode = "history"', "[tables.\"a.b\".mode]: input should be 'mirror'"),
+        ('[tables."a.b"]\nlateness = "24h"', "[tables.\"a.b\".lateness]: input should be 'ordered'"),
+        ('[tables."a.b"]\nredelivery = 0', '[tables."a.b".redelivery]: input should be greater than 0'),
+        ('[spark]\nmemory = "lots"', r"[spark.memory]: string should match pattern '^\d+[kmgKMG]$'"),
+        ("[spark.settings]\nretries = 3", "[spark.settings.retries]: input should be a valid string"),
+    ],
+)
+def test_a_value_of_another_form_is_refused_with_its_place(tmp_path: Path, part: str, found: str) -> None:
+    assert refusal(tmp_path, MEMORY, part).found == found
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "shop\\u0000"])
+def test_a_pipeline_has_a_plain_name(tmp_path: Path, name: str) -> None:
+    assert "[pipeline.name]" in str(refusal(tmp_path, MEMORY.replace('"shop"', f'"{name}"')).found)
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "1.5", '"many"'])
+def test_how_many_tables_at_once_is_a_positive_number(tmp_path: Path, number: str) -> None:
+    error = refusal(tmp_path, MEMORY.replace("[source]", f"parallel = {number}\n[source]"))
+    assert "[pipeline.parallel]" in str(error.found)
+
+
+@pytest.mark.parametrize("type_", ["bigit", "decimal", "decimal(39,2)", "decimal(2,3)", "list<", "struct<>", ""])
+@pytest.mark.parametrize("form", ['"{}"', '{{ type = "{}" }}'])
+def test_a_word_that_is_no_type_is_refused_with_all_types(tmp_path: Path, form: str, type_: str) -> None:
+    error = refusal(tmp_path, MEMORY, f'[tables."shop.orders".columns]\nid = {form.format(type_)}')
+    assert f"{type_!r} is not a type. Types are boolean, int" in str(error.found)
+
+
+# Keys and names.
+
+
+def test_a_key_names_declared_columns(tmp_path: Path) -> None:
+    error = refusal(tmp_path, MEMORY, ORDERS.replace('key = ["id"]', 'key = ["idd"]'))
+    assert error.what == "shop.orders: the key names 'idd', and no column is called so"
+    assert error.found == "the columns are id, total, placed"
+    assert error.todo == "Did you mean 'id'?"
+
+
+def test_a_key_needs_no_declared_columns_where_the_files_bring_them(tmp_path: Path) -> None:
+    configured = load(write(tmp_path, MEMORY, '[tables."shop.orders"]\nkey = ["id"]'))
+    assert configured.dimension(TableName("shop", "orders")).key == ("id",)
+
+
+def test_a_key_names_a_column_once(tmp_path: Path) -> None:
+    error = refusal(tmp_path, MEMORY, '[tables."shop.orders"]\nkey = ["id", "id"]')
+    assert error.what == "shop.orders: the key names a column twice"
+
+
+def test_a_column_may_not_look_like_one_of_ours(tmp_path: Path) -> None:
+    error = refusal(tmp_path, MEMORY, '[tables."shop.orders".columns]\n_lakeward_row = "int"')
+    assert "begins with _lakeward_" in error.what
+
+
+@pytest.mark.parametrize("suffix", ["__changes", "__quarantine"])
+def test_a_table_may_not_be_called_as_what_is_kept_beside_another(tmp_path: Path, suffix: str) -> None:
+    error = refusal(tmp_path, MEMORY, f'[tables."shop.orders"]\n[tables."shop.orders{suffix}"]')
+    assert error.what == f"shop.orders{suffix}: the name is taken by what lakeward keeps beside shop.orders"
+    load(write(tmp_path, MEMORY, f'[tables."shop.orders{suffix}"]'))
+
+
+def test_two_spellings_of_one_table_are_refused(tmp_path: Path) -> None:
+    error = refusal(tmp_path, MEMORY, """[tables."shop.orders"]\n[tables.'"shop".orders']""")
+    assert "of the same table" in error.what
+
+
+def test_a_table_that_is_not_configured_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    configured = load(write(tmp_path, MEMORY, '[tables."shop.orders"]\n[tables."shop.lines"]'))
+    with pytest.raises(ConfigError, match=r"shop\.order is not configured") as refused:
+        configured.choose(["shop.order"])
+    assert refused.value.found == "the tables are shop.orders, shop.lines"
+    assert refused.value.todo == "Did you mean 'shop.orders'?"
+
+
+@pytest.mark.parametrize(
+    ("text", "schema", "table"),
+    [
+        ("shop.orders", "shop", "orders"),
+        ("shop.orders.2026", "shop", "orders.2026"),
+        ('"my.shop".orders', "my.shop", "orders"),
+        ('"my.shop"."or.ders"', "my.shop", "or.ders"),
+        ('shop."the ""new"" orders"', "shop", 'the "new" orders'),
+        ("select.from", "select", "from"),
+        ("käse laden.bestellungen ✓", "käse laden", "bestellungen ✓"),
+        ("o'shop.`orders`; --", "o'shop", "`orders`; --"),
+    ],
+)
+def test_a_table_is_named_by_schema_and_table(text: str, schema: str, table: str) -> None:
+    assert table_name(text) == TableName(schema, table)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "orders", ".", "shop.", ".orders", 'a"b"', 'a."b', '"a"b.c', '"".b', '"a"."b".c']
+)
+def test_what_names_no_table_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="does not name a table"):
+        table_name(text)
+
+
+@pytest.mark.parametrize("name", [("a", "b"), ("a.b", "c"), ("a", "b.c"), ('a"b', 'c"'), ("…", "select * from")])
+def test_a_table_is_shown_as_it_is_named(name: tuple[str, str]) -> None:
+    assert table_name(str(TableName(*name))) == name
+
+
+HARMLESS = [
+    "two words",
+    "quo'te",
+    "back`tick",
+    "semi;colon -- drop",
+    "ünïcödé",
+    "表",
+    "select",
+    "100%",
+    "$x{y}",
+    "#",
+]
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_hostile_names_are_taken_for_tables_and_columns(tmp_path: Path, name: str) -> None:
+    configured = load(write(tmp_path, MEMORY, f"""[tables."{name}.{name}".columns]\n"{name}" = "int"\n"""))
+    (table,) = configured.tables
+    assert table == (name, name)
+    assert configured.dimension(table).schema.names == (name,)
+
+
+@pytest.mark.parametrize("name", ["a/b", "a\\\\b", "..", "a..b", "a\\nb", "a\\u0000b", "a\\u001bb", "a\\u0085b"])
+@pytest.mark.parametrize("form", ['"{}".t', 's."{}"'])
+def test_path_separators_and_control_characters_are_refused_in_table_names(
+    tmp_path: Path, form: str, name: str
+) -> None:
+    quoted = form.format(name).replace('"', '\\"')
+    assert "cannot name a table" in refusal(tmp_path, MEMORY, f'[tables."{quoted}"]').what
+
+
+@pytest.mark.parametrize("name", ["", "a\\nb", "a\\u0000b"])
+def test_control_characters_are_refused_in_column_names(tmp_path: Path, name: str) -> None:
+    error = refusal(tmp_path, MEMORY, f'[tables."shop.orders".columns]\n"{name}" = "int"')
+    assert "cannot name a column" in error.what
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "a.b"])
+def test_a_column_may_have_what_only_a_path_may_not(tmp_path: Path, name: str) -> None:
+    configured = load(write(tmp_path, MEMORY, f'[tables."shop.orders".columns]\n"{name}" = "int"'))
+    assert isinstance(configured, Configured)

@@ -1,0 +1,23 @@
+"""Settings files as the tests write them."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+MEMORY = """
+[pipeline]
+name = "shop"
+[source]
+kind = "memory"
+[target]
+kind = "memory"
+"""
+"""The least there can be: nothing comes, nothing is kept, no Spark is needed."""
+
+
+def write(folder: Path, *parts: str) -> Path:
+    """Write a settings file of these parts and return its path."""
+    file = folder / "lakeward.toml"
+    file.write_text("".join(textwrap.dedent(part) for part in parts), "utf-8")
+    return file
