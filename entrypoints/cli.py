@@ -11,7 +11,8 @@ import typer
 
 from lakeward import __version__
 from lakeward.core.errors import CommitConflict, LakewardError
-from lakeward.entrypoints.context import DEBUG
+from lakeward.entrypoints import documents
+from lakeward.entrypoints.context import AS_JSON, DEBUG
 from lakeward.entrypoints.view import print_error
 
 COMMANDS: Final = ("run", "plan", "status", "quarantine", "plugins", "jars", "demo")
@@ -60,8 +61,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LakewardError as error:
         if DEBUG in given:
             raise
+        code = exit_code_of(error)
+        if AS_JSON in given:
+            documents.emit(given[0], {"error": documents.error(error), "exit_code": code})
         print_error(error)
-        return exit_code_of(error)
+        return code
     except typer.Abort:
         return 130
     except Exception as error:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -14,12 +13,13 @@ import typer
 from lakeward.entrypoints.settings import FILE, Configured, load
 
 DEBUG: Final = "--debug"
+AS_JSON: Final = "--json"
 
 Config = Annotated[
     Path,
     typer.Option("--config", "-c", help="The settings file.", envvar="LAKEWARD_CONFIG", show_default=FILE),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables for people.")]
+AsJson = Annotated[bool, typer.Option(AS_JSON, help="Print one JSON document instead of tables for people.")]
 Debug = Annotated[bool, typer.Option(DEBUG, help="Show every step, and the stack trace of an error.")]
 Log = Annotated[
     Literal["auto", "text", "json", "off"],
@@ -56,13 +56,3 @@ def container_of(configured: Configured) -> Iterator[Any]:
         yield container
     finally:
         container.spark().stop()
-
-
-def chosen(configured: Configured, wanted: Sequence[str] | None) -> list[Any]:
-    """Return the tables a command is about."""
-    return configured.choose(wanted or ())
-
-
-def is_plain() -> bool:
-    """Whether standard output is no terminal, or colours are not wanted."""
-    return not sys.stdout.isatty() or "NO_COLOR" in os.environ

@@ -26,6 +26,7 @@ def locked(state: Path) -> Iterator[None]:
         state.mkdir(parents=True, exist_ok=True)
         lock = FileLock(state / "lock", timeout=0)
         lock.acquire()
+        _say_who(state)
     except Timeout as error:
         raise LockedError(
             "another process runs this pipeline",
@@ -39,13 +40,16 @@ def locked(state: Path) -> Iterator[None]:
             todo="Grant permission to write there, or name another with `state` under [pipeline].",
         ) from error
     try:
-        since = datetime.now(UTC).isoformat(timespec="seconds")
-        held = {"process": os.getpid(), "host": socket.gethostname(), "since": since}
-        (state / "lock.holder").write_text(json.dumps(held), encoding="utf-8")
         yield
     finally:
         (state / "lock.holder").unlink(missing_ok=True)
         lock.release()
+
+
+def _say_who(state: Path) -> None:
+    since = datetime.now(UTC).isoformat(timespec="seconds")
+    held = {"process": os.getpid(), "host": socket.gethostname(), "since": since}
+    (state / "lock.holder").write_text(json.dumps(held), encoding="utf-8")
 
 
 def _holder(state: Path) -> str:

@@ -107,6 +107,7 @@ def run_tables(container: Container, tables: Sequence[TableName], observer: Obse
 
     def work(notice: Notice) -> None:
         run = wanted[notice.table]
+        structlog.contextvars.unbind_contextvars("batch")
         structlog.contextvars.bind_contextvars(table=notice.table)
         began = time.monotonic()
 
@@ -119,13 +120,15 @@ def run_tables(container: Container, tables: Sequence[TableName], observer: Obse
         def on_batch(report: Report) -> None:
             run.reports.append(report)
             run.seconds = time.monotonic() - began
-            log.info("committed", batch=report.progress.batch, commit=report.commit, **_counted(report.counts))
+            log.info("committed", commit=report.commit, **_counted(report.counts))
             observer.batch(run.table, report)
             _tell(hooks, report)
+            structlog.contextvars.bind_contextvars(batch=report.progress.batch + 1)
 
         try:
             job = container.job(table=run.table, notices=[notice])
             run.standing = job.opened.table.standing().progress
+            structlog.contextvars.bind_contextvars(batch=run.standing.batch + 1)
             apply_changes(job, watch, on_batch, stop.asked.is_set)
         except LakewardError as error:
             run.error = error

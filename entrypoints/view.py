@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from rich.console import Console
@@ -194,8 +194,3 @@ class Download:
     def close(self) -> None:
         """Be done."""
         self.progress.stop()
-
-
-def bullet(lines: Sequence[str]) -> str:
-    """Return warnings as lines that begin with a sign."""
-    return "\n".join(f"   ⚠ {line}" for line in lines)

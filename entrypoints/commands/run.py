@@ -39,9 +39,7 @@ Once = Annotated[bool, typer.Option("--once", help="End when nothing waits; ther
 
 def run(
     tables: Tables = None,
-    once: Annotated[
-        bool, typer.Option("--once", help="End when nothing waits. This is the only way so far.")
-    ] = True,
+    once: Once = True,
     config: Config = DEFAULT_FILE,
     as_json: AsJson = False,
     log: Log = "auto",

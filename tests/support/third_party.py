@@ -9,11 +9,16 @@ import pytest
 
 
 def install(monkeypatch: pytest.MonkeyPatch, folder: Path, module: str, code: str) -> None:
-    """Put a module on the path with the entry point that makes it a plugin of lakeward."""
+    """Put a module on the path, and announce it."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{module}.py").write_text(dedent(code), "utf-8")
+    announce(monkeypatch, folder, module)
+
+
+def announce(monkeypatch: pytest.MonkeyPatch, folder: Path, module: str) -> None:
+    """Put metadata on the path whose entry point makes a module a plugin of lakeward."""
     info = folder / f"{module}-1.0.dist-info"
-    info.mkdir()
+    info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n", "utf-8")
     (info / "entry_points.txt").write_text(f"[lakeward]\n{module} = {module}\n", "utf-8")
     monkeypatch.syspath_prepend(str(folder))

@@ -1,0 +1,324 @@
+"""The command line without Spark: exit codes, documents, words, help."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import shop
+import typer
+from commands import Command
+from projects import MEMORY, write
+
+import lakeward as package
+from lakeward.entrypoints import cli
+from lakeward.entrypoints.locking import locked
+
+
+def every_command() -> Iterator[tuple[str, ...]]:
+    """Return every command there is, as its words."""
+
+    def below(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        inner = getattr(command, "commands", {})
+        if not inner or command.invoke_without_command:
+            yield words
+        for name, one in inner.items():
+            yield from below(one, (*words, name))
+
+    return (words for words in below(typer.main.get_command(cli.app), ()) if words)
+
+
+NEEDS_SETTINGS = [("run",), ("plan",), ("status",), ("quarantine", "list"), ("quarantine", "show", "shop.orders")]
+
+# Help and version.
+
+
+@pytest.mark.parametrize("words", [*every_command()], ids=" ".join)
+def test_the_help_of_every_command_shows_an_example(lakeward: Command, words: tuple[str, ...]) -> None:
+    ended = lakeward(*words, "--help")
+    assert ended.code == 0
+    assert re.search(rf"Example: lakeward {' '.join(words)}\b", ended.out)
+
+
+def test_the_help_lists_every_command_and_the_exit_codes(lakeward: Command) -> None:
+    out = lakeward("--help").out
+    assert all(words[0] in out for words in every_command())
+    assert "Exit codes: 0 done" in out
+    assert "75 try again" in out
+
+
+def test_the_help_is_plain_text_where_there_is_no_terminal(lakeward: Command) -> None:
+    assert "\x1b" not in lakeward("run", "--help").out
+
+
+def test_the_version_is_that_of_the_package(lakeward: Command) -> None:
+    assert lakeward("--version").out == f"lakeward {package.__version__}\n"
+
+
+def test_the_installed_script_ends_with_the_exit_code(tmp_path: Path) -> None:
+    script = Path(sys.executable).with_name("lakeward")
+    ended = subprocess.run([script, "status"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("error: lakeward.toml does not exist\n")
+
+
+# Mistakes.
+
+
+@pytest.mark.parametrize("arguments", [["rum"], ["run", "--jsn"], ["run", "--log", "loud"], ["quarantine", "show"]])
+def test_wrong_usage_ends_with_2(lakeward: Command, arguments: list[str]) -> None:
+    ended = lakeward(*arguments)
+    assert ended.code == 2
+    assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize("words", NEEDS_SETTINGS, ids=" ".join)
+def test_missing_settings_end_with_1_and_how_to_go_on(lakeward: Command, words: tuple[str, ...]) -> None:
+    ended = lakeward(*words)
+    assert (ended.code, ended.out) == (1, "")
+    first, todo = ended.err.splitlines()
+    assert first == "error: lakeward.toml does not exist"
+    assert "--config" in todo
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\xff\xfe", b"[pipeline", b"", b"[pipeline]\nnaem = 'x'", MEMORY.replace('"memory"', '"memroy"').encode()],
+    ids=["other encoding", "no TOML", "empty", "unknown key", "unknown kind"],
+)
+@pytest.mark.parametrize("words", NEEDS_SETTINGS, ids=" ".join)
+def test_wrong_settings_end_with_1_and_no_stack_trace(
+    lakeward: Command, tmp_path: Path, words: tuple[str, ...], content: bytes
+) -> None:
+    (tmp_path / "lakeward.toml").write_bytes(content)
+    ended = lakeward(*words)
+    assert ended.code == 1
+    assert ended.err.startswith("error: ")
+    assert "Traceback" not in ended.err
+    assert not (tmp_path / "state" / "spark.log").exists()
+
+
+def test_an_unknown_kind_is_answered_with_what_is_installed(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, MEMORY.replace('[source]\nkind = "memory"', '[source]\nkind = "dsm"'))
+    assert lakeward("run").err.splitlines()[:2] == [
+        "error: no source is called 'dsm'. Did you mean 'dms'?",
+        "  installed: dms, memory, shop",
+    ]
+
+
+def test_an_unknown_table_is_answered_with_the_nearest(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, shop.SETTINGS)
+    ended = lakeward("run", "shop.order")
+    assert ended.code == 1
+    assert ended.err.splitlines() == [
+        "error: shop.order is not configured",
+        "  the tables are shop.orders",
+        "  Did you mean 'shop.orders'?",
+    ]
+
+
+def test_debug_shows_where_an_error_is_from(lakeward: Command) -> None:
+    with pytest.raises(Exception, match="does not exist"):
+        lakeward("status", "--debug")
+
+
+@pytest.mark.parametrize("words", NEEDS_SETTINGS, ids=" ".join)
+def test_a_mistake_is_a_document_too(lakeward: Command, words: tuple[str, ...]) -> None:
+    ended = lakeward(*words, "--json")
+    assert ended.document["schema_version"] == 1
+    assert ended.document["exit_code"] == ended.code == 1
+    assert ended.document["error"]["kind"] == "ConfigError"
+    assert ended.document["error"]["what"] == "lakeward.toml does not exist"
+
+
+def test_the_settings_file_is_named_by_option_or_environment(
+    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path, MEMORY).rename(tmp_path / "other.toml")
+    assert lakeward("status", "--config", str(file)).code == 0
+    monkeypatch.setenv("LAKEWARD_CONFIG", str(file))
+    assert lakeward("status").code == 0
+
+
+# Runs.
+
+
+def test_a_run_ends_with_0_and_counts_what_it_did(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, shop.SETTINGS)
+    ended = lakeward("run", "--once")
+    assert ended.code == 0
+    assert re.search(r"shop\.orders +2 +2 +4  4 applied", ended.out)
+    assert "4 read = 4 applied\n" in ended.out
+
+
+def test_a_run_is_a_document(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, shop.SETTINGS)
+    document = lakeward("run", "--json").document
+    assert (document["schema_version"], document["command"], document["exit_code"]) == (1, "run", 0)
+    (table,) = document["tables"]
+    assert table["table"] == "shop.orders"
+    assert table["counts"]["read"] == table["counts"]["applied"] == 4
+    assert [batch["files"] for batch in table["batches"]] == [["00000001"], ["00000002"]]
+    assert table["progress"]["rows"] == 2
+    assert table["error"] is None
+
+
+def test_a_run_of_no_table_says_so(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, MEMORY)
+    ended = lakeward("run")
+    assert ended.code == 0
+    assert "No table is configured" in ended.out
+
+
+def test_a_plugin_is_told_of_every_commit(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, shop.SETTINGS)
+    lakeward("run")
+    assert [(report.table, report.progress.batch) for report in shop.REPORTS] == [
+        ("shop.orders", 1),
+        ("shop.orders", 2),
+    ]
+
+
+def test_a_held_key_ends_a_run_with_3_and_the_next_step(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, shop.SETTINGS.replace("shop.orders", "shop.held"))
+    ended = lakeward("run")
+    assert ended.code == 3
+    assert "1 key(s) held" in ended.out
+    assert ended.out.endswith("Next: `lakeward quarantine show shop.held`\n")
+
+
+@pytest.mark.parametrize(
+    ("table", "code", "said"),
+    [
+        ("shop.broken", 4, "error: shop.broken: LOAD00000001.csv cannot be read"),
+        ("shop.raced", 75, "error: shop.raced: another writer kept committing"),
+        ("shop.defect", 4, "error: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_table_that_fails_stops_no_other(
+    lakeward: Command, tmp_path: Path, table: str, code: int, said: str
+) -> None:
+    write(tmp_path, shop.SETTINGS, f'[tables."{table}"]\nkey = ["id"]\ncolumns = {{ id = "int" }}\n')
+    ended = lakeward("run", "--log", "off")
+    assert ended.code == code
+    assert said in ended.err.splitlines()
+    assert re.search(r"shop\.orders +2 +2 +4  4 applied", ended.out)
+    assert "Next: " in ended.out
+
+
+def test_an_error_that_lasts_outweighs_one_that_passes(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, shop.SETTINGS, '[tables."shop.broken"]\nkey = ["id"]\n[tables."shop.raced"]\nkey = ["id"]\n')
+    assert lakeward("run").code == 4
+
+
+def test_a_pipeline_that_runs_elsewhere_ends_with_75(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, shop.SETTINGS)
+    with locked(tmp_path / "state"):
+        ended = lakeward("run", "--json")
+    assert ended.code == 75
+    assert ended.document["error"]["retryable"] is True
+    assert "error: another process runs this pipeline" in ended.err
+
+
+# Plans.
+
+
+def test_a_plan_says_what_the_run_will_do_and_does_nothing(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, shop.SETTINGS)
+    ended = lakeward("plan")
+    assert ended.code == 0
+    assert "creates the table, 2 columns" in ended.out
+    assert "1 files, 2 rows: 2 insert" in ended.out
+    assert "1 more files" in ended.out
+    assert ended.out.endswith("Nothing has been written. Next: `lakeward run`\n")
+    assert shop.REPORTS == []
+
+
+def test_a_plan_counts_as_the_run_that_follows(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, shop.SETTINGS)
+    (planned,) = lakeward("plan", "--json").document["tables"]
+    (ran,) = lakeward("run", "--json").document["tables"]
+    first = ran["batches"][0]
+    assert planned["files"] == first["files"]
+    assert {name: planned[name] for name in ("batch", "counts", "written", "removed")} == {
+        name: first[name] for name in ("batch", "counts", "written", "removed")
+    }
+
+
+def test_a_table_that_cannot_be_planned_stops_no_other(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, shop.SETTINGS, '[tables."shop.broken"]\nkey = ["id"]\n')
+    ended = lakeward("plan")
+    assert ended.code == 4
+    assert "shop.orders  → shop.orders" in ended.out
+    assert "error: shop.broken: LOAD00000001.csv cannot be read" in ended.err
+    document = lakeward("plan", "--json").document
+    assert document["tables"][1]["error"]["kind"] == "SourceError"
+
+
+# Facts.
+
+
+def test_status_of_a_table_that_does_not_exist_yet(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, shop.SETTINGS)
+    assert "nothing applied yet" in lakeward("status").out
+    (table,) = lakeward("status", "--json").document["tables"]
+    assert (table["exists"], table["batch"], table["committed"]) == (False, 0, None)
+
+
+def test_an_empty_quarantine_says_so(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, shop.SETTINGS)
+    assert lakeward("quarantine", "list").out == "Nothing is in quarantine.\n"
+    assert lakeward("quarantine", "show", "shop.orders").out == "Nothing is in quarantine.\n"
+    assert lakeward("quarantine", "list", "--json").document["entries"] == []
+
+
+@pytest.mark.parametrize("arguments", [[], ["1", "--at", "LOAD00000001.csv:3"]])
+def test_giving_up_needs_to_know_what(lakeward: Command, tmp_path: Path, arguments: list[str]) -> None:
+    write(tmp_path, shop.SETTINGS)
+    ended = lakeward("quarantine", "discard", "shop.orders", *arguments)
+    assert ended.code == 1
+    assert ended.err.startswith("error: say which rows to give up\n")
+
+
+def test_giving_up_what_is_not_there_is_a_mistake(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, shop.SETTINGS)
+    ended = lakeward("quarantine", "discard", "shop.orders", "--at", "LOAD00000001.csv:3")
+    assert ended.code == 1
+    assert ended.err.startswith("error: shop.orders: nothing of that is in quarantine\n")
+
+
+def test_plugins_lists_what_is_installed_and_where_it_is_from(lakeward: Command) -> None:
+    assert re.search(r"source +shop +shop *$", lakeward("plugins").out, re.MULTILINE)
+    listed = lakeward("plugins", "--json").document["plugins"]
+    assert {"kind": "table format", "name": "iceberg", "module": "lakeward.adapters.iceberg"} in listed
+
+
+def test_jars_lists_what_is_needed_and_whether_it_is_there(
+    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEWARD_CACHE", str(tmp_path / "cache"))
+    document = lakeward("jars", "--json").document
+    assert document["line"] == "4.1"
+    assert document["cache"] == str(tmp_path / "cache" / "jars")
+    assert {"iceberg", "sqlite"} <= {jar["needed_by"] for jar in document["jars"]}
+    assert not any(jar["cached"] for jar in document["jars"])
+    assert "iceberg-spark-runtime" in lakeward("jars").out
+
+
+def test_jars_of_something_unknown_are_a_mistake(lakeward: Command) -> None:
+    ended = lakeward("jars", "fetch", "iceburg")
+    assert ended.code == 1
+    assert "known are " in ended.err
+
+
+def test_a_stopped_run_says_so(lakeward: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise typer.Abort
+
+    monkeypatch.setattr(cli, "app", stopped)
+    assert lakeward("run").code == 130

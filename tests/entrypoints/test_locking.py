@@ -1,0 +1,88 @@
+"""One writer per pipeline, and a lock that no crash leaves behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from lakeward.core.errors import ConfigError, LockedError
+from lakeward.entrypoints.locking import locked
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from lakeward.entrypoints.locking import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@contextmanager
+def another_process(state: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that holds the lock until it is killed."""
+    command = [sys.executable, "-c", HOLDER, str(state)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_the_lock_makes_its_folder_and_leaves_it_free(tmp_path: Path) -> None:
+    state = tmp_path / "not" / "there"
+    for _ in range(2):
+        with locked(state):
+            assert (state / "lock").exists()
+
+
+def test_a_second_process_is_refused_and_told_who_holds_the_lock(tmp_path: Path) -> None:
+    with another_process(tmp_path) as process, pytest.raises(LockedError) as refused, locked(tmp_path):
+        pass
+    assert refused.value.what == "another process runs this pipeline"
+    assert f"process {process.pid} on " in str(refused.value.found)
+    assert refused.value.retryable
+
+
+def test_another_pipeline_is_free(tmp_path: Path) -> None:
+    with another_process(tmp_path / "one"), locked(tmp_path / "other"):
+        pass
+
+
+def test_the_lock_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:
+    with another_process(tmp_path) as process:
+        process.kill()
+        process.wait()
+        assert (tmp_path / "lock.holder").exists()
+        began = time.monotonic()
+        with locked(tmp_path):
+            assert time.monotonic() - began < 1
+
+
+def test_the_lock_is_free_after_an_error(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), locked(tmp_path):
+        raise KeyError
+    with locked(tmp_path):
+        pass
+
+
+def test_a_holder_that_cannot_be_told_is_no_error_of_its_own(tmp_path: Path) -> None:
+    with locked(tmp_path):
+        (tmp_path / "lock.holder").write_text("{", "utf-8")
+        with pytest.raises(LockedError, match="it has just begun, or is about to end"), locked(tmp_path):
+            pass
+
+
+@pytest.mark.parametrize("in_the_way", ["state", "state/lock.holder/is-a-folder"])
+def test_a_state_folder_that_cannot_be_written_is_refused(tmp_path: Path, in_the_way: str) -> None:
+    (tmp_path / in_the_way).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / in_the_way).touch()
+    with pytest.raises(ConfigError, match="cannot be written") as refused, locked(tmp_path / "state"):
+        pass
+    assert "`state` under [pipeline]" in str(refused.value.todo)

@@ -1,0 +1,75 @@
+"""A shop whose changes come from memory: a plugin that tests install, so that runs need no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lakeward.adapters.memory import MemorySource
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import CommitConflict, SourceError
+from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.ledger import Limits, SourceObject, Taken
+from lakeward.core.memory import Reason, Reject
+from lakeward.core.pipeline import Report
+from lakeward.plugins import Options, Registry, Runtime, hookimpl
+
+SETTINGS = """
+    [pipeline]
+    name = "shop"
+    [source]
+    kind = "shop"
+    [target]
+    kind = "memory"
+    [tables."shop.orders"]
+    key = ["id"]
+    columns = { id = "int", state = "string" }
+"""
+"""A table with two files of two changes each. Tables called held, broken and raced do as they say."""
+
+REPORTS: list[Report] = []
+"""What `after_commit` was told, newest last."""
+
+
+class ShopSource(MemorySource):
+    """Two objects for each table, a batch each."""
+
+    def take(self, dimension: Dimension, seen: Mapping[str, SourceObject]) -> Taken:
+        """Choose the next object, or fail as the table's name says."""
+        match dimension.name.table:
+            case "broken":
+                raise SourceError("shop.broken: LOAD00000001.csv cannot be read", found="not a gzip file")
+            case "raced":
+                raise CommitConflict("shop.raced: another writer kept committing")
+            case "defect":
+                raise ZeroDivisionError("division by zero")
+        return super().take(dimension, seen)
+
+
+def build(options: Options, runtime: Runtime) -> MemorySource:
+    """Make the source, with something for every table that a test may configure."""
+    source = ShopSource(Limits(files=1))
+    for table in ("orders", "lines", "held"):
+        name = TableName("shop", table)
+        for order in (1, 2):
+            source.put(name, order, [_event(order, row) for row in (1, 2)])
+    source.put(TableName("shop", "held"), 3, [Reject(Position(1, 3, 3, 1), Reason.CAST, ((1,),))])
+    return source
+
+
+def _event(order: int, row: int) -> ChangeEvent:
+    operation = Operation.INSERT if order == 1 else Operation.UPDATE
+    cells: dict[str, Any] = {"id": row, "state": f"state {order}"}
+    return ChangeEvent(operation=operation, position=Position(1, order, order, row), key=(row,), cells=cells)
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Register the source."""
+    registry.sources.add("shop", build)
+
+
+@hookimpl
+def after_commit(report: Report) -> None:
+    """Remember what happened."""
+    REPORTS.append(report)
