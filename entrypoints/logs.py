@@ -37,5 +37,4 @@ def configure(*, as_json: bool, level: str = "info") -> str:
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(run=run)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    logging.getLogger("pooch").setLevel(logging.WARNING)
     return run

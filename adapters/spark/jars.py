@@ -21,6 +21,7 @@ from lakeward.core.errors import SetupError
 
 LINE: Final = "4.1"
 CENTRAL: Final = "https://repo1.maven.org/maven2"
+_CHUNK: Final = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,8 @@ def fetch(jar: Jar, progress: Progress | None = None) -> Path:
 
     Raises SetupError where it cannot be fetched, or is not what the lock says.
     """
-    downloader = pooch.HTTPDownloader(progressbar=progress or False, timeout=60)
+    pooch.get_logger().setLevel("WARNING")  # it would print where it fetches what; `progress` does
+    downloader = pooch.HTTPDownloader(progressbar=progress or False, chunk_size=_CHUNK, timeout=60)
     try:
         found = pooch.retrieve(jar.url, f"sha256:{jar.sha256}", fname=jar.file, path=cache(), downloader=downloader)
     except RequestException as error:

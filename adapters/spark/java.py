@@ -61,6 +61,14 @@ def _version(java: Path) -> int | None:
     stated = release.read_text(encoding="utf-8", errors="replace") if release.exists() else ""
     match = re.search(r'JAVA_VERSION="(?:1\.)?(\d+)', stated)
     if match is None:
-        asked = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603  # the path is the user's own java
-        match = re.search(r'version "(?:1\.)?(\d+)', asked.stderr + asked.stdout)
+        match = re.search(r'version "(?:1\.)?(\d+)', _asked(java))
     return int(match.group(1)) if match else None
+
+
+def _asked(java: Path) -> str:
+    """Return what it says of itself: nothing where it cannot be run."""
+    try:
+        asked = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603  # the path is the user's own java
+    except OSError:
+        return ""
+    return asked.stderr + asked.stdout
