@@ -1,0 +1,120 @@
+"""How the columns of a CSV file are laid out is found from its first rows, file by file."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakeward.adapters.dms.csv import Dialect
+from lakeward.adapters.dms.layout import OP, TIME, Expected, Layout, find_layout
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import SchemaConflict
+from lakeward.core.schema import Column, Schema, Type
+
+COLUMNS = ("id", "name", "city")
+DIMENSION = Dimension(
+    name=TableName("shop", "customer"), schema=Schema(tuple(Column(name, Type("string")) for name in COLUMNS))
+)
+
+
+def layout(head: str, *, is_load: bool = False, time: str | None = None, dialect: Dialect | None = None) -> Layout:
+    expected = Expected(DIMENSION, dialect or Dialect(), "Op", time)
+    return find_layout("file.csv", head, expected, is_load=is_load)
+
+
+def refusal(head: str, *, is_load: bool = False, time: str | None = None) -> str:
+    with pytest.raises(SchemaConflict) as refused:
+        layout(head, is_load=is_load, time=time)
+    assert str(DIMENSION.name) in refused.value.what
+    assert "Nothing of the table was applied; other tables go on." in str(refused.value.todo)
+    return str(refused.value.found)
+
+
+# Without a header: by the number of columns.
+
+
+def test_changes_begin_with_op() -> None:
+    assert layout("I,1,Ada,Köln\n") == Layout((OP, *COLUMNS), has_header=False, is_crlf=False)
+
+
+def test_a_load_may_have_op_or_not() -> None:
+    assert layout("1,Ada,Köln\n", is_load=True).columns == COLUMNS
+    assert layout("I,1,Ada,Köln\n", is_load=True).columns == (OP, *COLUMNS)
+
+
+def test_a_commit_time_stands_before_the_columns_of_the_table() -> None:
+    assert layout("I,2026-11-21 10:00:00,1,Ada,Köln\n", time="ts").columns == (OP, TIME, *COLUMNS)
+    assert layout("2026-11-21 10:00:00,1,Ada,Köln\n", time="ts", is_load=True).columns == (TIME, *COLUMNS)
+
+
+def test_most_rows_decide_and_broken_ones_do_not() -> None:
+    assert layout('I,1,A"da,Köln\nI,2\nI,3,Bo,Kiel\nU,4,Cy,Ulm\n').columns == (OP, *COLUMNS)
+
+
+def test_an_empty_file_has_the_layout_that_is_expected() -> None:
+    assert layout("").columns == (OP, *COLUMNS)
+    assert layout("", is_load=True).columns == COLUMNS
+
+
+def test_changes_without_op_are_refused() -> None:
+    assert refusal("1,Ada,Köln\n") == "it lacks Op (the operation)"
+
+
+def test_a_load_with_one_column_more_that_is_no_op_is_refused() -> None:
+    assert "found 4 columns and no header" in refusal("1,Ada,Köln,NRW\n", is_load=True)
+
+
+# With a header: by name.
+
+
+def test_a_header_names_the_columns_in_the_order_of_the_file() -> None:
+    assert layout("Op,city,id,name\nI,Köln,1,Ada\n") == Layout((OP, "city", "id", "name"), True, False)
+
+
+def test_a_header_is_known_in_any_case_and_quoted_or_not() -> None:
+    assert layout('"OP","ID","Name",CITY\n').columns == (OP, *COLUMNS)
+
+
+def test_a_header_names_the_commit_time_as_the_endpoint_does() -> None:
+    assert layout("Op,ts,id,name,city\n", time="ts").columns == (OP, TIME, *COLUMNS)
+
+
+def test_a_load_with_a_header_may_have_op_or_not() -> None:
+    assert layout("id,name,city\n", is_load=True).columns == COLUMNS
+    assert layout("Op,id,name,city\n", is_load=True).columns == (OP, *COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("head", "found"),
+    [
+        ("Op,id,name,city,zip\n", "it has zip, which the table has not"),
+        ("Op,id,name\n", "it lacks city"),
+        ("id,name,city\n", "it lacks Op (the operation)"),
+        ("Op,id,name,town\n", "it has town, which the table has not; it lacks city"),
+    ],
+)
+def test_a_header_of_other_columns_is_refused_with_the_change_named(head: str, found: str) -> None:
+    assert refusal(head) == found
+
+
+def test_a_header_without_the_commit_time_is_refused() -> None:
+    assert refusal("Op,id,name,city\n", time="ts") == "it lacks ts"
+
+
+def test_a_row_that_names_few_of_the_columns_is_no_header() -> None:
+    assert not layout("I,1,city,Köln\n").has_header
+
+
+# Line ends.
+
+
+def test_carriage_returns_at_every_row_are_line_ends() -> None:
+    assert layout('I,1,"Ada",Köln\r\nU,1,"A\r\nda","Köln"\r\n') == Layout((OP, *COLUMNS), False, True)
+    assert layout("Op,id,name,city\r\nI,1,Ada,Köln\r\n") == Layout((OP, *COLUMNS), True, True)
+
+
+def test_carriage_returns_at_some_rows_are_data() -> None:
+    assert not layout("I,1,Ada,Köln\r\nI,2,Bo,Kiel\n").is_crlf
+
+
+def test_the_dialect_of_the_endpoint_is_followed() -> None:
+    assert layout("I|1|'A|da'|Köln\n", dialect=Dialect("|", "'")).columns == (OP, *COLUMNS)
