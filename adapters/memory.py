@@ -221,6 +221,10 @@ class MemoryTarget:
 
     tables: dict[TableName, MemoryTable] = field(default_factory=dict)
 
+    def standing(self, dimension: Dimension) -> Standing:
+        """Return how far the table of that name is."""
+        return self.open(dimension).table.standing()
+
     def open(self, dimension: Dimension) -> Opened[Frame]:
         """Return the table of that name."""
         table = self.tables.setdefault(dimension.name, MemoryTable(dimension))

@@ -181,6 +181,10 @@ class Opened(Generic[F]):
 class Target(Protocol[F]):
     """A lake: tables of one format under one catalog."""
 
+    def standing(self, dimension: Dimension) -> Standing:
+        """Return how far a table is; it is not opened, and no engine is started."""
+        ...
+
     def open(self, dimension: Dimension) -> Opened[F]:
         """Return the table that keeps this dimension; it need not exist yet."""
         ...

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.iceberg import ddl
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
+from lakeward.adapters.iceberg.columns import SYSTEM_COLUMNS
 from lakeward.adapters.iceberg.java import committing
 from lakeward.adapters.iceberg.keys import completed, key_text
 from lakeward.adapters.spark import names
@@ -38,7 +39,7 @@ BATCH, DELETE, WAITING, RELEASED = "batch", "delete", "waiting", "released"
 
 _COLUMNS: Final[Mapping[str, str]] = {
     KIND: "string",
-    **ddl.SYSTEM_COLUMNS,
+    **SYSTEM_COLUMNS,
     names.OPERATION: "string",
     names.TIME: "bigint",
     RECORD: "string",

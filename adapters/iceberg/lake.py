@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
 
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
-from lakeward.adapters.iceberg.table import IcebergTable
+from lakeward.adapters.iceberg.progress import standing_of
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.ports import Opened
+from lakeward.core.errors import ConfigError
+from lakeward.core.ports import Opened, Standing
 from lakeward.plugins import Runtime
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 class IcebergLake:
@@ -21,10 +24,29 @@ class IcebergLake:
         self.catalog = IcebergCatalog(options, runtime.base)
         self.tables = tables
         self.runtime = runtime
+        self._refuse_shared_tables()
         runtime.require(*self.catalog.jars, settings=self.catalog.spark_settings)
+
+    def _refuse_shared_tables(self) -> None:
+        """Refuse a namespace that sends two tables of the source to one table of the lake."""
+        found: dict[tuple[str, str], TableName] = {}
+        for name in self.tables:
+            other = found.setdefault(self.catalog.identifier(name), name)
+            if other != name:
+                raise ConfigError(
+                    f"{other} and {name} would become the same table {'.'.join(self.catalog.identifier(name))}",
+                    found=f"`namespace` under [target] is {self.catalog.options.namespace!r}",
+                    todo="Let it hold {schema}, so that tables of different schemas stay apart.",
+                )
+
+    def standing(self, dimension: Dimension) -> Standing:
+        """Return what the last commit of ours says, without Spark: its import alone takes a quarter of a second."""
+        return standing_of(self.catalog, dimension.name)
 
     def open(self, dimension: Dimension) -> Opened[DataFrame]:
         """Return the table of a dimension; it is made by its first commit."""
+        from lakeward.adapters.iceberg.table import IcebergTable  # noqa: PLC0415  # Spark is imported when it is needed
+
         options = self.tables.get(dimension.name, TableOptions())
         table = IcebergTable(self.catalog, dimension, options, self.runtime.spark)
         return Opened(".".join(table.name), table, table, table)

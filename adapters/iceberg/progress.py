@@ -8,7 +8,11 @@ from typing import Final
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
+from lakeward.adapters.iceberg.catalog import IcebergCatalog
+from lakeward.adapters.iceberg.columns import columns_of
+from lakeward.core.dimension import TableName
 from lakeward.core.errors import TableError
+from lakeward.core.ports import Standing
 from lakeward.core.progress import Progress
 
 PROPERTY: Final = "lakeward.progress"
@@ -18,11 +22,16 @@ TAG: Final = "lakeward"
 """The tag that keeps our last snapshot from being expired."""
 
 
-def progress_of(snapshot: Snapshot | None) -> Progress:
-    """Return what a commit of ours says; nothing is applied where there is none."""
+def standing_of(catalog: IcebergCatalog, name: TableName) -> Standing:
+    """Return a table as its last commit of ours left it, read without Spark."""
+    table = catalog.load(name)
+    if table is None:
+        return Standing(Progress(), None)
+    columns = columns_of(table.schema(), str(name))
+    snapshot = last_of_ours(table)
     if snapshot is None:
-        return Progress()
-    return Progress.from_json(_properties(snapshot)[PROPERTY])
+        return Standing(Progress(), columns)
+    return Standing(Progress.from_json(_properties(snapshot)[PROPERTY]), columns, snapshot.timestamp_ms * 1000)
 
 
 def last_of_ours(table: Table) -> Snapshot | None:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.iceberg import ddl
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
+from lakeward.adapters.iceberg.columns import SYSTEM_COLUMNS
 from lakeward.adapters.iceberg.java import committing
 from lakeward.adapters.iceberg.keys import completed, key_text
 from lakeward.adapters.spark import names
@@ -34,7 +35,7 @@ HELD, FINAL, GIVEN_UP = "held", "final", "given up"
 
 _COLUMNS: Final[Mapping[str, str]] = {
     STATE: "string",
-    **ddl.SYSTEM_COLUMNS,
+    **SYSTEM_COLUMNS,
     names.OPERATION: "string",
     names.TIME: "bigint",
     names.REASON: "string",

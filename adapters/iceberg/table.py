@@ -20,7 +20,7 @@ from lakeward.adapters.iceberg.change import Change
 from lakeward.adapters.iceberg.companion import DELETE, RELEASED, WAITING, IcebergCompanion
 from lakeward.adapters.iceberg.java import Jvm, committing
 from lakeward.adapters.iceberg.options import TableOptions
-from lakeward.adapters.iceberg.progress import last_of_ours, progress_of
+from lakeward.adapters.iceberg.progress import standing_of
 from lakeward.adapters.iceberg.quarantine import IcebergQuarantine
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import IS_EVENT, IS_REJECT, facts, survey
@@ -97,15 +97,11 @@ class IcebergTable:
     # The table.
 
     def standing(self) -> Standing:
-        """Return what the last commit of ours says, read without Spark."""
-        table = self.catalog.load(self.dimension.name)
-        if table is None:
-            return Standing(Progress(), None)
-        schema = ddl.columns_of(table.schema(), str(self.dimension.name))
-        self._know(schema)
-        snapshot = last_of_ours(table)
-        committed = None if snapshot is None else snapshot.timestamp_ms * 1000
-        return Standing(progress_of(snapshot), schema, committed)
+        """Return what the last commit of ours says, and take the columns from it."""
+        found = standing_of(self.catalog, self.dimension.name)
+        if found.schema is not None:
+            self._know(found.schema)
+        return found
 
     def _know(self, schema: Any) -> None:
         """Take the columns from the table, or from the first batch, where none are declared."""

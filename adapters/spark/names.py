@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 PREFIX: Final = "_lakeward_"
 """Every column that lakeward adds begins with it; a source column may not."""
@@ -47,6 +47,8 @@ def text(value: str) -> str:
 
 def column(name: str) -> Column:
     """Return the column of exactly that name, whatever characters it has."""
+    from pyspark.sql import functions as F  # noqa: PLC0415  # names are needed where Spark is not
+
     return F.col(quoted(name))
 
 

@@ -42,7 +42,7 @@ def status(
         target = container.target()
         for name in configured.choose(tables or ()):
             try:
-                rows.append((name, target.open(configured.dimension(name)).table.standing()))
+                rows.append((name, target.standing(configured.dimension(name))))
             except LakewardError as error:
                 failed.append((name, error))
     waiting = [name for name, standing in rows if standing.progress.held or standing.progress.inexact_since]
