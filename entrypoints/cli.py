@@ -22,17 +22,6 @@ _EPILOG: Final = (
     "or inexact · 4 a table failed · 75 try again."
 )
 
-app = typer.Typer(
-    name="lakeward",
-    help="Change data capture into lakehouse tables, on Spark: exact, restartable, provable.",
-    epilog=_EPILOG,
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    pretty_exceptions_enable=False,
-)
-
 
 def _version(asked: bool) -> None:  # typer's form of a callback
     if asked:
@@ -40,7 +29,6 @@ def _version(asked: bool) -> None:  # typer's form of a callback
         raise typer.Exit
 
 
-@app.callback()
 def _main(
     version: bool = typer.Option(
         False, "--version", help="Print the version and end.", callback=_version, is_eager=True
@@ -49,15 +37,29 @@ def _main(
     """Change data capture into lakehouse tables, on Spark: exact, restartable, provable."""
 
 
-for _name in COMMANDS:
-    import_module(f"lakeward.entrypoints.commands.{_name}").add_to(app)
+def application(*names: str) -> typer.Typer:
+    """Return the application with these commands, or with all: what a command needs, others need not import."""
+    app = typer.Typer(
+        name="lakeward",
+        help="Change data capture into lakehouse tables, on Spark: exact, restartable, provable.",
+        epilog=_EPILOG,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_main)
+    for name in names or COMMANDS:
+        import_module(f"lakeward.entrypoints.commands.{name}").add_to(app)
+    return app
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = app(given, standalone_mode=False)
+        code = application(*[word for word in given[:1] if word in COMMANDS])(given, standalone_mode=False)
     except LakewardError as error:
         if DEBUG in given:
             raise

@@ -7,11 +7,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.core.errors import AlarmRaised, LakewardError
 from lakeward.core.progress import Progress
-from lakeward.entrypoints.run import TableRun
+
+if TYPE_CHECKING:
+    from lakeward.entrypoints.run import TableRun
 
 SCHEMA_VERSION: Final = 1
 

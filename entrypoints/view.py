@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
@@ -28,7 +29,9 @@ from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
 from lakeward.core.pipeline import STEPS, Report
-from lakeward.entrypoints.run import TableRun
+
+if TYPE_CHECKING:
+    from lakeward.entrypoints.run import TableRun
 
 
 def console(*, stderr: bool = False) -> Console:

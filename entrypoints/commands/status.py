@@ -18,7 +18,6 @@ from lakeward.entrypoints.context import (
     Tables,
     container_of,
     open_settings,
-    start_logging,
 )
 
 HELP = """Show how far each table is: position, lag, rows, held keys, last commit.
@@ -34,7 +33,6 @@ def status(
     tables: Tables = None, config: Config = DEFAULT_FILE, as_json: AsJson = False, debug: Debug = False
 ) -> int:
     """Read and show."""
-    start_logging("off", debug=debug)
     configured = open_settings(config)
     rows: list[tuple[Any, Any]] = []
     failed: list[tuple[Any, LakewardError]] = []

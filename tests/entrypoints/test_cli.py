@@ -30,7 +30,7 @@ def every_command() -> Iterator[tuple[str, ...]]:
         for name, one in inner.items():
             yield from below(one, (*words, name))
 
-    return (words for words in below(typer.main.get_command(cli.app), ()) if words)
+    return (words for words in below(typer.main.get_command(cli.application()), ()) if words)
 
 
 NEEDS_SETTINGS = [("run",), ("plan",), ("status",), ("quarantine", "list"), ("quarantine", "show", "shop.orders")]
@@ -320,5 +320,5 @@ def test_a_stopped_run_says_so(lakeward: Command, monkeypatch: pytest.MonkeyPatc
     def stopped(*_: object, **__: object) -> None:
         raise typer.Abort
 
-    monkeypatch.setattr(cli, "app", stopped)
+    monkeypatch.setattr(cli, "application", lambda *_: stopped)
     assert lakeward("run").code == 130
