@@ -175,6 +175,7 @@ class MemoryTable:
 
     def entries(self, progress: Progress) -> Sequence[Entry]:
         """Return what is in quarantine."""
+        self.recall(progress)
         gone = {p for batch, given in self.given_up.items() if batch <= progress.batch for p in given}
         gone |= set(self.memory.closed)
         return [

@@ -331,19 +331,27 @@ class _Settling:
                 if self.ordered:
                     self.rejects.append(Reject(position, Reason.INCOMPLETE_ROW, event.keys, time=event.time))
                 self.verdicts[position] = Verdict.QUARANTINED if self.ordered else Verdict.WAITING
+            elif any(row.position == position for row in self.standing_of(event)):
+                self.verdicts[position] = Verdict.DUPLICATE
             elif position in used or (not event.keys and position == max(self.truncates)):
                 self.verdicts[position] = Verdict.APPLIED
             else:
                 self.verdicts[position] = self.overtaken(event)
 
+    def standing_of(self, event: ChangeEvent) -> list[Row]:
+        """Return what stood of the event's keys before this delivery."""
+        return [row for key in event.keys if (row := self.standing(key)) is not None]
+
     def overtaken(self, event: ChangeEvent) -> Verdict:
         """Whether what overtook an event was there before this delivery, or came with it."""
-        standing = [row.position for key in event.keys if (row := self.standing(key)) is not None]
-        if event.position in standing:
-            return Verdict.DUPLICATE
+        standing = [row.position for row in self.standing_of(event)]
         remembered = [e.position for e in self.remembered_of(set(event.keys))]
         newer = any(position > event.position for position in [*standing, *remembered])
         return Verdict.STALE if newer else Verdict.SUPERSEDED
+
+    def took_part(self, event: ChangeEvent) -> bool:
+        """Whether an event was newer than all that stood before this delivery."""
+        return self.verdicts.get(event.position) in (Verdict.APPLIED, Verdict.SUPERSEDED)
 
     def changes_to_remember(self) -> list[Change]:
         waiting = [Change(event, self.number, waiting=True) for event in [*self.waiting, *self.staged]]
@@ -383,23 +391,24 @@ class _Settling:
             superseded=tally[Verdict.SUPERSEDED],
             applied=tally[Verdict.APPLIED],
             released=sum(event.position in waited for event in self.passed),
-            ties=ties(self.fresh),
+            ties=ties(event for event in self.passed if event.position in fresh and self.took_part(event)),
             **in_order,
         )
 
 
 def ties(events: Iterable[ChangeEvent]) -> int:
-    """Count the events that share key, epoch and sequence with an earlier arrival of other content.
+    """Count the events that arrival alone puts in order: all but one of each tie.
 
-    Where a source has no sequence, arrival is the order and nothing ties; rows of one
-    full load have none.
+    A tie is events of one key with equal epoch and sequence and different contents. Where
+    a source has no sequence, arrival is the order and nothing ties; the rows of a full
+    load have none.
     """
     groups: dict[Hashable, list[ChangeEvent]] = defaultdict(list)
     for event in events:
         if event.keys and not event.is_load and event.position.sequence:
             groups[event.position.mark, event.keys].append(event)
-    return sum(
-        not (same(other.cells, first.cells) and other.operation is first.operation)
-        for first, *others in groups.values()
-        for other in others
-    )
+    return sum(len(group) - 1 for group in groups.values() if not all(_alike(group[0], e) for e in group))
+
+
+def _alike(one: ChangeEvent, other: ChangeEvent) -> bool:
+    return one.operation is other.operation and same(one.cells, other.cells)

@@ -143,17 +143,23 @@ class IcebergCompanion:
         """Return key and position of the remembered deletes, up to `n`."""
         return self._kind(DELETE, upto)
 
-    def waiting_events(self, upto: int, keys: Sequence[str]) -> DataFrame:
-        """Return the events of these keys (as texts) that wait as of `n`, as a frame of events."""
+    def waiting(self, upto: int) -> DataFrame | None:
+        """Return the entries of events that wait as of `n`, or None where there is no companion."""
         waiting, released = (self._kind(kind, upto) for kind in (WAITING, RELEASED))
         if waiting is None or released is None:
+            return None
+        return waiting.join(released, [names.OBJECT, names.ROW], "left_anti")
+
+    def waiting_events(self, upto: int, keys: Sequence[str]) -> DataFrame:
+        """Return the events of these keys (as texts) that wait as of `n`, as a frame of events."""
+        waiting = self.waiting(upto)
+        if waiting is None:
             raise TableError(
                 f"{self.dimension.name} has no companion, so nothing can wait",
                 todo="Put the companion table back, or drop the table to load it anew.",
             )
-        place = [names.OBJECT, names.ROW]
-        freed = waiting.where(column(RECORD).isin(list(keys))).join(released, place, "left_anti")
-        arrival = f"bigint(row_number() OVER (ORDER BY {', '.join(place)})) AS {names.ARRIVAL}"
+        freed = waiting.where(column(RECORD).isin(list(keys)))
+        arrival = f"bigint(row_number() OVER (ORDER BY {names.OBJECT}, {names.ROW})) AS {names.ARRIVAL}"
         return freed.selectExpr(
             *map(quoted, self.dimension.schema.names),
             *(names.OPERATION, names.SEQUENCE, names.OBJECT, names.ROW, names.TIME),

@@ -66,8 +66,6 @@ def create_main(
         location=f"LOCATION {text(location)}",
         properties=tblproperties(properties),
     )
-    if options.sort_by:
-        _order(Jvm(spark).table(*name), dimension, options.sort_by)
 
 
 def tblproperties(properties: Mapping[str, str]) -> str:
@@ -93,16 +91,27 @@ def _transform(item: str, dimension: Dimension) -> str:
     )
 
 
-def _order(table: Any, dimension: Dimension, sort_by: Sequence[str]) -> None:
-    order = table.replaceSortOrder()
+def _sort_field(item: str, dimension: Dimension) -> tuple[str, bool]:
+    """Return the column of an item of `sort_by`, and whether it is in descending order."""
+    name, _, direction = item.rpartition(" ")
+    if direction.lower() not in ("asc", "desc") or dimension.schema.find(item) is not None:
+        name, direction = item, "asc"
+    if dimension.schema.find(name) is None:
+        raise _unknown_column(item, dimension, "sort_by")
+    return name, direction.lower() == "desc"
+
+
+def order(jvm: Jvm, table: Any, dimension: Dimension, sort_by: Sequence[str]) -> None:
+    """Set the sort order, NULLs where Iceberg puts them by default."""
+    sorting, nulls = table.replaceSortOrder(), jvm.iceberg.NullOrder
     for item in sort_by:
-        name, _, direction = item.rpartition(" ")
-        if direction.lower() not in ("asc", "desc") or dimension.schema.find(item) is not None:
-            name, direction = item, "asc"
-        if dimension.schema.find(name) is None:
-            raise _unknown_column(item, dimension, "sort_by")
-        (order.desc if direction.lower() == "desc" else order.asc)(name)
-    order.commit()
+        name, descends = _sort_field(item, dimension)
+        column = jvm.iceberg.expressions.Expressions.ref(name)
+        if descends:
+            sorting.desc(column, nulls.NULLS_LAST)
+        else:
+            sorting.asc(column, nulls.NULLS_FIRST)
+    sorting.commit()
 
 
 def _unknown_column(item: str, dimension: Dimension, where: str) -> ConfigError:
@@ -118,6 +127,8 @@ def check_options(jvm: Jvm, dimension: Dimension, options: TableOptions) -> None
     """Refuse, before anything is written, what the table could not be made with."""
     for item in options.partition_by:
         _transform(item, dimension)
+    for item in options.sort_by:
+        _sort_field(item, dimension)
     reserved = [name for name in dimension.schema.names if name in RESERVED or name.startswith(names.PREFIX)]
     if reserved:
         raise ConfigError(

@@ -106,7 +106,7 @@ def committing(what: str) -> Iterator[None]:
         yield
     except LakewardError:
         raise
-    except FAILURES as error:
+    except (*FAILURES, OSError) as error:
         name, message = root_cause(error)
         if name.endswith(_LOST_RACE) or "SQLITE_BUSY" in message or "database is locked" in message:
             raise CommitConflict(

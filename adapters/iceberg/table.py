@@ -150,6 +150,7 @@ class IcebergTable:
     def _resolve_merge(self, plan: MergePlan, frame: DataFrame, jvm: Jvm) -> Resolved:
         table = self._load(plan, jvm)
         passing, waiting = self._part(plan, events_of(frame), frame)
+        waiting, copies = self._not_waiting_yet(plan, waiting)
         found = None if table is None else self._found(plan, passing, table)
         judged = verdicts(passing, found, plan, (FILE, POS)).persist()
         tally, written, removed = counts(judged, passing, plan)
@@ -164,7 +165,7 @@ class IcebergTable:
             cached=[judged],
         )
         return Resolved(
-            counts=self._counts(plan, tally, waiting),
+            counts=self._counts(plan, replace(tally, duplicates=tally.duplicates + copies), waiting),
             written=written,
             removed=removed,
             held=self._held(plan, frame),
@@ -182,6 +183,16 @@ class IcebergTable:
             return events, None
         both = barriers[0] if len(barriers) == 1 else barriers[0].unionByName(barriers[1])
         return part_at_barriers(events, both, plan)
+
+    def _not_waiting_yet(self, plan: MergePlan, waiting: DataFrame | None) -> tuple[DataFrame | None, int]:
+        """Leave out what waits already and was delivered again; return how many those are."""
+        if waiting is None or not plan.recalls or plan.releases or not plan.holds:
+            return waiting, 0
+        known = self.companion.waiting(plan.batch - 1)
+        if known is None:
+            return waiting, 0
+        new = waiting.join(F.broadcast(known), [names.OBJECT, names.ROW], "left_anti")
+        return new, waiting.count() - new.count()
 
     def _found(self, plan: MergePlan, events: DataFrame, table: Any) -> DataFrame:
         """Return what stands of the batch's keys: rows, and the memory of deletes where it may matter.
@@ -256,6 +267,8 @@ class IcebergTable:
                 location = self.catalog.location(self.dimension.name)
                 ddl.create_main(spark, self.name, location, plan.dimension, self.options)
                 outcome.table = jvm.table(*self.name)
+            if plan.batch == 1 and self.options.sort_by:  # a crash may have made the table and no more
+                ddl.order(jvm, outcome.table, plan.dimension, self.options.sort_by)
             change = Change(jvm, outcome.table, self.catalog.io(self.dimension.name))
             try:
                 self._stage(change, plan, resolved)

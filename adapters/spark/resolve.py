@@ -92,12 +92,12 @@ def verdicts(events: DataFrame, found: DataFrame | None, plan: MergePlan, locato
             F.expr(f"count_if({is_same}) AS same"),
             F.expr(f"count_if(newer AND {ID} {_IS_INSERT}) AS inserts"),
             F.expr(f"count_if(newer AND {ID} {_IS_DELETE}) AS deletes"),
-            F.expr("min(content) AS one_content"),
-            F.expr("max(content) AS other_content"),
+            F.expr("min(CASE WHEN newer THEN content END) AS one_content"),
+            F.expr("max(CASE WHEN newer THEN content END) AS other_content"),
         )
     )
     has_order = f"{names.SEQUENCE} NOT IN (0, {LOAD_SEQUENCE + 1}L - 1)"
-    tied = f"CASE WHEN one_content != other_content AND {has_order} THEN events - 1 ELSE 0 END"
+    tied = f"CASE WHEN one_content != other_content AND {has_order} THEN newer - 1 ELSE 0 END"
     sums = [F.expr(f"sum({name}) AS {name}") for name in ("events", "newer", "same", "inserts", "deletes")]
     return (
         by_sequence.groupBy(*key)

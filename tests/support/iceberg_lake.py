@@ -1,0 +1,97 @@
+"""Iceberg as a lake under test: written through Spark, read by PyIceberg."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from lakes import Item, Rows
+from pyspark.sql import DataFrame, SparkSession
+
+from lakeward.adapters.iceberg.lake import IcebergLake
+from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
+from lakeward.adapters.spark import names
+from lakeward.core.dimension import Dimension
+from lakeward.core.events import ChangeEvent, Position
+from lakeward.core.ports import Opened
+from lakeward.plugins import Runtime
+
+_numbers = itertools.count(1)
+
+
+@dataclass
+class LakeOfIceberg:
+    """One warehouse; its catalog has a name of its own, since a session keeps a catalog by name."""
+
+    spark: SparkSession
+    folder: Path
+    options: TableOptions = field(default_factory=TableOptions)
+    make: Callable[..., IcebergLake] = IcebergLake
+
+    def __post_init__(self) -> None:
+        self.catalog_name = f"lake{next(_numbers)}"
+
+    def _session(self) -> SparkSession:
+        for name, value in self.runtime.settings.items():
+            self.spark.conf.set(name, value)
+        return self.spark
+
+    def open(self, dimension: Dimension) -> Opened[Any]:
+        """Open the table with nothing remembered from before."""
+        self.runtime = Runtime(self._session, self.folder)
+        options = IcebergOptions(warehouse=str(self.folder), catalog_name=self.catalog_name)
+        self.lake = self.make(options, {dimension.name: self.options}, self.runtime)
+        return self.lake.open(dimension)
+
+    def frame(self, dimension: Dimension, items: Sequence[Item]) -> DataFrame:
+        """Return items as a frame of events, in the form that sources give."""
+        return self.spark.createDataFrame(event_table(dimension, items))
+
+    def rows(self, dimension: Dimension) -> Rows:
+        """Read rows and positions by PyIceberg."""
+        self.open(dimension)
+        table = self.lake.catalog.load(dimension.name)
+        if table is None:
+            return {}
+        place = (names.EPOCH, names.SEQUENCE, names.OBJECT, names.ROW)
+        found: dict[Any, Any] = {}
+        for row in table.scan().to_arrow().to_pylist():
+            cells = {name: row[name] for name in dimension.schema.names}
+            position = Position(*[row[name] for name in place])
+            key = tuple(cells[name] for name in dimension.key) or tuple(position)
+            assert key not in found, f"{key} stands twice"
+            found[key] = (cells, position)
+        return found
+
+
+def event_table(dimension: Dimension, items: Sequence[Item]) -> pa.Table:
+    """Return items as an Arrow table; columns of the dimension are whole numbers."""
+    items = sorted(items, key=lambda item: item.position[2:])
+    columns: dict[str, pa.Array] = {}
+    for name in dimension.schema.names:
+        columns[name] = pa.array([_cell(dimension, item, name) for item in items], pa.int32())
+    is_event = [isinstance(item, ChangeEvent) for item in items]
+    columns[names.OPERATION] = pa.array(
+        [item.operation.value if isinstance(item, ChangeEvent) else None for item in items], pa.string()
+    )
+    for part, name in enumerate((names.SEQUENCE, names.OBJECT, names.ROW), 1):
+        columns[name] = pa.array([item.position[part] for item in items], pa.int64())
+    columns[names.ARRIVAL] = pa.array(range(len(items)), pa.int64())
+    columns[names.TIME] = pa.array([item.time for item in items], pa.int64())
+    columns[names.REASON] = pa.array(
+        [None if isinstance(item, ChangeEvent) else item.reason.value for item in items], pa.string()
+    )
+    for name in (names.DETAIL, names.TEXT):
+        columns[name] = pa.array([None if event else "spoilt" for event in is_event], pa.string())
+    return pa.table(columns)
+
+
+def _cell(dimension: Dimension, item: Item, name: str) -> object:
+    if isinstance(item, ChangeEvent):
+        return item.cells.get(name)
+    keys = item.keys
+    return keys[0][dimension.key.index(name)] if keys and name in dimension.key else None

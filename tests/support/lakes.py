@@ -1,0 +1,303 @@
+"""Lakes under test: scripts of deliveries, played to any table format through the pipeline.
+
+Many random histories are packed into one table, whose key begins with the number of the
+history, so that one Spark job carries them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any, Protocol, Self
+
+from histories import SCHEMA, Features, feed
+from model_laws import batches, with_repeats
+
+from lakeward.adapters.memory import MemoryQueue, MemoryTable, MemoryTarget, facts_of
+from lakeward.core.dimension import ORDERED, Dimension, TableName
+from lakeward.core.events import ChangeEvent, Key, Operation, Position
+from lakeward.core.fold import apply
+from lakeward.core.ledger import SourceObject, Taken
+from lakeward.core.memory import Reason, Reject
+from lakeward.core.pipeline import STEPS, Job, Watch, apply_changes, release, unwatched
+from lakeward.core.plan import ObjectFacts
+from lakeward.core.ports import Batch, Entry, Notice, Opened
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Column, Schema, Type
+
+Item = ChangeEvent | Reject
+Rows = Mapping[Key, tuple[Mapping[str, Any], Position]]
+
+PACKED = Schema((Column("h", Type("int")), *SCHEMA))
+NAME = TableName("shop", "item")
+OBJECTS_A_HISTORY = 100
+
+
+@dataclass(frozen=True)
+class Script:
+    """What is delivered, batch by batch; after each, the entries of the quarantine to give up.
+
+    `gives_up` is the chance for each entry; whatever is left at the end is given up then.
+    """
+
+    dimension: Dimension
+    deliveries: Sequence[Sequence[Item]]
+    events: Sequence[ChangeEvent]
+    gives_up: float = 0.0
+
+    @property
+    def truth(self) -> Rows:
+        """What the model makes of all events that are not given up."""
+        if not self.dimension.key:
+            facts = [e for e in self.events if e.operation in (Operation.INSERT, Operation.READ)]
+            return {tuple(e.position): (dict(e.cells), e.position) for e in facts}
+        folded = apply(self.dimension, {}, self.events).rows
+        return {key: (dict(row.cells), row.position) for key, row in folded.items() if not row.deleted}
+
+
+def pack(
+    random: Random, histories: int, *, bad: float = 0.0, gives_up: float = 0.3, key: Sequence[str] = ("h", "id")
+) -> Script:
+    """Return a script in which so many databases live side by side.
+
+    Of a table with a key, some objects are delivered again; without one, a copy under
+    another name is a fact of its own, so there are none.
+    """
+    dimension = Dimension(name=NAME, schema=PACKED, key=tuple(key), lateness=ORDERED)
+    deliveries: list[list[Item]] = []
+    good: list[ChangeEvent] = []
+    for history in range(histories):
+        features = Features(
+            sequence=random.choice(["commit", "unique", "none"]),
+            load=random.random() < 0.5,
+            transactions=16,
+        )
+        source = feed(random, features)
+        objects = {n: [_of(history, event) for event in events] for n, events in source.objects.items()}
+        spoilt = {e.position for events in objects.values() for e in events if random.random() < bad}
+        whole = {n for n, events in objects.items() if not any(e.position in spoilt for e in events)}
+        order, seen = [], set[int]()
+        for number in with_repeats(random, sorted(source.objects), 0.25 if key else 0.0):
+            if number in whole or number not in seen:
+                order.append(number)
+                seen.add(number)
+        for index, batch in enumerate(batches(random, order)):
+            deliveries += [[] for _ in range(index + 1 - len(deliveries))]
+            for event in (event for number in sorted(set(batch)) for event in objects[number]):
+                deliveries[index].append(_rejected(event) if event.position in spoilt else event)
+        good += [e for events in objects.values() for e in events if e.position not in spoilt]
+    return Script(dimension, deliveries, good, gives_up)
+
+
+def _of(history: int, event: ChangeEvent) -> ChangeEvent:
+    position = event.position._replace(object=history * OBJECTS_A_HISTORY + event.position.object)
+    cells = {"h": history, **event.cells}
+    return replace(event, position=position, key=(history, *(event.key or ())), cells=cells)
+
+
+def _rejected(event: ChangeEvent) -> Reject:
+    """A value that does not fit holds the key; a row without a key holds nothing."""
+    if sum(event.position) % 3:
+        return Reject(event.position, Reason.CAST, event.keys, time=event.time)
+    return Reject(event.position, Reason.NULL_KEY, time=event.time)
+
+
+class Lake(Protocol):
+    """A table format under test."""
+
+    def open(self, dimension: Dimension) -> Opened[Any]:
+        """Open the table as a new process would."""
+        ...
+
+    def frame(self, dimension: Dimension, items: Sequence[Item]) -> Any:
+        """Return items in the form that the format takes."""
+        ...
+
+    def rows(self, dimension: Dimension) -> Rows:
+        """Read the table with another reader than its writer."""
+        ...
+
+
+@dataclass
+class ScriptedSource:
+    """Delivers what a script says; which delivery is next is for the table's memory to know."""
+
+    script: Script
+    frame: Callable[[Dimension, Sequence[Item]], Any]
+    arrived: int = 0
+
+    def _objects(self, number: int) -> tuple[SourceObject, ...]:
+        places = sorted({item.position.object for item in self.script.deliveries[number]})
+        return tuple(SourceObject(f"{number:04d}/{place}", place, 1, 0) for place in places)
+
+    def take(self, dimension: Dimension, seen: Mapping[str, SourceObject]) -> Taken:
+        """Choose the first delivery that was never taken in whole."""
+        for number in range(self.arrived):
+            objects = self._objects(number)
+            known = [item.name in seen for item in objects]
+            assert all(known) or not any(known), "a part of a delivery was forgotten"
+            if objects and not any(known):
+                return Taken(objects)
+        return Taken()
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Any]:
+        """Return the items of a delivery."""
+        items = self.script.deliveries[int(taken.objects[0].name.split("/")[0])]
+        objects = [
+            ObjectFacts(o, sum(item.position.object == o.order for item in items), *_bounds(items, o.order))
+            for o in taken.objects
+        ]
+        known = replace(facts_of(dimension, items, objects), key_range=_key_range(dimension, items))
+        return Batch(self.frame(dimension, items), known)
+
+
+def _bounds(items: Sequence[Item], order: int) -> tuple[Position, Position]:
+    places = [item.position for item in items if item.position.object == order]
+    return min(places), max(places)
+
+
+def _key_range(dimension: Dimension, items: Sequence[Item]) -> tuple[Any, ...]:
+    keys = [item.key for item in items if isinstance(item, ChangeEvent) and item.key is not None]
+    return tuple((min(part), max(part)) for part in zip(*keys, strict=True)) or (None,) * len(dimension.key)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What can be seen of a table after a batch: its progress, its rows, and what waits in quarantine."""
+
+    progress: Progress
+    rows: Rows
+    quarantine: Mapping[Position, int]
+
+    def same_as(self, other: Moment) -> None:
+        """Compare all that is promised.
+
+        Whether a copy of an overtaken event is known for a copy (duplicate) or only for
+        old (stale) depends on what is still remembered; their sum does not.
+        """
+        assert self.rows == other.rows
+        assert self.quarantine == other.quarantine
+        assert _merged(self.progress) == _merged(other.progress)
+
+
+def _merged(progress: Progress) -> Progress:
+    counts = [
+        replace(c, stale=c.stale + c.duplicates, duplicates=0) for c in (progress.counts, progress.totals)
+    ]
+    return replace(progress, counts=counts[0], totals=counts[1])
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+CRASHES = [(step, moment) for step in STEPS for moment in ("before", "after")]
+
+
+@dataclass
+class Player:
+    """Plays a script to a lake, and notes what can be seen after each batch.
+
+    With `expected`, the moments of another player, it stops at the first that differs.
+    """
+
+    script: Script
+    lake: Lake
+    queue: MemoryQueue = field(default_factory=MemoryQueue)
+    expected: Sequence[Moment] | None = None
+    moments: list[Moment] = field(default_factory=list)
+    crashed: list[tuple[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.source = ScriptedSource(self.script, self.lake.frame)
+
+    def play(self, crashes: Iterable[tuple[str, str]] = ()) -> Self:
+        """Deliver everything; each batch ends in the next crash, and is then taken up by a new process."""
+        random, ends = Random(0), iter(crashes)
+        for _ in self.script.deliveries:
+            self.source.arrived += 1
+            self.queue.notices.append(Notice(str(NAME), str(self.source.arrived)))
+            self._attempted(self._run, next(ends, None))
+            self._give_up(random, self.script.gives_up, ends)
+        self._give_up(random, 1.0, ends)
+        return self
+
+    def _run(self, watch: Watch) -> None:
+        """Do what the queue says, as a process of its own would."""
+        notices = self.queue.receive()
+        if notices:
+            apply_changes(self._job(notices), watch)
+
+    def _give_up(self, random: Random, chance: float, ends: Iterator[tuple[str, str]]) -> None:
+        places = {entry.position for entry in self._entries() if random.random() < chance}
+
+        def work(watch: Watch) -> None:
+            left = [entry for entry in self._entries() if entry.position in places]
+            if left:
+                release(self._job(), left, watch)
+
+        if places:
+            self._attempted(work, next(ends, None))
+
+    def _attempted(self, work: Callable[[Watch], object], end: tuple[str, str] | None) -> None:
+        try:
+            work(unwatched if end is None else self._until(*end))
+        except Crash:
+            work(unwatched)
+        opened = self.lake.open(self.script.dimension)
+        progress = opened.table.standing().progress
+        quarantine = {entry.position: entry.waits for entry in self._entries()}
+        self.moments.append(Moment(progress, self.lake.rows(self.script.dimension), quarantine))
+        if self.expected is not None:
+            self.moments[-1].same_as(self.expected[len(self.moments) - 1])
+
+    def _until(self, step: str, moment: str) -> Watch:
+        def end() -> None:
+            self.crashed.append((step, moment))
+            raise Crash
+
+        @contextmanager
+        def watch(name: str) -> Iterator[None]:
+            if (name, moment) == (step, "before"):
+                end()
+            yield
+            if (name, moment) == (step, "after"):
+                end()
+
+        return watch
+
+    def _job(self, notices: Sequence[Notice] = ()) -> Job[Any]:
+        dimension = self.script.dimension
+        opened = self.lake.open(dimension)
+        return Job(dimension=dimension, source=self.source, opened=opened, queue=self.queue, notices=notices)
+
+    def _entries(self) -> list[Entry]:
+        opened = self.lake.open(self.script.dimension)
+        entries = opened.quarantine.entries(opened.table.standing().progress)
+        return sorted(entries, key=lambda entry: entry.position)
+
+
+@dataclass
+class MemoryLake:
+    """The reference adapter as a lake under test."""
+
+    kind: type[MemoryTable] = MemoryTable
+    target: MemoryTarget = field(default_factory=MemoryTarget)
+
+    def open(self, dimension: Dimension) -> Opened[Any]:
+        """Return the table; what it keeps it keeps in itself."""
+        self.target.tables.setdefault(dimension.name, self.kind(dimension))
+        return self.target.open(dimension)
+
+    def frame(self, dimension: Dimension, items: Sequence[Item]) -> Sequence[Item]:
+        """Items are the frame."""
+        return items
+
+    def rows(self, dimension: Dimension) -> Rows:
+        """Return the rows of the dictionary."""
+        rows = self.target.tables[dimension.name].rows
+        return {key: (dict(row.cells), row.position) for key, row in rows.items() if not row.deleted}
+
+

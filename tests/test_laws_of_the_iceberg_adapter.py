@@ -1,0 +1,87 @@
+"""The laws of a table on Spark and Iceberg: many histories in each job, read back by PyIceberg.
+
+The memory adapter, which the model judges, says what must be seen after each batch:
+rows with their positions, every count, and what waits in quarantine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from lakes import CRASHES, MemoryLake, Player, Script, pack
+from spark import MakeLake
+
+from lakeward.adapters.iceberg.options import TableOptions
+
+pytestmark = pytest.mark.spark
+
+SEEDS = st.integers(0, 2**32)
+packed = settings(
+    max_examples=1,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+"""An example is dozens of histories; to make it smaller would take hours."""
+
+LAYOUTS = {
+    "format 2": TableOptions(),
+    "copy-on-write, partitioned by a value": TableOptions(
+        write_mode="copy-on-write", partition_by=["truncate(3, a)"]
+    ),
+    "format 3, partitioned and sorted": TableOptions(
+        format_version=3, partition_by=["bucket(3, b)"], sort_by=["a desc"]
+    ),
+    "partitioned by a value": TableOptions(partition_by=["truncate(3, a)"]),
+    "format 3, copy-on-write": TableOptions(format_version=3, write_mode="copy-on-write"),
+}
+
+
+def check(script: Script, lake: object, ends: Sequence[tuple[str, str]] = ()) -> Player:
+    """Play a script to both adapters; every moment must be the same, and the last one the truth."""
+    expected = Player(script, MemoryLake()).play()
+    assert expected.moments[-1].rows == script.truth
+    return Player(script, lake, expected=expected.moments).play(ends)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@packed
+@given(seed=SEEDS)
+def test_any_delivery_of_many_histories_gives_their_databases(
+    make_lake: MakeLake, layout: str, seed: int
+) -> None:
+    """Convergence, batching, idempotence, conservation, however the table is laid out."""
+    check(pack(Random(seed), 40), make_lake(LAYOUTS[layout]))
+
+
+@packed
+@given(seed=SEEDS)
+def test_what_waits_in_quarantine_follows_in_order(make_lake: MakeLake, seed: int) -> None:
+    """Rows that cannot be applied hold their keys; once given up, what waited is applied."""
+    check(pack(Random(seed), 25, bad=0.03, gives_up=0.05), make_lake())
+
+
+def test_a_crash_before_and_after_every_step_changes_nothing(make_lake: MakeLake) -> None:
+    """Crash: the steps are those of the pipeline, and every one of them is reached."""
+    left = list(CRASHES)
+    for seed in range(10):
+        script = pack(Random(seed), 6, bad=0.05)
+        expected = Player(script, MemoryLake()).play()
+        player = Player(script, make_lake(), expected=expected.moments).play(left)
+        left = [end for end in left if end not in player.crashed]
+        if not left:
+            break
+    assert not left
+
+
+@packed
+@given(seed=SEEDS)
+def test_a_table_without_a_key_keeps_each_fact_once(make_lake: MakeLake, seed: int) -> None:
+    """However often a crash makes a batch repeat."""
+    ends = islice(Random(seed).sample(CRASHES, len(CRASHES)), 8)
+    check(pack(Random(seed), 10, bad=0.05, key=()), make_lake(), list(ends))

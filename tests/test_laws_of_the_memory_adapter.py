@@ -1,0 +1,70 @@
+"""The laws of a table, through the pipeline, on the reference adapter: thousands of histories.
+
+Convergence, batching, idempotence, crash and conservation. What the adapter must not do
+is in `test_broken_adapters.py`.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lakes import CRASHES, MemoryLake, Player, pack
+
+SEEDS = st.integers(0, 2**32)
+thorough = settings(max_examples=400, deadline=None)
+
+
+@thorough
+@given(seed=SEEDS)
+def test_any_delivery_of_many_histories_gives_their_databases(seed: int) -> None:
+    """Convergence, batching and idempotence: splits, repetitions and held keys change nothing."""
+    random = Random(seed)
+    script = pack(random, 5, bad=random.choice([0.0, 0.05]))
+    player = Player(script, MemoryLake()).play()
+    assert player.moments[-1].rows == script.truth
+    assert not player.moments[-1].quarantine
+
+
+@thorough
+@given(seed=SEEDS)
+def test_a_crash_at_any_step_changes_nothing(seed: int) -> None:
+    """Crash: after each, the table is at every moment what it would have been without."""
+    random = Random(seed)
+    script = pack(random, 3, bad=0.05)
+    undisturbed = Player(script, MemoryLake()).play()
+    ends = random.sample(CRASHES, len(CRASHES))
+    Player(script, MemoryLake(), expected=undisturbed.moments).play(ends)
+
+
+def test_every_step_before_and_after_is_crashed_at() -> None:
+    """A step that no crash reaches would be a step without a test."""
+    crashed: set[tuple[str, str]] = set()
+    for seed in range(20):
+        script = pack(Random(seed), 3, bad=0.05)
+        left = [end for end in CRASHES if end not in crashed]
+        crashed.update(Player(script, MemoryLake()).play(left).crashed)
+    assert crashed == set(CRASHES)
+
+
+@thorough
+@given(seed=SEEDS)
+def test_every_event_is_counted_once(seed: int) -> None:
+    """Conservation: what was delivered is what the counts say was read, whatever came in between."""
+    random = Random(seed)
+    script = pack(random, 3, bad=0.05)
+    player = Player(script, MemoryLake()).play(random.sample(CRASHES, len(CRASHES)))
+    totals = player.moments[-1].progress.totals
+    assert totals.read == sum(map(len, script.deliveries))
+    assert totals.add_up()
+
+
+@thorough
+@given(seed=SEEDS)
+def test_a_table_without_a_key_keeps_each_fact_once(seed: int) -> None:
+    """However often a crash makes a batch repeat."""
+    random = Random(seed)
+    script = pack(random, 3, bad=0.05, key=())
+    player = Player(script, MemoryLake()).play(random.sample(CRASHES, len(CRASHES)))
+    assert player.moments[-1].rows == script.truth
