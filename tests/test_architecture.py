@@ -8,9 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import small_lake
+from projects import write
 from repository import ROOT, imported, modules
 
-HEAVY = ("pyspark", "py4j", "pandas")
+from lakeward.core.progress import Progress
+
+HEAVY = ("pyspark", "py4j")
 
 
 def run_python(code: str, folder: Path = ROOT) -> str:
@@ -57,3 +61,9 @@ def test_only_the_container_imports_the_container_library() -> None:
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["plugins"], ["jars"]], ids=" ".join)
 def test_what_needs_no_spark_imports_none(arguments: list[str]) -> None:
     assert heavy_imports_of(*arguments) == "heavy: 0"
+
+
+def test_status_of_an_iceberg_table_imports_no_spark(tmp_path: Path) -> None:
+    write(tmp_path, small_lake.SETTINGS)
+    small_lake.commit(small_lake.make(tmp_path), Progress(batch=1))
+    assert heavy_imports_of("status", folder=tmp_path) == "heavy: 0"

@@ -1,0 +1,165 @@
+"""How far tables are, read from what their last commit says, without Spark."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import small_lake
+from commands import Command
+from projects import write
+
+from lakeward.core.events import Position
+from lakeward.core.progress import Progress
+
+NOW = int(time.time()) * 1_000_000
+PROGRESS = Progress(
+    batch=7,
+    high_water=Position(1, NOW, 3, 9),
+    object="20261121-103107000.csv",
+    time=NOW - 90_000_000,
+    rows=10_184,
+)
+
+
+def test_a_table_says_where_it_is(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, small_lake.SETTINGS)
+    small_lake.commit(small_lake.make(tmp_path), PROGRESS)
+    ended = lakeward("status")
+    assert ended.code == 0
+    assert re.search(r"shop\.orders +iceberg +\d{4}-\d\d-\d\d \S+ UTC +1 min +10,184 +0 +7 +\d s ago", ended.out)
+
+
+def test_a_table_is_a_document_with_times_in_utc(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, small_lake.SETTINGS)
+    small_lake.commit(small_lake.make(tmp_path), PROGRESS)
+    (table,) = lakeward("status", "--json").document["tables"]
+    assert {name: table[name] for name in ("table", "exists", "batch", "rows", "held", "object")} == {
+        "table": "shop.orders",
+        "exists": True,
+        "batch": 7,
+        "rows": 10_184,
+        "held": 0,
+        "object": "20261121-103107000.csv",
+    }
+    assert table["source_time"].endswith("Z")
+    assert table["committed"].endswith("Z")
+    assert 90 <= table["lag_seconds"] < 150
+
+
+def test_times_are_shown_in_the_zone_of_the_user(
+    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, small_lake.SETTINGS)
+    moment = 1_795_257_067_000_000  # 2026-11-21 10:31:07 UTC
+    small_lake.commit(small_lake.make(tmp_path), Progress(batch=1, time=moment))
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        assert "2026-11-21 16:01:07 IST" in lakeward("status").out
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_a_source_without_times_is_at_its_last_object(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, small_lake.SETTINGS)
+    small_lake.commit(small_lake.make(tmp_path), Progress(batch=1, object="LOAD00000001.csv", rows=3))
+    assert re.search(r"shop\.orders +iceberg +LOAD00000001\.csv +– +3 ", lakeward("status").out)
+
+
+@pytest.mark.parametrize(
+    ("progress", "said"),
+    [
+        (Progress(batch=1, held=2), "2"),
+        (Progress(batch=1, inexact_since="LOAD00000001.csv"), "inexact since LOAD00000001.csv"),
+    ],
+)
+def test_what_waits_for_a_person_ends_with_3_and_the_next_step(
+    lakeward: Command, tmp_path: Path, progress: Progress, said: str
+) -> None:
+    write(tmp_path, small_lake.SETTINGS)
+    small_lake.commit(small_lake.make(tmp_path), progress)
+    ended = lakeward("status")
+    assert ended.code == 3
+    assert said in ended.out
+    assert ended.out.endswith("Next: `lakeward quarantine show shop.orders`\n")
+
+
+def test_commits_of_others_do_not_hide_ours(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, small_lake.SETTINGS)
+    table = small_lake.make(tmp_path)
+    small_lake.commit(table, PROGRESS)
+    for _ in range(3):
+        small_lake.commit(table, None)
+    assert lakeward("status", "--json").document["tables"][0]["batch"] == 7
+
+
+def test_our_last_commit_is_known_though_others_expire_what_is_around_it(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, small_lake.SETTINGS)
+    table = small_lake.make(tmp_path)
+    small_lake.commit(table, None)
+    small_lake.commit(table, PROGRESS)
+    small_lake.commit(table, None)
+    small_lake.commit(table, None)
+    first, _, third, _ = (snapshot.snapshot_id for snapshot in table.snapshots())
+    for snapshot in (first, third):
+        table.maintenance.expire_snapshots().by_id(snapshot).commit()
+    assert lakeward("status", "--json").document["tables"][0]["batch"] == 7
+
+
+def test_a_table_of_somebody_else_is_an_error_and_stops_no_other(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, small_lake.SETTINGS, '[tables."shop.lines"]\nkey = ["id"]\n')
+    small_lake.commit(small_lake.make(tmp_path), PROGRESS)
+    small_lake.make(tmp_path, "lines", columns={})
+    ended = lakeward("status")
+    assert ended.code == 4
+    assert "10,184" in ended.out
+    assert "error: shop.lines: the lake has a table of that name, and lakeward did not make it" in ended.err
+    assert lakeward("status", "--json").document["tables"][1]["error"]["kind"] == "TableError"
+
+
+def test_a_table_whose_files_are_gone_is_an_error(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, small_lake.SETTINGS)
+    table = small_lake.make(tmp_path)
+    Path(table.metadata_location.removeprefix("file://")).unlink()
+    ended = lakeward("status")
+    assert ended.code == 4
+    assert "error: shop.orders: the catalog knows the table, and its files are gone" in ended.err
+
+
+def test_an_empty_folder_stays_empty(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, small_lake.SETTINGS)
+    before = set(tmp_path.rglob("*"))
+    assert "nothing applied yet" in lakeward("status").out
+    assert set(tmp_path.rglob("*")) == before
+
+
+def test_a_namespace_that_makes_one_table_of_two_is_refused(lakeward: Command, tmp_path: Path) -> None:
+    settings = small_lake.SETTINGS.replace('warehouse = "lake/"', 'warehouse = "lake/"\nnamespace = "raw"')
+    write(tmp_path, settings, '[tables."crm.orders"]\nkey = ["id"]\n')
+    ended = lakeward("status")
+    assert ended.code == 1
+    assert ended.err.splitlines()[0] == ("error: shop.orders and crm.orders would become the same table raw.orders")
+
+
+def test_it_answers_in_a_second_and_a_half_of_work_and_without_java(tmp_path: Path) -> None:
+    write(tmp_path, small_lake.SETTINGS)
+    small_lake.commit(small_lake.make(tmp_path), PROGRESS)
+    script = Path(sys.executable).with_name("lakeward")
+    took = []
+    for _ in range(5):
+        before = os.times()
+        no_java = {"PATH": "/nowhere", "HOME": str(tmp_path)}
+        ended = subprocess.run([script, "status"], cwd=tmp_path, env=no_java, capture_output=True, check=False)
+        after = os.times()
+        assert ended.returncode == 0
+        took.append(sum(after[2:4]) - sum(before[2:4]))
+        if took[-1] < 1.5:
+            return
+    pytest.fail(f"it took {took} seconds")

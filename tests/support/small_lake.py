@@ -1,0 +1,58 @@
+"""A lake as lakeward leaves it, made by PyIceberg alone: for what reads tables without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.table import Table
+
+from lakeward.adapters.iceberg.columns import SYSTEM_COLUMNS
+from lakeward.adapters.iceberg.progress import PROPERTY, TAG
+from lakeward.core.progress import Progress
+
+SETTINGS = """
+    [pipeline]
+    name = "shop"
+    [source]
+    kind = "dms"
+    path = "landing/"
+    [target]
+    kind = "iceberg"
+    warehouse = "lake/"
+    [tables."shop.orders"]
+    key = ["id"]
+    columns = { id = "bigint" }
+"""
+
+_TYPES = {"int": pa.int32(), "bigint": pa.int64(), "string": pa.string()}
+
+
+def catalog(folder: Path) -> Catalog:
+    """Open the catalog of a lake in this folder, or make it."""
+    lake = folder / "lake"
+    lake.mkdir(exist_ok=True)
+    made = load_catalog("lake", type="sql", uri=f"sqlite:///{lake / 'catalog.db'}", warehouse=f"file://{lake}")
+    made.create_namespace_if_not_exists("shop")
+    return made
+
+
+def make(folder: Path, name: str = "orders", columns: Mapping[str, str] = SYSTEM_COLUMNS) -> Table:
+    """Make an empty table with a column `id` beside these."""
+    types = {"id": "bigint", **columns}
+    return catalog(folder).create_table(
+        ("shop", name), pa.schema([(column, _TYPES[type_]) for column, type_ in types.items()])
+    )
+
+
+def commit(table: Table, progress: Progress | None, *, rows: int = 1) -> None:
+    """Add rows in a commit that says how far the table is, or in one of somebody else."""
+    content: dict[str, Any] = {name: [1] * rows for name in table.schema().column_names}
+    properties = {} if progress is None else {PROPERTY: progress.to_json()}
+    table.append(pa.table(content, table.schema().as_arrow()), snapshot_properties=properties)
+    if progress is not None:
+        with table.manage_snapshots() as tags:
+            tags.create_tag(table.current_snapshot().snapshot_id, TAG)  # type: ignore[union-attr]
