@@ -16,9 +16,14 @@ def install(monkeypatch: pytest.MonkeyPatch, folder: Path, module: str, code: st
 
 
 def announce(monkeypatch: pytest.MonkeyPatch, folder: Path, module: str) -> None:
-    """Put metadata on the path whose entry point makes a module a plugin of lakeward."""
+    """Put a folder on the path whose metadata announces a module."""
+    describe(folder, module)
+    monkeypatch.syspath_prepend(str(folder))
+
+
+def describe(folder: Path, module: str) -> None:
+    """Write metadata whose entry point makes a module a plugin of lakeward."""
     info = folder / f"{module}-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n", "utf-8")
     (info / "entry_points.txt").write_text(f"[lakeward]\n{module} = {module}\n", "utf-8")
-    monkeypatch.syspath_prepend(str(folder))

@@ -1,0 +1,76 @@
+"""Ctrl-C once finishes the commit in hand; twice stops at once. Nothing is lost either way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import shop
+import third_party
+from projects import write
+
+from lakeward.entrypoints.locking import locked
+
+SLOW = """
+import sys, time
+import shop
+from lakeward.entrypoints import cli
+
+def take(self, dimension, seen, usual=shop.ShopSource.take):
+    print("taking", len(seen), flush=True)
+    time.sleep(60 if "--twice" in sys.argv else 1)
+    return usual(self, dimension, seen)
+
+shop.ShopSource.take = take
+sys.exit(cli.main(["run", "--json"]))
+"""
+
+
+@contextmanager
+def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A run that is in the middle of its first batch."""
+    write(folder, shop.SETTINGS)
+    third_party.describe(folder / "site", "shop")
+    path = os.pathsep.join([str(folder / "site"), str(Path(shop.__file__).parent)])
+    with subprocess.Popen(
+        [sys.executable, "-c", SLOW, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "taking 0\n"
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_once_finishes_the_batch_in_hand_and_begins_no_other(tmp_path: Path, number: signal.Signals) -> None:
+    with running(tmp_path) as process:
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert [batch["batch"] for batch in json.loads(out)["tables"][0]["batches"]] == [1]
+    assert "Finishing the commit in hand; once more stops now." in err
+
+
+def test_twice_stops_at_once(tmp_path: Path) -> None:
+    with running(tmp_path, "--twice") as process:
+        assert process.stderr is not None
+        process.send_signal(signal.SIGINT)
+        assert "Finishing" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=10)
+    assert process.returncode == 128 + signal.SIGINT
+    assert "Stopped. What was not committed is read again by the next run." in err
+    with locked(tmp_path / "state"):
+        pass
