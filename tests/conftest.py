@@ -2,5 +2,4 @@
 
 from __future__ import annotations
 
-from spark import make_lake as make_lake
-from spark import spark as spark
+pytest_plugins = ["spark"]

@@ -52,9 +52,7 @@ def check(script: Script, lake: object, ends: Sequence[tuple[str, str]] = ()) ->
 @pytest.mark.parametrize("layout", LAYOUTS)
 @packed
 @given(seed=SEEDS)
-def test_any_delivery_of_many_histories_gives_their_databases(
-    make_lake: MakeLake, layout: str, seed: int
-) -> None:
+def test_any_delivery_of_many_histories_gives_their_databases(make_lake: MakeLake, layout: str, seed: int) -> None:
     """Convergence, batching, idempotence, conservation, however the table is laid out."""
     check(pack(Random(seed), 40), make_lake(LAYOUTS[layout]))
 

@@ -183,9 +183,7 @@ class Moment:
 
 
 def _merged(progress: Progress) -> Progress:
-    counts = [
-        replace(c, stale=c.stale + c.duplicates, duplicates=0) for c in (progress.counts, progress.totals)
-    ]
+    counts = [replace(c, stale=c.stale + c.duplicates, duplicates=0) for c in (progress.counts, progress.totals)]
     return replace(progress, counts=counts[0], totals=counts[1])
 
 
@@ -299,5 +297,3 @@ class MemoryLake:
         """Return the rows of the dictionary."""
         rows = self.target.tables[dimension.name].rows
         return {key: (dict(row.cells), row.position) for key, row in rows.items() if not row.deleted}
-
-

@@ -1,0 +1,160 @@
+"""The Iceberg adapter, broken on purpose: each function makes one mistake that the laws must see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from broken_memory import AcknowledgesFirst
+from lakes import Player
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.iceberg import companion, table
+from lakeward.adapters.iceberg.companion import IcebergCompanion
+from lakeward.adapters.iceberg.table import FILE, IcebergTable
+from lakeward.adapters.spark import names, resolve
+from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.resolve import standing
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import Commit, Resolved
+from lakeward.core.progress import Progress
+
+Break = Callable[[pytest.MonkeyPatch, Player], None]
+
+
+def loses_the_last_event(patch: pytest.MonkeyPatch, _player: Player) -> None:
+    """Drops the event that arrived last, and says that it was superseded."""
+    events_of, counts = table.events_of, table.counts
+
+    def lossy(frame: DataFrame) -> DataFrame:
+        last = frame.agg(F.max(names.ARRIVAL)).collect()[0][0]
+        return events_of(frame).where(F.col(names.ARRIVAL) != last)
+
+    def pretending(judged: DataFrame, events: DataFrame, plan: MergePlan) -> tuple[Any, int, int]:
+        tally, written, removed = counts(judged, events, plan)
+        return replace(tally, superseded=tally.superseded + 1), written, removed
+
+    patch.setattr(table, "events_of", lossy)
+    patch.setattr(table, "counts", pretending)
+
+
+def lets_the_first_of_a_tie_win(patch: pytest.MonkeyPatch, _player: Player) -> None:
+    """Orders events of one key and commit by the opposite of their arrival."""
+    events_of = table.events_of
+
+    def turned(frame: DataFrame) -> DataFrame:
+        ordered = F.col(names.SEQUENCE) > 0
+        arrival = F.when(ordered, F.lit(1 << 40) - F.col(names.ARRIVAL)).otherwise(F.col(names.ARRIVAL))
+        return events_of(frame.withColumn(names.ARRIVAL, arrival))
+
+    patch.setattr(table, "events_of", turned)
+
+
+def checks_nothing_for_being_stale(patch: pytest.MonkeyPatch, _player: Player) -> None:
+    """Takes every event for newer than what stands."""
+    patch.setattr(resolve, "_is_newer", lambda _plan: "true")
+
+
+def keeps_progress_apart(patch: pytest.MonkeyPatch, _player: Player) -> None:
+    """Commits the rows, and the progress only afterwards."""
+    commit, trim = IcebergTable.commit, IcebergTable.trim
+
+    def rows_alone(self: IcebergTable, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+        return commit(self, plan, resolved, self.standing().progress)
+
+    def progress_after(self: IcebergTable, progress: Progress) -> None:
+        jvm = table.Jvm(self.spark())
+        change = table.Change(jvm, jvm.table(*self.name), self.catalog.io(self.dimension.name))
+        change.commit(progress, 0, 0)
+        trim(self, progress)
+
+    patch.setattr(IcebergTable, "commit", rows_alone)
+    patch.setattr(IcebergTable, "trim", progress_after)
+
+
+def acknowledges_first(_patch: pytest.MonkeyPatch, player: Player) -> None:
+    """Forgets a notice as soon as it is received."""
+    player.queue = AcknowledgesFirst()
+
+
+def looks_into_one_partition_only(patch: pytest.MonkeyPatch, _player: Player) -> None:
+    """Finds the row of a key only where it lies in the partition that the event would go to."""
+    found = IcebergTable._found
+
+    def in_its_partition(self: IcebergTable, plan: MergePlan, events: DataFrame, loaded: Any) -> DataFrame:
+        key = list(plan.dimension.key)
+        partition = F.concat(F.lit("a_trunc="), F.expr("a - pmod(a, 3)"), F.lit("/"))
+        places = events.select(*key, partition.alias("place"))
+        return (
+            found(self, plan, events, loaded)
+            .join(places, key)
+            .where(F.col(FILE).isNull() | F.col(FILE).contains(F.col("place")))
+            .drop("place")
+            .distinct()
+        )
+
+    patch.setattr(IcebergTable, "_found", in_its_partition)
+
+
+def leaves_the_position_of_a_no_op(patch: pytest.MonkeyPatch, _player: Player) -> None:
+    """Gives a row whose cells are as before the position that it had."""
+    stage = IcebergTable._stage
+
+    def kept(self: IcebergTable, change: Any, plan: MergePlan, resolved: Resolved) -> None:
+        if not plan.creates:
+            cells = [quoted(name) for name in plan.dimension.schema.names]
+            place = names.POSITION[1:]
+            old = self.spark().table(quoted(*self.name))
+            old = old.selectExpr(*cells, *[f"{name} AS {standing(name)}" for name in place])
+            rows = resolved.detail.upserts.join(old, list(plan.dimension.schema.names), "left")
+            before = {name: F.coalesce(F.col(standing(name)), F.col(name)) for name in place}
+            resolved.detail.upserts = rows.withColumns(before)
+        stage(self, change, plan, resolved)
+
+    patch.setattr(IcebergTable, "_stage", kept)
+
+
+def forgets_deletes_too_early(patch: pytest.MonkeyPatch, _player: Player) -> None:
+    """Trims what the source may still deliver again."""
+
+    def trim(self: IcebergCompanion, progress: Progress) -> None:
+        self.spark().sql(f"DELETE FROM {quoted(*self.name)} WHERE {companion.KIND} = '{companion.DELETE}'")
+
+    patch.setattr(IcebergCompanion, "trim", trim)
+
+
+def believes_what_a_crash_left(patch: pytest.MonkeyPatch, _player: Player) -> None:
+    """Takes in memory that is stamped above the table's own batch."""
+    objects, kind = IcebergCompanion.objects, IcebergCompanion._kind
+
+    def all_objects(self: IcebergCompanion, progress: Progress) -> Mapping[str, Any]:
+        left = self._read_records(progress.batch).values()
+        return {**objects(self, progress), **{item.name: item for items in left for item in items}}
+
+    def all_entries(self: IcebergCompanion, wanted: str, upto: int) -> DataFrame | None:
+        return kind(self, wanted, upto + 1)
+
+    patch.setattr(IcebergCompanion, "objects", all_objects)
+    patch.setattr(IcebergCompanion, "_kind", all_entries)
+
+
+BREAKS: tuple[Break, ...] = (
+    loses_the_last_event,
+    lets_the_first_of_a_tie_win,
+    checks_nothing_for_being_stale,
+    keeps_progress_apart,
+    acknowledges_first,
+    looks_into_one_partition_only,
+    leaves_the_position_of_a_no_op,
+    forgets_deletes_too_early,
+    believes_what_a_crash_left,
+)
+CRASH: Mapping[Break, tuple[str, str]] = {
+    keeps_progress_apart: ("commit", "after"),
+    acknowledges_first: ("commit", "before"),
+    believes_what_a_crash_left: ("remember", "after"),
+}
+"""Where the process must end for some mistakes to matter."""

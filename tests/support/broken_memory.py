@@ -1,0 +1,154 @@
+"""The reference adapter, broken on purpose: each class makes one mistake that the laws must see."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lakeward.adapters.memory import Frame, MemoryQueue, MemoryTable
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Mark, Position
+from lakeward.core.fold import Row
+from lakeward.core.memory import Memory
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import Commit, Notice, Recalled, Resolved
+from lakeward.core.progress import Progress
+
+
+def _events(frame: Frame) -> list[ChangeEvent]:
+    return [item for item in frame if isinstance(item, ChangeEvent)]
+
+
+def _counted(resolved: Resolved, **more: int) -> Resolved:
+    counts = resolved.counts
+    return replace(resolved, counts=replace(counts, **{n: getattr(counts, n) + v for n, v in more.items()}))
+
+
+class LosesTheLastEvent(MemoryTable):
+    """Drops an event, and says that it was superseded."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        events = _events(frame)
+        if not events:
+            return MemoryTable.resolve(self, plan, frame)
+        last = max(events, key=lambda event: event.position)
+        rest = [item for item in frame if item is not last]
+        return _counted(MemoryTable.resolve(self, plan, rest), read=1, superseded=1)
+
+
+class LetsTheFirstOfATieWin(MemoryTable):
+    """Puts events of one key and commit in the opposite of their order of arrival."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        ties: dict[tuple[Mark, Key], list[ChangeEvent]] = defaultdict(list)
+        for event in sorted(_events(frame), key=lambda event: event.position):
+            if event.position.sequence not in (0, LOAD_SEQUENCE):
+                ties[event.position.mark, event.key].append(event)
+        turned: dict[Position, ChangeEvent] = {}
+        for tied in ties.values():
+            for place, event in zip(tied, reversed(tied), strict=True):
+                turned[place.position] = replace(event, position=place.position)
+        items = [turned.get(item.position, item) if isinstance(item, ChangeEvent) else item for item in frame]
+        return MemoryTable.resolve(self, plan, items)
+
+
+class ChecksNothingForBeingStale(MemoryTable):
+    """Takes every row that stands, and every delete that is remembered, for older than any event."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        rows, memory = self.rows, self.memory
+        self.rows = {key: replace(row, position=Position(0, 0, 0, 0)) for key, row in rows.items()}
+        waiting = {place: change for place, change in memory.changes.items() if change.waiting}
+        self.memory = replace(memory, changes=waiting)
+        try:
+            return MemoryTable.resolve(self, plan, frame)
+        finally:
+            self.rows, self.memory = rows, memory
+
+
+@dataclass(slots=True)
+class KeepsProgressApart(MemoryTable):
+    """Commits the rows, and the progress only afterwards."""
+
+    late: Progress | None = None
+
+    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+        self.late = progress
+        return MemoryTable.commit(self, plan, resolved, self.progress)
+
+    def trim(self, progress: Progress) -> None:
+        self.progress = progress
+        MemoryTable.trim(self, progress)
+
+
+class DropsRowsThatMove(MemoryTable):
+    """Takes away a row whose partition (by threes of `a`) changes, and writes no other."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        resolved = MemoryTable.resolve(self, plan, frame)
+        rows = resolved.detail.rows
+        for key, row in rows.items():
+            before = self.rows.get(key)
+            if row is not None and before is not None and _partition(before) != _partition(row):
+                rows[key] = None
+        return resolved
+
+
+def _partition(row: Row) -> int:
+    value = row.cells["a"]
+    assert isinstance(value, int)
+    return value // 3
+
+
+class LeavesThePositionOfANoOp(MemoryTable):
+    """Does not write a row whose cells are as before."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        resolved = MemoryTable.resolve(self, plan, frame)
+        rows = resolved.detail.rows
+        for key, row in rows.items():
+            before = self.rows.get(key)
+            if row is not None and before is not None and row.cells == before.cells:
+                rows[key] = before
+        return resolved
+
+
+class ForgetsDeletesTooEarly(MemoryTable):
+    """Trims what the source may still deliver again."""
+
+    def trim(self, progress: Progress) -> None:
+        MemoryTable.trim(self, progress)
+        self.memory = _without_deletes(self.memory)
+
+
+def _without_deletes(memory: Memory) -> Memory:
+    return replace(memory, changes={place: c for place, c in memory.changes.items() if c.waiting})
+
+
+class BelievesWhatACrashLeft(MemoryTable):
+    """Takes in memory that is stamped above the table's own batch."""
+
+    def recall(self, progress: Progress) -> Recalled:
+        newest = max([progress.batch, *self.written, *self.objects])
+        return MemoryTable.recall(self, replace(progress, batch=newest))
+
+
+BROKEN_TABLES: Sequence[type[MemoryTable]] = (
+    LosesTheLastEvent,
+    LetsTheFirstOfATieWin,
+    ChecksNothingForBeingStale,
+    KeepsProgressApart,
+    DropsRowsThatMove,
+    LeavesThePositionOfANoOp,
+    ForgetsDeletesTooEarly,
+    BelievesWhatACrashLeft,
+)
+
+
+class AcknowledgesFirst(MemoryQueue):
+    """Forgets a notice as soon as it is received."""
+
+    def receive(self) -> Sequence[Notice]:
+        received = MemoryQueue.receive(self)
+        self.acknowledge(received)
+        return received
