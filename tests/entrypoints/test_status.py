@@ -17,19 +17,22 @@ from projects import write
 from lakeward.core.events import Position
 from lakeward.core.progress import Progress
 
-NOW = int(time.time()) * 1_000_000
-PROGRESS = Progress(
-    batch=7,
-    high_water=Position(1, NOW, 3, 9),
-    object="20261121-103107000.csv",
-    time=NOW - 90_000_000,
-    rows=10_184,
-)
+
+def progress() -> Progress:
+    """A table whose newest change is a minute and a half old."""
+    now = time.time_ns() // 1000
+    return Progress(
+        batch=7,
+        high_water=Position(1, now, 3, 9),
+        object="20261121-103107000.csv",
+        time=now - 90_000_000,
+        rows=10_184,
+    )
 
 
 def test_a_table_says_where_it_is(lakeward: Command, tmp_path: Path) -> None:
     write(tmp_path, small_lake.SETTINGS)
-    small_lake.commit(small_lake.make(tmp_path), PROGRESS)
+    small_lake.commit(small_lake.make(tmp_path), progress())
     ended = lakeward("status")
     assert ended.code == 0
     assert re.search(r"shop\.orders +iceberg +\d{4}-\d\d-\d\d \S+ UTC +1 min +10,184 +0 +7 +\d s ago", ended.out)
@@ -37,7 +40,7 @@ def test_a_table_says_where_it_is(lakeward: Command, tmp_path: Path) -> None:
 
 def test_a_table_is_a_document_with_times_in_utc(lakeward: Command, tmp_path: Path) -> None:
     write(tmp_path, small_lake.SETTINGS)
-    small_lake.commit(small_lake.make(tmp_path), PROGRESS)
+    small_lake.commit(small_lake.make(tmp_path), progress())
     (table,) = lakeward("status", "--json").document["tables"]
     assert {name: table[name] for name in ("table", "exists", "batch", "rows", "held", "object")} == {
         "table": "shop.orders",
@@ -74,17 +77,17 @@ def test_a_source_without_times_is_at_its_last_object(lakeward: Command, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("progress", "said"),
+    ("found", "said"),
     [
         (Progress(batch=1, held=2), "2"),
         (Progress(batch=1, inexact_since="LOAD00000001.csv"), "inexact since LOAD00000001.csv"),
     ],
 )
 def test_what_waits_for_a_person_ends_with_3_and_the_next_step(
-    lakeward: Command, tmp_path: Path, progress: Progress, said: str
+    lakeward: Command, tmp_path: Path, found: Progress, said: str
 ) -> None:
     write(tmp_path, small_lake.SETTINGS)
-    small_lake.commit(small_lake.make(tmp_path), progress)
+    small_lake.commit(small_lake.make(tmp_path), found)
     ended = lakeward("status")
     assert ended.code == 3
     assert said in ended.out
@@ -94,7 +97,7 @@ def test_what_waits_for_a_person_ends_with_3_and_the_next_step(
 def test_commits_of_others_do_not_hide_ours(lakeward: Command, tmp_path: Path) -> None:
     write(tmp_path, small_lake.SETTINGS)
     table = small_lake.make(tmp_path)
-    small_lake.commit(table, PROGRESS)
+    small_lake.commit(table, progress())
     for _ in range(3):
         small_lake.commit(table, None)
     assert lakeward("status", "--json").document["tables"][0]["batch"] == 7
@@ -104,7 +107,7 @@ def test_our_last_commit_is_known_though_others_expire_what_is_around_it(lakewar
     write(tmp_path, small_lake.SETTINGS)
     table = small_lake.make(tmp_path)
     small_lake.commit(table, None)
-    small_lake.commit(table, PROGRESS)
+    small_lake.commit(table, progress())
     small_lake.commit(table, None)
     small_lake.commit(table, None)
     first, _, third, _ = (snapshot.snapshot_id for snapshot in table.snapshots())
@@ -115,7 +118,7 @@ def test_our_last_commit_is_known_though_others_expire_what_is_around_it(lakewar
 
 def test_a_table_of_somebody_else_is_an_error_and_stops_no_other(lakeward: Command, tmp_path: Path) -> None:
     write(tmp_path, small_lake.SETTINGS, '[tables."shop.lines"]\nkey = ["id"]\n')
-    small_lake.commit(small_lake.make(tmp_path), PROGRESS)
+    small_lake.commit(small_lake.make(tmp_path), progress())
     small_lake.make(tmp_path, "lines", columns={})
     ended = lakeward("status")
     assert ended.code == 4
@@ -150,7 +153,7 @@ def test_a_namespace_that_makes_one_table_of_two_is_refused(lakeward: Command, t
 
 def test_it_answers_in_a_second_and_a_half_of_work_and_without_java(tmp_path: Path) -> None:
     write(tmp_path, small_lake.SETTINGS)
-    small_lake.commit(small_lake.make(tmp_path), PROGRESS)
+    small_lake.commit(small_lake.make(tmp_path), progress())
     script = Path(sys.executable).with_name("lakeward")
     took = []
     for _ in range(5):
