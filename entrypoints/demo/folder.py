@@ -1,0 +1,107 @@
+"""The folder of a demo: made once, never put in the place of anything else."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import ConfigError
+from lakeward.entrypoints.demo.capture import STYLE
+from lakeward.entrypoints.demo.shop import ORDERS, TABLES
+from lakeward.entrypoints.settings import FILE
+
+DATABASE: Final = "shop.db"
+LANDING: Final = "landing"
+LAKE: Final = "lake"
+_STATE: Final = "state"
+_MARKER: Final = ".lakeward-demo"
+_OURS: Final = (DATABASE, LANDING, LAKE, _STATE, FILE, _MARKER)
+
+FILES_PER_BATCH: Final = 5
+
+
+def make_folder(folder: Path, *, again: bool) -> None:
+    """Make the folder of a demo, with its settings file.
+
+    Where a demo is there already it is made anew if `again` says so: only what the demo
+    itself made is removed. Raises ConfigError for a folder that is someone else's.
+    """
+    try:
+        _clear(folder, again=again)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / _MARKER).write_text("lakeward demo made this folder, and with --force makes it anew.\n", "utf-8")
+        (folder / LANDING).mkdir()
+        (folder / FILE).write_text("\n".join(_settings()), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"the folder {folder} cannot be made", found=str(error), todo="Name another: `lakeward demo FOLDER`"
+        ) from error
+
+
+def _clear(folder: Path, *, again: bool) -> None:
+    if not folder.exists() or (folder.is_dir() and not os.listdir(folder)):
+        return
+    if not (folder / _MARKER).is_file():
+        raise ConfigError(
+            f"{folder} is there already, and is no demo",
+            todo="Nothing was changed. Name another folder: `lakeward demo FOLDER`",
+        )
+    named = shlex.quote(str(folder))
+    if not again:
+        raise ConfigError(
+            f"there is a demo in {folder} already",
+            todo=f"Look at it (`cd {named} && lakeward status`), or make it anew: `lakeward demo {named} --force`",
+        )
+    for name in _OURS:
+        found = folder / name
+        if found.is_dir() and not found.is_symlink():
+            shutil.rmtree(found)
+        else:
+            found.unlink(missing_ok=True)
+
+
+def _settings() -> Iterator[str]:
+    """Write the settings as a person would."""
+    yield from (
+        "# The demo's pipeline, as `lakeward run --once` in this folder runs it.",
+        "",
+        "[pipeline]",
+        'name = "demo"',
+        f'state = "{_STATE}/"',
+        "",
+        "[source]",
+        'kind = "dms"',
+        f'path = "{LANDING}/"',
+        f'timestamp_column = "{STYLE.timestamp_column}"',
+        f"max_files = {FILES_PER_BATCH}    # few, so that there are several batches to see; the default is 1000",
+        "",
+        "[target]",
+        'kind = "iceberg"',
+        f'warehouse = "{LAKE}/"',
+        "",
+        "[spark.settings]",
+        "# A Java that is quick to start and slow with much data: take the line out for tables of your own.",
+        '"spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"',
+    )
+    for table in TABLES:
+        yield from (
+            "",
+            f'[tables."{table.name}"]{"" if table.key else "    # has no key: rows are only ever added"}',
+        )
+        if table.key:
+            yield f"key = {json.dumps(table.key)}"
+        if table is ORDERS:
+            yield 'partition_by = ["status"]    # an order that is paid moves to another partition'
+        yield from _columns(table)
+    yield ""
+
+
+def _columns(table: Dimension) -> Iterator[str]:
+    yield f'[tables."{table.name}".columns]'
+    yield from (f'{column.name} = "{column.type}"' for column in table.schema)

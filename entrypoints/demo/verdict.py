@@ -1,0 +1,75 @@
+"""Whether the lake equals the database: row by row, cell by cell, read by PyIceberg."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchTableError
+
+from lakeward.core.dimension import Dimension
+from lakeward.core.events import Key, canonical
+from lakeward.entrypoints.demo.database import Row, key_of
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A key whose row differs; None where a side has none, or one less."""
+
+    key: Row
+    in_database: Row | None
+    in_lake: Row | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the comparison of one table found."""
+
+    table: Dimension
+    in_database: int
+    in_lake: int
+    differences: tuple[Difference, ...]
+
+
+def compare(table: Dimension, in_database: Iterable[Row], in_lake: Iterable[Row]) -> Verdict:
+    """Compare two sets of rows; in a table without a key equal rows must be there equally often."""
+    expected, found = _by_key(table, in_database), _by_key(table, in_lake)
+    differences = tuple(
+        Difference(key_of(table, one or other or ()), one, other)
+        for key in {**expected, **found}
+        for one, other in zip_longest(expected.get(key, ()), found.get(key, ()))
+        if one is None or other is None or canonical(list(one)) != canonical(list(other))
+    )
+    return Verdict(table, _count(expected), _count(found), differences)
+
+
+def _by_key(table: Dimension, rows: Iterable[Row]) -> dict[Key, list[Row]]:
+    found: dict[Key, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[tuple(canonical(value) for value in key_of(table, row))].append(row)
+    return found
+
+
+def _count(rows: dict[Key, list[Row]]) -> int:
+    return sum(len(some) for some in rows.values())
+
+
+def open_catalog(lake: Path) -> Catalog:
+    """Open the catalog as any reader would."""
+    lake = lake.absolute()
+    return load_catalog("lake", type="sql", uri=f"sqlite:///{lake / 'catalog.db'}", warehouse=f"file://{lake}")
+
+
+def rows_in_lake(catalog: Catalog, table: Dimension) -> Iterator[Row]:
+    """Read the rows of a table, without the columns that lakeward adds; none where there is no table."""
+    names = table.schema.names
+    try:
+        scan = catalog.load_table(tuple(table.name)).scan(selected_fields=names)
+    except NoSuchTableError:
+        return
+    for batch in scan.to_arrow_batch_reader():
+        yield from zip(*(batch.column(name).to_pylist() for name in names), strict=True)
