@@ -151,18 +151,28 @@ def test_a_namespace_that_makes_one_table_of_two_is_refused(lakeward: Command, t
     assert ended.err.splitlines()[0] == ("error: shop.orders and crm.orders would become the same table raw.orders")
 
 
-def test_it_answers_in_a_second_and_a_half_of_work_and_without_java(tmp_path: Path) -> None:
+BARE = """
+from pyiceberg.catalog import load_catalog
+catalog = load_catalog("lake", type="sql", uri="sqlite:///lake/catalog.db")
+print(catalog.load_table(("shop", "orders")).current_snapshot())
+"""
+
+
+def seconds_of_work(folder: Path, *command: str | Path) -> float:
+    """Run a command where no Java is to be found; return the processor time that it took."""
+    before = os.times()
+    no_java = {"PATH": "/nowhere", "HOME": str(folder)}
+    subprocess.run(command, cwd=folder, env=no_java, capture_output=True, check=True)
+    after = os.times()
+    return sum(after[2:4]) - sum(before[2:4])
+
+
+def test_it_needs_no_java_and_little_more_time_than_reading_the_snapshot_takes(tmp_path: Path) -> None:
     write(tmp_path, small_lake.SETTINGS)
     small_lake.commit(small_lake.make(tmp_path), progress())
     script = Path(sys.executable).with_name("lakeward")
-    took = []
-    for _ in range(5):
-        before = os.times()
-        no_java = {"PATH": "/nowhere", "HOME": str(tmp_path)}
-        ended = subprocess.run([script, "status"], cwd=tmp_path, env=no_java, capture_output=True, check=False)
-        after = os.times()
-        assert ended.returncode == 0
-        took.append(sum(after[2:4]) - sum(before[2:4]))
-        if took[-1] < 1.5:
-            return
-    pytest.fail(f"it took {took} seconds")
+    ratios: list[float] = []
+    while not ratios or (min(ratios) > 1.75 and len(ratios) < 5):
+        ours = seconds_of_work(tmp_path, script, "status")
+        ratios.append(ours / seconds_of_work(tmp_path, sys.executable, "-c", BARE))
+    assert min(ratios) <= 1.75
