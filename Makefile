@@ -16,7 +16,7 @@ help: ## List the targets
 setup: $(VENV)/installed $(VENV)/jars ## Make .venv with the locked dependencies, and fetch the jars (demo and test do it)
 
 demo: setup ## Mirror a small changing database into a lake, with a crash on the way, and compare them
-	$(BIN)/lakeward demo
+	$(BIN)/lakeward demo --force
 
 test: check ## Run everything that must pass: lint, types and all tests
 	$(BIN)/python -m pytest
