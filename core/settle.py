@@ -209,7 +209,7 @@ class _Settling:
         if self.ordered:
             return set()
         high_water = None if self.replaces else self.memory.high_water
-        unsettled = {e.position for e in [*self.waited, *self.mended]}
+        unsettled = {e.position for e in self.waited}
         slow: set[Key] = set()
         for event in self.passed:
             if not event.keys and high_water is not None and event.position <= high_water:
@@ -357,7 +357,7 @@ class _Settling:
         waiting = [Change(event, self.number, waiting=True) for event in [*self.waiting, *self.staged]]
         passed = [e for e in self.passed if self.verdicts.get(e.position) is not Verdict.QUARANTINED]
         if self.ordered:
-            released = {event.position for event in self.waited}
+            released = {event.position for event in [*self.waited, *self.mended]}
             passed = [e for e in passed if e.position in released or self.leaves_nothing(e)]
         return [*(Change(event, self.number) for event in passed), *waiting]
 
