@@ -7,7 +7,7 @@ it out must amount to is said by `lakeward.core.fold.apply`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from lakeward.core.dimension import Dimension
@@ -99,10 +99,12 @@ def plan(
 ) -> MergePlan:
     """Decide what applying a batch will do.
 
-    `stored` is the schema of the table as it is, or None where there is none yet.
+    A dimension that declares no columns has those of the batch. `stored` is the schema of the table as it is, or None where there is none yet.
     Raises SchemaConflict where the batch's columns are not the table's, and ConfigError
     where the table format cannot do what the batch calls for.
     """
+    if not len(dimension.schema):
+        dimension = replace(dimension, schema=facts.schema)
     _refuse_schema_change(dimension, facts, stored)
     missing = facts.needs - capabilities
     if missing:

@@ -1,0 +1,145 @@
+"""Feeds that others wrote, through the command that users run; read by PyIceberg and by DuckDB."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import outside
+import pytest
+from projects import write
+
+pytestmark = pytest.mark.spark
+
+SETTINGS = """
+[pipeline]
+name = "case"
+
+[source]
+kind = "dms"
+path = '{path}'
+{source}
+
+[target]
+kind = "iceberg"
+warehouse = "lake"
+
+{tables}
+"""
+
+PGBENCH = """
+[tables."public.pgbench_accounts"]
+key = ["aid"]
+columns = { aid = "int", bid = "int", abalance = "int", filler = "string" }
+
+[tables."public.pgbench_branches"]
+key = ["bid"]
+columns = { bid = "int", bbalance = "int", filler = "string" }
+
+[tables."public.pgbench_tellers"]
+key = ["tid"]
+columns = { tid = "int", bid = "int", tbalance = "int", filler = "string" }
+
+[tables."public.pgbench_history"]
+columns = { tid = "int", bid = "int", aid = "int", delta = "int", mtime = "timestamp_ntz", filler = "string" }
+"""
+
+EMPLOYEE = """
+[tables."public.EMPLOYEE"]
+key = ["id"]
+
+[tables."public.EMPLOYEE".columns]
+id = "int"
+last_name = "string"
+first_name = "string"
+date = { type = "date", format = "d-MMM-yy" }
+office = "string"
+"""
+
+TICKETING = {
+    "person": ["id"],
+    "player": ["id"],
+    "seat": [],
+    "seat_type": ["name"],
+    "sport_division": ["sport_type_name", "sport_league_short_name", "short_name"],
+    "sport_league": ["short_name"],
+    "sport_location": ["id"],
+    "sport_team": ["id"],
+    "sport_type": ["name"],
+    "sporting_event": ["id"],
+    "sporting_event_ticket": ["id"],
+    "ticket_purchase_hist": ["sporting_event_ticket_id", "purchased_by_id", "transaction_date_time"],
+}
+
+
+def configure(folder: Path, case: Path, tables: str, source: str = "") -> None:
+    write(folder, SETTINGS.format(path=case / "input", source=source, tables=tables))
+
+
+def check(folder: Path, schema: str, table: str, expected: Path) -> int:
+    """Compare both readers' rows with the expected ones, as typed values; return how many there are."""
+    warehouse = folder / "lake"
+    connection = outside.duck()
+    connection.execute("SET TimeZone = 'UTC'")
+    scan = f"iceberg_scan('{outside.metadata(warehouse, schema, table)}')"
+    described = connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()
+    types = {name: kind for name, kind, *_ in described if not name.startswith("_lakeward_")}
+    own = ", ".join(f'"{name}"' for name in types)
+    cast = ", ".join(f'CAST("{name}" AS {kind}) AS "{name}"' for name, kind in types.items())
+    connection.execute(
+        f"CREATE TABLE expected AS SELECT {cast} FROM "
+        f"read_csv('{expected}', header = true, all_varchar = true, nullstr = '\\N')"
+    )
+    connection.register("arrow", outside.by_pyiceberg(warehouse, schema, table, list(types)))
+    for reader in (scan, "arrow"):
+        for one, other in ((reader, "expected"), ("expected", reader)):
+            missing = connection.execute(
+                f"SELECT {own} FROM {one} EXCEPT ALL SELECT {own} FROM {other} LIMIT 5"
+            ).fetchall()
+            assert not missing, f"{table}: {one} has rows that {other} lacks: {missing}"
+    [rows] = connection.execute("SELECT count(*) FROM expected").fetchall()
+    connection.close()
+    return int(rows[0])
+
+
+def totals(run: Any) -> dict[str, dict[str, int]]:
+    return {table["table"]: table["counts"] for table in run["tables"]}
+
+
+def test_the_employee_of_the_user_guide_is_deleted_in_the_end(tmp_path: Path) -> None:
+    """I, U, U, D of one key in one file without a header; the date is written as 4-Jun-14."""
+    case = outside.case("dms-csv-docs-employee")
+    configure(tmp_path, case, EMPLOYEE)
+    run = outside.lakeward(tmp_path, "run", "--once")
+    counts = totals(run)["public.EMPLOYEE"]
+    assert (counts["read"], counts["superseded"], counts["applied"]) == (4, 3, 1)
+    assert check(tmp_path, "public", "EMPLOYEE", case / "expected" / "final.csv") == 0
+
+
+def test_pgbench_equals_its_database_and_its_plan(tmp_path: Path) -> None:
+    """100,000 accounts, ties of many clients, one hot row; the history has no key."""
+    case = outside.case("derived-dms-csv-pgbench")
+    configure(tmp_path, case, PGBENCH, 'timestamp_column = "TIMESTAMP"\nnull_text = ""')
+    planned = outside.lakeward(tmp_path, "plan")
+    assert not (tmp_path / "lake").exists()
+    run = outside.lakeward(tmp_path, "run", "--once")
+    assert totals(planned) == totals(run)
+    for table in ("accounts", "branches", "tellers", "history"):
+        name = f"pgbench_{table}"
+        rows = check(tmp_path, "public", name, case / "expected" / f"{name}.csv.gz")
+        assert rows == {"accounts": 100_000, "branches": 1, "tellers": 10, "history": 8_000}[table]
+
+
+def test_ticketing_equals_its_database(tmp_path: Path) -> None:
+    """Twelve tables of Parquet, 376,558 changes, keys of DOUBLE; types are those of the footers."""
+    case = outside.case("derived-dms-parquet-ticketing")
+    tables = "\n".join(f'[tables."dms_sample.{name}"]\nkey = {key}' for name, key in TICKETING.items())
+    configure(tmp_path, case, tables, 'timestamp_column = "TIMESTAMP"')
+    run = outside.lakeward(tmp_path, "run", "--once")
+    counts = totals(run)
+    changes = sum(
+        counts[f"dms_sample.{name}"]["read"] for name in ("sporting_event_ticket", "ticket_purchase_hist")
+    )
+    assert changes == 376_558 + 19_676
+    for name in TICKETING:
+        check(tmp_path, "dms_sample", name, case / "expected" / f"{name}.csv.gz")
