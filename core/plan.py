@@ -99,9 +99,10 @@ def plan(
 ) -> MergePlan:
     """Decide what applying a batch will do.
 
-    A dimension that declares no columns has those of the batch. `stored` is the schema of the table as it is, or None where there is none yet.
-    Raises SchemaConflict where the batch's columns are not the table's, and ConfigError
-    where the table format cannot do what the batch calls for.
+    A dimension that declares no columns has those of the batch. `stored` is the schema of
+    the table as it is, or None where there is none yet. Raises SchemaConflict where the
+    batch's columns are not the table's, and ConfigError where the table format cannot do
+    what the batch calls for.
     """
     if not len(dimension.schema):
         dimension = replace(dimension, schema=facts.schema)
