@@ -263,7 +263,7 @@ def _progress_after(before: Progress, planned: MergePlan, resolved: Resolved) ->
         time=max(times, default=None),
         rows=before.rows + resolved.written - resolved.removed,
         held=resolved.held,
-        inexact_since=before.inexact_since or resolved.inexact_since,
+        inexact_since=before.inexact_since or facts.inexact_since,
         counts=resolved.counts,
         totals=before.totals + resolved.counts,
     )

@@ -32,12 +32,13 @@ class Capability(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ObjectFacts:
-    """What one object of a batch was found to hold."""
+    """What one object of a batch was found to hold; of `unreadable` rows not even the key is known."""
 
     object: SourceObject
     rows: int
     least: Position | None = None
     greatest: Position | None = None
+    unreadable: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,11 @@ class BatchFacts:
     def read(self) -> int:
         """How many rows the batch holds, of any kind."""
         return sum(self.operations.values()) + sum(self.rejects.values()) + self.skipped
+
+    @property
+    def inexact_since(self) -> str | None:
+        """The first object with a row whose key cannot be read."""
+        return next((found.object.name for found in self.objects if found.unreadable), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

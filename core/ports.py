@@ -61,15 +61,13 @@ class Resolved:
     """What carrying out a plan would do, worked out but not done.
 
     `written` and `removed` are the rows that the commit must add and take away; `held`
-    the keys that wait afterwards; `inexact_since` the first object with a row whose key
-    cannot be read. `detail` belongs to the adapter.
+    the keys that wait afterwards. `detail` belongs to the adapter.
     """
 
     counts: Counts
     written: int
     removed: int
     held: int = 0
-    inexact_since: str | None = None
     detail: Any = None
     close: Callable[[], None] = lambda: None
 

@@ -55,7 +55,8 @@ def read_csv(
     which moves the data once. Otherwise a line of such a row is marked as TORN.
     """
     line = f"(monotonically_increasing_id() & {_LINE_MASK}L) + 1"
-    value = f"CASE WHEN {line} = 1 THEN regexp_replace(value, '^{BOM}', '') ELSE value END"
+    # Patterns would turn bytes that are no UTF-8 into other ones, and take two line ends for one.
+    value = f"CASE WHEN {line} = 1 AND startswith(value, '{BOM}') THEN substring(value, 2) ELSE value END"
     lines = (
         spark.read.text([escaped(path) for path in paths], lineSep="\n")
         .selectExpr(f"{value} AS {VALUE}", f"_metadata.file_name AS {NAME}", f"{line} AS {LINE}")
@@ -66,7 +67,8 @@ def read_csv(
     is_torn = f"{_quotes(reading.dialect)} % 2 = 1" if reading.dialect.quote else "false"
     if has_torn_rows:
         lines = _whole_rows(lines, is_torn)
-    whole = f"regexp_replace({VALUE}, '\\r$', '')" if layout.is_crlf else VALUE
+    ends = f"CASE WHEN endswith({VALUE}, '\\r') THEN left({VALUE}, length({VALUE}) - 1) ELSE {VALUE} END"
+    whole = ends if layout.is_crlf else VALUE
     lines = lines.selectExpr(f"{whole} AS {VALUE}", NAME, LINE, f"{is_torn} AS {TORN}")
     return _typed(_split(lines, layout, reading.dialect), layout, reading)
 
@@ -148,7 +150,7 @@ def _with_marks(dialect: Dialect) -> str:
         return VALUE
     quoted_null = dialect.quote + dialect.null_text + dialect.quote
     delimiter = _verbatim(dialect.delimiter)
-    pattern = f"(^|{delimiter}){_verbatim(quoted_null)}(?={delimiter}|$)"
+    pattern = f"(\\A|{delimiter}){_verbatim(quoted_null)}(?={delimiter}|\\z)"
     # In Java's replacement text $ and \ have a meaning; options.py lets the quote be neither.
     marked = f"regexp_replace({VALUE}, {text(pattern)}, {text(f'$1{dialect.quote}{_QUOTED}{dialect.quote}')})"
     return f"CASE WHEN contains({VALUE}, {text(quoted_null)}) THEN {marked} ELSE {VALUE} END"

@@ -143,7 +143,6 @@ class IcebergTable:
             ),
             written=written,
             removed=0,
-            inexact_since=self._inexact_since(plan),
             detail=outcome,
         )
 
@@ -169,7 +168,6 @@ class IcebergTable:
             written=written,
             removed=removed,
             held=self._held(plan, frame),
-            inexact_since=self._inexact_since(plan),
             detail=outcome,
             close=outcome.close,
         )
@@ -249,12 +247,6 @@ class IcebergTable:
         if any(reason in HOLDING for reason in plan.facts.rejects):
             held |= self.kept.keys_of(frame)
         return len(held)
-
-    def _inexact_since(self, plan: MergePlan) -> str | None:
-        """Return the first object with a row whose key cannot be read."""
-        if not plan.facts.rejects.get(Reason.UNREADABLE):
-            return None
-        return plan.facts.objects[0].object.name
 
     def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
         """Make rows and progress visible in one transaction."""

@@ -115,6 +115,7 @@ def _object_facts(item: SourceObject, row: Row | None, epoch: int) -> ObjectFact
         row["rows"],
         Position(epoch, least[0], item.order, least[1]),
         Position(epoch, most[0], item.order, most[1]),
+        row[f"reason_{Reason.UNREADABLE.value}"],
     )
 
 

@@ -119,10 +119,8 @@ def warnings(prepared: Any) -> list[str]:
             f"{counts.insert_on_existing:,} inserts of a row that is there, {counts.update_on_missing:,} updates "
             "of one that is not: where files are missing, this is how it shows."
         )
-    if prepared.resolved.inexact_since:
-        found.append(
-            f"{prepared.resolved.inexact_since} has rows whose key cannot be read: the table becomes inexact."
-        )
+    if since := prepared.plan.facts.inexact_since:
+        found.append(f"{since} has rows whose key cannot be read: the table becomes inexact.")
     return found
 
 

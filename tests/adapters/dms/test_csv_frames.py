@@ -1,0 +1,118 @@
+"""Spark reads CSV as the reference reader does: many random files in one job."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakeward.adapters.dms.csv import Dialect, Record, fields, records
+from lakeward.adapters.dms.csv_frames import WHOLE_FILES, read_csv
+from lakeward.adapters.dms.layout import Layout
+from lakeward.adapters.dms.reading import BLANK, BROKEN, LINE, NAME, TORN, VALUE, Reading
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.schema import Column, Schema, Type
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = ("a", "b", "c")
+DIMENSION = Dimension(
+    name=TableName("s", "t"), schema=Schema(tuple(Column(name, Type("string")) for name in COLUMNS)), key=("a",)
+)
+DIALECTS = {
+    "as DMS writes by default": Dialect(),
+    "NULL is empty": Dialect(null_text=""),
+    "semicolon, apostrophe, backslash N": Dialect(delimiter=";", quote="'", null_text="\\N"),
+    "nothing is quoted": Dialect(quote=""),
+    "characters that mean something in a pattern": Dialect(delimiter="|", quote="^", null_text="."),
+}
+
+
+def piece(random: Random, dialect: Dialect) -> str:
+    """Something that may stand between two delimiters, rightly or wrongly."""
+    q, d, null = dialect.quote, dialect.delimiter, dialect.null_text
+    return random.choice(
+        ["", "x", "Zoë", " ", null, f" {null}", f"{null}x", "\r", "a\tb", "\\", "$1", "NULL", "0"]
+        + [q + q, f"{q}{null}{q}", f"{q}y{d}z{q}", f"{q}a{q}{q}b{q}", f"{q}l\nm{q}", f"{q}l\r\nm{q}"]
+        + [f"x{q}y{q}", f"{q}x{q}y", f"{q}{q}{q}{q}", f"{q} {q}"]
+    )
+
+
+def content(random: Random, dialect: Dialect, row_end: str) -> str:
+    rows = []
+    for _ in range(random.randrange(12)):
+        width = random.choice([3, 3, 3, 3, 3, 2, 4, 1])
+        row = dialect.delimiter.join(piece(random, dialect) for _ in range(width))
+        rows.append(row if not dialect.quote or row.count(dialect.quote) % 2 == 0 else row + dialect.quote)
+    end = random.choice([row_end, ""]) if rows and rows[-1] else row_end
+    text = row_end.join(rows) + (end if rows else "")
+    return random.choice(["", "\ufeff"]) + text
+
+
+def expected(text: str, dialect: Dialect, *, is_crlf: bool) -> Mapping[int, Record]:
+    found = {}
+    for record in records(text, dialect):
+        whole = record.text.removesuffix("\r") if is_crlf else record.text
+        found[record.line] = Record(record.line, whole, fields(whole, dialect))
+    return found
+
+
+@pytest.mark.parametrize("is_crlf", [False, True], ids=["LF", "CRLF"])
+@pytest.mark.parametrize("name", DIALECTS)
+def test_every_row_is_read_by_the_rules(spark: SparkSession, tmp_path: Path, name: str, is_crlf: bool) -> None:
+    """Fields, NULLs, line numbers and broken rows of 150 files, gzip or not, are those of the reference."""
+    dialect, random = DIALECTS[name], Random(f"{name} {is_crlf}")
+    texts = {}
+    for number in range(150):
+        file = f"{number:04d}.csv" + random.choice(["", ".gz"])
+        texts[file] = content(random, dialect, "\r\n" if is_crlf else "\n")
+        data = texts[file].encode()
+        (tmp_path / file).write_bytes(gzip.compress(data) if file.endswith(".gz") else data)
+    for key, value in WHOLE_FILES.items():
+        spark.conf.set(key, value)
+    layout = Layout(COLUMNS, has_header=False, is_crlf=is_crlf)
+    paths = [str(tmp_path / file) for file in texts]
+    frame = read_csv(spark, paths, layout, Reading(DIMENSION, dialect), has_torn_rows=bool(dialect.quote))
+    rows = {(row[NAME], row[LINE]): row for row in frame.collect()}
+    wanted = {
+        (file, line): record
+        for file, text in texts.items()
+        for line, record in expected(text, dialect, is_crlf=is_crlf).items()
+    }
+    assert rows.keys() == wanted.keys()
+    for place, record in wanted.items():
+        row = rows[place]
+        assert not row[TORN]
+        assert row[VALUE] == record.text
+        assert row[BLANK] == (record.text == "")
+        if row[BLANK]:
+            continue
+        if record.fields is None or len(record.fields) != len(COLUMNS):
+            assert row[BROKEN], place
+        else:
+            assert row[BROKEN] is None, place
+            assert tuple(row[name] for name in COLUMNS) == record.fields, (place, record.text)
+
+
+def test_a_line_of_a_row_that_goes_on_is_marked_unless_it_is_put_together(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "t.csv").write_text('1,"a\nb",c\n2,x,y\n')
+    layout = Layout(COLUMNS, has_header=False, is_crlf=False)
+    rows = read_csv(spark, [str(tmp_path / "t.csv")], layout, Reading(DIMENSION, Dialect()), has_torn_rows=False)
+    assert [(row[LINE], row[TORN]) for row in rows.orderBy(LINE).collect()] == [
+        (1, True),
+        (2, True),
+        (3, False),
+    ]
+
+
+def test_bytes_that_are_no_utf_8_are_no_row(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(b"1,caf\xe9,c\n2,x,y\n")
+    layout = Layout(COLUMNS, has_header=False, is_crlf=False)
+    rows = read_csv(spark, [str(tmp_path / "t.csv")], layout, Reading(DIMENSION, Dialect()), has_torn_rows=False)
+    assert [row[BROKEN] for row in rows.orderBy(LINE).collect()] == ["the row is not valid UTF-8", None]
