@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-pytest_plugins = ["spark"]
+pytest_plugins = ["spark", "project"]

@@ -77,7 +77,7 @@ class Sessions:
         """Return the session of the calling thread, with all settings in place."""
         with self._lock:
             if self._first is None:
-                self._first = SparkSession.getActiveSession() or self._start()
+                self._first = _running() or self._start()
         session: SparkSession | None = getattr(self._of_thread, "session", None)
         if session is None:
             session = self._of_thread.session = self._first.newSession()
@@ -122,3 +122,11 @@ class Sessions:
                     found="\n".join(said[-5:]) or str(error),
                     todo=f"The whole of it is in {self.log}.",
                 ) from error
+
+
+def _running() -> SparkSession | None:
+    """Return the session that a platform (or a test) has started, whatever thread asks."""
+    try:
+        return SparkSession.active()
+    except PySparkRuntimeError:
+        return None

@@ -36,9 +36,11 @@ def piece(random: Random, dialect: Dialect) -> str:
     """Something that may stand between two delimiters, rightly or wrongly."""
     q, d, null = dialect.quote, dialect.delimiter, dialect.null_text
     return random.choice(
-        ["", "x", "Zoë", " ", null, f" {null}", f"{null}x", "\r", "a\tb", "\\", "$1", "NULL", "0"]
-        + [q + q, f"{q}{null}{q}", f"{q}y{d}z{q}", f"{q}a{q}{q}b{q}", f"{q}l\nm{q}", f"{q}l\r\nm{q}"]
-        + [f"x{q}y{q}", f"{q}x{q}y", f"{q}{q}{q}{q}", f"{q} {q}"]
+        [
+            *("", "x", "Zoë", " ", null, f" {null}", f"{null}x", "\r", "a\tb", "\\", "$1", "NULL", "0"),
+            *(q + q, f"{q}{null}{q}", f"{q}y{d}z{q}", f"{q}a{q}{q}b{q}", f"{q}l\nm{q}", f"{q}l\r\nm{q}"),
+            *(f"x{q}y{q}", f"{q}x{q}y", f"{q}{q}{q}{q}", f"{q} {q}"),
+        ]
     )
 
 

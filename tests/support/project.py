@@ -1,0 +1,97 @@
+"""A project as a user has one: landing folder, settings, lake; commands run in the tests' own Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import outside
+import pytest
+from commands import Ended
+from pyspark.sql import SparkSession
+
+from lakeward.entrypoints.cli import main
+
+SETTINGS = """
+[pipeline]
+name = "shop"
+
+[source]
+kind = "dms"
+path = "landing"
+{source}
+
+[target]
+kind = "iceberg"
+warehouse = "lake"
+{target}
+
+{tables}
+"""
+
+ITEM = """
+[tables."shop.item"]
+key = ["id"]
+columns = { id = "int", name = "string", price = "decimal(8,2)" }
+"""
+
+
+@dataclass
+class Project:
+    """A folder with settings, and what commands say in it."""
+
+    folder: Path
+    capsys: pytest.CaptureFixture[str]
+
+    def configure(self, tables: str = ITEM, source: str = "", target: str = "") -> None:
+        text = SETTINGS.format(tables=tables, source=source, target=target)
+        (self.folder / "lakeward.toml").write_text(text, "utf-8")
+        (self.folder / "landing").mkdir(exist_ok=True)
+
+    def put(self, name: str, content: str | bytes, table: str = "shop/item") -> Path:
+        """Deliver a file."""
+        file = self.folder / "landing" / table / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return file
+
+    def call(self, *arguments: str) -> Ended:
+        self.capsys.readouterr()
+        code = main(arguments)
+        printed = self.capsys.readouterr()
+        return Ended(code, printed.out, printed.err)
+
+    def run(self, code: int = 0) -> dict[str, Any]:
+        """Run once, and return what it says of each table."""
+        ended = self.call("run", "--once", "--json")
+        assert ended.code == code, ended.out + ended.err
+        return {table["table"]: table for table in ended.document["tables"]}
+
+    def fails(self, table: str = "shop.item", code: int = 4) -> str:
+        """Run once; return how the table's error reads, which must say what to do."""
+        error = self.run(code)[table]["error"]
+        assert error["todo"]
+        return f"{error['what']} | {error['found']} | {error['todo']}"
+
+    def rows(self, table: str = "item", namespace: str = "shop", columns: tuple[str, ...] = ()) -> list[Any]:
+        """Return the rows that PyIceberg finds, by their first column."""
+        names = columns or ("id", "name", "price")
+        found = outside.by_pyiceberg(self.folder / "lake", namespace, table, names).to_pylist()
+        return sorted(tuple(row[name] for name in names) for row in found)
+
+    def entries(self) -> list[Any]:
+        """Return what is in quarantine."""
+        return list(self.call("quarantine", "list", "--json").document["entries"])
+
+
+@pytest.fixture
+def project(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Project:
+    """Return a project in an empty folder, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LAKEWARD_CONFIG", raising=False)
+    made = Project(tmp_path, capsys)
+    made.configure()
+    return made

@@ -1,0 +1,286 @@
+"""Every bad input has one of three ends: an error before anything is written, a quarantined row, a rule."""
+
+from __future__ import annotations
+
+import gzip
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from project import ITEM, Project
+
+pytestmark = pytest.mark.spark
+
+LOAD = "LOAD00000001.csv"
+CDC = "20261121-100000000.csv"
+OTHER = """
+[tables."shop.other"]
+key = ["id"]
+columns = { id = "int" }
+"""
+D = Decimal
+
+
+def is_untouched(project: Project) -> bool:
+    """Whether no table was made."""
+    return not (project.folder / "lake" / "shop" / "item" / "metadata").exists()
+
+
+# Errors, before anything is written; other tables go on.
+
+
+def test_a_corrupt_gzip_file_is_named_and_other_tables_go_on(project: Project) -> None:
+    project.configure(ITEM + OTHER)
+    whole = gzip.compress(b"1,a,1.00\n" * 30000)
+    project.put(LOAD + ".gz", whole[: len(whole) // 2])
+    project.put(LOAD, "7\n", "shop/other")
+    assert f"{LOAD}.gz" in project.fails()
+    assert is_untouched(project)
+    assert project.rows("other", columns=("id",)) == [(7,)]
+
+
+def test_a_file_that_is_no_gzip_is_named(project: Project) -> None:
+    project.put(LOAD + ".gz", "1,a,1.00\n")
+    assert f"{LOAD}.gz cannot be read" in project.fails()
+    assert is_untouched(project)
+
+
+def test_a_corrupt_parquet_file_is_named(project: Project) -> None:
+    project.put("LOAD00000001.parquet", b"PAR1 and nothing else")
+    assert "LOAD00000001.parquet" in project.fails()
+    assert is_untouched(project)
+
+
+def test_a_parquet_file_that_is_cut_in_its_data_is_named(project: Project) -> None:
+    rows = pa.table(
+        {
+            "id": pa.array(range(5000), pa.int32()),
+            "name": [f"name {i * 7919}" for i in range(5000)],
+            "price": pa.array([D("1.00")] * 5000, pa.decimal128(8, 2)),
+        }
+    )
+    file = project.put("LOAD00000001.parquet", b"")
+    pq.write_table(rows, file)
+    data = bytearray(file.read_bytes())
+    data[200:4000] = bytes(3800)
+    file.write_bytes(bytes(data))
+    assert "LOAD00000001.parquet" in project.fails()
+    assert is_untouched(project)
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        ("Op,id,name", "it lacks price"),
+        ("Op,id,name,price,color", "it has color"),
+        ("id,name,price", "it lacks Op"),
+    ],
+)
+def test_a_header_with_other_columns_is_refused_by_their_names(project: Project, header: str, said: str) -> None:
+    project.put(CDC, header + "\n")
+    assert said in project.fails()
+    assert is_untouched(project)
+
+
+def test_a_retyped_parquet_column_is_refused_by_its_types(project: Project) -> None:
+    file = project.put("LOAD00000001.parquet", b"")
+    pq.write_table(pa.table({"id": pa.array([1], pa.int32()), "name": ["a"], "price": ["1.00"]}), file)
+    assert "price" in (said := project.fails())
+    assert "string" in said
+    assert is_untouched(project)
+
+
+def test_a_file_of_another_width_throughout_is_refused(project: Project) -> None:
+    project.put(LOAD, "1,a,1.00\n2,b,2.00\n")
+    project.run()
+    project.put(CDC, "I,3,c,3.00,red\nI,4,d,4.00,blue\n")
+    assert "the row has 5 fields where 4 are expected" in project.fails()
+    assert project.rows() == [(1, "a", D("1.00")), (2, "b", D("2.00"))]
+
+
+def test_a_quote_that_is_never_closed_is_found_by_its_line(project: Project) -> None:
+    project.put(CDC, 'I,1,a,1.00\nI,2,"b,2.00\nI,3,c,3.00\n')
+    assert "begins on line 2" in project.fails()
+    assert is_untouched(project)
+
+
+def test_columns_that_changed_since_the_table_was_made_are_refused(project: Project) -> None:
+    project.put(LOAD, "1,a,1.00\n")
+    project.run()
+    project.configure(ITEM.replace('name = "string"', 'title = "string"'))
+    project.put(CDC, "I,2,b,2.00\n")
+    assert "title" in (said := project.fails())
+    assert "name" in said
+    assert project.rows() == [(1, "a", D("1.00"))]
+
+
+def test_a_table_of_someone_else_is_left_alone(project: Project) -> None:
+    project.put(LOAD, "1,a,1.00\n")
+    project.run()
+    project.configure(ITEM.replace("shop.item", "shop.item__quarantine").replace("key", "# key"))
+    project.put(LOAD, "1,a,1.00\n", "shop/item__quarantine")
+    project.put(CDC, "I,2,b,x\n")
+    project.configure(ITEM)
+    project.run(3)
+    project.configure(ITEM.replace('"shop.item"', '"shop.item__quarantine"'))
+    assert project.fails("shop.item__quarantine")
+
+
+def test_a_missing_landing_folder_is_a_mistake_in_the_settings(project: Project) -> None:
+    (project.folder / "landing").rmdir()
+    ended = project.call("run", "--once", "--json")
+    assert ended.code != 0
+    assert "does not exist" in ended.out
+    assert "Traceback" not in ended.out + ended.err
+
+
+def test_an_unseen_file_below_the_high_water_mark_stops_its_table(project: Project) -> None:
+    project.put(LOAD, "1,a,1.00\n")
+    project.put("20261121-100000002.csv", "U,1,b,1.00\n")
+    project.run()
+    project.put("20261121-100000001.csv", "U,1,late,1.00\n")
+    error = project.run(4)["shop.item"]["error"]
+    assert error["code"] == "LEDGER-001"
+    assert "20261121-100000001.csv" in error["what"] + error["found"]
+    assert project.rows() == [(1, "b", D("1.00"))]
+
+
+def test_a_file_that_was_applied_and_changes_stops_its_table(project: Project) -> None:
+    project.put(LOAD, "1,a,1.00\n")
+    project.run()
+    project.put(LOAD, "1,a,1.00\n2,b,2.00\n")
+    assert project.run(4)["shop.item"]["error"]["code"] == "LEDGER-002"
+
+
+def test_a_property_that_iceberg_does_not_know_is_refused_with_the_nearest(project: Project) -> None:
+    project.configure(ITEM + 'properties = { "write.parquet.compresion-codec" = "zstd" }\n')
+    project.put(LOAD, "1,a,1.00\n")
+    assert "write.parquet.compression-codec" in project.fails()
+    assert is_untouched(project)
+
+
+def test_a_warehouse_that_cannot_be_made_is_named(project: Project) -> None:
+    (project.folder / "lake").write_text("a file is in the way")
+    project.put(LOAD, "1,a,1.00\n")
+    assert str(project.folder / "lake") in project.fails()
+
+
+# Rows into quarantine.
+
+
+def test_rows_that_do_not_parse_wait_with_reason_and_text(project: Project) -> None:
+    rows = [
+        "I,1,a,1.00",
+        "I,2,b",
+        "I,3,c,3.00,more",
+        "I,4,d,1.239",
+        "X,5,e,5.00",
+        "I,NULL,f,6.00",
+        "I,seven,g,7.00",
+        'I,8,h"i",8.00',
+    ]
+    project.put(CDC, "\n".join(rows) + "\n")
+    table = project.run(3)["shop.item"]
+    assert project.rows() == [(1, "a", D("1.00"))]
+    found = {entry["row"]: (entry["reason"], entry["text"]) for entry in project.entries()}
+    assert found == {
+        2: ("unreadable", rows[1]),
+        3: ("unreadable", rows[2]),
+        4: ("cast", rows[3]),
+        5: ("operation", rows[4]),
+        6: ("null_key", rows[5]),
+        7: ("unreadable", rows[6]),
+        8: ("unreadable", rows[7]),
+    }
+    assert table["counts"]["quarantined"] == 7
+    assert table["progress"]["inexact_since"] == CDC
+    assert table["progress"]["held"] == 2
+
+
+def test_the_first_file_with_an_unreadable_row_is_the_one_that_is_named(project: Project) -> None:
+    project.put(LOAD, "1,a,1.00\n")
+    project.put(CDC, "I,2,b,2.00\nI,3\n")
+    assert project.run(3)["shop.item"]["progress"]["inexact_since"] == CDC
+
+
+def test_what_waits_behind_a_held_key_follows_once_the_row_is_discarded(project: Project) -> None:
+    project.put(LOAD, "1,a,1.00\n2,b,2.00\n")
+    project.put(CDC, "U,1,c,not a price\nU,1,d,4.00\nU,2,e,5.00\n")
+    project.run(3)
+    assert project.rows() == [(1, "a", D("1.00")), (2, "e", D("5.00"))]
+    [entry] = project.entries()
+    assert entry["waits"] == 1
+    assert "not a price" in project.call("quarantine", "show", "shop.item", "1").out
+    given_up = project.call("quarantine", "discard", "shop.item", "1")
+    assert given_up.code == 0
+    assert "1 rows that waited are settled" in given_up.out
+    assert project.rows() == [(1, "d", D("4.00")), (2, "e", D("5.00"))]
+    assert project.entries() == []
+    assert project.run()["shop.item"]["progress"]["held"] == 0
+
+
+def test_null_and_empty_and_the_word_null_are_three_things(project: Project) -> None:
+    project.put(LOAD, '1,NULL,NULL\n2,,0.00\n3,"NULL",1\n4,"",2\n')
+    project.run()
+    assert project.rows() == [(1, None, None), (2, "", D("0.00")), (3, "NULL", D("1.00")), (4, "", D("2.00"))]
+
+
+def test_line_ends_within_quotes_are_kept(project: Project) -> None:
+    project.put(LOAD, b'1,"a\r\nb",1.00\n2,"c\nd",2.00\n3,e\r,3.00\n')
+    project.run()
+    assert [name for _, name, _ in project.rows()] == ["a\r\nb", "c\nd", "e\r"]
+
+
+def test_updates_of_a_table_without_a_key_are_told_by_plan_and_quarantined(project: Project) -> None:
+    project.configure(ITEM.replace('key = ["id"]\n', ""))
+    project.put(CDC, "I,1,a,1.00\nI,1,a,1.00\nU,1,b,2.00\n")
+    assert "has no key" in project.call("plan").out
+    project.run()
+    assert project.rows() == [(1, "a", D("1.00")), (1, "a", D("1.00"))]
+    assert [entry["reason"] for entry in project.entries()] == ["no_key"]
+
+
+# Names.
+
+HOSTILE = "Robert'); DROP TABLE \"x\".`y` -- ; SELECT"
+NAMES = ["odd.name", "Größe 漢字", "a b", 'quo"te', "tick`s", "select", "--", "it's", HOSTILE, "{schema}", "a%b"]
+
+
+def test_hostile_names_of_tables_and_columns_are_names(project: Project) -> None:
+    """All in one table: each is a column; and each is a table of its own."""
+    columns = ["id", *NAMES]
+    written = ", ".join(f"{_toml(name)} = 'string'" for name in columns).replace("'string'", '"string"')
+    tables = [f"[tables.{_toml(_dotted(name))}]\nkey = ['id']\ncolumns = {{ {written} }}\n" for name in NAMES]
+    project.configure("\n".join(tables))
+    for name in NAMES:
+        project.put(LOAD, ",".join(f"v{i}" for i in range(len(columns))) + "\n", f"shop/{name}")
+    project.run()
+    for name in NAMES:
+        assert project.rows(name, columns=tuple(columns)) == [tuple(f"v{i}" for i in range(len(columns)))]
+    made = {path.name for path in project.folder.iterdir()}
+    assert made == {"lakeward.toml", "landing", "lake", "state"}
+
+
+def _toml(name: str) -> str:
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _dotted(name: str) -> str:
+    doubled = name.replace('"', '""')
+    return f'shop."{doubled}"'
+
+
+# Space and rights.
+
+
+def test_a_folder_that_may_not_be_read_is_named(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.put(LOAD, "1,a,1.00\n")
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("lakeward.adapters.dms.folder.os.scandir", refuse)
+    assert "Permission denied" in project.fails()
