@@ -1,4 +1,7 @@
-"""Feeds that others wrote, through the command that users run; read by PyIceberg and by DuckDB."""
+"""Feeds that others wrote, through the command that users run; read by PyIceberg and by DuckDB.
+
+Which feeds those are, and where their results are from, is said in the `case.json` beside each.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +10,9 @@ from typing import Any
 
 import outside
 import pytest
-from projects import write
+from project import Project
 
 pytestmark = pytest.mark.spark
-
-SETTINGS = """
-[pipeline]
-name = "case"
-
-[source]
-kind = "dms"
-path = '{path}'
-{source}
-
-[target]
-kind = "iceberg"
-warehouse = "lake"
-
-{tables}
-"""
 
 PGBENCH = """
 [tables."public.pgbench_accounts"]
@@ -72,8 +59,10 @@ TICKETING = {
 }
 
 
-def configure(folder: Path, case: Path, tables: str, source: str = "") -> None:
-    write(folder, SETTINGS.format(path=case / "input", source=source, tables=tables))
+def configure(project: Project, case: Path, tables: str, source: str = "") -> None:
+    (project.folder / "landing").rmdir()
+    (project.folder / "landing").symlink_to(case / "input")
+    project.configure(tables, source)
 
 
 def check(folder: Path, schema: str, table: str, expected: Path) -> int:
@@ -102,44 +91,44 @@ def check(folder: Path, schema: str, table: str, expected: Path) -> int:
     return int(rows[0])
 
 
-def totals(run: Any) -> dict[str, dict[str, int]]:
-    return {table["table"]: table["counts"] for table in run["tables"]}
+def totals(tables: dict[str, Any]) -> dict[str, dict[str, int]]:
+    return {name: table["counts"] for name, table in tables.items()}
 
 
-def test_the_employee_of_the_user_guide_is_deleted_in_the_end(tmp_path: Path) -> None:
+def test_the_employee_of_the_user_guide_is_deleted_in_the_end(project: Project) -> None:
     """I, U, U, D of one key in one file without a header; the date is written as 4-Jun-14."""
     case = outside.case("dms-csv-docs-employee")
-    configure(tmp_path, case, EMPLOYEE)
-    run = outside.lakeward(tmp_path, "run", "--once")
+    configure(project, case, EMPLOYEE)
+    run = project.run()
     counts = totals(run)["public.EMPLOYEE"]
     assert (counts["read"], counts["superseded"], counts["applied"]) == (4, 3, 1)
-    assert check(tmp_path, "public", "EMPLOYEE", case / "expected" / "final.csv") == 0
+    assert check(project.folder, "public", "EMPLOYEE", case / "expected" / "final.csv") == 0
 
 
-def test_pgbench_equals_its_database_and_its_plan(tmp_path: Path) -> None:
+def test_pgbench_equals_its_database_and_its_plan(project: Project) -> None:
     """100,000 accounts, ties of many clients, one hot row; the history has no key."""
     case = outside.case("derived-dms-csv-pgbench")
-    configure(tmp_path, case, PGBENCH, 'timestamp_column = "TIMESTAMP"\nnull_text = ""')
-    planned = outside.lakeward(tmp_path, "plan")
-    assert not (tmp_path / "lake").exists()
-    run = outside.lakeward(tmp_path, "run", "--once")
+    configure(project, case, PGBENCH, 'timestamp_column = "TIMESTAMP"\nnull_text = ""')
+    planned = {table["table"]: table for table in project.call("plan", "--json").document["tables"]}
+    assert not (project.folder / "lake").exists()
+    run = project.run()
     assert totals(planned) == totals(run)
     for table in ("accounts", "branches", "tellers", "history"):
         name = f"pgbench_{table}"
-        rows = check(tmp_path, "public", name, case / "expected" / f"{name}.csv.gz")
+        rows = check(project.folder, "public", name, case / "expected" / f"{name}.csv.gz")
         assert rows == {"accounts": 100_000, "branches": 1, "tellers": 10, "history": 8_000}[table]
 
 
-def test_ticketing_equals_its_database(tmp_path: Path) -> None:
+def test_ticketing_equals_its_database(project: Project) -> None:
     """Twelve tables of Parquet, 376,558 changes, keys of DOUBLE; types are those of the footers."""
     case = outside.case("derived-dms-parquet-ticketing")
     tables = "\n".join(f'[tables."dms_sample.{name}"]\nkey = {key}' for name, key in TICKETING.items())
-    configure(tmp_path, case, tables, 'timestamp_column = "TIMESTAMP"')
-    run = outside.lakeward(tmp_path, "run", "--once")
+    configure(project, case, tables, 'timestamp_column = "TIMESTAMP"')
+    run = project.run()
     counts = totals(run)
     changes = sum(
         counts[f"dms_sample.{name}"]["read"] for name in ("sporting_event_ticket", "ticket_purchase_hist")
     )
     assert changes == 376_558 + 19_676
     for name in TICKETING:
-        check(tmp_path, "dms_sample", name, case / "expected" / f"{name}.csv.gz")
+        check(project.folder, "dms_sample", name, case / "expected" / f"{name}.csv.gz")
