@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 LOCKED = $(INSTALL) --require-hashes --requirement
 
-.PHONY: help setup demo test lint types check bench lock clean
+.PHONY: help setup demo test lint types check docs bench lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,10 @@ lint: setup ## Check style (ruff) and who may import whom (import-linter)
 
 types: setup ## Check types (mypy --strict)
 	$(BIN)/mypy
+
+docs: setup ## Write docs/settings.md from the models of the settings
+	$(BIN)/python -m lakeward.entrypoints.reference > docs/settings.new
+	mv docs/settings.new docs/settings.md
 
 bench: setup ## Measure against the naive job; fails where a target is missed
 	$(BIN)/python benchmarks/run.py

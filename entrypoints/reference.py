@@ -1,0 +1,184 @@
+"""The page `docs/settings.md`, written from the models that settings are validated by.
+
+`make docs` writes it; a test fails where the page is not what this gives.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, get_args, get_origin
+
+from pydantic import BaseModel, ByteSize
+from pydantic.fields import FieldInfo
+
+from lakeward.adapters.dms.options import DmsOptions
+from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
+from lakeward.entrypoints.settings import (
+    ColumnSettings,
+    PipelineSettings,
+    SparkSettings,
+    TableSettings,
+)
+
+_HEAD: Final = """\
+# Settings
+
+One TOML file, `lakeward.toml` by default; `--config FILE` or `LAKEWARD_CONFIG` names another.
+It is read and checked whole before anything starts: a key that nobody knows is an error that names the nearest
+one, and so is a value of another type. Paths are relative to the file.
+
+<!-- Written by `make docs` from the models in the code. Changes made here are lost. -->
+
+```toml
+[pipeline]
+name = "shop"
+
+[source]
+kind = "dms"
+path = "landing/"
+timestamp_column = "committed_at"    # the endpoint's TimestampColumnName
+source_zone = "Europe/Berlin"
+
+[target]
+kind = "iceberg"
+warehouse = "lake/"
+
+[spark]
+memory = "4g"
+
+[defaults]                           # for every table that does not say otherwise
+write_mode = "copy-on-write"
+
+[tables."shop.orders"]
+key = ["id"]
+partition_by = ["month(ordered_at)"]
+
+[tables."shop.orders".columns]       # in the order of the files
+id = "bigint"
+total = "decimal(12,2)"
+ordered_at = "timestamp"
+shipped = { type = "date", format = "d-MMM-yy" }
+```
+"""
+
+_KIND: Final = "Which {shelf} it is; the keys below are those of `{kind}`. `lakeward plugins` lists what there is."
+
+_QUEUE: Final = """\
+What says which tables to look at. The table may be left out: then it is `kind = "poll"`, which looks at every
+configured table in each run and has no further keys.
+"""
+
+_DEFAULTS: Final = """\
+Keys of `[tables]` for every table; what a table says itself counts more. A key is taken whole: `columns` or
+`properties` of a table are not mixed with those given here.
+"""
+
+_TABLES: Final = """\
+A table is named as the source names it, `schema.table`. A part that has a dot stands in double quotes, so the TOML
+needs single ones: `[tables.'sales."odd.name"']`. Any character is taken in names except control characters, path
+separators and `..`; columns may not begin with `_lakeward_`, and a table may not be called as another one with
+`__changes` or `__quarantine` behind it.
+"""
+
+_OF_FORMAT: Final = """\
+Beside them stand the keys of the table format. Those of `iceberg` say how a table is made, by its first commit.
+Changing one later changes nothing of a table that is there; only `write_mode` is heeded by every commit.
+"""
+
+_ENVIRONMENT: Final = """\
+| variable | meaning |
+|---|---|
+| `LAKEWARD_CONFIG` | The settings file, where `--config` is not given. |
+| `LAKEWARD_CACHE` | The folder for jars, in place of the user's cache. |
+| `LAKEWARD_MAVEN` | The Maven repository that jars are fetched from, in place of Maven Central. |
+| `JAVA_HOME` | The Java that Spark runs on (17 or 21); else the `java` on the path. |
+| `NO_COLOR` | Set to anything: no colours. |
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    return "\n".join(_parts())
+
+
+def _parts() -> Iterator[str]:
+    yield _HEAD
+    yield from _section("[pipeline]", PipelineSettings)
+    yield from _section("[source]", DmsOptions, {"kind": _KIND.format(shelf="source", kind="dms")})
+    yield from _section("[target]", IcebergOptions, {"kind": _KIND.format(shelf="table format", kind="iceberg")})
+    yield from ("## `[queue]`\n", _QUEUE)
+    yield from _section("[spark]", SparkSettings)
+    yield from ("## `[defaults]`\n", _DEFAULTS)
+    yield from ('## `[tables."schema.table"]`\n', _TABLES)
+    yield from _table(TableSettings)
+    yield _OF_FORMAT
+    yield from _table(TableOptions)
+    yield from _section('[tables."schema.table".columns]', ColumnSettings)
+    yield from ("## Environment\n", _ENVIRONMENT.rstrip("\n"))
+    yield ""
+
+
+def _section(name: str, model: type[BaseModel], also: Mapping[str, str] | None = None) -> Iterator[str]:
+    yield f"## `{name}`\n"
+    yield f"{model.__doc__}\n"
+    yield from _table(model, also)
+
+
+def _table(model: type[BaseModel], also: Mapping[str, str] | None = None) -> Iterator[str]:
+    yield "| key | type | default | meaning |\n|---|---|---|---|"
+    for key, meaning in (also or {}).items():
+        yield f"| `{key}` | text | required | {meaning} |"
+    for key, field in model.model_fields.items():
+        cells = (f"`{key}`", _type(field), _default(field), field.description or "")
+        yield "| " + " | ".join(_cell(cell) for cell in cells) + " |"
+    yield ""
+
+
+def _cell(words: str) -> str:
+    """Return words as a cell of a table, with links to the pages that they name."""
+    return re.sub(r"docs/([\w-]+\.md)", r"[docs/\1](\1)", words.replace("|", r"\|"))
+
+
+def _type(field: FieldInfo) -> str:
+    """Return in words what a key takes."""
+    words = _words(field.annotation)
+    is_positive = any(getattr(bound, "gt", None) == 0 for bound in field.metadata)
+    return f"{words} above 0" if is_positive else words
+
+
+def _words(annotation: Any) -> str:
+    arguments = get_args(annotation)
+    if get_origin(annotation) is UnionType:
+        (annotation,) = [item for item in arguments if item is not NoneType]
+        return _words(annotation)
+    if get_origin(annotation) is Literal:
+        return ", ".join(f"`{json.dumps(item)}`" for item in arguments)
+    if get_origin(annotation) is list:
+        return f"list of {_words(arguments[0])}s"
+    if get_origin(annotation) is dict:
+        of = "columns" if arguments[1] is ColumnSettings else f"{_words(arguments[1])}s"
+        return f"table of {of}"
+    return _PLAIN[annotation]
+
+
+_PLAIN: Final[Mapping[Any, str]] = {str: "text", int: "whole number", ByteSize: "size"}
+
+
+def _default(field: FieldInfo) -> str:
+    """Return a default as TOML writes it."""
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True, validated_data={})
+    if value is None:
+        return "none"
+    if isinstance(value, ByteSize):
+        value = value.human_readable().replace(".0", "")
+    return f"`{json.dumps(value, ensure_ascii=False)}`"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -1,0 +1,72 @@
+"""`docs/dms-csv.md` is the specification: each of its examples is put to the reference reader."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+
+import pytest
+from pages import codes, sections, tables
+
+from lakeward.adapters.dms.csv import BOM, Dialect, records
+from lakeward.adapters.dms.layout import OP, TIME, Expected, find_layout
+from lakeward.adapters.dms.names import read_name
+from lakeward.adapters.dms.options import DmsOptions
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.schema import Column, Schema, Type
+
+PAGE = "docs/dms-csv.md"
+SHOWN = {"␊": "\n", "␍": "\r", "␠": " ", "[BOM]": BOM}
+CUSTOMER = Dimension(
+    name=TableName("shop", "customer"),
+    schema=Schema(tuple(Column(name, Type("string")) for name in ("id", "name", "city"))),
+)
+
+
+def rows_under(heading: str, *names: str) -> list[tuple[str, ...]]:
+    """Return the rows of the tables under a heading that have these columns."""
+    found = tables(sections(PAGE)[heading])
+    return [tuple(row[name] for name in names) for table in found for row in table if set(row) == set(names)]
+
+
+def examples() -> list[tuple[str, ...]]:
+    headings = ("Rows", "Fields", "NULL and the empty text")
+    return [row for heading in headings for row in rows_under(heading, "file", "settings", "reading")]
+
+
+def meant(shown: str) -> str:
+    for sign, character in SHOWN.items():
+        shown = shown.replace(sign, character)
+    return shown
+
+
+def dialect(settings: str) -> Dialect:
+    given = tomllib.loads("\n".join(codes(settings)))
+    options = DmsOptions(path="landing/", **given)
+    return Dialect(options.delimiter, options.quote, options.null_text)
+
+
+def test_the_page_has_its_examples() -> None:
+    assert len(examples()) >= 20
+
+
+@pytest.mark.parametrize(("file", "settings", "reading"), examples())
+def test_an_example_is_read_as_the_page_says(file: str, settings: str, reading: str) -> None:
+    (content,) = codes(file)
+    expected = [None if row == "broken" else json.loads(row) for row in codes(reading)]
+    found = [record.fields for record in records(meant(content), dialect(settings))]
+    assert [None if row is None else list(row) for row in found] == expected
+
+
+@pytest.mark.parametrize(("head", "load", "columns"), rows_under("Columns", "first rows", "full load", "columns"))
+def test_a_layout_is_found_as_the_page_says(head: str, load: str, columns: str) -> None:
+    (content,) = codes(head)
+    expected = Expected(CUSTOMER, Dialect(), "Op", "ts" if "ts" in codes(columns) else None)
+    found = find_layout("file.csv", meant(content), expected, is_load=load == "yes")
+    assert [{OP: "Op", TIME: "ts"}.get(column, column) for column in found.columns] == codes(columns)
+
+
+def test_the_names_on_the_page_are_names_of_dms() -> None:
+    names = [name for (cell, *_) in rows_under("Files", "name", "what it is", "place") for name in codes(cell)]
+    assert names
+    assert all(read_name(name) for name in names)

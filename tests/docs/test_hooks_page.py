@@ -1,0 +1,118 @@
+"""`docs/hooks.md`: every hook and port as it is in the code, and an example that works."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import shop
+import third_party
+from pages import codes, fences, sections, tables, text
+from repository import ROOT
+
+from lakeward.adapters.spark.events import EVENT_COLUMNS
+from lakeward.core.pipeline import STEPS
+from lakeward.core.plan import Capability
+from lakeward.entrypoints.cli import main
+from lakeward.plugins import Registry, Runtime
+from lakeward.plugins.manager import load, registry_of
+
+PAGE = "docs/hooks.md"
+(EXAMPLE,) = fences(PAGE, "python")[:1]
+
+
+def signature(function: ast.FunctionDef) -> str:
+    arguments = function.args
+    arguments.args = [argument for argument in arguments.args if argument.arg != "self"]
+    assert function.returns is not None
+    return f"{function.name}({ast.unparse(arguments)}) -> {ast.unparse(function.returns)}"
+
+
+def hooks() -> list[str]:
+    tree = ast.parse((ROOT / "plugins/hookspecs.py").read_text("utf-8"))
+    found = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return [signature(one) for one in found if "hookspec" in map(ast.unparse, one.decorator_list)]
+
+
+def ports() -> Iterator[tuple[str, list[str]]]:
+    for node in ast.parse((ROOT / "core/ports.py").read_text("utf-8")).body:
+        if isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(base) for base in node.bases):
+            methods = [signature(part) for part in node.body if isinstance(part, ast.FunctionDef)]
+            yield node.name, methods + [ast.unparse(p) for p in node.body if isinstance(p, ast.AnnAssign)]
+
+
+def test_the_hooks_of_the_page_are_those_of_the_code() -> None:
+    headings = [heading for heading in sections(PAGE, 3) if "(" in heading]
+    assert headings == [f"`{hook}`" for hook in hooks()]
+
+
+@pytest.mark.parametrize(("port", "members"), [*ports()])
+def test_a_port_stands_on_the_page_as_it_is_in_the_code(port: str, members: list[str]) -> None:
+    shown = [code for code in codes(sections(PAGE, 3)[port]) if ") -> " in code or ": " in code]
+    assert sorted(shown) == sorted(members)
+
+
+def test_every_port_of_the_page_is_one_of_the_code() -> None:
+    headings = [heading for heading in sections(PAGE, 3) if "(" not in heading]
+    assert headings == [name for name in headings if name in dict(ports())]
+    assert set(headings) == {name for name, _ in ports()}
+
+
+def test_the_shelves_and_what_a_factory_may_use_are_named() -> None:
+    assert all(f"registry.{name}" in text(PAGE) for name in vars(Registry()))
+    named = " ".join(code for code in codes(sections(PAGE)["The registry"]) if code.startswith("runtime."))
+    public = {name for name in dir(Runtime) if not name.startswith("_")} - {"jars", "settings"}
+    assert all(f"runtime.{name}" in named for name in public)
+
+
+def test_the_columns_of_the_frame_and_the_capabilities_are_all_there() -> None:
+    (frame,) = tables(sections(PAGE)["The frame of Spark adapters"])
+    assert [codes(row["column"])[0] for row in frame] == [*EVENT_COLUMNS]
+    (capabilities,) = tables(sections(PAGE)["Capabilities"])
+    assert {codes(row["capability"])[0] for row in capabilities} == {item.value for item in Capability}
+
+
+def test_the_steps_are_named_in_order() -> None:
+    shown = [code for code in codes(sections(PAGE)["The steps of a batch"]) if code in STEPS]
+    assert tuple(dict.fromkeys(shown)) == STEPS
+
+
+def test_the_example_registers_and_a_run_does_what_its_bells_say(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    third_party.install(monkeypatch, tmp_path / "site", EXAMPLE.name.removesuffix(".py"), EXAMPLE.content)
+    third_party.announce(monkeypatch, tmp_path / "shop", "shop")
+    monkeypatch.setattr(shop, "REPORTS", [])
+    assert registry_of(load()).queues.origin("bells") == "lakeward_bells"
+
+    (settings,) = [fence.content for fence in fences(PAGE, "toml") if fence.name == "lakeward.toml"]
+    (tmp_path / "lakeward.toml").write_text(
+        f'{shop.SETTINGS}\n[tables."shop.lines"]\nkey = ["id"]\ncolumns = {{ id = "int" }}\n{settings}', "utf-8"
+    )
+    bell = tmp_path / "bells" / "shop.orders"
+    bell.parent.mkdir()
+    bell.touch()
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "--log", "off"]) == 0
+    assert [report.table for report in shop.REPORTS] == ["shop.orders", "shop.orders"]
+    assert "shop.orders: batch 2, 2 rows" in capsys.readouterr().out
+    assert not bell.exists()
+    assert main(["run", "--log", "off"]) == 0
+
+
+def test_a_wrong_key_of_the_example_is_answered_in_lakewards_words(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    third_party.install(monkeypatch, tmp_path / "site", EXAMPLE.name.removesuffix(".py"), EXAMPLE.content)
+    example: Any = importlib.import_module("lakeward_bells")
+    with pytest.raises(Exception, match="Did you mean 'folder'"):
+        example.build({"tables": [], "foldr": "x"}, Runtime(lambda: None, tmp_path))
+
+
+def test_the_example_is_announced_as_the_page_says() -> None:
+    (announced,) = [fence.content for fence in fences(PAGE, "toml") if fence.name == "pyproject.toml"]
+    assert '[project.entry-points.lakeward]\nbells = "lakeward_bells"' in announced

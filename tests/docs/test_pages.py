@@ -1,0 +1,183 @@
+"""What every page must be: its links lead somewhere, its TOML is right, it leaves nothing out."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import typer
+from pages import DOCS, anchors, codes, fences, links, pages, prose, sections, tables, text
+from repository import ROOT, modules
+
+from lakeward.adapters.dms.options import DmsOptions
+from lakeward.adapters.iceberg.columns import SYSTEM_COLUMNS
+from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
+from lakeward.adapters.iceberg.quarantine import _COLUMNS
+from lakeward.core.counts import Counts
+from lakeward.core.memory import HOLDING, Reason
+from lakeward.entrypoints import cli, reference
+from lakeward.entrypoints.settings import validate
+
+# Links, code, names.
+
+
+@pytest.mark.parametrize("page", pages(), ids=str)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in links(page):
+        if link.startswith("https://"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = ((ROOT / page).parent / path).resolve() if path else ROOT / page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", pages(), ids=str)
+def test_blocks_of_toml_and_python_can_be_read(page: Path) -> None:
+    for fence in fences(page, "toml"):
+        tomllib.loads(fence.content)
+    for fence in fences(page, "python"):
+        ast.parse(fence.content)
+
+
+def test_whole_settings_on_a_page_are_valid(tmp_path: Path) -> None:
+    found = 0
+    for page in pages():
+        for fence in fences(page, "toml"):
+            content = tomllib.loads(fence.content)
+            if "pipeline" in content:
+                configured = validate(content, tmp_path / "lakeward.toml")
+                DmsOptions.model_validate({k: v for k, v in configured.settings.source.items() if k != "kind"})
+                IcebergOptions.model_validate({k: v for k, v in configured.settings.target.items() if k != "kind"})
+                for options in configured.format_options().values():
+                    TableOptions.model_validate(options)
+                found += 1
+    assert found >= 3
+
+
+@pytest.mark.parametrize("page", pages(), ids=str)
+def test_lines_have_no_more_than_120_characters(page: Path) -> None:
+    long = [line for line in text(page).splitlines() if len(line) > 120 and not line.startswith("|")]
+    inside = "".join(fence.content for fence in fences(page))
+    assert [line for line in long if line not in inside and "](http" not in line] == []
+
+
+def test_every_target_of_make_that_a_page_names_is_there() -> None:
+    named = {target for page in pages() for target in re.findall(r"\bmake ([a-z]+)\b(?=[`\s])", code(page))}
+    targets = set(re.findall(r"^([a-z]+):", text("Makefile"), re.MULTILINE))
+    assert {"demo", "test", "docs"} <= named <= targets
+
+
+def code(page: Path) -> str:
+    """Return what stands in code on a page."""
+    return "\n".join([*(f"`{part}`" for part in codes(prose(page))), *(fence.content for fence in fences(page))])
+
+
+def test_every_page_that_the_code_names_is_there() -> None:
+    named = {name for module in modules() for name in re.findall(r"docs/[\w/-]+\.md", text(module))}
+    assert named
+    assert {name for name in named if not (ROOT / name).exists()} == set()
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    reached, rest = set(), [ROOT / "README.md"]
+    while rest:
+        page = rest.pop()
+        if page not in reached and page.suffix == ".md" and page.exists():
+            reached.add(page)
+            rest += [(page.parent / link.partition("#")[0]).resolve() for link in links(page)]
+    missing = {page.relative_to(ROOT) for page in DOCS.rglob("*.md")} - {page.relative_to(ROOT) for page in reached}
+    assert {page for page in missing if page.parent.name != "changes"} == set()
+
+
+# Pages that are made or must be complete.
+
+
+def test_the_settings_page_is_what_make_docs_gives() -> None:
+    assert text("docs/settings.md") == reference.page(), "run `make docs`"
+
+
+def every_command() -> Iterator[str]:
+    app = typer.main.get_command(cli.application())
+    for name, command in app.commands.items():  # type: ignore[attr-defined]
+        inner = getattr(command, "commands", {})
+        yield from (f"{name} {one}" for one in inner)
+        if not inner or command.invoke_without_command:
+            yield name
+
+
+def test_every_command_is_on_its_page() -> None:
+    (listed, *_) = tables(text("docs/commands.md"))
+    shown = [re.sub(r" (\[.*|--.*|TABLE.*)", "", codes(row["command"])[0]) for row in listed]
+    assert sorted(shown) == sorted(f"lakeward {name}" for name in every_command())
+
+
+def test_the_exit_codes_are_those_of_the_help() -> None:
+    (listed,) = tables(sections("docs/commands.md")["Exit codes"])
+    assert [row["code"] for row in listed] == re.findall(r"(?:^Exit codes: |· )(\d+)", cli._EPILOG)
+
+
+def test_every_count_is_explained() -> None:
+    explained = [
+        codes(row["count"])[0] for table in tables(sections("docs/semantics.md")["Counts"]) for row in table
+    ]
+    assert sorted([*explained, "read"]) == sorted(field.name for field in fields(Counts))
+
+
+def test_every_column_that_is_added_is_explained() -> None:
+    explained = codes(sections("docs/semantics.md")["Columns that lakeward adds"])
+    assert set(SYSTEM_COLUMNS) <= set(explained)
+
+
+def test_every_reason_is_explained_and_whether_it_holds() -> None:
+    (listed,) = tables(sections("docs/quarantine.md")["Reasons"])
+    assert {Reason(codes(row["reason"])[0]) for row in listed} == set(Reason)
+    assert {Reason(codes(row["reason"])[0]) for row in listed if row["holds its key"] == "yes"} == set(HOLDING)
+
+
+def test_every_column_of_the_quarantine_is_explained() -> None:
+    (listed,) = tables(sections("docs/quarantine.md")["The table"])
+    assert sorted(name for row in listed for name in codes(row["column"])) == sorted(_COLUMNS)
+
+
+def alarms() -> set[str]:
+    """Return the codes of every alarm that the code raises."""
+    found = set()
+    for module in modules():
+        for node in ast.walk(ast.parse(text(module))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("AlarmRaised"):
+                code = node.args[0]
+                assert isinstance(code, ast.Constant), module
+                found.add(str(code.value))
+    return found
+
+
+def test_every_alarm_has_its_section_and_every_section_its_alarm() -> None:
+    headings = {heading for heading in sections("docs/alarms.md") if re.fullmatch(r"[A-Z]+-\d+", heading)}
+    assert headings == alarms() != set()
+
+
+def test_an_alarm_says_what_it_means_why_it_happens_and_what_to_do() -> None:
+    found = sections("docs/alarms.md")
+    for code in alarms():
+        assert all(f"**{part}.**" in found[code] for part in ("What", "Why it happens", "What to do"))
+
+
+DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
+
+
+@pytest.mark.parametrize("decision", DECISIONS, ids=lambda path: path.stem)
+def test_a_decision_is_short_and_says_why(decision: Path) -> None:
+    content = decision.read_text("utf-8")
+    assert len(content.splitlines()) <= 60
+    assert [*sections(decision)] == ["Context", "Decision", "Consequences"]
+    assert content.startswith(f"# {decision.stem[:4]} ")
+
+
+def test_decisions_are_numbered_without_a_gap() -> None:
+    assert [path.stem[:4] for path in DECISIONS] == [f"{number:04}" for number in range(1, len(DECISIONS) + 1)]

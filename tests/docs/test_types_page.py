@@ -1,0 +1,90 @@
+"""`docs/types.md`: each type, and each text it says is taken or not, as Spark takes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pages import codes, sections, tables
+from pyspark.sql import SparkSession
+
+from lakeward.adapters.dms.parquet import footer
+from lakeward.adapters.spark.casts import TextFormat, to_type
+from lakeward.adapters.spark.names import text
+from lakeward.core.errors import SourceError
+from lakeward.core.schema import SCALARS, parse_type
+
+PAGE = "docs/types.md"
+(FROM_TEXT,) = tables(sections(PAGE)["From text"])
+(FROM_PARQUET,) = tables(sections(PAGE)["From Parquet"])
+FOOTERS = {
+    "bool": pa.bool_(),
+    **{f"{sign}int{bits}": getattr(pa, f"{sign}int{bits}")() for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "decimal128(p, s)": pa.decimal128(9, 2),
+    "string": pa.string(),
+    "large_string": pa.large_string(),
+    "binary": pa.binary(),
+    "large_binary": pa.large_binary(),
+    "date32[day]": pa.date32(),
+    **{f"timestamp[{unit}, tz=UTC]": pa.timestamp(unit, "UTC") for unit in ("us", "ms")},
+    **{f"timestamp[{unit}]": pa.timestamp(unit) for unit in ("us", "ms")},
+}
+
+
+def test_every_type_is_on_the_page() -> None:
+    assert {codes(row["type"])[0].split("(")[0] for row in FROM_TEXT} == set(SCALARS)
+    assert all(f"`{name}" in sections(PAGE)["In Iceberg"] for name in SCALARS)
+
+
+@pytest.mark.spark
+def test_texts_are_taken_as_the_page_says(spark: SparkSession) -> None:
+    cases = {}
+    for row in FROM_TEXT:
+        (name,) = codes(row["type"])
+        cases |= {(name, shown): True for shown in codes(row["taken"])}
+        cases |= {(name, shown): False for shown in codes(row["not taken"])}
+    values = [to_type(text(shown), parse_type(name), TextFormat()) for name, shown in cases]
+    found = spark.range(1).selectExpr(*[f"{value} IS NOT NULL AS c{n}" for n, value in enumerate(values)]).first()
+    assert dict(zip(cases, found or (), strict=True)) == cases
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("shown", "moment"),
+    [
+        ("2026-10-25 02:30", "2026-10-25 00:30"),  # shown twice: the first
+        ("2026-03-29 02:30", "2026-03-29 01:30"),  # skipped: moved on, to 03:30
+        ("2026-03-29 02:30:00Z", "2026-03-29 02:30"),
+        ("2026-03-29 02:30:00+05:00", "2026-03-28 21:30"),
+    ],
+)
+def test_a_time_without_a_zone_is_in_the_zone_of_the_source(spark: SparkSession, shown: str, moment: str) -> None:
+    value = to_type(text(shown), parse_type("timestamp"), TextFormat(None, "Europe/Berlin"))
+    row = spark.range(1).selectExpr(f"date_format({value}, 'yyyy-MM-dd HH:mm') AS found").first()
+    assert row is not None
+    assert row.found == moment
+
+
+def test_footers_are_read_as_the_page_says(tmp_path: Path) -> None:
+    seen = set()
+    for row in FROM_PARQUET:
+        (meant,) = codes(row["type"])[:1] or [None]
+        for name in codes(row["in the footer"]):
+            seen.add(name)
+            pq.write_table(pa.table({"c": pa.array([], FOOTERS[name])}), tmp_path / "a.parquet")
+            (column,) = footer(tmp_path / "a.parquet", "shop.orders")
+            assert str(column.type) == {None: name, "decimal(p,s)": "decimal(9,2)"}.get(meant, meant)
+    assert seen == set(FOOTERS)
+
+
+@pytest.mark.parametrize(
+    "type_", [pa.time32("ms"), pa.time64("us"), pa.timestamp("ns"), pa.float16(), pa.binary(4)], ids=str
+)
+def test_footers_with_anything_else_are_refused(tmp_path: Path, type_: pa.DataType) -> None:
+    pq.write_table(pa.table({"c": pa.array([], type_)}), tmp_path / "a.parquet")
+    with pytest.raises(SourceError, match="has a type that lakeward does not hold"):
+        footer(tmp_path / "a.parquet", "shop.orders")

@@ -1,0 +1,75 @@
+"""The pages of the documentation, taken apart: sections, tables, fences, links."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from repository import ROOT
+
+DOCS = ROOT / "docs"
+
+
+def pages() -> list[Path]:
+    """Return every page, relative to the root."""
+    top = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    return [page.relative_to(ROOT) for page in [*top, *sorted(DOCS.rglob("*.md"))]]
+
+
+def text(page: str | Path) -> str:
+    return (ROOT / page).read_text("utf-8")
+
+
+@dataclass(frozen=True)
+class Fence:
+    """A block of code: its language, what stands behind that, and its content."""
+
+    language: str
+    name: str
+    content: str
+
+
+def fences(page: str | Path, language: str | None = None) -> list[Fence]:
+    found = re.findall(r"^```(\w*) *(.*)\n((?:.*\n)*?)```$", text(page), re.MULTILINE)
+    return [Fence(*parts) for parts in found if language in (None, parts[0])]
+
+
+def prose(page: str | Path) -> str:
+    """Return a page without its blocks of code."""
+    return re.sub(r"^```.*\n(?:.*\n)*?```$", "", text(page), flags=re.MULTILINE)
+
+
+def sections(page: str | Path, level: int = 2) -> Mapping[str, str]:
+    """Return what stands under each heading of a level, up to the next of it or of a higher one."""
+    parts = re.split(rf"^(#{{1,{level}}}) (.+)$", prose(page), flags=re.MULTILINE)[1:]
+    found = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    return {heading: body for signs, heading, body in found if len(signs) == level}
+
+
+def tables(markdown: str) -> Iterator[list[dict[str, str]]]:
+    """Return the tables: for each row what stands under each heading."""
+    for block in re.findall(r"(?:^\|.*\|$\n?)+", markdown, re.MULTILINE):
+        head, _, *rows = [_cells(line) for line in block.splitlines()]
+        yield [dict(zip(head, row, strict=True)) for row in rows]
+
+
+def _cells(line: str) -> Sequence[str]:
+    return [cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+def codes(cell: str) -> list[str]:
+    """Return what stands in code within a cell."""
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def links(page: str | Path) -> Iterator[str]:
+    """Return where the links of a page lead."""
+    yield from re.findall(r"\]\(([^)\s]+)\)", prose(page))
+
+
+def anchors(page: str | Path) -> set[str]:
+    """Return what a link may name behind `#`, as GitHub makes it of the headings."""
+    headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
