@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
@@ -84,6 +84,7 @@ class Sessions:
             for name, value in {**SETTINGS, **self.settings}.items():
                 if session.conf.isModifiable(name) or name.startswith("spark.sql.catalog."):
                     session.conf.set(name, value)
+            _make_active(session)
         return session
 
     def stop(self) -> None:
@@ -130,3 +131,9 @@ def _running() -> SparkSession | None:
         return SparkSession.active()
     except PySparkRuntimeError:
         return None
+
+
+def _make_active(session: SparkSession) -> None:
+    """Make a session the active one of its thread: names are looked up in that one's catalogs."""
+    jvm = cast("Any", session.sparkContext._jvm)
+    jvm.SparkSession.setActiveSession(session._jsparkSession)
