@@ -41,7 +41,7 @@ name = "shop"
 kind = "dms"
 path = "landing/"
 timestamp_column = "committed_at"    # the endpoint's TimestampColumnName
-source_zone = "Europe/Berlin"
+source_zone = "UTC"
 
 [target]
 kind = "iceberg"
