@@ -62,6 +62,11 @@ class Prepared(Generic[F]):
     progress: Progress
     taken: Taken
 
+    @property
+    def is_last(self) -> bool:
+        """Whether all that waited is in this batch; objects that changed while they were read are not."""
+        return not self.taken.files_left and len(self.plan.facts.objects) == len(self.taken.objects)
+
     def close(self) -> None:
         """Free what the batch holds."""
         self.resolved.close()
@@ -78,6 +83,7 @@ class Report:
     written: int
     removed: int
     commit: str
+    is_last: bool = True
 
     @property
     def counts(self) -> Counts:
@@ -163,7 +169,7 @@ def carry_out(job: Job[F], prepared: Prepared[F], watch: Watch = unwatched) -> R
     with watch("commit"):
         commit = job.opened.table.commit(planned, resolved, progress)
     with watch("acknowledge"):
-        if not prepared.taken.files_left:
+        if prepared.is_last:
             acknowledge(job)
     with watch("trim"):
         job.opened.companion.trim(progress)
@@ -174,6 +180,7 @@ def carry_out(job: Job[F], prepared: Prepared[F], watch: Watch = unwatched) -> R
         written=commit.written,
         removed=commit.removed,
         commit=commit.name,
+        is_last=prepared.is_last,
     )
 
 
@@ -193,13 +200,14 @@ def apply_changes(
 
     It ends early, between two batches, once `is_stopped`.
     """
-    total = Counts()
+    total, is_acknowledged = Counts(), False
     while not is_stopped():
         report = _retried(lambda: _apply_one(job, watch))
         if report is None:
-            acknowledge(job)
+            if not is_acknowledged:
+                acknowledge(job)
             break
-        total += report.counts
+        total, is_acknowledged = total + report.counts, report.is_last
         on_batch(report)
     return total
 

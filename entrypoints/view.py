@@ -27,7 +27,7 @@ from rich.table import Table
 
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
-from lakeward.core.errors import LakewardError
+from lakeward.core.errors import AlarmRaised, LakewardError
 from lakeward.core.pipeline import STEPS, Report
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ def error_lines(error: BaseException) -> list[str]:
     if not isinstance(error, LakewardError):
         return [f"error: {type(error).__name__}: {error}", "  This is a defect of lakeward: please report it."]
     rest = [line for part in (error.found, error.todo) if part for line in part.splitlines()]
+    if isinstance(error, AlarmRaised):
+        rest.append(f"{error.code} is explained in docs/alarms.md")
     return [f"error: {error.what}", *[f"  {line}" for line in rest]]
 
 

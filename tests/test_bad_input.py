@@ -215,7 +215,7 @@ def test_what_waits_behind_a_held_key_follows_once_the_row_is_discarded(project:
     assert "not a price" in project.call("quarantine", "show", "shop.item", "1").out
     given_up = project.call("quarantine", "discard", "shop.item", "1")
     assert given_up.code == 0
-    assert "1 rows that waited are settled" in given_up.out
+    assert "1 row that waited is settled" in given_up.out
     assert project.rows() == [(1, "d", D("4.00")), (2, "e", D("5.00"))]
     assert project.entries() == []
     assert project.run()["shop.item"]["progress"]["held"] == 0
@@ -284,3 +284,43 @@ def test_a_folder_that_may_not_be_read_is_named(project: Project, monkeypatch: p
 
     monkeypatch.setattr("lakeward.adapters.dms.folder.os.scandir", refuse)
     assert "Permission denied" in project.fails()
+
+
+# Formats that a column cannot have.
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        ('tags = "list<int>"', "CSV has no such values"),
+        ('size = { type = "int", format = "yyyy" }', "is no format of the column size"),
+        ('data = { type = "binary", format = "base65" }', "It may be hex, base64, utf-8."),
+        ('day = { type = "date", format = "d-bbb-yy" }', "is no pattern for the column day"),
+    ],
+)
+def test_a_format_that_a_column_cannot_have_is_refused_by_run_and_plan(
+    project: Project, column: str, said: str
+) -> None:
+    project.configure(f'[tables."shop.item"]\nkey = ["id"]\n[tables."shop.item".columns]\nid = "int"\n{column}\n')
+    project.put(LOAD, "1,x\n")
+    assert said in project.fails()
+    planned = project.call("plan")
+    assert planned.code == 4
+    assert said in planned.err
+    assert "Traceback" not in planned.err
+
+
+def test_the_hour_that_comes_twice_in_autumn_keeps_its_order(project: Project) -> None:
+    """Commit times are in UTC whatever the zone of the columns is."""
+    project.configure(source='timestamp_column = "ts"\nsource_zone = "Europe/Berlin"')
+    project.put("20261025-005900000.csv", "I,2026-10-25 00:59:00,1,first,1.00\n")
+    project.put("20261025-011000000.csv", "U,2026-10-25 01:10:00,1,second,1.00\n")
+    project.run()
+    assert [name for _, name, _ in project.rows()] == ["second"]
+
+
+def test_one_row_whose_key_does_not_fit_is_one_row_in_quarantine(project: Project) -> None:
+    """However many rows are in its file."""
+    project.put(CDC, "I,abc,a,1.00\n")
+    project.run(3)
+    assert [entry["reason"] for entry in project.entries()] == ["unreadable"]

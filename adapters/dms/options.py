@@ -41,7 +41,9 @@ class DmsOptions(BaseModel):
         "changes; without it, the order of files and rows does.",
     )
     source_zone: Annotated[str, AfterValidator(_zone)] = Field(
-        "UTC", description="The time zone of times that are written without one."
+        "UTC",
+        description="The time zone of times in the table's columns that are written without one. Commit times "
+        "are in UTC.",
     )
     op_column: str = Field("Op", description="What the operation's column is called where files have headers.")
     delimiter: Annotated[str, AfterValidator(_one_character)] = Field(

@@ -32,9 +32,11 @@ KEY_MISFIT: Final = "_lakeward_key_misfit"
 MISFIT: Final = "_lakeward_misfit"
 BLANK: Final = "_lakeward_blank"
 TORN: Final = "_lakeward_torn"
+MALFORMED: Final = "_lakeward_malformed"
 """What the readers of both formats add to a row: the file's name and the row's number in
 it; the row as it was written; Op and commit time as texts; what is wrong with the row, its
-key or another column, in words; whether it is an empty line, or a part of a row."""
+key or another column, in words; whether it is an empty line, or a part of a row. The event
+frame says for the whole of a row whether it is MALFORMED."""
 
 _IS_LOAD, _RANK, _HAS_OP = "_lakeward_is_load", "_lakeward_rank", "_lakeward_has_op"
 _ARRIVAL_BITS: Final = 40
@@ -93,10 +95,11 @@ def file_frame(spark: SparkSession, files: Sequence[Numbered]) -> DataFrame:
 def to_events(rows: DataFrame, files: DataFrame, reading: Reading) -> DataFrame:
     """Return the event frame of rows as a reader returned them.
 
-    What is used more than once is a column of its own first: within one expression
-    Spark would work it out again each time.
+    Commit times are in UTC: in a zone with summer time, an hour comes twice, and they
+    must be in order. What is used more than once is a column of its own first: within one
+    expression Spark would work it out again each time.
     """
-    micros = to_type(TIME_TEXT, Type("timestamp"), TextFormat(None, reading.source_zone))
+    micros = to_type(TIME_TEXT, Type("timestamp"), TextFormat())
     problems = _problems(reading)
     words = " ".join(f"WHEN {wrong} THEN {said}" for wrong, _, said in problems)
     reasons = " ".join(f"WHEN {wrong} THEN '{reason}'" for wrong, reason, _ in problems)
@@ -118,6 +121,7 @@ def to_events(rows: DataFrame, files: DataFrame, reading: Reading) -> DataFrame:
         f"CASE WHEN {is_reject} THEN CASE {words} END END AS {names.DETAIL}",
         f"CASE WHEN {is_reject} THEN {VALUE} END AS {names.TEXT}",
         TORN,
+        f"{BROKEN} IS NOT NULL AND NOT {BLANK} AS {MALFORMED}",
     )
 
 

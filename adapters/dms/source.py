@@ -17,15 +17,15 @@ from lakeward.adapters.dms.layout import OP, Expected, Layout, find_layout
 from lakeward.adapters.dms.names import FileName, known_name
 from lakeward.adapters.dms.options import DmsOptions
 from lakeward.adapters.dms.parquet import footer, read_parquet
-from lakeward.adapters.dms.reading import TORN, Numbered, Reading, file_frame, to_events
+from lakeward.adapters.dms.reading import MALFORMED, TORN, Numbered, Reading, file_frame, to_events
 from lakeward.adapters.spark import names
+from lakeward.adapters.spark.casts import check_pattern, check_text
 from lakeward.adapters.spark.errors import FAILURES, full_text, said
 from lakeward.adapters.spark.events import SKIPPED, facts, survey
 from lakeward.adapters.spark.names import column
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict, SourceError
 from lakeward.core.ledger import Limits, SourceObject, Taken, take, until_changed
-from lakeward.core.memory import Reason
 from lakeward.core.ports import Batch
 from lakeward.core.schema import Schema, compare
 
@@ -54,6 +54,7 @@ class DmsSource:
     spark: Callable[[], SparkSession]
     patterns: Mapping[TableName, Mapping[str, str]] = field(default_factory=dict)
     tables_with_torn_rows: set[TableName] = field(default_factory=set)
+    tables_with_checked_formats: set[TableName] = field(default_factory=set)
 
     def take(self, dimension: Dimension, seen: Mapping[str, SourceObject]) -> Taken:
         """Choose the next files, in the order of their names."""
@@ -91,7 +92,7 @@ class DmsSource:
             frame.unpersist()
             raise
         known = facts(found, dimension, dimension.schema, taken.objects, epoch)
-        return Batch(frame.drop(TORN), known, close=partial(_free, frame))
+        return Batch(frame.drop(TORN, MALFORMED), known, close=partial(_free, frame))
 
     def _read_or_nothing(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[DataFrame]:
         if taken.objects:
@@ -114,11 +115,24 @@ class DmsSource:
                 found=f"{item.name} is CSV, which has no types, and lakeward never guesses them",
                 todo=f'Declare them under [tables."{dimension.name}".columns]. Other tables go on.',
             )
+        self._check_formats(dimension)
         expected = Expected(
             dimension, self._reading(dimension).dialect, self.options.op_column, self.options.timestamp_column
         )
         head = self.folder.head(dimension.name, item.name)
         return _File(item, name, layout=find_layout(item.name, head, expected, is_load=name.is_load))
+
+    def _check_formats(self, dimension: Dimension) -> None:
+        """Refuse formats that a column cannot have; once for each table."""
+        if dimension.name in self.tables_with_checked_formats:
+            return
+        patterns, table = self.patterns.get(dimension.name, {}), str(dimension.name)
+        for item in dimension.schema:
+            pattern = patterns.get(item.name)
+            check_text(item, pattern, table)
+            if pattern is not None and item.type.name != "binary":
+                check_pattern(self.spark(), item, pattern, table)
+        self.tables_with_checked_formats.add(dimension.name)
 
     def _with_schema(self, dimension: Dimension, files: Sequence[_File]) -> Dimension:
         """Return the dimension with the columns that the footers declare, which must agree with it."""
@@ -193,7 +207,7 @@ class DmsSource:
 
     def _survey(self, frame: DataFrame, dimension: Dimension, files: Sequence[_File]) -> Sequence[Row]:
         try:
-            return survey(frame, dimension, torn=TORN)
+            return survey(frame, dimension, torn=TORN, malformed=MALFORMED)
         except FAILURES as error:
             text = full_text(error)
             named = [file.object.name for file in files if file.object.name in text]
@@ -219,9 +233,9 @@ class DmsSource:
                     todo="Nothing of the table was applied; other tables go on. Replace the file by a whole "
                     'one, or set `quote = ""` under [source] where the endpoint has Rfc4180=false.',
                 )
-            broken = row[f"reason_{Reason.UNREADABLE.value}"]
-            if broken and broken == row["rows"] - row[SKIPPED] and by_order[row[names.OBJECT]].layout is not None:
-                raise self._other_width(dimension, by_order[row[names.OBJECT]], frame)
+            file, rows = by_order[row[names.OBJECT]], row["rows"] - row[SKIPPED]
+            if rows and row["malformed"] == rows and file.layout is not None:
+                raise self._other_width(dimension, file, frame)
 
     def _other_width(self, dimension: Dimension, file: _File, frame: DataFrame) -> SchemaConflict:
         of_file = column(names.OBJECT) == file.object.order

@@ -9,10 +9,15 @@ from columns costs a call into the JVM for each operator.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
+from pyspark.sql import SparkSession
+
+from lakeward.adapters.spark.errors import FAILURES, said
 from lakeward.adapters.spark.names import text as literal
 from lakeward.adapters.spark.types import ddl
-from lakeward.core.schema import Type
+from lakeward.core.errors import ConfigError
+from lakeward.core.schema import Column, Type
 
 _DECIMAL = r"^\s*[+-]?(\d+(\.\d*)?|\.\d+)\s*$"
 _FLOAT = r"^\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*$"
@@ -34,6 +39,36 @@ class TextFormat:
 
     pattern: str | None = None
     zone: str = "UTC"
+
+
+ENCODINGS: Final = ("hex", "base64", "utf-8")
+_NESTED = ("list", "map", "struct")
+_IN_TIME = ("date", "timestamp", "timestamp_ntz")
+
+
+def check_text(item: Column, pattern: str | None, table: str) -> None:
+    """Raise ConfigError where a column cannot be written as text, or not in that format."""
+    if item.type.name in _NESTED:
+        raise ConfigError(
+            f"{table}: the column {item.name} is declared as {item.type}, and CSV has no such values",
+            todo="Declare it as a string, or let DMS write Parquet.",
+        )
+    if pattern is None or item.type.name in _IN_TIME or (item.type.name == "binary" and pattern in ENCODINGS):
+        return
+    can_be = f"It may be {', '.join(ENCODINGS)}." if item.type.name == "binary" else "Leave it out."
+    raise ConfigError(f"{table}: {pattern!r} is no format of the column {item.name} ({item.type})", todo=can_be)
+
+
+def check_pattern(spark: SparkSession, item: Column, pattern: str, table: str) -> None:
+    """Raise ConfigError where Spark does not know a pattern of a date or a time."""
+    try:
+        spark.sql(f"SELECT try_to_timestamp('', {literal(pattern)})").collect()
+    except FAILURES as error:
+        raise ConfigError(
+            f"{table}: {pattern!r} is no pattern for the column {item.name} ({item.type})",
+            found=said(error),
+            todo="See spark.apache.org/docs/latest/sql-ref-datetime-pattern.html.",
+        ) from error
 
 
 def to_type(text: str, type_: Type, written: TextFormat) -> str:

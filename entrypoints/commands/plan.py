@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+import structlog
 import typer
 from rich.markup import escape
 
 from lakeward.core.errors import LakewardError, SetupError
+from lakeward.core.memory import Reason
 from lakeward.core.pipeline import prepare
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import (
@@ -22,6 +24,8 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
+
+log_lines = structlog.get_logger()
 
 HELP = """Show what the next batch of each table would do, and change nothing.
 
@@ -52,7 +56,9 @@ def plan(
                 prepared = prepare(job)
             except SetupError:
                 raise
-            except LakewardError as error:
+            except Exception as error:  # a table that cannot be planned, for whatever reason, hides no other
+                if not isinstance(error, LakewardError):
+                    log_lines.error("failed", table=str(name), exc_info=True)
                 failed.append(error)
                 documented.append({"table": str(name), "error": documents.error(error)})
                 if not as_json:
@@ -94,7 +100,7 @@ def _show(name: Any, job: Any, prepared: Any, kind: str) -> None:
         )
     facts, counts = merge.facts, prepared.resolved.counts
     by_operation = " · ".join(f"{number:,} {op.value}" for op, number in facts.operations.items())
-    rejected = " · ".join(f"{number:,} {reason.value}" for reason, number in facts.rejects.items())
+    rejected = " · ".join(f"{number:,} {reason}" for reason, number in _rejects(prepared).items())
     out.print(f"   {len(facts.objects):,} files, {facts.read:,} rows: {by_operation or 'no event'}")
     out.print(f"   {view.count_words(counts, every=True)}")
     if rejected:
@@ -124,6 +130,13 @@ def warnings(prepared: Any) -> list[str]:
     return found
 
 
+def _rejects(prepared: Any) -> dict[str, int]:
+    """Return how many rows go into quarantine, by reason; a table without a key refuses some itself."""
+    found = {reason.value: number for reason, number in prepared.plan.facts.rejects.items()}
+    refused = prepared.resolved.counts.quarantined - sum(found.values())
+    return {**found, **({Reason.NO_KEY.value: refused} if refused else {})}
+
+
 def _document(name: Any, job: Any, prepared: Any) -> dict[str, Any]:
 
     if prepared is None:
@@ -141,7 +154,7 @@ def _document(name: Any, job: Any, prepared: Any) -> dict[str, Any]:
         "bytes_left": prepared.taken.bytes_left,
         "others": list(prepared.taken.others),
         "operations": {operation.value: number for operation, number in merge.facts.operations.items()},
-        "rejects": {reason.value: number for reason, number in merge.facts.rejects.items()},
+        "rejects": _rejects(prepared),
         "counts": asdict(prepared.resolved.counts),
         "written": prepared.resolved.written,
         "removed": prepared.resolved.removed,

@@ -150,7 +150,8 @@ def discard(
     for entry in chosen:
         place = f"{escape(entry.object)}:{entry.row}"
         out.print(f"given up: {escape(key_words(entry.key))}  {place}  {escape(entry.text)}")
-    settled = f"{report.counts.released:,} rows that waited are settled"
+    released = report.counts.released
+    settled = f"{released:,} {'row that waited is' if released == 1 else 'rows that waited are'} settled"
     out.print(f"{settled}; {report.written:,} rows written, {report.removed:,} removed")
     return 0
 
