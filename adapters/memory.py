@@ -6,7 +6,7 @@ Other adapters are held to it, and it is the default of the fast tests.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -76,7 +76,18 @@ def facts_of(dimension: Dimension, items: Frame, objects: Sequence[ObjectFacts] 
         least=min(places, default=None),
         greatest=max(places, default=None),
         time=max((item.time for item in items if item.time is not None), default=None),
+        needs=frozenset(_needs(dimension, events)),
     )
+
+
+def _needs(dimension: Dimension, events: Sequence[ChangeEvent]) -> Iterator[Capability]:
+    for event in events:
+        if event.operation is Operation.TRUNCATE:
+            yield Capability.TRUNCATE
+        elif event.old_key is not None:
+            yield Capability.KEY_CHANGE
+        elif event.operation is Operation.UPDATE and event.lacks(dimension.schema.names):
+            yield Capability.UNSET
 
 
 @dataclass(slots=True)

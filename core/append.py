@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from lakeward.core.counts import Counts
 from lakeward.core.delivery import Delivery, Settled, record_of
 from lakeward.core.dimension import Dimension
-from lakeward.core.events import Key, Operation
+from lakeward.core.events import UNSET, Key, Operation
 from lakeward.core.fold import Row
 from lakeward.core.memory import Memory, Reason, Reject
 
@@ -16,14 +16,15 @@ def append(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delive
     """Work out what `delivery` does to a table without a key: a row is written once per fact."""
     written: dict[Key, Row | None] = {}
     rejects = list(delivery.rejects)
-    duplicates = 0
+    duplicates = partial = 0
     for event in delivery.events:
         fact: Key = tuple(event.position)
         if fact in rows or fact in written:
             duplicates += 1
         elif event.operation in (Operation.INSERT, Operation.READ):
-            cells = {name: event.cells.get(name) for name in dimension.schema.names}
-            written[fact] = Row(cells, event.position)
+            partial += event.lacks(dimension.schema.names)
+            sent = {name: value for name, value in event.cells.items() if value is not UNSET}
+            written[fact] = Row({name: sent.get(name) for name in dimension.schema.names}, event.position)
         else:
             rejects.append(Reject(event.position, Reason.NO_KEY, time=event.time))
     counts = Counts(
@@ -31,6 +32,7 @@ def append(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delive
         duplicates=duplicates,
         quarantined=len(rejects),
         applied=len(written),
+        unset_as_null=partial,
     )
     return Settled(
         rows=written,

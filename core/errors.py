@@ -46,6 +46,10 @@ class SchemaConflict(LakewardError):
     """A batch and its table disagree about columns; nothing of the batch was applied."""
 
 
+class QuarantineFull(LakewardError):
+    """More of a batch cannot be applied than a person could look through; nothing of it was applied."""
+
+
 class AlarmRaised(LakewardError):
     """What the source shows may mean loss: a person decides. `code` names the alarm's page."""
 

@@ -108,14 +108,14 @@ def _refuse_rewritten(table: str, ordered: list[SourceObject], seen: Mapping[str
 
 def _refuse_late(table: str, unseen: list[SourceObject], seen: Mapping[str, SourceObject]) -> None:
     high_water = max((item.order for item in seen.values()), default=None)
-    late = [item for item in unseen if high_water is not None and item.order < high_water]
+    late = [item for item in unseen if high_water is not None and item.order <= high_water]
     if late:
         last = max(seen.values(), key=lambda item: item.order)
         names = ", ".join(item.name for item in late[:3]) + (" …" if len(late) > 3 else "")
         raise AlarmRaised(
             "LEDGER-001",
             f"{table}: {len(late)} file(s) appeared below the high-water mark",
-            found=f"found {names}, which sort before {last.name}, and that is applied already",
+            found=f"found {names}, which do not sort after {last.name}, and that is applied already",
             todo='Nothing was applied: with `lateness = "ordered"` they cannot be put in their place. '
             "If they hold nothing new, remove them; else load the table again.",
         )

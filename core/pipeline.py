@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from lakeward.core.counts import Counts
@@ -91,8 +92,15 @@ class Report:
         return self.progress.counts
 
 
-def prepare(job: Job[F], watch: Watch = unwatched) -> Prepared[F] | None:
-    """Work out the next batch of a table, changing nothing; None where nothing waits."""
+class Idle(Enum):
+    """Why there is no batch: nothing waits, or all that does changed while it was read."""
+
+    NOTHING = "nothing"
+    CHANGING = "changing"
+
+
+def prepare(job: Job[F], watch: Watch = unwatched) -> Prepared[F] | Idle:
+    """Work out the next batch of a table, changing nothing."""
     with watch("believe"):
         standing = job.opened.table.standing()
     with watch("recall"):
@@ -100,12 +108,12 @@ def prepare(job: Job[F], watch: Watch = unwatched) -> Prepared[F] | None:
     with watch("take"):
         taken = job.source.take(job.dimension, recalled.objects)
     if not taken.objects:
-        return None
+        return Idle.NOTHING
     with watch("read"):
         batch = job.source.read(job.dimension, taken, standing.progress.epoch)
     if not batch.facts.objects:
         batch.close()
-        return None
+        return Idle.CHANGING
     return _work_out(job, _Found(standing=standing, recalled=recalled, batch=batch, taken=taken), watch)
 
 
@@ -160,7 +168,7 @@ def _work_out(job: Job[F], found: _Found[F], watch: Watch) -> Prepared[F]:
 
 
 def carry_out(job: Job[F], prepared: Prepared[F], watch: Watch = unwatched) -> Report:
-    """Do what was worked out: quarantine, memory, then rows and progress at once."""
+    """Do what was worked out: quarantine, memory, then rows and progress at once; `finish` comes after it."""
     planned, resolved, progress = prepared.plan, prepared.resolved, prepared.progress
     with watch("hold"):
         job.opened.quarantine.hold(planned, resolved)
@@ -168,11 +176,6 @@ def carry_out(job: Job[F], prepared: Prepared[F], watch: Watch = unwatched) -> R
         job.opened.companion.remember(planned, resolved)
     with watch("commit"):
         commit = job.opened.table.commit(planned, resolved, progress)
-    with watch("acknowledge"):
-        if prepared.is_last:
-            acknowledge(job)
-    with watch("trim"):
-        job.opened.companion.trim(progress)
     return Report(
         table=str(job.dimension.name),
         plan=planned,
@@ -182,6 +185,15 @@ def carry_out(job: Job[F], prepared: Prepared[F], watch: Watch = unwatched) -> R
         commit=commit.name,
         is_last=prepared.is_last,
     )
+
+
+def finish(job: Job[F], report: Report, watch: Watch = unwatched) -> None:
+    """Do what follows a commit. It is no part of it: were it to fail, the batch is in the table."""
+    with watch("acknowledge"):
+        if report.is_last:
+            acknowledge(job)
+    with watch("trim"):
+        job.opened.companion.trim(report.progress)
 
 
 def acknowledge(job: Job[F]) -> None:
@@ -203,12 +215,13 @@ def apply_changes(
     total, is_acknowledged = Counts(), False
     while not is_stopped():
         report = _retried(lambda: _apply_one(job, watch))
-        if report is None:
-            if not is_acknowledged:
+        if isinstance(report, Idle):
+            if report is Idle.NOTHING and not is_acknowledged:
                 acknowledge(job)
             break
         total, is_acknowledged = total + report.counts, report.is_last
         on_batch(report)
+        finish(job, report, watch)
     return total
 
 
@@ -222,13 +235,15 @@ def release(job: Job[F], given_up: Sequence[Entry], watch: Watch = unwatched) ->
         finally:
             prepared.close()
 
-    return _retried(once)
+    report = _retried(once)
+    finish(job, report, watch)
+    return report
 
 
-def _apply_one(job: Job[F], watch: Watch) -> Report | None:
+def _apply_one(job: Job[F], watch: Watch) -> Report | Idle:
     prepared = prepare(job, watch)
-    if prepared is None:
-        return None
+    if isinstance(prepared, Idle):
+        return prepared
     try:
         return carry_out(job, prepared, watch)
     finally:
@@ -266,6 +281,7 @@ def _progress_after(before: Progress, planned: MergePlan, resolved: Resolved) ->
     return replace(
         before,
         batch=planned.batch,
+        epoch=planned.epoch,
         high_water=before.high_water if planned.releases else max(reached, default=None),
         object=objects[-1] if objects else before.object,
         time=max(times, default=None),
@@ -273,5 +289,5 @@ def _progress_after(before: Progress, planned: MergePlan, resolved: Resolved) ->
         held=resolved.held,
         inexact_since=before.inexact_since or facts.inexact_since,
         counts=resolved.counts,
-        totals=before.totals + resolved.counts,
+        totals=resolved.counts if planned.replaces else before.totals + resolved.counts,
     )

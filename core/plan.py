@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Final
 
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import ConfigError, SchemaConflict
+from lakeward.core.errors import ConfigError, QuarantineFull, SchemaConflict
 from lakeward.core.events import Cell, Mark, Operation, Position
 from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import Hold, Reason
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema, SchemaChange, compare
+
+MOST_REJECTS: Final = 100_000
+"""How many rows a batch may put into quarantine: what is there, each batch looks through."""
 
 
 class Capability(Enum):
@@ -46,7 +50,8 @@ class BatchFacts:
     """What the core needs to know of a batch to decide, found in one pass over it.
 
     `key_range` holds the least and the greatest value of each key column whose type
-    makes that cheap, else None. `needs` are the capabilities that its events call for.
+    makes that cheap, in the form that the adapters agree on, else None. `needs` are the
+    capabilities that its events call for.
     """
 
     schema: Schema
@@ -113,6 +118,7 @@ def plan(
     if not len(dimension.schema):
         dimension = replace(dimension, schema=facts.schema)
     _refuse_schema_change(dimension, facts, stored)
+    _refuse_flood(dimension, facts)
     missing = facts.needs - capabilities
     if missing:
         raise ConfigError(
@@ -120,17 +126,18 @@ def plan(
             found="needed: " + ", ".join(sorted(item.value for item in missing)),
             todo="Nothing was applied. Choose a table format that declares it (`lakeward plugins`).",
         )
+    replaces = facts.loaded is not None and facts.loaded > progress.epoch
     return MergePlan(
         dimension=dimension,
         batch=progress.batch + 1,
-        epoch=progress.epoch,
+        epoch=facts.loaded if replaces and facts.loaded else progress.epoch,
         facts=facts,
         recalls=not _is_above(facts.least, progress.high_water),
         appends=not dimension.key,
         creates=stored is None,
         holds=holds,
         releases=releases,
-        replaces=facts.loaded is not None and facts.loaded > progress.epoch,
+        replaces=replaces,
     )
 
 
@@ -139,6 +146,19 @@ def _is_above(least: Position | None, high_water: Position | None) -> bool:
     if least is None or high_water is None:
         return True
     return Mark(*least[:2]) > high_water.mark
+
+
+def _refuse_flood(dimension: Dimension, facts: BatchFacts) -> None:
+    """Refuse a batch of which so much cannot be applied that its settings or its files must be wrong."""
+    rejected = sum(facts.rejects.values())
+    if rejected > MOST_REJECTS:
+        reasons = ", ".join(f"{number:,} {reason.value}" for reason, number in facts.rejects.items())
+        raise QuarantineFull(
+            f"{dimension.name}: {rejected:,} rows of one batch cannot be applied",
+            found=f"{reasons}, of {facts.read:,} rows; {MOST_REJECTS:,} are the most that one batch may have",
+            todo="Nothing of the table was applied; other tables go on. Is a column's type, its format or "
+            "`null_text` declared wrongly? Where the files are, make `max_files` smaller to find which.",
+        )
 
 
 def _refuse_schema_change(dimension: Dimension, facts: BatchFacts, stored: Schema | None) -> None:

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -101,14 +102,17 @@ def run_tables(container: Container, tables: Sequence[TableName], observer: Obse
     container.source(), container.target()  # what is wrong with the settings is said before any thread starts
     runs = [TableRun(table) for table in tables]
     wanted = {str(run.table): run for run in runs}
-    notices = [notice for notice in container.queue().receive() if notice.table in wanted]
+    notices: dict[str, list[Notice]] = defaultdict(list)
+    for notice in container.queue().receive():
+        if notice.table in wanted:
+            notices[notice.table].append(notice)
     hooks = container.manager().hook
     parallel = container.configured().settings.pipeline.parallel
 
-    def work(notice: Notice) -> None:
-        run = wanted[notice.table]
+    def work(table: str) -> None:
+        run = wanted[table]
         structlog.contextvars.unbind_contextvars("batch")
-        structlog.contextvars.bind_contextvars(table=notice.table)
+        structlog.contextvars.bind_contextvars(table=table)
         began = time.monotonic()
 
         @contextmanager
@@ -126,7 +130,7 @@ def run_tables(container: Container, tables: Sequence[TableName], observer: Obse
             structlog.contextvars.bind_contextvars(batch=report.progress.batch + 1)
 
         try:
-            job = container.job(table=run.table, notices=[notice])
+            job = container.job(table=run.table, notices=notices[table])
             run.standing = job.opened.table.standing().progress
             structlog.contextvars.bind_contextvars(batch=run.standing.batch + 1)
             apply_changes(job, watch, on_batch, stop.asked.is_set)
@@ -142,7 +146,7 @@ def run_tables(container: Container, tables: Sequence[TableName], observer: Obse
             observer.done(run)
 
     with ThreadPoolExecutor(max_workers=parallel, initializer=_inherit()) as pool, stop.listening():
-        _await(pool, [pool.submit(work, notice) for notice in notices], runs)
+        _await(pool, [pool.submit(work, table) for table in notices], runs)
     return [run for run in runs if run.is_done]
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from project import ITEM, Project
+from pyiceberg.catalog import Catalog, load_catalog
 
 pytestmark = pytest.mark.spark
 
@@ -117,15 +118,49 @@ def test_columns_that_changed_since_the_table_was_made_are_refused(project: Proj
 
 
 def test_a_table_of_someone_else_is_left_alone(project: Project) -> None:
+    project.configure(ITEM + OTHER)
+    project.put(LOAD, "1\n", "shop/other")
     project.put(LOAD, "1,a,1.00\n")
+    catalog = catalog_of(project)
+    catalog.create_namespace("shop")
+    theirs = catalog.create_table(("shop", "item"), pa.schema([("id", pa.int32())]))
+    theirs.append(pa.table({"id": pa.array([42], pa.int32())}))
+    assert "lakeward did not make it" in project.fails()
+    assert catalog.load_table(("shop", "item")).scan().to_arrow().to_pylist() == [{"id": 42}]
+    catalog.close()
+    assert project.rows("other", columns=("id",)) == [(1,)]
+
+
+def catalog_of(project: Project) -> Catalog:
+    """Open the catalog as another tool does that comes first."""
+    (project.folder / "lake").mkdir(exist_ok=True)
+    uri = f"sqlite:///{project.folder}/lake/catalog.db"
+    return load_catalog("lake", type="sql", uri=uri, warehouse=f"file://{project.folder}/lake")
+
+
+def test_a_table_without_a_folder_may_be_misspelt(project: Project) -> None:
+    project.configure(ITEM.replace("shop.item", "shop.itme"))
+    project.put(LOAD, "1,a,1.00\n")
+    assert "Did you mean 'shop.item'?" in project.fails("shop.itme")
+
+
+def test_a_file_in_the_place_of_one_that_was_applied_stops_its_table(project: Project) -> None:
+    """Its rows would be applied twice."""
+    project.put(LOAD, "1,a,1.00\n")
+    applied = project.put(CDC, "U,1,b,1.00\n")
     project.run()
-    project.configure(ITEM.replace("shop.item", "shop.item__quarantine").replace("key", "# key"))
-    project.put(LOAD, "1,a,1.00\n", "shop/item__quarantine")
-    project.put(CDC, "I,2,b,x\n")
-    project.configure(ITEM)
-    project.run(3)
-    project.configure(ITEM.replace('"shop.item"', '"shop.item__quarantine"'))
-    assert project.fails("shop.item__quarantine")
+    applied.unlink()
+    project.put(CDC + ".gz", gzip.compress(b"U,1,c,1.00\n"))
+    assert project.run(4)["shop.item"]["error"]["code"] == "LEDGER-001"
+
+
+def test_a_batch_that_is_mostly_rejects_is_refused_before_anything_is_written(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakeward.core.plan.MOST_REJECTS", 2)
+    project.put(CDC, "I,1,a,1.00\nI,2,b,x\nI,3,c,y\nI,4,d,z\n")
+    assert "3 rows of one batch cannot be applied" in project.fails()
+    assert is_untouched(project)
 
 
 def test_a_missing_landing_folder_is_a_mistake_in_the_settings(project: Project) -> None:
@@ -244,7 +279,7 @@ def test_updates_of_a_table_without_a_key_are_told_by_plan_and_quarantined(proje
 
 # Names.
 
-HOSTILE = "Robert'); DROP TABLE \"x\".`y` -- ; SELECT"
+HOSTILE = 'Robert\'); DROP TABLE "x".`y` -- ; SELECT'
 NAMES = ["odd.name", "Größe 漢字", "a b", 'quo"te', "tick`s", "select", "--", "it's", HOSTILE, "{schema}", "a%b"]
 
 

@@ -27,11 +27,11 @@ class Folder:
         """Return the folder of a table."""
         return self.root / table.schema / table.table
 
-    def list(self, table: TableName) -> tuple[Sequence[SourceObject], Sequence[str]]:
-        """Return the DMS files of a table, and the names of other files beside them.
+    def list(self, table: TableName) -> tuple[Sequence[SourceObject], Sequence[str]] | None:
+        """Return the DMS files of a table and the names of other files beside them; None without a folder.
 
-        A table that has no folder yet has no files. Raises ConfigError where the landing
-        folder itself is missing, and SourceError where a folder cannot be read.
+        Raises ConfigError where the landing folder itself is missing, and SourceError
+        where a folder cannot be read.
         """
         if not self.root.is_dir():
             raise ConfigError(
@@ -42,14 +42,13 @@ class Folder:
         try:
             for entry in os.scandir(self.of(table)):
                 name = read_name(entry.name)
-                if name is not None and entry.is_file():
-                    state = entry.stat()
+                if name is not None and (state := _state(entry)) is not None:
                     modified = state.st_mtime_ns // 1000
                     objects.append(SourceObject(entry.name, name.order, state.st_size, modified))
                 elif not entry.name.startswith((".", "_")):
                     others.append(entry.name)
         except FileNotFoundError:
-            return [], []
+            return None
         except OSError as error:
             raise SourceError(
                 f"{table}: its folder cannot be read",
@@ -58,8 +57,12 @@ class Folder:
             ) from error
         return objects, sorted(others)
 
+    def tables(self) -> Sequence[TableName]:
+        """Return the tables that have a folder."""
+        return sorted(TableName(*path.relative_to(self.root).parts) for path in self.root.glob("*/*/"))
+
     def head(self, table: TableName, name: str) -> str:
-        """Return the first rows of a CSV file, ending at a row's end.
+        """Return the beginning of a CSV file, ending at the end of a line unless it is the whole file.
 
         Raises SourceError where the file cannot be read or is no gzip file.
         """
@@ -67,11 +70,9 @@ class Folder:
         try:
             opened = gzip.open(path) if name.lower().endswith(".gz") else path.open("rb")
             with opened as file:
-                data = file.read(HEAD_BYTES)
-                while data and len(data) % HEAD_BYTES == 0 and b"\n" not in data:
+                data = more = file.read(HEAD_BYTES)
+                while len(more) == HEAD_BYTES and b"\n" not in data:
                     more = file.read(HEAD_BYTES)
-                    if not more:
-                        break
                     data += more
         except (OSError, EOFError, zlib.error) as error:
             raise SourceError(
@@ -80,4 +81,12 @@ class Folder:
                 todo="Nothing of the table was applied; other tables go on. Replace the file by a whole one.",
             ) from error
         text = data.decode("utf-8", errors="replace")
-        return text if len(data) < HEAD_BYTES else text[: text.rfind("\n") + 1]
+        return text if len(more) < HEAD_BYTES else text[: text.rfind("\n") + 1]
+
+
+def _state(entry: os.DirEntry[str]) -> os.stat_result | None:
+    """Return size and time of a file, or None for what is no file, or is gone since it was listed."""
+    try:
+        return entry.stat() if entry.is_file() else None
+    except FileNotFoundError:
+        return None

@@ -44,12 +44,14 @@ class Expected:
 
 
 def find_layout(name: str, head: str, expected: Expected, *, is_load: bool) -> Layout:
-    """Find a file's layout from its first rows (`head` ends at a row's end).
+    """Find a file's layout from its first rows; the last of `head` may be cut.
 
     Raises SchemaConflict where a header names other columns than the table has, or where
     a file of changes has no Op column.
     """
     rows = [record for record in records(head, expected.dialect) if record.text.strip("\r")]
+    if len(rows) > 1 and rows[-1].fields is None:
+        rows.pop()  # the head may end within a row
     is_crlf = bool(rows) and all(record.text.endswith("\r") for record in rows)
     if is_crlf:
         rows = [Record(r.line, r.text[:-1], fields(r.text[:-1], expected.dialect)) for r in rows]

@@ -28,6 +28,7 @@ from lakeward.core.errors import SchemaConflict, SourceError
 from lakeward.core.ledger import Limits, SourceObject, Taken, take, until_changed
 from lakeward.core.ports import Batch
 from lakeward.core.schema import Schema, compare
+from lakeward.plugins.options import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +59,24 @@ class DmsSource:
 
     def take(self, dimension: Dimension, seen: Mapping[str, SourceObject]) -> Taken:
         """Choose the next files, in the order of their names."""
-        listed, others = self.folder.list(dimension.name)
+        listed, others = self.folder.list(dimension.name) or self._nothing(dimension.name, seen)
         for item in listed:
             self._refuse_other_format(dimension.name, item.name)
         limits = Limits(self.options.max_files, self.options.max_bytes)
         return replace(take(str(dimension.name), listed, seen, limits), others=tuple(others))
+
+    def _nothing(
+        self, table: TableName, seen: Mapping[str, SourceObject]
+    ) -> tuple[Sequence[SourceObject], Sequence[str]]:
+        """Return no file, for a table whose folder was there before; one that never was may be misspelt."""
+        if seen:
+            return (), ()
+        there = [str(name) for name in self.folder.tables()]
+        raise SourceError(
+            f"{table} has no folder under {self.folder.root}",
+            found="there are " + (", ".join(there[:20]) or "no folders of tables") + (" …" if there[20:] else ""),
+            todo=nearest(str(table), there) or "Correct the name under [tables], or make the folder.",
+        )
 
     def _refuse_other_format(self, table: TableName, name: str) -> None:
         if self.options.format not in ("auto", known_name(name).format):
@@ -100,7 +114,7 @@ class DmsSource:
         return Batch(self.spark().range(0).toDF("nothing"), facts([], dimension, dimension.schema, [], epoch))
 
     def _unchanged(self, table: TableName, taken: Taken) -> Taken:
-        listed, _ = self.folder.list(table)
+        listed, _ = self.folder.list(table) or ((), ())
         return until_changed(taken, {item.name: item for item in listed})
 
     # What the beginning of a file says.
@@ -142,6 +156,7 @@ class DmsSource:
             stored = self._own_columns(dimension, file)
             if not len(dimension.schema):
                 dimension = replace(dimension, schema=stored)
+                self._check_columns(dimension, file)
             elif changes := compare(dimension.schema, stored):
                 raise SchemaConflict(
                     f"{dimension.name}: the columns of {file.object.name} are not those of the table",
@@ -150,6 +165,23 @@ class DmsSource:
                     "are now under [tables], or keep the file back.",
                 )
         return dimension
+
+    def _check_columns(self, dimension: Dimension, file: _File) -> None:
+        """Refuse what the settings would have refused, had the columns been declared there."""
+        found = ", ".join(dimension.schema.names)
+        for name in dimension.key:
+            if name not in dimension.schema.names:
+                raise SchemaConflict(
+                    f"{dimension.name}: the key names {name!r}, and {file.object.name} has no such column",
+                    found=f"its columns are {found}",
+                    todo=nearest(name, dimension.schema.names) or "Correct `key` under [tables].",
+                )
+        for name in dimension.schema.names:
+            if name.startswith(names.PREFIX) or not name.isprintable():
+                raise SchemaConflict(
+                    f"{dimension.name}: {file.object.name} has the column {name!r}, and no table may have it",
+                    todo="Let DMS rename it (a transformation rule `rename-column`). Nothing was applied.",
+                )
 
     def _own_columns(self, dimension: Dimension, file: _File) -> Schema:
         found = file.schema or Schema(())

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
+from sqlalchemy.exc import SQLAlchemyError
 
 from lakeward.adapters.iceberg.options import IcebergOptions
 from lakeward.core.dimension import TableName
@@ -119,4 +120,10 @@ class IcebergCatalog:
                 f"{table}: the catalog knows the table, and its files are gone",
                 found=str(error),
                 todo="Put the warehouse back, or drop the table from the catalog to load it anew.",
+            ) from error
+        except (OSError, ValueError, RESTError, SQLAlchemyError) as error:
+            raise TableError(
+                f"{table}: the catalog cannot be read",
+                found=str(error).splitlines()[0] if str(error) else type(error).__name__,
+                todo="Nothing was applied. Mend that, and run again.",
             ) from error

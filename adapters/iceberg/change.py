@@ -6,8 +6,8 @@ from array import array
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.io import FileIO
 from pyspark.sql import DataFrame
 
@@ -32,13 +32,14 @@ class Change:
         self.delete_files: list[Any] = []
         self.removed_files: list[Any] = []
         self.rewritten_rows = 0
+        self.is_sent = False
 
     def add(self, rows: DataFrame) -> None:
         """Write new rows."""
         self.added += self.jvm.stage(self.table, rows)
 
     def delete(self, positions: pa.Table) -> None:
-        """Mark rows as deleted, given as the paths of data files and positions in them."""
+        """Mark rows as deleted, given as a row for each data file: its path, and positions in it."""
         by_file = dict(_by_file(positions))
         self.deletions = deletions(self.jvm, self.table, self.io, self._tasks(by_file), by_file)
         version = self.jvm.iceberg.TableUtil.formatVersion(self.table)
@@ -91,6 +92,7 @@ class Change:
             tags.replaceTag(TAG, snapshot).commit()
         else:
             tags.createTag(TAG, snapshot).commit()
+        self.is_sent = True
         transaction.commitTransaction()
         return Commit(str(snapshot), written, removed)
 
@@ -126,14 +128,8 @@ class Change:
 
 
 def _by_file(positions: pa.Table) -> Iterator[tuple[str, array[int]]]:
-    """Group positions by their data file, without a Python object a row."""
-    path, position = positions.column_names
-    ordered = positions.sort_by([(path, "ascending"), (position, "ascending")]).combine_chunks()
-    if not ordered.num_rows:
-        return
-    runs = pc.run_end_encode(ordered[path].combine_chunks())
-    start = 0
-    for name, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
-        values = ordered[position].combine_chunks()[start:end].cast(pa.uint64()).to_numpy()
-        yield name, array("Q", values.tobytes())
-        start = end
+    """Return the positions of each data file, given as a list a file, without a Python object a row."""
+    for batch in positions.to_batches():
+        for row, path in enumerate(batch.column(0).to_pylist()):
+            listed = batch.column(1).slice(row, 1).flatten().cast(pa.uint64()).to_numpy()
+            yield path, array("Q", np.sort(listed).tobytes())

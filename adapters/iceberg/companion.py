@@ -95,6 +95,15 @@ class IcebergCompanion:
             row_filter=f"{KIND} = '{BATCH}' and {names.BATCH} > {after}",
             selected_fields=(names.BATCH, RECORD),
         ).to_arrow()
+        batches = found[names.BATCH].to_pylist()
+        if len(batches) > len(set(batches)):
+            twice = max(batch for batch in batches if batches.count(batch) > 1)
+            raise TableError(
+                f"{self.dimension.name}: two processes wrote batch {twice} at once",
+                found=f"{'.'.join(self.name[1:])} has more than one record of it",
+                todo="Only one may run at a time: is the folder `state` of the settings shared and kept? "
+                "Remove the record of the one that did not commit, or load the table anew.",
+            )
         return {row[names.BATCH]: _objects(row[RECORD]) for row in found.to_pylist()}
 
     def remember(self, plan: MergePlan, entries: Mapping[str, DataFrame | None]) -> None:
@@ -121,7 +130,7 @@ class IcebergCompanion:
                 {**_COLUMNS, **own},
                 partitions=f"PARTITIONED BY ({KIND})",
                 location=f"LOCATION {names.text(self.catalog.location(self.dimension.name, SUFFIX))}",
-                properties=ddl.tblproperties({"format-version": "2", "write.distribution-mode": "none"}),
+                properties=ddl.tblproperties(ddl.BESIDE),
             )
 
     def _entries(self, frame: DataFrame, kind: str, plan: MergePlan) -> DataFrame:

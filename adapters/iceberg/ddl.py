@@ -47,6 +47,15 @@ def create(spark: SparkSession, name: Sequence[str], columns: Mapping[str, str],
     spark.sql(f"CREATE TABLE {quoted(*name)} ({listed}) USING iceberg{parts}")
 
 
+BESIDE: Final[Mapping[str, str]] = {
+    "format-version": "2",
+    "write.distribution-mode": "none",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+}
+"""The properties of the tables that stand beside a table of ours; each batch commits to them."""
+
+
 def create_main(
     spark: SparkSession, name: Sequence[str], location: str, dimension: Dimension, options: TableOptions
 ) -> None:

@@ -14,12 +14,15 @@ from typing import Any, Final, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.spark.errors import FAILURES, root_cause, said
+from lakeward.adapters.spark.errors import FAILURES, causes, root_cause, said
 from lakeward.adapters.spark.names import quoted
 from lakeward.core.errors import CommitConflict, LakewardError, TableError
 
-_LOST_RACE: Final = ("CommitFailedException", "ValidationException", "AlreadyExistsException")
 _PACKAGE: Final = "org.apache.iceberg"
+_LOST_RACE: Final = frozenset(
+    f"{_PACKAGE}.exceptions.{name}"
+    for name in ("CommitFailedException", "ValidationException", "AlreadyExistsException")
+)
 
 
 class Jvm:
@@ -99,6 +102,11 @@ def indexed(items: Any) -> Iterator[Any]:
         yield items.get(index)
 
 
+def lost_race(error: BaseException) -> bool:
+    """Whether Iceberg refused a commit for what another writer did: then nothing of it is in the table."""
+    return not _LOST_RACE.isdisjoint(causes(error))
+
+
 @contextmanager
 def committing(what: str) -> Iterator[None]:
     """Say in a person's words why a commit failed, and whether it lost a race."""
@@ -108,7 +116,7 @@ def committing(what: str) -> Iterator[None]:
         raise
     except (*FAILURES, OSError) as error:
         name, message = root_cause(error)
-        if name.endswith(_LOST_RACE) or "SQLITE_BUSY" in message or "database is locked" in message:
+        if lost_race(error) or "SQLITE_BUSY" in message or "database is locked" in message:
             raise CommitConflict(
                 f"{what}: another writer committed to the table in between, again and again",
                 found=said(error),

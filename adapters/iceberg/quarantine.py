@@ -84,7 +84,7 @@ class IcebergQuarantine:
             self.name,
             {**_COLUMNS, **{c.name: type_ddl(c.type) for c in key}},
             location=f"LOCATION {names.text(self.catalog.location(self.dimension.name, SUFFIX))}",
-            properties=ddl.tblproperties({"format-version": "2", "write.distribution-mode": "none"}),
+            properties=ddl.tblproperties(ddl.BESIDE),
         )
 
     def _rejected(self, rejects: DataFrame, plan: MergePlan) -> DataFrame:

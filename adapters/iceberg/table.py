@@ -18,13 +18,13 @@ from lakeward.adapters.iceberg import ddl
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.change import Change
 from lakeward.adapters.iceberg.companion import DELETE, RELEASED, WAITING, IcebergCompanion
-from lakeward.adapters.iceberg.java import Jvm, committing
+from lakeward.adapters.iceberg.java import Jvm, committing, lost_race
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.iceberg.progress import standing_of
 from lakeward.adapters.iceberg.quarantine import IcebergQuarantine
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import IS_EVENT, IS_REJECT, facts, survey
-from lakeward.adapters.spark.names import column, quoted
+from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import (
     IS_LIVE,
     IS_NEWS,
@@ -38,8 +38,10 @@ from lakeward.adapters.spark.resolve import (
     verdicts,
     winners,
 )
+from lakeward.adapters.spark.types import from_bound
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension
+from lakeward.core.errors import TableError
 from lakeward.core.memory import HOLDING, Reason
 from lakeward.core.plan import Capability, MergePlan
 from lakeward.core.ports import Batch, Commit, Entry, Recalled, Resolved, Standing
@@ -205,8 +207,10 @@ class IcebergTable:
             rows = rows.option("versionAsOf", str(snapshot.snapshotId()))
         target = rows.table(quoted(*self.name))
         for name, bounds in zip(key, plan.facts.key_range, strict=False):
-            if bounds is not None:
-                target = target.where(column(name).between(*map(F.lit, bounds)))
+            item = plan.dimension.schema.find(name)
+            if bounds is not None and item is not None:
+                least, most = (from_bound(bound, item.type) for bound in bounds)
+                target = target.where(f"{quoted(name)} BETWEEN {least} AND {most}")
         wanted = events.selectExpr(*map(quoted, key))
         if plan.facts.read <= SMALL:
             wanted = F.broadcast(wanted)
@@ -266,7 +270,13 @@ class IcebergTable:
                 self._stage(change, plan, resolved)
                 change.check(str(self.dimension.name), resolved.written, resolved.removed)
                 return change.commit(progress, resolved.written, resolved.removed)
-            except BaseException:
+            except BaseException as error:
+                if change.is_sent and not lost_race(error):
+                    raise TableError(
+                        f"{self.dimension.name}: the catalog did not say whether the commit was made",
+                        found=str(error).splitlines()[0] if str(error) else type(error).__name__,
+                        todo="Run again: the table itself says what is in it, and the run goes on from there.",
+                    ) from error
                 change.take_back()
                 raise
 
@@ -279,7 +289,7 @@ class IcebergTable:
             f"{plan.batch}L AS {names.BATCH}",
         ).coalesce(1 + resolved.written // _ROWS_A_FILE)
         if resolved.removed and outcome.removed is not None:
-            positions = outcome.removed.select(FILE, POS).toArrow()
+            positions = outcome.removed.groupBy(FILE).agg(F.collect_list(POS)).toArrow()
             if self.options.write_mode == "copy-on-write":
                 key = list(plan.dimension.key)
                 gone = outcome.removed.selectExpr(*map(quoted, key))

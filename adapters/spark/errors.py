@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -22,6 +23,15 @@ def root_cause(error: BaseException) -> tuple[str, str]:
     while java.getCause() is not None:
         java = java.getCause()
     return str(java.getClass().getName()), str(java.getMessage())
+
+
+def causes(error: BaseException) -> Iterator[str]:
+    """Return the classes of the Java exceptions that led to an error, the outermost first."""
+    java = getattr(error, "java_exception", None) if isinstance(error, Py4JJavaError) else None
+    java = java if java is not None else getattr(error, "_origin", None)
+    while java is not None:
+        yield str(java.getClass().getName())
+        java = java.getCause()
 
 
 def said(error: BaseException) -> str:

@@ -20,12 +20,12 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.names import quoted
-from lakeward.adapters.spark.types import has_cheap_bounds
+from lakeward.adapters.spark.types import bound_of
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Operation, Position
 from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import HOLDING, Reason
-from lakeward.core.plan import BatchFacts, ObjectFacts
+from lakeward.core.plan import BatchFacts, Capability, ObjectFacts
 from lakeward.core.schema import Schema
 
 SKIPPED: Final = "skipped"
@@ -66,8 +66,9 @@ def survey(frame: DataFrame, dimension: Dimension, **conditions: str) -> Sequenc
         found += [F.expr(f"min({place}) AS least{place}"), F.expr(f"max({place}) AS most{place}")]
     for index, name in enumerate(dimension.key):
         key = dimension.schema.find(name)
-        if key is not None and has_cheap_bounds(key):
-            value = f"CASE WHEN {IS_EVENT} THEN {quoted(name)} END"
+        bound = None if key is None else bound_of(quoted(name), key.type)
+        if bound is not None:
+            value = f"CASE WHEN {IS_EVENT} THEN {bound} END"
             found += [
                 F.expr(f"min({value}) AS key_least_{index}"),
                 F.expr(f"max({value}) AS key_most_{index}"),
@@ -85,19 +86,20 @@ def facts(
     """Return what the core needs to know, from the rows of a `survey`."""
     by_order: Mapping[int, Row] = {row[names.OBJECT]: row for row in found}
     per_object = tuple(_object_facts(item, by_order.get(item.order), epoch) for item in objects)
-    least = [o.least for o in per_object if o.least is not None]
-    greatest = [o.greatest for o in per_object if o.greatest is not None]
+    bounds = [_bounds(row, epoch) for row in found]
+    operations = _totals(found, "operation_", Operation)
     times = [row[f"most{names.TIME}"] for row in found if row[f"most{names.TIME}"] is not None]
     return BatchFacts(
         schema=schema,
         objects=per_object,
-        operations=_totals(found, "operation_", Operation),
+        operations=operations,
         rejects=_totals(found, "reason_", Reason),
         skipped=sum(row[SKIPPED] for row in found),
-        least=min(least, default=None),
-        greatest=max(greatest, default=None),
+        least=min((least for least, _ in bounds), default=None),
+        greatest=max((greatest for _, greatest in bounds), default=None),
         time=max(times, default=None),
         key_range=tuple(_key_range(found, index) for index in range(len(dimension.key))),
+        needs=frozenset({Capability.TRUNCATE} if operations.get(Operation.TRUNCATE) else ()),
     )
 
 
@@ -109,14 +111,16 @@ def _totals(found: Sequence[Row], prefix: str, kinds: Any) -> Any:
 def _object_facts(item: SourceObject, row: Row | None, epoch: int) -> ObjectFacts:
     if row is None:
         return ObjectFacts(item, 0)
-    least, most = ((row[bound + names.SEQUENCE], row[bound + names.ROW]) for bound in ("least", "most"))
-    return ObjectFacts(
-        item,
-        row["rows"],
-        Position(epoch, least[0], item.order, least[1]),
-        Position(epoch, most[0], item.order, most[1]),
-        row[f"reason_{Reason.UNREADABLE.value}"],
+    return ObjectFacts(item, row["rows"], *_bounds(row, epoch), row[f"reason_{Reason.UNREADABLE.value}"])
+
+
+def _bounds(row: Row, epoch: int) -> tuple[Position, Position]:
+    """Return a position below all of an object, and one above: part by part, so perhaps of no event."""
+    least, most = (
+        Position(epoch, row[bound + names.SEQUENCE], row[names.OBJECT], row[bound + names.ROW])
+        for bound in ("least", "most")
     )
+    return least, most
 
 
 def _key_range(found: Sequence[Row], index: int) -> tuple[object, object] | None:

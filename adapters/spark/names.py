@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ ARRIVAL: Final = "_lakeward_arrival"
 REASON: Final = "_lakeward_reason"
 DETAIL: Final = "_lakeward_detail"
 TEXT: Final = "_lakeward_text"
-FILE: Final = "_lakeward_file"
 
 POSITION: Final = (EPOCH, SEQUENCE, OBJECT, ROW)
 
@@ -50,8 +48,3 @@ def column(name: str) -> Column:
     from pyspark.sql import functions as F  # noqa: PLC0415  # names are needed where Spark is not
 
     return F.col(quoted(name))
-
-
-def columns(names: Iterable[str]) -> list[Column]:
-    """Return the columns of these names."""
-    return [column(name) for name in names]

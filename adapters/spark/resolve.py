@@ -114,7 +114,8 @@ def verdicts(events: DataFrame, found: DataFrame | None, plan: MergePlan, locato
 def _meet(events: DataFrame, found: DataFrame | None, plan: MergePlan, locators: Sequence[str]) -> DataFrame:
     """Put beside each event what stands of its key, and say whether the event is newer."""
     columns = [_hashable(c.name, str(c.type)) for c in plan.dimension.schema]
-    content = f"xxhash64({', '.join([names.OPERATION, *columns])}) AS content"
+    nulls = [f"{quoted(name)} IS NULL" for name in plan.dimension.schema.names]  # a hash passes NULLs over
+    content = f"xxhash64({', '.join([names.OPERATION, *columns, *nulls])}) AS content"
     narrow = events.selectExpr(*_key(plan), *_PLACE, ID, content)
     if found is None:
         nothing = [f"bigint(NULL) AS {name}" for name in (*_STANDING, *locators)]

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from lakeward.adapters.spark.jars import LINE, Progress, fetch, locked
 from lakeward.adapters.spark.java import check_java
-from lakeward.core.errors import SetupError
+from lakeward.core.errors import ConfigError, SetupError
 
 SETTINGS: Final[Mapping[str, str]] = {
     # What data means: the same everywhere, whatever the platform's defaults are.
@@ -27,6 +27,11 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.parser.escapedStringLiterals": "false",
+}
+"""Settings that say what data means: nobody may change them."""
+
+TUNING: Final[Mapping[str, str]] = {
     # Small batches: a list of files is not worth a job, a wait for locality not worth its time.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     "spark.sql.autoBroadcastJoinThreshold": "64MB",
@@ -49,6 +54,9 @@ LOCAL: Final[Mapping[str, str]] = {
 """What a Spark of our own is started with, unless the settings say otherwise."""
 
 
+_OF_THE_LAUNCH: Final = ("spark.master", "spark.driver.", "spark.jars", "spark.submit.", "spark.log.level")
+
+
 class Sessions:
     """Starts Spark at the first call, and returns a session of its own to each thread.
 
@@ -64,8 +72,15 @@ class Sessions:
         log: Path,
         on_fetch: Callable[[str, int], Progress | None] = lambda _file, _size: None,
     ) -> None:
+        fixed = sorted(set(settings) & set(SETTINGS))
+        if fixed:
+            raise ConfigError(
+                f"{fixed[0]} is not for the settings to say: it changes what data means",
+                found=f"lakeward sets it to {SETTINGS[fixed[0]]}",
+                todo="Take it out of [spark.settings].",
+            )
         self.jars = jars
-        self.settings = settings
+        self.settings = {**TUNING, **settings}
         self.log = log
         self.on_fetch = on_fetch
         self._lock = threading.Lock()
@@ -111,11 +126,19 @@ class Sessions:
         return SparkSession(SparkContext(conf=conf, gateway=self._launch(conf)))
 
     def _launch(self, conf: SparkConf) -> object:
-        """Start the JVM with its messages in a file: on a terminal they would bury ours."""
+        """Start the JVM with its messages in a file: on a terminal they would bury ours.
+
+        Its command line can be seen by everybody on the machine, so only what it needs to
+        start stands there; the context hands over the rest.
+        """
+        to_start = SparkConf(loadDefaults=False)
+        for name, value in conf.getAll():
+            if name.startswith(_OF_THE_LAUNCH):
+                to_start.set(name, value)
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("wb") as log:
             try:
-                return launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+                return launch_gateway(to_start, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
             except PySparkRuntimeError as error:
                 said = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
                 raise SetupError(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from pyspark.sql import types as spark
 
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema import Type
 
 _SCALARS: Final[dict[str, spark.DataType]] = {
     "boolean": spark.BooleanType(),
@@ -39,16 +40,33 @@ def to_spark(type_: Type) -> spark.DataType:
             return _SCALARS[name]
 
 
-def to_struct(schema: Schema) -> spark.StructType:
-    """Return the Spark schema of a table's columns."""
-    return spark.StructType([spark.StructField(c.name, to_spark(c.type)) for c in schema])
-
-
 def ddl(type_: Type) -> str:
     """Return a type as Spark's SQL writes it."""
-    return to_spark(type_).simpleString()
+    return str(to_spark(type_).simpleString())
 
 
-def has_cheap_bounds(column: Column) -> bool:
-    """Whether the least and greatest value of a column take no sort to find."""
-    return column.type.name in ("int", "bigint", "date", "timestamp", "timestamp_ntz", "decimal")
+_AS_NUMBER: Final[Mapping[str, str]] = {
+    "int": "{0}",
+    "bigint": "{0}",
+    "decimal": "{0}",
+    "date": "unix_date({0})",
+    "timestamp": "unix_micros({0})",
+    "timestamp_ntz": "unix_micros(CAST({0} AS timestamp))",
+}
+_FROM_NUMBER: Final[Mapping[str, str]] = {
+    "date": "date_from_unix_date({0})",
+    "timestamp": "timestamp_micros({0}L)",
+    "timestamp_ntz": "CAST(timestamp_micros({0}L) AS timestamp_ntz)",
+}
+"""Times travel as numbers: as Python's, they would pass through the zone of this machine. Sessions are in UTC."""
+
+
+def bound_of(value: str, type_: Type) -> str | None:
+    """Return a value as a number, as SQL, or None for a type whose bounds take a sort to find."""
+    form = _AS_NUMBER.get(type_.name)
+    return None if form is None else form.format(value)
+
+
+def from_bound(bound: object, type_: Type) -> str:
+    """Return the value of a bound that was found by `bound_of`, as SQL."""
+    return _FROM_NUMBER.get(type_.name, f"CAST('{{0}}' AS {ddl(type_)})").format(bound)

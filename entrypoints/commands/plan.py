@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from lakeward.core.errors import LakewardError, SetupError
 from lakeward.core.memory import Reason
-from lakeward.core.pipeline import prepare
+from lakeward.core.pipeline import Idle, prepare
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,
@@ -53,7 +53,8 @@ def plan(
         for name in configured.choose(tables or ()):
             job = container.job(table=name)
             try:
-                prepared = prepare(job)
+                found = prepare(job)
+                prepared = None if isinstance(found, Idle) else found
             except SetupError:
                 raise
             except Exception as error:  # a table that cannot be planned, for whatever reason, hides no other

@@ -50,9 +50,12 @@ def run(
     configured = open_settings(config)
     chosen = configured.choose(tables or ())
     out = view.console(stderr=True)
+    stop = Stop(out.print)
     with locked(configured.state), container_of(configured) as container, view.Bars() as bars:
-        runs = run_tables(container, chosen, bars, Stop(out.print))
+        runs = run_tables(container, chosen, bars, stop)
     code = exit_code(runs)
+    if stop.asked.is_set() and code in (0, 3):
+        code = 75  # what was not begun waits for the next run
     if as_json:
         documents.emit("run", {"run": run_id, **documents.table_runs(runs), "exit_code": code})
     else:

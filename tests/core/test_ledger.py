@@ -65,7 +65,7 @@ def test_an_unseen_object_below_the_high_water_mark_is_an_alarm() -> None:
     with pytest.raises(AlarmRaised, match=r"1 file\(s\) appeared below the high-water mark") as raised:
         take("shop.orders", [found(1), found(2), found(3)], seen(found(1), found(3)), Limits())
     assert raised.value.code == "LEDGER-001"
-    assert "file2, which sort before file3" in str(raised.value.found)
+    assert "file2, which do not sort after file3" in str(raised.value.found)
     assert "Nothing was applied" in str(raised.value.todo)
 
 

@@ -46,7 +46,7 @@ def test_files_of_other_names_are_told_apart_and_hidden_ones_are_not_told(landin
 
 
 def test_a_table_without_a_folder_has_no_files(landing: Folder) -> None:
-    assert landing.list(TableName("shop", "lines")) == ([], [])
+    assert landing.list(TableName("shop", "lines")) is None
 
 
 def test_a_landing_folder_that_is_missing_is_a_mistake_in_the_settings(tmp_path: Path) -> None:

@@ -118,3 +118,9 @@ def test_carriage_returns_at_some_rows_are_data() -> None:
 
 def test_the_dialect_of_the_endpoint_is_followed() -> None:
     assert layout("I|1|'A|da'|Köln\n", dialect=Dialect("|", "'")).columns == (OP, *COLUMNS)
+
+
+def test_a_head_that_ends_within_a_row_still_shows_the_line_ends() -> None:
+    """The cut row has lost its own line end."""
+    head = 'I,1,Ada,"a\nb"\r\nI,2,Bob,c\r\nI,3,Cy,"d\n'
+    assert layout(head).is_crlf

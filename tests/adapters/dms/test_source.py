@@ -7,7 +7,7 @@ from project import Project
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.dms.source import DmsSource
-from lakeward.core.pipeline import prepare
+from lakeward.core.pipeline import Prepared, prepare
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.settings import load, table_name
 
@@ -29,7 +29,7 @@ def test_many_files_of_one_layout_are_one_read(project: Project, monkeypatch: py
         project.put(f"20261121-1000{second:02d}000.csv", f"I,{second + 2},b,2.00\n")
     configured = load(project.folder / "lakeward.toml")
     prepared = prepare(Container(configured=configured).job(table=table_name("shop.item")))
-    assert prepared is not None
+    assert isinstance(prepared, Prepared)
     prepared.close()
     [plan] = seen
     assert plan.count("FileScan") == 2, "one for the load, which has no Op column, and one for all the changes"

@@ -155,6 +155,24 @@ def test_a_race_that_is_never_won_ends_with_a_clear_error(
     assert project.rows() == [(1, "a", D("1.00")), (2, "x", D("2.00"))]
 
 
+def test_a_commit_of_unknown_outcome_keeps_its_files(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The catalog took it and its answer was lost: to delete the files would lose the rows."""
+    batches = feed(project)
+    next(batches)
+    commit = iceberg.Change.commit
+
+    def unanswered(self: iceberg.Change, *arguments: object) -> None:
+        commit(self, *arguments)  # type: ignore[arg-type]
+        raise TimeoutError("read timed out")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(iceberg.Change, "commit", unanswered)
+        project.put(SECOND, "U,2,y,9.00\n")
+        assert "did not say whether the commit was made" in project.fails()
+    assert project.run()["shop.item"]["batches"] == []
+    assert project.rows() == AFTER_BOTH
+
+
 def test_the_companion_must_not_be_dropped(project: Project) -> None:
     project.put("LOAD00000001.csv", LOAD)
     project.run()

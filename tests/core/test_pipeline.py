@@ -1,0 +1,121 @@
+"""What the pipeline promises beside the laws: of notices, reports, capabilities and reloads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakeward.adapters.memory import MemoryQueue, MemorySource, MemoryTable, MemoryTarget
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import ConfigError, TableError
+from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
+from lakeward.core.ledger import SourceObject, Taken
+from lakeward.core.pipeline import Job, Prepared, Report, apply_changes, prepare
+from lakeward.core.plan import Capability
+from lakeward.core.ports import Batch, Notice
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Column, Schema, Type
+
+NAME = TableName("shop", "item")
+DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")), Column("a", Type("int")))), key=("id",))
+
+
+def event(operation: Operation, sequence: int, epoch: int = 1, **cells: object) -> ChangeEvent:
+    return ChangeEvent(
+        operation=operation,
+        position=Position(epoch, sequence, 1, max(1, sequence)),
+        key=(1,) if operation is not Operation.TRUNCATE else None,
+        cells={"id": 1, **cells},
+    )
+
+
+def job(source: MemorySource, table: MemoryTable) -> Job[Any]:
+    target, queue = MemoryTarget({NAME: table}), MemoryQueue([Notice(str(NAME))])
+    opened = target.open(DIMENSION)
+    return Job(dimension=DIMENSION, source=source, opened=opened, queue=queue, notices=queue.receive())
+
+
+def source_of(*events: ChangeEvent) -> MemorySource:
+    source = MemorySource()
+    source.put(NAME, 1, events)
+    return source
+
+
+def notices(of: Job[Any]) -> list[Notice]:
+    assert isinstance(of.queue, MemoryQueue)
+    return of.queue.notices
+
+
+class Growing(MemorySource):
+    """Every object changes while it is read."""
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Any]:
+        return MemorySource.read(self, dimension, replace(taken, objects=()), epoch)
+
+
+class Empty(MemorySource):
+    """Has nothing new."""
+
+    def take(self, dimension: Dimension, seen: Mapping[str, SourceObject]) -> Taken:
+        return Taken()
+
+
+def test_a_notice_whose_objects_were_still_changing_stays() -> None:
+    source = Growing()
+    source.put(NAME, 1, [event(Operation.INSERT, 1, a=1)])
+    waiting = job(source, MemoryTable(DIMENSION))
+    apply_changes(waiting)
+    assert len(notices(waiting)) == 1
+
+
+def test_a_notice_of_nothing_new_is_acknowledged() -> None:
+    waiting = job(Empty(), MemoryTable(DIMENSION))
+    apply_changes(waiting)
+    assert notices(waiting) == []
+
+
+def test_a_batch_is_reported_though_what_follows_its_commit_fails() -> None:
+    class Untrimmed(MemoryTable):
+        def trim(self, progress: Progress) -> None:
+            raise TableError("no space left")
+
+    reports: list[Report] = []
+    with pytest.raises(TableError):
+        apply_changes(
+            job(source_of(event(Operation.INSERT, 1, a=1)), Untrimmed(DIMENSION)), on_batch=reports.append
+        )
+    assert [report.counts.applied for report in reports] == [1]
+
+
+@pytest.mark.parametrize(
+    ("events", "needed"),
+    [
+        ([event(Operation.TRUNCATE, 2)], Capability.TRUNCATE),
+        ([event(Operation.UPDATE, 2, a=UNSET)], Capability.UNSET),
+        ([replace(event(Operation.UPDATE, 2, a=1), old_key=(2,))], Capability.KEY_CHANGE),
+    ],
+)
+def test_what_a_table_cannot_do_is_refused(events: list[ChangeEvent], needed: Capability) -> None:
+    table = MemoryTable(DIMENSION, capabilities=frozenset())
+    with pytest.raises(ConfigError) as refused:
+        apply_changes(job(source_of(*events), table))
+    assert needed.value in str(refused.value.found)
+    assert not table.exists
+
+
+def test_a_reload_begins_an_epoch_once() -> None:
+    """Its batch replaces all rows; the next one does not."""
+    source, table = source_of(event(Operation.INSERT, 1, a=1)), MemoryTable(DIMENSION)
+    apply_changes(job(source, table))
+    source.put(NAME, 2, [event(Operation.READ, LOAD_SEQUENCE, 2, a=2)])
+    source.loaded[NAME] = 2
+    apply_changes(job(source, table))
+    assert (table.progress.epoch, table.progress.totals.read, table.progress.rows) == (2, 1, 1)
+    source.put(NAME, 3, [event(Operation.UPDATE, 5, 2, a=3)])
+    following = prepare(job(source, table))
+    assert isinstance(following, Prepared)
+    assert not following.plan.replaces
+    assert following.progress.totals.read == 2
