@@ -157,6 +157,8 @@ class Configured:
 
     def choose(self, wanted: Iterable[str]) -> list[TableName]:
         """Return the tables of these names, or all; raises ConfigError for one that is not configured."""
+        if not self.tables:
+            raise ConfigError(f"{self.file}: no table is configured", todo="Name them under [tables].")
         names = [table_name(name) for name in wanted]
         for name in names:
             if name not in self.tables:

@@ -234,6 +234,16 @@ def test_rows_that_do_not_parse_wait_with_reason_and_text(project: Project) -> N
     assert table["progress"]["held"] == 2
 
 
+def test_a_row_that_is_no_utf_8_waits_and_the_table_goes_on(project: Project) -> None:
+    project.put(LOAD, b"1,ok,1.00\n2,\xff\xfe,1.00\n")
+    project.run(3)
+    [entry] = project.entries()
+    assert entry["text"] == "0x" + b"2,\xff\xfe,1.00".hex().upper()
+    project.put(CDC, "U,1,still,1.00\n")
+    project.run(3)
+    assert project.rows() == [(1, "still", D("1.00"))]
+
+
 def test_the_first_file_with_an_unreadable_row_is_the_one_that_is_named(project: Project) -> None:
     project.put(LOAD, "1,a,1.00\n")
     project.put(CDC, "I,2,b,2.00\nI,3\n")

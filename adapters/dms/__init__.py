@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lakeward.adapters.dms.options import DmsOptions
+from lakeward.adapters.spark.java import check_spark
 from lakeward.core.ports import Source
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
@@ -12,6 +13,7 @@ from lakeward.plugins.options import validated
 
 def build(options: Options, runtime: Runtime) -> Source[Any]:
     """Make the source from the table [source] and what the tables say of their columns' formats."""
+    check_spark()
     from lakeward.adapters.dms.folder import Folder  # noqa: PLC0415  # Spark is imported when it is needed
     from lakeward.adapters.dms.source import DmsSource  # noqa: PLC0415
 

@@ -119,10 +119,15 @@ def to_events(rows: DataFrame, files: DataFrame, reading: Reading) -> DataFrame:
         names.TIME,
         names.REASON,
         f"CASE WHEN {is_reject} THEN CASE {words} END END AS {names.DETAIL}",
-        f"CASE WHEN {is_reject} THEN {VALUE} END AS {names.TEXT}",
+        f"CASE WHEN {is_reject} THEN {_as_text()} END AS {names.TEXT}",
         TORN,
         f"{BROKEN} IS NOT NULL AND NOT {BLANK} AS {MALFORMED}",
     )
+
+
+def _as_text() -> str:
+    """Return the row as it was written; bytes that are no text in hex, since no reader takes them for one."""
+    return f"CASE WHEN is_valid_utf8({VALUE}) THEN {VALUE} ELSE concat('0x', hex({VALUE})) END"
 
 
 def _operation() -> str:

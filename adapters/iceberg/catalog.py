@@ -88,6 +88,11 @@ class IcebergCatalog:
             return
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+        except FileExistsError as error:
+            raise TableError(
+                f"the warehouse {self.folder} is no folder",
+                todo="Correct `warehouse` under [target], or move the file away.",
+            ) from error
         except OSError as error:
             raise TableError(
                 f"the warehouse {self.folder} cannot be made",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.adapters.iceberg.progress import standing_of
+from lakeward.adapters.spark.java import check_spark
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.ports import Opened, Standing
@@ -45,6 +46,7 @@ class IcebergLake:
 
     def open(self, dimension: Dimension) -> Opened[DataFrame]:
         """Return the table of a dimension; it is made by its first commit."""
+        check_spark()
         from lakeward.adapters.iceberg.table import IcebergTable  # noqa: PLC0415  # Spark is imported when it is needed
 
         options = self.tables.get(dimension.name, TableOptions())

@@ -84,6 +84,8 @@ def fetch(jar: Jar, progress: Progress | None = None) -> Path:
 
     Raises SetupError where it cannot be fetched, or is not what the lock says.
     """
+    if is_cached(jar):
+        return cache() / jar.file
     pooch.get_logger().setLevel("WARNING")  # it would print where it fetches what; `progress` does
     downloader = pooch.HTTPDownloader(progressbar=progress or False, chunk_size=_CHUNK, timeout=60)
     try:
@@ -110,6 +112,15 @@ def fetch(jar: Jar, progress: Progress | None = None) -> Path:
 
 
 def is_cached(jar: Jar) -> bool:
-    """Tell whether the cache has a file of that name and size; `fetch` checks the content."""
+    """Tell whether the cache has the jar; raises SetupError where what it has is another file."""
     file = cache() / jar.file
-    return file.exists() and file.stat().st_size == jar.size
+    if not file.exists():
+        return False
+    found = pooch.file_hash(str(file))
+    if found != jar.sha256:
+        raise SetupError(
+            f"{file} is not the jar that lakeward was tested with",
+            found=f"its SHA-256 is {found}, and should be {jar.sha256}",
+            todo="Do not use it. Remove it, and `lakeward jars fetch` fetches it again.",
+        )
+    return True

@@ -6,6 +6,8 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +21,16 @@ _HOW: Final = (
     "`brew install openjdk@17`, or https://adoptium.net/temurin/releases/?version=17. "
     "If it is installed, set JAVA_HOME to its folder."
 )
+
+
+def check_spark() -> None:
+    """Raise SetupError where pyspark is not installed."""
+    if find_spec("pyspark") is None:
+        raise SetupError(
+            "pyspark is not installed",
+            found=f"this is {sys.executable}",
+            todo="pip install 'lakeward[spark]', or in a clone of the repository: pip install '.[spark]'",
+        )
 
 
 def check_java() -> Path:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
+from rich.text import Text
 
 from lakeward.core.errors import ConfigError
 from lakeward.core.pipeline import release
@@ -105,7 +106,7 @@ def show_entries(
         why = f"{entry.reason}: {escape(entry.detail)}"
         place = f"{escape(entry.object)}:{entry.row}"
         shown = escape(key_words(entry.key))
-        grid.add_row(shown, view.ago(entry.since), f"{entry.waits:,}", why, place, escape(entry.text))
+        grid.add_row(shown, view.ago(entry.since), f"{entry.waits:,}", why, place, Text(entry.text))
     out.print(grid)
     first = entries[0]
     example = key_words(first.key) if first.key is not None else f"--at {first.object}:{first.row}"

@@ -110,8 +110,6 @@ def _next(runs: Sequence[TableRun], code: int, out: Console) -> None:
         out.print("Next: `lakeward run` again")
     elif code == 4:
         out.print("Next: mend what is said above, then `lakeward run`: what is done stays done")
-    elif not runs:
-        out.print("No table is configured: name them under [tables].")
 
 
 def add_to(app: typer.Typer) -> None:

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from lakeward.adapters.dms.names import read_name
 from lakeward.adapters.spark.jars import fetch, locked
-from lakeward.adapters.spark.java import check_java
+from lakeward.adapters.spark.java import check_java, check_spark
 from lakeward.core import progress as core
 from lakeward.core.counts import Counts
 from lakeward.entrypoints import documents, locking, view
@@ -48,6 +48,7 @@ class Wish:
 
 def play(wish: Wish) -> int:
     """Play the demo; the exit code is 0 only where the lake equals the database."""
+    check_spark()
     check_java()
     for jar in locked(_JARS):
         fetch(jar, view.Download(jar.file, jar.size))

@@ -13,7 +13,7 @@ import pytest
 import shop
 import typer
 from commands import Command
-from projects import MEMORY, write
+from projects import MEMORY, ORDERS, write
 
 import lakeward as package
 from lakeward.entrypoints import cli
@@ -104,7 +104,7 @@ def test_wrong_settings_end_with_1_and_no_stack_trace(
 
 
 def test_an_unknown_kind_is_answered_with_what_is_installed(lakeward: Command, tmp_path: Path) -> None:
-    write(tmp_path, MEMORY.replace('[source]\nkind = "memory"', '[source]\nkind = "dsm"'))
+    write(tmp_path, MEMORY.replace('[source]\nkind = "memory"', '[source]\nkind = "dsm"'), ORDERS)
     assert lakeward("run").err.splitlines()[:2] == [
         "error: no source is called 'dsm'. Did you mean 'dms'?",
         "  installed: dms, memory, shop",
@@ -139,7 +139,7 @@ def test_a_mistake_is_a_document_too(lakeward: Command, words: tuple[str, ...]) 
 def test_the_settings_file_is_named_by_option_or_environment(
     lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = write(tmp_path, MEMORY).rename(tmp_path / "other.toml")
+    file = write(tmp_path, MEMORY, ORDERS).rename(tmp_path / "other.toml")
     assert lakeward("status", "--config", str(file)).code == 0
     monkeypatch.setenv("LAKEWARD_CONFIG", str(file))
     assert lakeward("status").code == 0
@@ -168,11 +168,13 @@ def test_a_run_is_a_document(lakeward: Command, tmp_path: Path) -> None:
     assert table["error"] is None
 
 
-def test_a_run_of_no_table_says_so(lakeward: Command, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["run", "plan", "status"])
+def test_settings_without_a_table_are_a_mistake(lakeward: Command, tmp_path: Path, command: str) -> None:
     write(tmp_path, MEMORY)
-    ended = lakeward("run")
-    assert ended.code == 0
-    assert "No table is configured" in ended.out
+    ended = lakeward(command)
+    assert ended.code == 1
+    assert "no table is configured" in ended.err
+    assert "Name them under [tables]." in ended.err
 
 
 def test_a_plugin_is_told_of_every_commit(lakeward: Command, tmp_path: Path) -> None:

@@ -15,6 +15,12 @@ kind = "memory"
 """
 """The least there can be: nothing comes, nothing is kept, no Spark is needed."""
 
+ORDERS = """
+[tables."shop.orders"]
+key = ["id"]
+columns = { id = "int" }
+"""
+
 
 def write(folder: Path, *parts: str) -> Path:
     """Write a settings file of these parts and return its path."""

@@ -13,8 +13,21 @@ from pyspark.sql import SparkSession
 from lakeward.adapters.dms.csv import Dialect, Record, fields, records
 from lakeward.adapters.dms.csv_frames import WHOLE_FILES, read_csv
 from lakeward.adapters.dms.layout import Layout
-from lakeward.adapters.dms.reading import BLANK, BROKEN, LINE, NAME, TORN, VALUE, Reading
+from lakeward.adapters.dms.reading import (
+    BLANK,
+    BROKEN,
+    LINE,
+    NAME,
+    TORN,
+    VALUE,
+    Numbered,
+    Reading,
+    file_frame,
+    to_events,
+)
+from lakeward.adapters.spark import names
 from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.ledger import SourceObject
 from lakeward.core.schema import Column, Schema, Type
 
 pytestmark = pytest.mark.spark
@@ -111,6 +124,16 @@ def test_a_line_of_a_row_that_goes_on_is_marked_unless_it_is_put_together(
         (2, True),
         (3, False),
     ]
+
+
+def test_a_row_of_other_bytes_is_kept_in_hex(spark: SparkSession, tmp_path: Path) -> None:
+    """Stored as a text, no reader of the quarantine could read it back."""
+    (tmp_path / "t.csv").write_bytes(b"1,caf\xe9,c\n")
+    layout, reading = Layout(COLUMNS, has_header=False, is_crlf=False), Reading(DIMENSION, Dialect())
+    rows = read_csv(spark, [str(tmp_path / "t.csv")], layout, reading, has_torn_rows=False)
+    files = file_frame(spark, [Numbered(SourceObject("t.csv", 1, 1, 0), 0, is_load=True, has_op=False)])
+    [row] = to_events(rows, files, reading).collect()
+    assert row[names.TEXT] == "0x" + b"1,caf\xe9,c".hex().upper()
 
 
 def test_bytes_that_are_no_utf_8_are_no_row(spark: SparkSession, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import gc
 import hashlib
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -133,10 +133,15 @@ def test_a_jar_that_is_there_touches_no_network(mirror: Mirror) -> None:
     assert len(mirror.asked) == 1
 
 
-def test_a_jar_that_was_damaged_in_the_cache_is_fetched_again(mirror: Mirror) -> None:
-    fetch(JAR).write_bytes(CONTENT[:-1] + b"!")
-    assert is_cached(JAR)
-    assert fetch(JAR).read_bytes() == CONTENT
+@pytest.mark.parametrize("ask", [fetch, is_cached])
+def test_a_jar_that_was_damaged_in_the_cache_is_an_error(mirror: Mirror, ask: Callable[[Jar], object]) -> None:
+    damaged = fetch(JAR)
+    damaged.write_bytes(CONTENT[:-1] + b"!")
+    with pytest.raises(SetupError) as raised:
+        ask(JAR)
+    assert str(damaged) in raised.value.what
+    assert JAR.sha256 in str(raised.value.found)
+    assert len(mirror.asked) == 1
 
 
 def test_fetching_tells_its_progress(mirror: Mirror) -> None:
