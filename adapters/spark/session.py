@@ -49,6 +49,8 @@ LOCAL: Final[Mapping[str, str]] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.locality.wait": "0",
     "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
+    # The plans of a batch are more than the 100 whose code is kept by default: each batch would compile them anew.
+    "spark.sql.codegen.cache.maxEntries": "1000",
     "spark.log.level": "ERROR",
 }
 """What a Spark of our own is started with, unless the settings say otherwise."""
