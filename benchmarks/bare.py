@@ -1,30 +1,21 @@
-"""The least that starts Spark with the same jars and commits one row to an Iceberg table; bare.py FOLDER."""
+"""The bare script: a Spark session with the given settings, and one row in a new Iceberg table."""
 
-from __future__ import annotations
-
-import os
 import sys
 
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.spark.jars import cache, locked
-
-folder = sys.argv[1]
-os.makedirs(folder)
-jars = os.pathsep.join(str(cache() / jar.file) for jar in locked({"iceberg", "sqlite"}))
-spark = (
-    SparkSession.builder.master("local[*]")
-    .config("spark.driver.extraClassPath", jars)
-    .config("spark.driver.memory", "1g")
-    .config("spark.ui.enabled", "false")
-    .config("spark.sql.catalog.lake", "org.apache.iceberg.spark.SparkCatalog")
-    .config("spark.sql.catalog.lake.type", "jdbc")
-    .config("spark.sql.catalog.lake.uri", f"jdbc:sqlite:{folder}/catalog.db")
-    .config("spark.sql.catalog.lake.jdbc.schema-version", "V1")
-    .config("spark.sql.catalog.lake.warehouse", f"file://{folder}")
-    .getOrCreate()
+builder = SparkSession.builder
+for setting in sys.argv[1:]:
+    builder = builder.config(*setting.split("=", 1))
+spark = builder.getOrCreate()
+spark.sql("CREATE NAMESPACE naive.shop")
+spark.sql(
+    "CREATE TABLE naive.shop.orders (id bigint, customer bigint, status string, city string, note string, "
+    "quantity int, price decimal(12,2), discount double, is_paid boolean, ordered_on date, shipped_at timestamp, "
+    "channel string) USING iceberg"
 )
-spark.sql("CREATE NAMESPACE lake.shop")
-spark.sql("CREATE TABLE lake.shop.item (id BIGINT, name STRING) USING iceberg")
-spark.sql("INSERT INTO lake.shop.item VALUES (1, 'a')")
-spark.stop()
+spark.sql(
+    "INSERT INTO naive.shop.orders VALUES (1, 2, 'open', 'Bonn', 'plain', 3, 9.99BD, 0.1D, true, "
+    "DATE'2026-01-01', TIMESTAMP'2026-01-01 12:00:00', 'web')"
+)
+print("committed", flush=True)

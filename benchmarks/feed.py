@@ -1,12 +1,14 @@
-"""What the benchmarks feed both ways with: a table of twelve columns, and changes to it, as DMS writes them."""
+"""What both ways are fed with: a table of twelve columns, its full load and its changes, as DMS writes them."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -33,80 +35,109 @@ TYPES: Final = {
     "channel": "string",
 }
 
-_START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _SCHEMA: Final = Schema(tuple(Column(name, parse_type(type_)) for name, type_ in TYPES.items()))
 _ROWS_PER_LOAD_FILE: Final = 500_000
+_LOADED: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
-Rows = dict[int, dict[str, Any]]
+Ids: TypeAlias = npt.NDArray[np.int64]
 
 
 class Feed:
     """A source table that is loaded once and then changed; the same seed gives the same feed.
 
-    Commit times are unique and rise, so that the newest event of a key is the same by any order.
+    Commit times are unique and rise, so that by any order the newest event of a key is the same.
     """
 
     def __init__(self, landing: Path, rows: int, seed: int = 3) -> None:
-        self.landing = landing
         self.random = np.random.default_rng(seed)
-        self.living = np.ones(rows + 1, bool)
-        self.living[0] = False
-        self.clock = _START
+        self.is_living = np.arange(rows + 1) > 0
+        self.events = 0
+        self.written: dict[Path, pa.Table] = {}
+        self._loads = DmsWriter(landing, TABLE, _SCHEMA, Style(format="parquet", timestamp_column=TIME))
         self._changes = DmsWriter(landing, TABLE, _SCHEMA, Style(timestamp_column=TIME))
 
     def load(self) -> list[Path]:
-        """Write the full load: Parquet files with the rows in the order of their keys."""
-        ids = np.arange(1, len(self.living), dtype=np.int64)
-        style = Style(format="parquet", timestamp_column=TIME)
-        return DmsWriter(self.landing, TABLE, _SCHEMA, style).load(self._rows(ids), self.clock, _ROWS_PER_LOAD_FILE)
+        """Write the full load: Parquet files, the rows in the order of their keys."""
+        rows = self._rows(np.flatnonzero(self.is_living))
+        files = self._loads.load(rows, _LOADED, _ROWS_PER_LOAD_FILE)
+        for place, file in enumerate(files):
+            self.written[file] = rows.slice(place * _ROWS_PER_LOAD_FILE, _ROWS_PER_LOAD_FILE)
+        return files
 
-    def change(self, keys: int, files: int) -> list[Path]:
+    def change(self, keys: int, files: int = 1) -> list[Path]:
         """Change so many keys, chosen uniformly, by two events each; write them as so many CSV files.
 
         Of the keys 80 % are updated twice, 15 % are new and then updated, 5 % are updated and
-        then deleted. The events of all keys are mixed.
+        then deleted; the events of all of them are mixed.
         """
         events = self._events(keys)
         size = -(-len(events) // files)
-        return [self._write(events.slice(start, size)) for start in range(0, len(events), size)]
+        parts = [events.slice(start, size) for start in range(0, len(events), size)]
+        return [self._write(part) for part in parts]
 
-    def _events(self, keys: int) -> pa.Table:
-        new, gone = keys * 15 // 100, keys * 5 // 100
-        old = self.random.choice(np.flatnonzero(self.living), keys - new, replace=False)
-        fresh = np.arange(len(self.living), len(self.living) + new)
-        self.living = np.append(self.living, np.ones(new, bool))
-        self.living[old[:gone]] = False
-        ids = np.concatenate([old, fresh])
-        first = np.where(np.arange(keys) < len(old), "U", "I")
-        second = np.where(np.arange(keys) < gone, "D", "U")
-        places = np.sort(self.random.permutation(2 * keys).reshape(2, keys), axis=0).ravel()
-        order = np.argsort(places)
-        times = np.datetime64(self.clock.replace(tzinfo=None), "us") + np.arange(1, 2 * keys + 1) * 1000
-        self.clock += timedelta(milliseconds=2 * keys)
-        table = self._rows(np.tile(ids, 2)[order])
-        table = table.add_column(0, TIME, pa.array(times).cast(pa.string()))
-        return table.add_column(0, OP, pa.array(np.concatenate([first, second])[order], pa.string()))
+    def insert(self) -> Path:
+        """Insert one row, in a file of its own."""
+        rows = self._rows(np.array([len(self.is_living)]))
+        self.is_living = np.append(self.is_living, True)
+        return self._write(self._with_operations(rows, np.array(["I"])))
 
     def _write(self, events: pa.Table) -> Path:
-        return self._changes.changes(events, datetime.fromisoformat(events[TIME][-1].as_py()))
+        file = self._changes.changes(events, datetime.fromisoformat(events[TIME][-1].as_py()))
+        self.written[file] = events
+        return file
 
-    def _rows(self, ids: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Table:
-        """Make up rows of these keys; a fifth of the shipping times is NULL, some notes need quotes."""
+    def _events(self, keys: int) -> pa.Table:
+        fresh, gone = keys * 15 // 100, keys * 5 // 100
+        known = self.random.choice(np.flatnonzero(self.is_living), keys - fresh, replace=False)
+        made = np.arange(len(self.is_living), len(self.is_living) + fresh)
+        self.is_living = np.append(self.is_living, np.ones(fresh, bool))
+        self.is_living[known[:gone]] = False
+        first = np.repeat(["U", "I"], [len(known), fresh])
+        second = np.repeat(["D", "U"], [gone, keys - gone])
+        places = np.sort(self.random.permutation(2 * keys).reshape(2, keys), axis=0)
+        order = np.argsort(places, axis=None)
+        operations = np.concatenate([first, second])[order]
+        return self._with_operations(self._rows(np.tile(np.concatenate([known, made]), 2)[order]), operations)
+
+    def _with_operations(self, rows: pa.Table, operations: npt.NDArray[np.str_]) -> pa.Table:
+        """Return rows as events, committed a millisecond apart."""
+        numbers = np.arange(self.events, self.events + len(rows)) + 1
+        self.events += len(rows)
+        times = pa.array(np.datetime64(_LOADED.replace(tzinfo=None), "us") + numbers * 1000).cast(pa.string())
+        return rows.add_column(0, TIME, times).add_column(0, OP, pa.array(operations, pa.string()))
+
+    def _rows(self, ids: Ids) -> pa.Table:
+        """Make up rows of these keys; some texts need quotes, a fifth of the shipping times is NULL."""
         random, count = self.random, len(ids)
-        words = np.array(["plain", "two words", "with, comma", 'with "quotes"', "Grüße", "x" * 40])
-        moments = random.integers(0, 10**12, count) + 1_700_000_000_000_000
-        columns = [
-            ids,
-            random.integers(1, 1_000_000, count),
-            random.choice(np.array(["open", "paid", "shipped", "returned"]), count),
-            random.choice(np.array(["Bonn", "Köln", "Kiel", "Trier", "Ulm"]), count),
-            pc.binary_join_element_wise(pa.array(random.choice(words, count)), pa.array(ids).cast("string"), " "),
-            random.integers(1, 100, count, np.int32),
-            pa.array(random.integers(1, 10**6, count)).cast(pa.decimal128(19, 0)),
-            random.integers(0, 100, count) / 100,
-            pa.array(random.random(count) < 0.5),
-            pa.array(random.integers(18_000, 20_000, count, np.int32), pa.date32()),
-            pa.array(moments, pa.timestamp("us", "UTC"), mask=random.random(count) < 0.2),
-            random.choice(np.array(["web", "shop", "phone"]), count),
-        ]
-        return pa.table([pa.array(column) for column in columns], list(TYPES))
+        shipped = random.integers(1_700_000_000_000_000, 1_800_000_000_000_000, count)
+        words = self._one_of("plain", "two words", "with, comma", 'with "quotes"', "Grüße", "x" * 40, count=count)
+        columns: dict[str, Any] = {
+            KEY: ids,
+            "customer": random.integers(1, 1_000_000, count),
+            "status": self._one_of("open", "paid", "shipped", "returned", count=count),
+            "city": self._one_of("Bonn", "Köln", "Kiel", "Trier", "Ulm", count=count),
+            "note": pc.binary_join_element_wise(words, pa.array(ids).cast(pa.string()), " "),
+            "quantity": random.integers(1, 100, count, np.int32),
+            "price": pa.array(random.integers(1, 1_000_000, count)).cast(pa.decimal128(21, 2)),
+            "discount": random.integers(0, 100, count) / 100,
+            "is_paid": random.random(count) < 0.5,
+            "ordered_on": pa.array(random.integers(18_000, 20_000, count, np.int32), pa.date32()),
+            "shipped_at": pa.array(shipped, pa.timestamp("us", "UTC"), mask=random.random(count) < 0.2),
+            "channel": self._one_of("web", "shop", "phone", count=count),
+        }
+        return pa.table(columns)
+
+    def _one_of(self, *texts: str, count: int) -> pa.Array:
+        return pa.array(texts).take(pa.array(self.random.integers(0, len(texts), count)))
+
+
+def expected_rows(feed: Feed, files: Sequence[Path]) -> dict[int, dict[str, Any]]:
+    """Return the rows that these files leave, by their keys: one event after the other, in plain Python."""
+    rows: dict[int, dict[str, Any]] = {}
+    for file in files:
+        for row in feed.written[file].to_pylist():
+            if row.get(OP) == "D":
+                rows.pop(row[KEY], None)
+            else:
+                rows[row[KEY]] = {name: row[name] for name in TYPES}
+    return rows

@@ -1,71 +1,82 @@
-"""Our way: what `lakeward run --once` does, without the start of the process."""
+"""Our way: what `lakeward run --once` does, in a process that is not ended in between."""
 
 from __future__ import annotations
 
-import time as clock
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pyarrow as pa
+import structlog
 from feed import KEY, TABLE, TIME, TYPES
+from naive import checksum
 
 from lakeward.core.dimension import TableName
 from lakeward.core.pipeline import Report
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.run import Stop, TableRun, run_tables
-from lakeward.entrypoints.settings import load as load_settings
+from lakeward.entrypoints.settings import FILE, load
 
 
-def write_settings(
-    folder: Path,
-    landing: Path,
-    spark: str,
-    types: Mapping[str, str] = TYPES,
-    time: str = f'timestamp_column = "{TIME}"',
-) -> Path:
-    """Write the settings of a pipeline that mirrors a table of these columns; all else is the default."""
-    columns = "\n".join(f'{name} = "{type_}"' for name, type_ in types.items())
-    file = folder / "lakeward.toml"
-    file.write_text(
-        f"""
-[pipeline]
-name = "bench"
-[source]
-kind = "dms"
-path = "{landing}"
-{time}
-[target]
-kind = "iceberg"
-warehouse = "lake/"
-[spark]
-{spark}
-[tables."{TABLE}"]
-key = ["{KEY}"]
-[tables."{TABLE}".columns]
-{columns}
-""",
-        encoding="utf-8",
-    )
+def write_settings(folder: Path, landing: Path, spark: Mapping[str, str]) -> Path:
+    """Write the settings of a pipeline that mirrors the table; everything else is as lakeward has it."""
+    lines = [
+        "[pipeline]",
+        'name = "benchmark"',
+        "[source]",
+        'kind = "dms"',
+        f'path = "{landing}"',
+        f'timestamp_column = "{TIME}"',
+        "[target]",
+        'kind = "iceberg"',
+        'warehouse = "lake/"',
+        "[spark.settings]",
+        *[f'"{name}" = "{value}"' for name, value in spark.items()],
+        f'[tables."{TABLE}"]',
+        f'key = ["{KEY}"]',
+        f'[tables."{TABLE}".columns]',
+        *[f'{name} = "{type_}"' for name, type_ in TYPES.items()],
+    ]
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / FILE
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return file
 
 
 class Mirror:
-    """The table as lakeward keeps it, in one long-lived Spark."""
+    """The table as lakeward keeps it."""
 
     def __init__(self, settings: Path) -> None:
-        self.container = Container(configured=load_settings(settings))
+        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("error"))
+        self.container = Container(configured=load(settings))
 
-    def apply(self) -> float:
-        """Apply what waits in the landing folder; return the seconds it took."""
-        began = clock.perf_counter()
-        (run,) = run_tables(self.container, [TABLE], Unobserved(), Stop(print))
+    def load(self, files: Sequence[Path]) -> float:
+        """Apply the full load, as anything else that waits; return the seconds it took."""
+        return self.apply(files)
+
+    def apply(self, files: Sequence[Path]) -> float:
+        """Apply what waits in the landing folder, which must be these files; return the seconds it took."""
+        began = time.perf_counter()
+        (run,) = run_tables(self.container, [TABLE], _Unobserved(), Stop(print))
+        seconds = time.perf_counter() - began
         if run.error is not None:
             raise run.error
-        return clock.perf_counter() - began
+        applied = [found.object.name for report in run.reports for found in report.plan.facts.objects]
+        if applied != [file.name for file in files]:
+            raise AssertionError(f"applied {applied}")
+        return seconds
+
+    def checksum(self) -> tuple[int, int]:
+        """Return the number of rows, and a number that any other content would change."""
+        return checksum(self.container.spark()(), f"lake.{TABLE.schema}.{TABLE.table}")
+
+    def rows(self) -> pa.Table:
+        """Return the rows as PyIceberg reads them."""
+        table = self.container.target().catalog.load(TABLE)
+        return table.scan(selected_fields=tuple(TYPES)).to_arrow()
 
 
-class Unobserved:
-    """Nobody looks on."""
-
+class _Unobserved:
     def step(self, table: TableName, name: str) -> None: ...
     def batch(self, table: TableName, report: Report) -> None: ...
     def done(self, run: TableRun) -> None: ...

@@ -1,0 +1,65 @@
+"""From the start of a process to its first committed row."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import mirror
+import naive
+from feed import Feed
+from gate import WrongRows
+
+from lakeward.adapters.spark.jars import fetch, locked
+
+_BARE: Final = Path(__file__).with_name("bare.py")
+_LAKEWARD: Final = Path(sys.executable).with_name("lakeward")
+
+
+def lakeward(folder: Path, spark: Mapping[str, str]) -> float:
+    """Let `lakeward run --once` mirror one row as a new table; return the seconds until it was committed."""
+    Feed(folder / "landing", rows=0).insert()
+    settings = mirror.write_settings(folder, folder / "landing", spark)
+    seconds = _until_committed([_LAKEWARD, "run", "--once", "--log", "json", "--config", settings])
+    _check_one_row("lakeward", mirror.Mirror(settings).rows().num_rows)
+    return seconds
+
+
+def bare(folder: Path, spark: Mapping[str, str]) -> float:
+    """Let the bare script write one row into a new table; return the seconds until it was committed."""
+    folder.mkdir(parents=True)
+    jars = os.pathsep.join(str(fetch(jar)) for jar in locked({"iceberg", "sqlite"}))
+    settings = {
+        "spark.master": "local[*]",
+        "spark.ui.enabled": "false",
+        "spark.driver.extraClassPath": jars,
+        **naive.catalog_settings(folder),
+        **spark,
+    }
+    seconds = _until_committed([sys.executable, _BARE, *[f"{name}={value}" for name, value in settings.items()]])
+    _check_one_row("the bare script", naive.rows_in(folder).num_rows)
+    return seconds
+
+
+def _until_committed(command: Sequence[str | Path]) -> float:
+    """Run a command to its end; return the seconds until it said that it has committed."""
+    began = time.perf_counter()
+    seconds, said = None, []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        for line in process.stdout or ():
+            said.append(line)
+            if seconds is None and "committed" in line:
+                seconds = time.perf_counter() - began
+    if process.returncode or seconds is None:
+        raise RuntimeError(f"{command[0]} ended with {process.returncode}:\n{''.join(said[-20:])}")
+    return seconds
+
+
+def _check_one_row(name: str, rows: int) -> None:
+    if rows != 1:
+        raise WrongRows(f"{name} left {rows} rows where one was written")

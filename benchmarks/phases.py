@@ -1,0 +1,196 @@
+"""The phases: what is measured, at which size, and what it must reach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Final, TypeAlias
+
+import cold
+from feed import Feed, expected_rows
+from gate import Way, check_equal, check_rows, check_small_feed
+from processes import HEAP, both
+
+Say: TypeAlias = Callable[[str], None]
+
+QUICK_START: Final = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+"""What a short job is often started with; the bare script is shown with it as well."""
+
+UNCOUNTED: Final = " (warms up, not counted)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How much is measured, and what must be reached; for changes, by the number of rows in the table."""
+
+    changes: Mapping[int, float | None]
+    many: float | None
+    start: float | None
+    keys: int
+    files: int
+    many_files: int
+    naive_files: int
+    events_per_file: int
+    pairs: int
+    starts: int
+
+
+FULL: Final = Size(
+    changes={1_000_000: 3.0, 5_000_000: 5.0},
+    many=15.0,
+    start=1.3,
+    keys=10_000,
+    files=5,
+    many_files=500,
+    naive_files=20,
+    events_per_file=1_000,
+    pairs=3,
+    starts=5,
+)
+QUICK: Final = Size(
+    changes={20_000: None},
+    many=None,
+    start=None,
+    keys=500,
+    files=2,
+    many_files=20,
+    naive_files=2,
+    events_per_file=100,
+    pairs=1,
+    starts=1,
+)
+"""Too small for a verdict: shows that everything works."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A pair of times, and the bound that their ratio is held to, if any.
+
+    The ratio says how much faster lakeward is, or where `is_share`, how much longer it takes.
+    """
+
+    what: str
+    theirs: Sequence[float]
+    ours: Sequence[float]
+    bound: float | None = None
+    is_share: bool = False
+
+    @property
+    def ratio(self) -> float:
+        """The ratio of the medians."""
+        theirs, ours = median(self.theirs), median(self.ours)
+        return ours / theirs if self.is_share else theirs / ours
+
+    @property
+    def is_met(self) -> bool | None:
+        """Whether the bound is kept; None where there is none."""
+        if self.bound is None:
+            return None
+        return self.ratio <= self.bound if self.is_share else self.ratio >= self.bound
+
+
+def gate(folder: Path, say: Say) -> None:
+    """Check that both ways are right; raises WrongRows where one is not."""
+    say("gate: a small feed, compared row by row with plain Python")
+    feed = Feed(folder / "landing", rows=1_000)
+    with both(folder, folder / "landing") as ways:
+        check_small_feed(ways, feed)
+
+
+def random_changes(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
+    """Changes of random keys into large tables, in several files and in one."""
+    for rows, bound in size.changes.items():
+        yield from _random_changes(folder / str(rows), size, rows, bound, say)
+
+
+def _random_changes(folder: Path, size: Size, rows: int, bound: float | None, say: Say) -> Iterator[Measured]:
+    feed = Feed(folder / "landing", rows)
+    seconds: dict[int, list[Mapping[str, float]]] = {size.files: [], 1: []}
+    with both(folder, folder / "landing") as ways:
+        say(f"phase 1: a table of {rows:,} rows")
+        load = feed.load()
+        say(f"  loaded: {_words(_by_turns(ways, lambda _, way: way.load(load)))}")
+        for pair in range(size.pairs + 1):
+            for files, found in seconds.items():
+                changes = feed.change(size.keys, files)
+                taken = _by_turns(ways, lambda _, way, c=changes: way.apply(c), turn=pair)
+                say(f"  {files} file(s): {_words(taken)}{'' if pair else UNCOUNTED}")
+                if pair:
+                    found.append(taken)
+        check_equal(ways)
+    for files, found in seconds.items():
+        yield Measured(
+            what=f"{size.keys:,} keys into {rows:,} rows, {files} file(s) of {2 * size.keys // files:,} events",
+            theirs=[taken["naive"] for taken in found],
+            ours=[taken["lakeward"] for taken in found],
+            bound=bound if files > 1 else None,
+        )
+
+
+def many_files(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
+    """Many small files: all of them for lakeward, a few for the naive way, scaled up."""
+    feed = Feed(folder / "landing", rows=size.many_files * size.events_per_file // 5)
+    scale = size.many_files / size.naive_files
+    given: dict[str, list[Path]] = {"lakeward": [], "naive": []}
+    seconds: list[Mapping[str, float]] = []
+    with both(folder, folder / "landing") as ways:
+        say(f"phase 2: {size.many_files} files of {size.events_per_file:,} rows")
+        load = feed.load()
+        _by_turns(ways, lambda _, way: way.load(load))
+        for pair in range(size.pairs + 1):
+            files = [file for _ in range(size.many_files) for file in feed.change(size.events_per_file // 2)]
+            parts = {"lakeward": files, "naive": files[: size.naive_files]}
+            taken = _by_turns(ways, lambda name, way, p=parts: way.apply(p[name]), turn=pair)
+            say(f"  {size.naive_files} of them naively: {_words(taken)}{'' if pair else UNCOUNTED}")
+            if pair:
+                seconds.append(taken)
+            for name, part in parts.items():
+                given[name] += part
+        for name, way in ways.items():
+            check_rows(name, way, expected_rows(feed, [*load, *given[name]]))
+    yield Measured(
+        what=f"{size.many_files} CSV files of {size.events_per_file:,} rows (naive: {size.naive_files}, scaled up)",
+        theirs=[scale * taken["naive"] for taken in seconds],
+        ours=[taken["lakeward"] for taken in seconds],
+        bound=size.many,
+    )
+
+
+def first_row(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
+    """From the start of a process to its first committed row."""
+    say("phase 3: from the start of the process to the first row")
+    starts: Mapping[str, Callable[[Path], float]] = {
+        "bare": lambda own: cold.bare(own, HEAP),
+        "bare, quick": lambda own: cold.bare(own, {**HEAP, **QUICK_START}),
+        "lakeward": lambda own: cold.lakeward(own, HEAP),
+    }
+    seconds = []
+    for start in range(size.starts):
+        order = list(starts) if start % 2 else list(starts)[::-1]
+        seconds.append({name: starts[name](folder / f"{start} {name}") for name in order})
+        say(f"  {_words(seconds[-1])}")
+    ours = [taken["lakeward"] for taken in seconds]
+    what = "start of the process to the first committed row"
+    yield Measured(what=what, theirs=[t["bare"] for t in seconds], ours=ours, bound=size.start, is_share=True)
+    option = next(iter(QUICK_START.values()))
+    theirs = [taken["bare, quick"] for taken in seconds]
+    yield Measured(what=f"the same, the bare script with {option}", theirs=theirs, ours=ours, is_share=True)
+
+
+def _by_turns(ways: Mapping[str, Way], measure: Callable[[str, Way], float], turn: int = 0) -> Mapping[str, float]:
+    """Measure one way after the other; who is first changes with the turn."""
+    order = list(ways.items())
+    return {name: measure(name, way) for name, way in (order if turn % 2 else order[::-1])}
+
+
+def _words(seconds: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {taken:.1f} s" for name, taken in sorted(seconds.items()))
+
+
+PHASES: Final[Mapping[int, Callable[[Path, Size, Say], Iterator[Measured]]]] = {
+    1: random_changes,
+    2: many_files,
+    3: first_row,
+}

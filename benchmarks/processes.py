@@ -1,0 +1,65 @@
+"""Each way in a process of its own, with a JVM of its own, so that neither warms or burdens the other's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Final
+
+import mirror
+import naive
+import pyarrow as pa
+from gate import Way
+
+HEAP: Final = {"spark.driver.memory": "1g"}
+
+_way: Way | None = None
+
+
+class Elsewhere:
+    """A way that lives in another process."""
+
+    def __init__(self, make: Callable[[], Way]) -> None:
+        self.pool = ProcessPoolExecutor(1, get_context("spawn"), _start, (make,))
+
+    def load(self, files: Sequence[Path]) -> float:
+        return float(self._ask("load", files))
+
+    def apply(self, files: Sequence[Path]) -> float:
+        return float(self._ask("apply", files))
+
+    def checksum(self) -> tuple[int, int]:
+        count, total = self._ask("checksum")
+        return count, total
+
+    def rows(self) -> pa.Table:
+        return self._ask("rows")
+
+    def _ask(self, question: str, *given: object) -> Any:
+        return self.pool.submit(_answer, question, *given).result()
+
+
+def _start(make: Callable[[], Way]) -> None:
+    global _way  # noqa: PLW0603  # what a pool's process keeps between two calls
+    _way = make()
+
+
+def _answer(question: str, *given: object) -> Any:
+    return getattr(_way, question)(*given)
+
+
+@contextmanager
+def both(folder: Path, landing: Path) -> Iterator[Mapping[str, Way]]:
+    """Start both ways, with their tables under this folder; end their processes afterwards."""
+    settings = mirror.write_settings(folder / "lakeward", landing, HEAP)
+    ours = Elsewhere(partial(mirror.Mirror, settings))
+    theirs = Elsewhere(partial(naive.start, folder / "naive", HEAP))
+    try:
+        yield {"lakeward": ours, "naive": theirs}
+    finally:
+        for way in (ours, theirs):
+            way.pool.shutdown()
