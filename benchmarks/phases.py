@@ -15,9 +15,6 @@ from processes import HEAP, both
 
 Say: TypeAlias = Callable[[str], None]
 
-QUICK_START: Final = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-"""What a short job is often started with; the bare script is shown with it as well."""
-
 UNCOUNTED: Final = " (warms up, not counted)"
 
 
@@ -161,22 +158,28 @@ def many_files(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
 def first_row(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
     """From the start of a process to its first committed row."""
     say("phase 3: from the start of the process to the first row")
+    plain, archived = (cold.cache(folder / name) for name in ("plain", "archived"))
+    archive = cold.archive(archived)
     starts: Mapping[str, Callable[[Path], float]] = {
-        "bare": lambda own: cold.bare(own, HEAP),
-        "bare, quick": lambda own: cold.bare(own, {**HEAP, **QUICK_START}),
-        "lakeward": lambda own: cold.lakeward(own, HEAP),
+        "bare": lambda own: cold.bare(own, plain, HEAP),
+        "bare, archive": lambda own: cold.bare(own, archived, {**HEAP, **archive}),
+        "lakeward": lambda own: cold.lakeward(own, plain, HEAP),
+        "lakeward, archive": lambda own: cold.lakeward(own, archived, HEAP),
     }
     seconds = []
     for start in range(size.starts):
         order = list(starts) if start % 2 else list(starts)[::-1]
         seconds.append({name: starts[name](folder / f"{start} {name}") for name in order})
         say(f"  {_words(seconds[-1])}")
-    ours = [taken["lakeward"] for taken in seconds]
+    times = {name: [taken[name] for taken in seconds] for name in starts}
     what = "start of the process to the first committed row"
-    yield Measured(what=what, theirs=[t["bare"] for t in seconds], ours=ours, bound=size.start, is_share=True)
-    option = next(iter(QUICK_START.values()))
-    theirs = [taken["bare, quick"] for taken in seconds]
-    yield Measured(what=f"the same, the bare script with {option}", theirs=theirs, ours=ours, is_share=True)
+    pairs = {
+        f"{what}, lakeward after `jars archive`": ("bare", "lakeward, archive", size.start),
+        f"{what}, neither with an archive": ("bare", "lakeward", None),
+        f"{what}, both with the archive": ("bare, archive", "lakeward, archive", None),
+    }
+    for name, (theirs, ours, bound) in pairs.items():
+        yield Measured(what=name, theirs=times[theirs], ours=times[ours], bound=bound, is_share=True)
 
 
 def _by_turns(ways: Mapping[str, Way], measure: Callable[[str, Way], float], turn: int = 0) -> Mapping[str, float]:

@@ -21,6 +21,16 @@ class LakewardError(Exception):
     def __str__(self) -> str:
         return "\n".join(part for part in (self.what, self.found, self.todo) if part)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Let an error pass from one process to another, whatever its class is made with."""
+        return _remade, (type(self), self.args, self.__dict__)
+
+
+def _remade(kind: type[LakewardError], args: tuple[object, ...], state: dict[str, object]) -> LakewardError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
+
 
 class ConfigError(LakewardError):
     """The settings are wrong: mend them and start again."""

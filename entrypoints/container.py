@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pluggy
@@ -20,7 +21,12 @@ P = TypeVar("P")
 
 
 class LateSpark:
-    """Imports and starts Spark at the first call; a run that needs none never does."""
+    """Imports and starts Spark at the first call; a run that needs none never does.
+
+    One that `archives` leaves an archive of Java's classes when it is stopped.
+    """
+
+    archives = False
 
     def __init__(self, configured: Configured, on_fetch: Callable[[str, int], Any]) -> None:
         self.configured = configured
@@ -43,12 +49,18 @@ class LateSpark:
         given = {"spark.master": spark.master, "spark.driver.memory": spark.memory, **spark.settings}
         asked = self.runtime.settings if self.runtime is not None else {}
         jars = self.runtime.jars if self.runtime is not None else set()
-        return Sessions(jars, {**given, **asked}, self.configured.state / "spark.log", self.on_fetch)
+        log = self.configured.state / "spark.log"
+        return Sessions(jars, {**given, **asked}, log, self.on_fetch, archives=self.archives)
 
     def stop(self) -> None:
         """Stop Spark, if it was started."""
         if self._sessions is not None:
             self._sessions.stop()
+
+    @property
+    def archive(self) -> Path | None:
+        """Where the archive of Java's classes for this Spark lies, if it was made."""
+        return None if self._sessions is None else self._sessions.archive
 
 
 def make_runtime(configured: Configured, spark: LateSpark) -> Runtime:

@@ -93,7 +93,7 @@ _ENVIRONMENT: Final = """\
 | variable | meaning |
 |---|---|
 | `LAKEWARD_CONFIG` | The settings file, where `--config` is not given. |
-| `LAKEWARD_CACHE` | The folder for jars, in place of the user's cache. |
+| `LAKEWARD_CACHE` | The folder for jars and Java's classes, in place of the user's cache. |
 | `LAKEWARD_MAVEN` | The Maven repository that jars are fetched from, in place of Maven Central. |
 | `JAVA_HOME` | The Java that Spark runs on (17 or 21); else the `java` on the path. |
 | `NO_COLOR` | Set to anything: no colours. |

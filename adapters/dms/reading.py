@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -15,6 +14,7 @@ from lakeward.adapters.dms.layout import OPERATIONS
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import TextFormat, to_type
 from lakeward.adapters.spark.events import SKIPPED
+from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import LOAD_SEQUENCE
@@ -79,17 +79,8 @@ def escaped(path: str) -> str:
 
 def file_frame(spark: SparkSession, files: Sequence[Numbered]) -> DataFrame:
     """Return the small frame that gives each file's rows their place."""
-    return spark.createDataFrame(
-        pa.table(
-            {
-                NAME: pa.array([f.object.name for f in files], pa.string()),
-                names.OBJECT: pa.array([f.object.order for f in files], pa.int64()),
-                _RANK: pa.array([f.rank for f in files], pa.int64()),
-                _IS_LOAD: [f.is_load for f in files],
-                _HAS_OP: [f.has_op for f in files],
-            }
-        )
-    )
+    types = {NAME: "string", names.OBJECT: "bigint", _RANK: "bigint", _IS_LOAD: "boolean", _HAS_OP: "boolean"}
+    return inline(spark, types, [(f.object.name, f.object.order, f.rank, f.is_load, f.has_op) for f in files])
 
 
 def to_events(rows: DataFrame, files: DataFrame, reading: Reading) -> DataFrame:

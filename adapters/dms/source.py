@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeward.adapters.dms.csv import Dialect
@@ -21,7 +21,7 @@ from lakeward.adapters.dms.reading import MALFORMED, TORN, Numbered, Reading, fi
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import check_pattern, check_text
 from lakeward.adapters.spark.errors import FAILURES, full_text, said
-from lakeward.adapters.spark.events import SKIPPED, facts, survey
+from lakeward.adapters.spark.events import SKIPPED, Group, by_object, facts, survey
 from lakeward.adapters.spark.names import column
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict, SourceError
@@ -93,7 +93,7 @@ class DmsSource:
         frame.persist()
         try:
             found = self._survey(frame, dimension, files)
-            if dimension.name not in self.tables_with_torn_rows and any(row["torn"] for row in found):
+            if dimension.name not in self.tables_with_torn_rows and any(TORN in group.flags for group in found):
                 self.tables_with_torn_rows.add(dimension.name)
                 frame.unpersist()
                 return self.read(dimension, taken, epoch)
@@ -237,9 +237,9 @@ class DmsSource:
         rows = reduce(DataFrame.unionByName, frames)
         return to_events(rows, file_frame(spark, numbered), reading)
 
-    def _survey(self, frame: DataFrame, dimension: Dimension, files: Sequence[_File]) -> Sequence[Row]:
+    def _survey(self, frame: DataFrame, dimension: Dimension, files: Sequence[_File]) -> Sequence[Group]:
         try:
-            return survey(frame, dimension, torn=TORN, malformed=MALFORMED)
+            return survey(frame, dimension, TORN, MALFORMED)
         except FAILURES as error:
             text = full_text(error)
             named = [file.object.name for file in files if file.object.name in text]
@@ -250,23 +250,23 @@ class DmsSource:
             ) from error
 
     def _refuse_damage(
-        self, dimension: Dimension, frame: DataFrame, files: Sequence[_File], found: Sequence[Row]
+        self, dimension: Dimension, frame: DataFrame, files: Sequence[_File], found: Sequence[Group]
     ) -> None:
         """Stop at a quote that is never closed, and at a file of which no row has the right columns."""
-        by_order = {file.object.order: file for file in files}
-        for row in found:
-            name = by_order[row[names.OBJECT]].object.name
-            if row["torn"]:
-                of_file = (column(names.OBJECT) == row[names.OBJECT]) & column(TORN)
+        by_order = by_object(found)
+        for file in files:
+            groups = by_order.get(file.object.order, [])
+            if any(TORN in group.flags for group in groups):
+                of_file = (column(names.OBJECT) == file.object.order) & column(TORN)
                 line = frame.where(of_file).agg(F.min(column(names.ROW))).collect()[0][0]
                 raise SourceError(
-                    f"{dimension.name}: {name} ends within a quoted field",
+                    f"{dimension.name}: {file.object.name} ends within a quoted field",
                     found=f"the quote is open in the row that begins on line {line}",
                     todo="Nothing of the table was applied; other tables go on. Replace the file by a whole "
                     'one, or set `quote = ""` under [source] where the endpoint has Rfc4180=false.',
                 )
-            file, rows = by_order[row[names.OBJECT]], row["rows"] - row[SKIPPED]
-            if rows and row["malformed"] == rows and file.layout is not None:
+            rows = [group for group in groups if group.reason != SKIPPED]
+            if rows and file.layout is not None and all(MALFORMED in group.flags for group in rows):
                 raise self._other_width(dimension, file, frame)
 
     def _other_width(self, dimension: Dimension, file: _File, frame: DataFrame) -> SchemaConflict:

@@ -1,6 +1,7 @@
 """One catalog, seen from Spark and from PyIceberg.
 
-Spark writes; PyIceberg reads what commits carry, so that `lakeward status` starts no JVM.
+Spark writes the tables; PyIceberg reads what commits carry, so that `lakeward status` starts no JVM,
+and writes what stands beside them.
 """
 
 from __future__ import annotations
@@ -8,13 +9,16 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
+from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchNamespaceError, NoSuchTableError, RESTError
 from pyiceberg.io import FileIO
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -82,10 +86,14 @@ class IcebergCatalog:
         by_catalog = {"sqlite": ("sqlite",), "glue": ("aws",)}
         return ("iceberg", *by_catalog.get(self.options.catalog, ()))
 
-    def prepare(self) -> None:
-        """Make the warehouse folder; raises TableError where that is not allowed."""
-        if not self.is_local:
-            return
+    def prepare(self, table: TableName) -> None:
+        """Make the warehouse and a table's namespace; raises TableError where that is not allowed."""
+        if self.is_local:
+            self._make_folder()
+        with suppress(NamespaceAlreadyExistsError):
+            self._reader.create_namespace_if_not_exists(self.identifier(table)[0])
+
+    def _make_folder(self) -> None:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except FileExistsError as error:
@@ -107,6 +115,19 @@ class IcebergCatalog:
             return load_catalog(self.name, type="sql", uri=uri, warehouse=self.warehouse)
         kind = {"jdbc": "sql"}.get(self.options.catalog, self.options.catalog)
         return load_catalog(self.name, type=kind, warehouse=self.warehouse, **self.options.catalog_properties)
+
+    def create(
+        self,
+        table: TableName,
+        suffix: str,
+        schema: Schema,
+        partitions: PartitionSpec,
+        properties: Mapping[str, str],
+    ) -> None:
+        """Make a table that stands beside another."""
+        location = self.location(table, suffix)
+        name = self.identifier(table, suffix)
+        self._reader.create_table(name, schema, location, partitions, properties=dict(properties))
 
     def io(self, table: TableName) -> FileIO:
         """Return what reads and writes the files of a table that exists."""

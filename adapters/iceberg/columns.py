@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
 from typing import Final
 
 from pyiceberg.schema import Schema as IcebergSchema
-from pyiceberg.types import DecimalType, IcebergType, ListType, MapType, StructType
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+)
 
 from lakeward.adapters.spark import names
 from lakeward.core.errors import TableError
 from lakeward.core.schema import Column, Schema, Type
 
-SYSTEM_COLUMNS: Final[Mapping[str, str]] = {
-    names.EPOCH: "int",
-    names.SEQUENCE: "bigint",
-    names.OBJECT: "bigint",
-    names.ROW: "bigint",
-    names.BATCH: "bigint",
+SYSTEM_COLUMNS: Final[Mapping[str, Type]] = {
+    names.EPOCH: Type("int"),
+    names.SEQUENCE: Type("bigint"),
+    names.OBJECT: Type("bigint"),
+    names.ROW: Type("bigint"),
+    names.BATCH: Type("bigint"),
 }
 """What lakeward adds to each row: the position of its last event, and the batch that changed it."""
 
 
 def columns_of(schema: IcebergSchema, table: str) -> Schema:
     """Return the columns of a table of ours; raises TableError where it is not one."""
-    found = {field.name: field.field_type for field in schema.fields}
+    found = [field.name for field in schema.fields]
     lacking = [name for name in SYSTEM_COLUMNS if name not in found]
     if lacking:
         raise TableError(
@@ -32,22 +50,27 @@ def columns_of(schema: IcebergSchema, table: str) -> Schema:
             found=f"it lacks the column {lacking[0]}",
             todo="Choose another `namespace` under [target], or drop the table if nobody needs it.",
         )
-    own = [Column(name, _type(type_)) for name, type_ in found.items() if name not in SYSTEM_COLUMNS]
-    return Schema(tuple(own))
+    return Schema(tuple(column for column in columns_in(schema) if column.name not in SYSTEM_COLUMNS))
 
 
-_SCALARS: Final = {
-    "boolean": "boolean",
-    "int": "int",
-    "long": "bigint",
-    "float": "float",
-    "double": "double",
-    "string": "string",
-    "binary": "binary",
-    "date": "date",
-    "timestamptz": "timestamp",
-    "timestamp": "timestamp_ntz",
+def columns_in(schema: IcebergSchema) -> Schema:
+    """Return all columns of a schema of Iceberg."""
+    return Schema(tuple(Column(field.name, _type(field.field_type)) for field in schema.fields))
+
+
+_SCALARS: Final[Mapping[str, IcebergType]] = {
+    "boolean": BooleanType(),
+    "int": IntegerType(),
+    "bigint": LongType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "string": StringType(),
+    "binary": BinaryType(),
+    "date": DateType(),
+    "timestamp": TimestamptzType(),
+    "timestamp_ntz": TimestampType(),
 }
+_NAMES: Final = {type_: name for name, type_ in _SCALARS.items()}
 
 
 def _type(found: IcebergType) -> Type:
@@ -58,7 +81,33 @@ def _type(found: IcebergType) -> Type:
             return Type("list", parts=(Column("element", _type(element)),))
         case MapType(key_type=key, value_type=value):
             return Type("map", parts=(Column("key", _type(key)), Column("value", _type(value))))
-        case StructType(fields=fields):
-            return Type("struct", parts=tuple(Column(f.name, _type(f.field_type)) for f in fields))
+        case StructType(fields=parts):
+            return Type("struct", parts=tuple(Column(f.name, _type(f.field_type)) for f in parts))
         case _:
-            return Type(_SCALARS.get(str(found), str(found)))
+            return Type(_NAMES.get(found, str(found)))
+
+
+def to_iceberg(schema: Schema) -> IcebergSchema:
+    """Return columns as a schema of Iceberg; each may be NULL."""
+    return IcebergSchema(*_fields(schema, count(1)))
+
+
+def _fields(columns: Iterable[Column], numbers: Iterator[int]) -> list[NestedField]:
+    listed = [(next(numbers), column) for column in columns]
+    return [NestedField(number, c.name, _iceberg(c.type, numbers), required=False) for number, c in listed]
+
+
+def _iceberg(type_: Type, numbers: Iterator[int]) -> IcebergType:
+    match type_.name:
+        case "decimal":
+            return DecimalType(type_.precision, type_.scale)
+        case "list":
+            (element,) = _fields(type_.parts, numbers)
+            return ListType(element.field_id, element.field_type, element_required=False)
+        case "map":
+            key, value = _fields(type_.parts, numbers)
+            return MapType(key.field_id, key.field_type, value.field_id, value.field_type, value_required=False)
+        case "struct":
+            return StructType(*_fields(type_.parts, numbers))
+        case name:
+            return _SCALARS[name]

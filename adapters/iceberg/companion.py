@@ -15,20 +15,19 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.iceberg import ddl
+from lakeward.adapters.iceberg.beside import Beside
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.columns import SYSTEM_COLUMNS
-from lakeward.adapters.iceberg.java import committing
-from lakeward.adapters.iceberg.keys import completed, key_text
+from lakeward.adapters.iceberg.keys import key_text
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.names import column, quoted
-from lakeward.adapters.spark.types import ddl as type_ddl
 from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.errors import TableError
 from lakeward.core.events import Position
 from lakeward.core.ledger import SourceObject
 from lakeward.core.plan import MergePlan
 from lakeward.core.progress import Progress
+from lakeward.core.schema import Type
 
 SUFFIX: Final = "__changes"
 KIND: Final = "_lakeward_kind"
@@ -37,12 +36,12 @@ RECORD: Final = "_lakeward_record"
 
 BATCH, DELETE, WAITING, RELEASED = "batch", "delete", "waiting", "released"
 
-_COLUMNS: Final[Mapping[str, str]] = {
-    KIND: "string",
+_COLUMNS: Final[Mapping[str, Type]] = {
+    KIND: Type("string"),
     **SYSTEM_COLUMNS,
-    names.OPERATION: "string",
-    names.TIME: "bigint",
-    RECORD: "string",
+    names.OPERATION: Type("string"),
+    names.TIME: Type("bigint"),
+    RECORD: Type("string"),
 }
 _TRIM_EVERY: Final = 64
 """Trimming is a commit of its own; there is no hurry with it."""
@@ -52,17 +51,11 @@ class IcebergCompanion:
     """The companion of one table. `n` is always the batch that the table itself is at."""
 
     def __init__(self, catalog: IcebergCatalog, dimension: Dimension, spark: Callable[[], SparkSession]) -> None:
-        self.catalog = catalog
         self.dimension = dimension
-        self.spark = spark
+        self.table = Beside(catalog, dimension.name, SUFFIX, spark)
         self.records: dict[int, tuple[SourceObject, ...]] = {}
         self.stamped = 0
         self.has_leftovers = False
-
-    @property
-    def name(self) -> tuple[str, str, str]:
-        """The name of the table in Spark."""
-        return (self.catalog.name, *self.catalog.identifier(self.dimension.name, SUFFIX))
 
     def objects(self, progress: Progress) -> Mapping[str, SourceObject]:
         """Return the objects of all batches up to `n`, reading only the records not read yet."""
@@ -73,13 +66,13 @@ class IcebergCompanion:
         if max(above, default=0) > progress.batch + 1:
             raise TableError(
                 f"{self.dimension.name} was rolled back to batch {progress.batch}",
-                found=f"its companion {'.'.join(self.name[1:])} knows batch {max(above)}",
+                found=f"its companion {'.'.join(self.table.name[1:])} knows batch {max(above)}",
                 todo="Roll it forward again, or drop the table and its companion to load it anew.",
             )
         if progress.batch and progress.batch not in self.records:
             raise TableError(
                 f"{self.dimension.name} is at batch {progress.batch}, of which its companion has no record",
-                found=f"{'.'.join(self.name[1:])} knows {len(self.records)} batches",
+                found=f"{'.'.join(self.table.name[1:])} knows {len(self.records)} batches",
                 todo="Put the companion table back, or drop the table to load it anew.",
             )
         self.has_leftovers = max(self.stamped, *above, 0) > progress.batch
@@ -88,50 +81,26 @@ class IcebergCompanion:
         return {item.name: item for items in self.records.values() for item in items}
 
     def _read_records(self, after: int) -> dict[int, tuple[SourceObject, ...]]:
-        table = self.catalog.load(self.dimension.name, SUFFIX)
-        if table is None:
-            return {}
-        found = table.scan(
-            row_filter=f"{KIND} = '{BATCH}' and {names.BATCH} > {after}",
-            selected_fields=(names.BATCH, RECORD),
-        ).to_arrow()
+        found = self.table.rows(f"{KIND} = '{BATCH}' and {names.BATCH} > {after}", (names.BATCH, RECORD))
         batches = found[names.BATCH].to_pylist()
         if len(batches) > len(set(batches)):
             twice = max(batch for batch in batches if batches.count(batch) > 1)
             raise TableError(
                 f"{self.dimension.name}: two processes wrote batch {twice} at once",
-                found=f"{'.'.join(self.name[1:])} has more than one record of it",
+                found=f"{'.'.join(self.table.name[1:])} has more than one record of it",
                 todo="Only one may run at a time: is the folder `state` of the settings shared and kept? "
                 "Remove the record of the one that did not commit, or load the table anew.",
             )
         return {row[names.BATCH]: _objects(row[RECORD]) for row in found.to_pylist()}
 
-    def remember(self, plan: MergePlan, entries: Mapping[str, DataFrame | None]) -> None:
-        """Write the record of a batch and its memory, by kind, in one commit."""
-        spark = self.spark()
-        with committing(str(self.dimension.name)):
-            self._make(spark)
-            if self.has_leftovers:
-                spark.sql(f"DELETE FROM {quoted(*self.name)} WHERE {names.BATCH} >= {plan.batch}")
-            frame = _record_frame(spark, plan)
-            for kind, part in entries.items():
-                if part is not None:
-                    frame = frame.unionByName(self._entries(part, kind, plan), allowMissingColumns=True)
-            self._complete(frame).coalesce(1).writeTo(quoted(*self.name)).append()
+    def remember(self, plan: MergePlan, entries: Mapping[str, DataFrame | None], *, count: int) -> None:
+        """Write the record of a batch and its memory, so many entries by kind, in one commit."""
+        self.table.make({**_COLUMNS, **{c.name: c.type for c in self.dimension.schema}}, partition_by=KIND)
+        if self.has_leftovers:
+            self.table.forget_above(plan.batch - 1)
+        frames = [self._entries(frame, kind, plan) for kind, frame in entries.items() if frame is not None]
+        self.table.append(frames, _record(plan), count=count)
         self.stamped = plan.batch
-
-    def _make(self, spark: SparkSession) -> None:
-        if self.catalog.load(self.dimension.name, SUFFIX) is None:
-            self.catalog.prepare()
-            own = {c.name: type_ddl(c.type) for c in self.dimension.schema}
-            ddl.create(
-                spark,
-                self.name,
-                {**_COLUMNS, **own},
-                partitions=f"PARTITIONED BY ({KIND})",
-                location=f"LOCATION {names.text(self.catalog.location(self.dimension.name, SUFFIX))}",
-                properties=ddl.tblproperties(ddl.BESIDE),
-            )
 
     def _entries(self, frame: DataFrame, kind: str, plan: MergePlan) -> DataFrame:
         own = self.dimension.schema.names if kind == WAITING else self.dimension.key
@@ -143,10 +112,6 @@ class IcebergCompanion:
             f"{key_text(self.dimension.key)} AS {RECORD}",
             *map(quoted, own),
         )
-
-    def _complete(self, frame: DataFrame) -> DataFrame:
-        types = {**_COLUMNS, **{c.name: type_ddl(c.type) for c in self.dimension.schema}}
-        return completed(frame, types)
 
     def deletes(self, upto: int) -> DataFrame | None:
         """Return key and position of the remembered deletes, up to `n`."""
@@ -178,12 +143,9 @@ class IcebergCompanion:
 
     def waiting_places(self, upto: int) -> Mapping[str, Sequence[Position]]:
         """Return where the events that wait are, by the text of their key; no Spark is needed."""
-        table = self.catalog.load(self.dimension.name, SUFFIX)
-        if table is None:
-            return {}
         wanted = (KIND, names.EPOCH, names.SEQUENCE, names.OBJECT, names.ROW, RECORD)
         condition = f"{KIND} in ('{WAITING}', '{RELEASED}') and {names.BATCH} <= {upto}"
-        rows = table.scan(row_filter=condition, selected_fields=wanted).to_arrow().to_pylist()
+        rows = self.table.rows(condition, wanted).to_pylist()
         released = {(row[names.OBJECT], row[names.ROW]) for row in rows if row[KIND] == RELEASED}
         places: dict[str, list[Position]] = defaultdict(list)
         for row in rows:
@@ -192,10 +154,7 @@ class IcebergCompanion:
         return places
 
     def _kind(self, kind: str, upto: int) -> DataFrame | None:
-        if self.catalog.load(self.dimension.name, SUFFIX) is None:
-            return None
-        entries = self.spark().table(quoted(*self.name))
-        return entries.where(f"{KIND} = '{kind}' AND {names.BATCH} <= {upto}")
+        return self.table.frame(f"{KIND} = '{kind}' AND {names.BATCH} <= {upto}")
 
     def trim(self, progress: Progress) -> None:
         """Forget deletes beyond the redelivery window, and what waited once nothing is held."""
@@ -204,11 +163,10 @@ class IcebergCompanion:
             return
         self.objects(progress)
         oldest = beyond({b: len(items) for b, items in self.records.items()}, lateness.redelivery)
-        done = f"{KIND} = '{DELETE}' AND {names.BATCH} <= {oldest}"
+        done = f"({KIND} = '{DELETE}' and {names.BATCH} <= {oldest})"
         if not progress.held:
-            done += f" OR {KIND} IN ('{WAITING}', '{RELEASED}') AND {names.BATCH} <= {progress.batch}"
-        with committing(str(self.dimension.name)):
-            self.spark().sql(f"DELETE FROM {quoted(*self.name)} WHERE {done}")
+            done += f" or ({KIND} in ('{WAITING}', '{RELEASED}') and {names.BATCH} <= {progress.batch})"
+        self.table.forget(done)
 
 
 def beyond(objects: Mapping[int, int], window: int) -> int:
@@ -225,7 +183,7 @@ def beyond(objects: Mapping[int, int], window: int) -> int:
     return 0
 
 
-def _record_frame(spark: SparkSession, plan: MergePlan) -> DataFrame:
+def _record(plan: MergePlan) -> pa.Table:
     """Return the record of a batch: its objects and what it held, in one line of JSON."""
     facts = plan.facts
     record = {
@@ -239,12 +197,8 @@ def _record_frame(spark: SparkSession, plan: MergePlan) -> DataFrame:
         "greatest": facts.greatest,
         "time": facts.time,
     }
-    row = {
-        KIND: [BATCH],
-        names.BATCH: pa.array([plan.batch], pa.int64()),
-        RECORD: [json.dumps(record, separators=(",", ":"))],
-    }
-    return spark.createDataFrame(pa.table(row))
+    text = json.dumps(record, separators=(",", ":"))
+    return pa.table({KIND: [BATCH], names.BATCH: [plan.batch], RECORD: [text]})
 
 
 def _objects(record: str) -> tuple[SourceObject, ...]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
@@ -26,34 +25,12 @@ RESERVED: Final = frozenset(
 
 _TRANSFORMS: Final = ("day", "days", "hour", "hours", "month", "months", "year", "years")
 _CALL: Final = re.compile(r"^\s*(?P<name>\w+)\s*\(\s*(?:(?P<number>\d+)\s*,\s*)?(?P<column>.+?)\s*\)\s*$")
-_MAKING_NAMESPACE: Final = threading.Lock()
-"""The catalog looks whether a namespace is there and then makes it, which two tables at once must not."""
-
 _PER_COLUMN: Final = (
     "write.metadata.metrics.column.",
     "write.parquet.bloom-filter-enabled.column.",
     "write.parquet.bloom-filter-fpp.column.",
     "write.parquet.stats-enabled.column.",
 )
-
-
-def create(spark: SparkSession, name: Sequence[str], columns: Mapping[str, str], **clauses: str) -> None:
-    """Create a table; `clauses` are its LOCATION, and what else follows the columns."""
-    catalog, namespace, _ = name
-    with _MAKING_NAMESPACE:
-        spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quoted(catalog, namespace)}")
-    listed = ", ".join(f"{quoted(column)} {type_}" for column, type_ in columns.items())
-    parts = "".join(f" {clause}" for clause in clauses.values() if clause)
-    spark.sql(f"CREATE TABLE {quoted(*name)} ({listed}) USING iceberg{parts}")
-
-
-BESIDE: Final[Mapping[str, str]] = {
-    "format-version": "2",
-    "write.distribution-mode": "none",
-    "write.metadata.delete-after-commit.enabled": "true",
-    "write.metadata.previous-versions-max": "20",
-}
-"""The properties of the tables that stand beside a table of ours; each batch commits to them."""
 
 
 def create_main(
@@ -65,22 +42,15 @@ def create_main(
         **{f"write.{command}.mode": options.write_mode for command in ("delete", "update", "merge")},
         **options.properties,
     }
-    columns = {**{c.name: ddl(c.type) for c in dimension.schema}, **SYSTEM_COLUMNS}
+    columns = {**{c.name: c.type for c in dimension.schema}, **SYSTEM_COLUMNS}
+    listed = ", ".join(f"{quoted(column)} {ddl(type_)}" for column, type_ in columns.items())
     partitions = ", ".join(_transform(item, dimension) for item in options.partition_by)
-    create(
-        spark,
-        name,
-        columns,
-        partitions=f"PARTITIONED BY ({partitions})" if partitions else "",
-        location=f"LOCATION {text(location)}",
-        properties=tblproperties(properties),
+    partitioned = f"PARTITIONED BY ({partitions}) " if partitions else ""
+    set_ = ", ".join(f"{text(key)} = {text(value)}" for key, value in properties.items())
+    spark.sql(
+        f"CREATE TABLE {quoted(*name)} ({listed}) USING iceberg {partitioned}"
+        f"LOCATION {text(location)} TBLPROPERTIES ({set_})"
     )
-
-
-def tblproperties(properties: Mapping[str, str]) -> str:
-    """Return properties as SQL writes them."""
-    listed = ", ".join(f"{text(name)} = {text(value)}" for name, value in properties.items())
-    return f"TBLPROPERTIES ({listed})"
 
 
 def _transform(item: str, dimension: Dimension) -> str:
@@ -144,6 +114,8 @@ def check_options(jvm: Jvm, dimension: Dimension, options: TableOptions) -> None
             f"{dimension.name}: a column is called {reserved[0]!r}, and Iceberg or lakeward use that name",
             todo="Let DMS rename it (a transformation rule `rename-column`). Nothing was applied.",
         )
+    if not options.properties:
+        return
     known = set(known_properties(jvm))
     for name in options.properties:
         if name not in known and not name.startswith(_PER_COLUMN):

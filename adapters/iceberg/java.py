@@ -12,7 +12,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
+from pyiceberg.exceptions import CommitFailedException, RESTError
 from pyspark.sql import DataFrame, SparkSession
+from sqlalchemy.exc import SQLAlchemyError
 
 from lakeward.adapters.spark.errors import FAILURES, causes, root_cause, said
 from lakeward.adapters.spark.names import quoted
@@ -104,7 +106,7 @@ def indexed(items: Any) -> Iterator[Any]:
 
 def lost_race(error: BaseException) -> bool:
     """Whether Iceberg refused a commit for what another writer did: then nothing of it is in the table."""
-    return not _LOST_RACE.isdisjoint(causes(error))
+    return isinstance(error, CommitFailedException) or not _LOST_RACE.isdisjoint(causes(error))
 
 
 @contextmanager
@@ -114,7 +116,7 @@ def committing(what: str) -> Iterator[None]:
         yield
     except LakewardError:
         raise
-    except (*FAILURES, OSError) as error:
+    except (*FAILURES, OSError, CommitFailedException, RESTError, SQLAlchemyError) as error:
         name, message = root_cause(error)
         if lost_race(error) or "SQLITE_BUSY" in message or "database is locked" in message:
             raise CommitConflict(

@@ -155,8 +155,9 @@ class IcebergTable:
         found = None if table is None else self._found(plan, passing, table)
         judged = verdicts(passing, found, plan, (FILE, POS)).persist()
         tally, written, removed = counts(judged, passing, plan)
+        all_stand = written == tally.stale + tally.duplicates + tally.superseded + tally.applied
         outcome = Outcome(
-            upserts=winners(passing, judged, deletes=False),
+            upserts=passing if all_stand else winners(passing, judged, deletes=False),
             removed=judged.where(f"{IS_NEWS} AND {IS_LIVE}"),
             deletes=winners(passing, judged, deletes=True) if tally.applied > written else None,
             waiting=None if plan.releases else waiting,
@@ -259,7 +260,7 @@ class IcebergTable:
         jvm = Jvm(spark)
         with committing(str(self.dimension.name)):
             if outcome.table is None:
-                self.catalog.prepare()
+                self.catalog.prepare(self.dimension.name)
                 location = self.catalog.location(self.dimension.name)
                 ddl.create_main(spark, self.name, location, plan.dimension, self.options)
                 outcome.table = jvm.table(*self.name)
@@ -307,13 +308,14 @@ class IcebergTable:
 
     def hold(self, plan: MergePlan, resolved: Resolved) -> None:
         """Write what the batch could not apply, and what a person gave up."""
-        self.kept.hold(plan, resolved.detail.rejects)
+        self.kept.hold(plan, resolved.detail.rejects, count=resolved.counts.quarantined)
 
     def remember(self, plan: MergePlan, resolved: Resolved) -> None:
         """Write the batch record, the deletes, and the events that wait or were released."""
         outcome: Outcome = resolved.detail
         entries = {DELETE: outcome.deletes, WAITING: outcome.waiting, RELEASED: outcome.released}
-        self.companion.remember(plan, entries)
+        c = resolved.counts
+        self.companion.remember(plan, entries, count=c.applied - resolved.written + c.waiting + c.released)
 
     def trim(self, progress: Progress) -> None:
         """Forget what can no longer matter."""

@@ -12,10 +12,12 @@ Beside the table's own columns it has
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
@@ -52,80 +54,118 @@ IS_HOLDING: Final = f"{names.REASON} IN ({', '.join(repr(r.value) for r in sorte
 """Whether a row of the frame holds its key, as SQL."""
 
 
-def survey(frame: DataFrame, dimension: Dimension, **conditions: str) -> Sequence[Row]:
-    """Return one row an object, with everything that `facts` makes of it, in one pass.
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The rows of one object that have operation, reason and flags in common: how many, and their bounds.
 
-    `conditions` are counted too, under their names.
+    `key_bounds` has a pair for each key column whose type makes that cheap, else None.
     """
-    counted = {f"reason_{r.value}": f"{names.REASON} = '{r.value}'" for r in Reason}
-    counted |= {f"operation_{o.value}": f"{IS_EVENT} AND {names.OPERATION} = '{o.value}'" for o in Operation}
-    counted |= {SKIPPED: f"{names.REASON} = '{SKIPPED}'", **conditions}
-    found = [F.expr(f"count_if({condition}) AS {name}") for name, condition in counted.items()]
-    found.append(F.expr("count(*) AS rows"))
-    for place in (names.SEQUENCE, names.ROW, names.TIME):
+
+    object: int
+    operation: str | None
+    reason: str | None
+    flags: frozenset[str]
+    rows: int
+    least: tuple[int, int]
+    greatest: tuple[int, int]
+    time: int | None
+    key_bounds: tuple[tuple[Any, Any] | None, ...]
+
+
+def survey(frame: DataFrame, dimension: Dimension, *flags: str) -> Sequence[Group]:
+    """Return groups that have everything in them that `facts` makes of a frame, in one pass.
+
+    `flags` are columns that say yes or no of a row.
+    """
+    found = [F.expr("count(*) AS rows"), F.expr(f"max({names.TIME}) AS time")]
+    for place in (names.SEQUENCE, names.ROW):
         found += [F.expr(f"min({place}) AS least{place}"), F.expr(f"max({place}) AS most{place}")]
+    cheap = set()
     for index, name in enumerate(dimension.key):
         key = dimension.schema.find(name)
         bound = None if key is None else bound_of(quoted(name), key.type)
         if bound is not None:
-            value = f"CASE WHEN {IS_EVENT} THEN {bound} END"
-            found += [
-                F.expr(f"min({value}) AS key_least_{index}"),
-                F.expr(f"max({value}) AS key_most_{index}"),
-            ]
-    return frame.groupBy(names.OBJECT).agg(*found).collect()
+            cheap.add(index)
+            found += [F.expr(f"min({bound}) AS key_least_{index}"), F.expr(f"max({bound}) AS key_most_{index}")]
+    alike = (names.OBJECT, names.OPERATION, names.REASON, *flags)
+    return [
+        Group(
+            object=row[names.OBJECT],
+            operation=row[names.OPERATION],
+            reason=row[names.REASON],
+            flags=frozenset(flag for flag in flags if row[flag]),
+            rows=row["rows"],
+            least=(row[f"least{names.SEQUENCE}"], row[f"least{names.ROW}"]),
+            greatest=(row[f"most{names.SEQUENCE}"], row[f"most{names.ROW}"]),
+            time=row["time"],
+            key_bounds=tuple(
+                (row[f"key_least_{index}"], row[f"key_most_{index}"]) if index in cheap else None
+                for index in range(len(dimension.key))
+            ),
+        )
+        for row in frame.groupBy(*alike).agg(*found).collect()
+    ]
+
+
+def by_object(found: Sequence[Group]) -> Mapping[int, Sequence[Group]]:
+    """Return the groups of each object, by its order."""
+    groups: dict[int, list[Group]] = defaultdict(list)
+    for group in found:
+        groups[group.object].append(group)
+    return groups
 
 
 def facts(
-    found: Sequence[Row],
+    found: Sequence[Group],
     dimension: Dimension,
     schema: Schema,
     objects: Sequence[SourceObject],
     epoch: int,
 ) -> BatchFacts:
-    """Return what the core needs to know, from the rows of a `survey`."""
-    by_order: Mapping[int, Row] = {row[names.OBJECT]: row for row in found}
-    per_object = tuple(_object_facts(item, by_order.get(item.order), epoch) for item in objects)
-    bounds = [_bounds(row, epoch) for row in found]
-    operations = _totals(found, "operation_", Operation)
-    times = [row[f"most{names.TIME}"] for row in found if row[f"most{names.TIME}"] is not None]
+    """Return what the core needs to know, from a `survey`."""
+    groups = by_object(found)
+    per_object = tuple(_object_facts(item, groups.get(item.order, []), epoch) for item in objects)
+    bounds = [_bounds(alike, epoch) for alike in groups.values()]
+    events = [group for group in found if group.reason is None]
+    operations = _totals((group.operation, group.rows) for group in events)
+    reasons = _totals((group.reason, group.rows) for group in found)
     return BatchFacts(
         schema=schema,
         objects=per_object,
-        operations=operations,
-        rejects=_totals(found, "reason_", Reason),
-        skipped=sum(row[SKIPPED] for row in found),
+        operations={kind: operations[kind.value] for kind in Operation if kind.value in operations},
+        rejects={reason: reasons[reason.value] for reason in Reason if reason.value in reasons},
+        skipped=reasons.get(SKIPPED, 0),
         least=min((least for least, _ in bounds), default=None),
         greatest=max((greatest for _, greatest in bounds), default=None),
-        time=max(times, default=None),
-        key_range=tuple(_key_range(found, index) for index in range(len(dimension.key))),
-        needs=frozenset({Capability.TRUNCATE} if operations.get(Operation.TRUNCATE) else ()),
+        time=max((group.time for group in found if group.time is not None), default=None),
+        key_range=tuple(_key_range(events, index) for index in range(len(dimension.key))),
+        needs=frozenset({Capability.TRUNCATE} if Operation.TRUNCATE.value in operations else ()),
     )
 
 
-def _totals(found: Sequence[Row], prefix: str, kinds: Any) -> Any:
-    totals = {kind: sum(row[prefix + kind.value] for row in found) for kind in kinds}
-    return {kind: total for kind, total in totals.items() if total}
+def _totals(counted: Iterable[tuple[str | None, int]]) -> Mapping[str, int]:
+    totals: Counter[str] = Counter()
+    for name, rows in counted:
+        if name is not None:
+            totals[name] += rows
+    return totals
 
 
-def _object_facts(item: SourceObject, row: Row | None, epoch: int) -> ObjectFacts:
-    if row is None:
+def _object_facts(item: SourceObject, groups: Sequence[Group], epoch: int) -> ObjectFacts:
+    if not groups:
         return ObjectFacts(item, 0)
-    return ObjectFacts(item, row["rows"], *_bounds(row, epoch), row[f"reason_{Reason.UNREADABLE.value}"])
+    unreadable = sum(group.rows for group in groups if group.reason == Reason.UNREADABLE.value)
+    return ObjectFacts(item, sum(group.rows for group in groups), *_bounds(groups, epoch), unreadable)
 
 
-def _bounds(row: Row, epoch: int) -> tuple[Position, Position]:
+def _bounds(groups: Sequence[Group], epoch: int) -> tuple[Position, Position]:
     """Return a position below all of an object, and one above: part by part, so perhaps of no event."""
-    least, most = (
-        Position(epoch, row[bound + names.SEQUENCE], row[names.OBJECT], row[bound + names.ROW])
-        for bound in ("least", "most")
-    )
+    order = groups[0].object
+    least = Position(epoch, min(g.least[0] for g in groups), order, min(g.least[1] for g in groups))
+    most = Position(epoch, max(g.greatest[0] for g in groups), order, max(g.greatest[1] for g in groups))
     return least, most
 
 
-def _key_range(found: Sequence[Row], index: int) -> tuple[object, object] | None:
-    if not found or f"key_least_{index}" not in found[0]:
-        return None
-    least = [row[f"key_least_{index}"] for row in found if row[f"key_least_{index}"] is not None]
-    most = [row[f"key_most_{index}"] for row in found if row[f"key_most_{index}"] is not None]
-    return (min(least), max(most)) if least else None
+def _key_range(events: Sequence[Group], index: int) -> tuple[object, object] | None:
+    bounds = [bound for group in events if (bound := group.key_bounds[index]) is not None]
+    return (min(least for least, _ in bounds), max(most for _, most in bounds)) if bounds else None

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from lakeward.adapters.spark import classes
 from lakeward.adapters.spark.jars import LINE, Progress, fetch, locked
 from lakeward.adapters.spark.java import check_java
 from lakeward.core.errors import ConfigError, SetupError
@@ -32,9 +33,8 @@ SETTINGS: Final[Mapping[str, str]] = {
 """Settings that say what data means: nobody may change them."""
 
 TUNING: Final[Mapping[str, str]] = {
-    # Small batches: a list of files is not worth a job, a wait for locality not worth its time.
+    # Small batches: a list of files is not worth a job.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
-    "spark.sql.autoBroadcastJoinThreshold": "64MB",
     # PySpark looks up the line of code of every expression otherwise: half the time of a small batch.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
@@ -64,6 +64,8 @@ LOCAL: Final[Mapping[str, str]] = {
     "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
     # The plans of a batch are more than the 100 whose code is kept by default: each batch would compile them anew.
     "spark.sql.codegen.cache.maxEntries": "1000",
+    # How a batch is joined is said with it, and its parts are few: planning it again at each of them only costs.
+    "spark.sql.adaptive.enabled": "false",
     "spark.log.level": "ERROR",
 }
 """What a Spark of our own is started with, unless the settings say otherwise."""
@@ -77,7 +79,8 @@ class Sessions:
 
     Tables are worked on in threads, and settings that say how to read and write are
     those of a session. Where a platform (Glue, EMR) has started Spark already, that is used as
-    it is, with its own jars.
+    it is, with its own jars. One that `archives` leaves an archive of Java's classes when
+    it is stopped, which later ones start with.
     """
 
     def __init__(
@@ -86,6 +89,8 @@ class Sessions:
         settings: Mapping[str, str],
         log: Path,
         on_fetch: Callable[[str, int], Progress | None] = lambda _file, _size: None,
+        *,
+        archives: bool = False,
     ) -> None:
         fixed = sorted(set(settings) & set(SETTINGS))
         if fixed:
@@ -98,6 +103,8 @@ class Sessions:
         self.settings = {**TUNING, **settings}
         self.log = log
         self.on_fetch = on_fetch
+        self.archives = archives
+        self.archive: Path | None = None
         self._lock = threading.Lock()
         self._first: SparkSession | None = None
         self._ours = False
@@ -121,7 +128,10 @@ class Sessions:
         """Stop Spark if it was started here."""
         with self._lock:
             if self._first is not None and self._ours:
+                gateway = cast("Any", self._first.sparkContext._gateway)
                 self._first.stop()
+                if self.archives:
+                    _end(gateway)
             self._first = None
 
     def _start(self) -> SparkSession:
@@ -132,6 +142,10 @@ class Sessions:
             conf.set(name, value)
         if conf.get("spark.master", "").startswith("local"):
             conf.set("spark.driver.extraClassPath", os.pathsep.join(paths))
+            self.archive = classes.archive_of(java, [Path(path) for path in paths])
+            option = classes.make(self.archive) if self.archives else classes.use(self.archive)
+            given = conf.get("spark.driver.extraJavaOptions", "")
+            conf.set("spark.driver.extraJavaOptions", " ".join(filter(None, [given, option])))
         else:
             conf.set("spark.jars", ",".join(paths))
         os.environ.setdefault("JAVA_HOME", str(java.resolve().parent.parent))
@@ -169,6 +183,14 @@ def _running() -> SparkSession | None:
         return SparkSession.active()
     except PySparkRuntimeError:
         return None
+
+
+def _end(gateway: Any) -> None:
+    """End Java, and wait until it has ended: it does what it was told to do at its end."""
+    gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
 
 
 def _make_active(session: SparkSession) -> None:

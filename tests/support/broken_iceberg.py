@@ -121,7 +121,7 @@ def forgets_deletes_too_early(patch: pytest.MonkeyPatch, _player: Player) -> Non
     """Trims what the source may still deliver again."""
 
     def trim(self: IcebergCompanion, progress: Progress) -> None:
-        self.spark().sql(f"DELETE FROM {quoted(*self.name)} WHERE {companion.KIND} = '{companion.DELETE}'")
+        self.table.forget(f"{companion.KIND} = '{companion.DELETE}'")
 
     patch.setattr(IcebergCompanion, "trim", trim)
 

@@ -13,6 +13,7 @@ from pyiceberg.table import Table
 from lakeward.adapters.iceberg.columns import SYSTEM_COLUMNS
 from lakeward.adapters.iceberg.progress import PROPERTY, TAG
 from lakeward.core.progress import Progress
+from lakeward.core.schema import Type
 
 SETTINGS = """
     [pipeline]
@@ -40,11 +41,11 @@ def catalog(folder: Path) -> Catalog:
     return made
 
 
-def make(folder: Path, name: str = "orders", columns: Mapping[str, str] = SYSTEM_COLUMNS) -> Table:
+def make(folder: Path, name: str = "orders", columns: Mapping[str, Type] = SYSTEM_COLUMNS) -> Table:
     """Make an empty table with a column `id` beside these."""
-    types = {"id": "bigint", **columns}
+    types = {"id": Type("bigint"), **columns}
     return catalog(folder).create_table(
-        ("shop", name), pa.schema([(column, _TYPES[type_]) for column, type_ in types.items()])
+        ("shop", name), pa.schema([(column, _TYPES[type_.name]) for column, type_ in types.items()])
     )
 
 

@@ -1,0 +1,137 @@
+"""The tables that stand beside a table of ours, companion and quarantine: small, and written with each batch.
+
+They are written through PyIceberg, from Arrow columns: a commit takes a fraction of what
+it takes through Spark. What is stamped above the table's own batch was left by a crash
+and does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.table import Table
+from pyiceberg.transforms import IdentityTransform
+from pyspark.sql import DataFrame, SparkSession
+
+from lakeward.adapters.iceberg.catalog import IcebergCatalog
+from lakeward.adapters.iceberg.columns import columns_in, to_iceberg
+from lakeward.adapters.iceberg.java import committing
+from lakeward.adapters.iceberg.keys import completed
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.types import ddl
+from lakeward.core.dimension import TableName
+from lakeward.core.schema import Column, Schema, Type
+
+PROPERTIES: Final[Mapping[str, str]] = {
+    "format-version": "2",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+    "commit.manifest-merge.enabled": "true",
+}
+
+MOST_IN_ARROW: Final = 250_000
+"""More rows than that do not pass through this process."""
+
+NOTHING: Final = pa.table({})
+
+
+class Beside:
+    """A table named like another, with a suffix."""
+
+    def __init__(
+        self,
+        catalog: IcebergCatalog,
+        table: TableName,
+        suffix: str,
+        spark: Callable[[], SparkSession],
+    ) -> None:
+        self.catalog = catalog
+        self.table = table
+        self.suffix = suffix
+        self.spark = spark
+
+    @property
+    def name(self) -> tuple[str, str, str]:
+        """Its name in Spark."""
+        return (self.catalog.name, *self.catalog.identifier(self.table, self.suffix))
+
+    @property
+    def exists(self) -> bool:
+        """Whether it was made."""
+        return self.load() is not None
+
+    def load(self) -> Table | None:
+        """Return it as PyIceberg knows it, or None where there is none."""
+        return self.catalog.load(self.table, self.suffix)
+
+    def rows(self, condition: str, wanted: Sequence[str]) -> pa.Table:
+        """Return these columns of the rows that meet a condition of Iceberg; no Spark is needed."""
+        table = self.load()
+        if table is None:
+            return pa.table({name: [] for name in wanted})
+        return table.scan(row_filter=condition, selected_fields=tuple(wanted)).to_arrow()
+
+    def frame(self, condition: str) -> DataFrame | None:
+        """Return the rows that meet a condition of Spark, or None where there is no table."""
+        return self.spark().table(quoted(*self.name)).where(condition) if self.exists else None
+
+    def make(self, columns: Mapping[str, Type], partition_by: str | None = None) -> None:
+        """Make it, where it is not there."""
+        if self.exists:
+            return
+        self.catalog.prepare(self.table)
+        schema = to_iceberg(Schema(tuple(Column(name, type_) for name, type_ in columns.items())))
+        spec = PartitionSpec()
+        if partition_by is not None:
+            source = schema.find_field(partition_by).field_id
+            spec = PartitionSpec(PartitionField(source, 1000, IdentityTransform(), partition_by))
+        with committing(str(self.table)):
+            self.catalog.create(self.table, self.suffix, schema, spec, PROPERTIES)
+
+    def append(self, frames: Sequence[DataFrame], rows: pa.Table = NOTHING, *, count: int) -> None:
+        """Add rows, in one commit; `count` says how many the frames have, of columns that the table has."""
+        table = self.load()
+        if table is None:
+            raise AssertionError(f"{self.name} is made before anything is added")
+        with committing(str(self.table)):
+            schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
+            if count > MOST_IN_ARROW:
+                self._append_through_spark(table, frames, rows)
+                return
+            parts = [_shaped(frame.toArrow(), schema) for frame in frames]
+            parts += [_shaped(rows, schema)] if rows.num_rows else []
+            table.append(pa.concat_tables(parts))
+
+    def _append_through_spark(self, table: Table, frames: Sequence[DataFrame], rows: pa.Table) -> None:
+        types = {c.name: ddl(c.type) for c in columns_in(table.schema())}
+        parts = [*frames, *([self.spark().createDataFrame(rows)] if rows.num_rows else [])]
+        whole = completed(parts[0], types)
+        for part in parts[1:]:
+            whole = whole.unionByName(completed(part, types))
+        whole.coalesce(1).writeTo(quoted(*self.name)).append()
+
+    def forget(self, condition: str) -> None:
+        """Remove the rows that meet a condition of Iceberg, if there are any."""
+        table = self.load()
+        if table is None or not table.scan(row_filter=condition, selected_fields=(names.BATCH,)).count():
+            return
+        with committing(str(self.table)):
+            table.delete(condition)
+
+    def forget_above(self, batch: int) -> None:
+        """Remove what is stamped above a batch: a crash left it."""
+        self.forget(f"{names.BATCH} > {batch}")
+
+
+def _shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return rows with exactly the columns of a schema, NULL where they have none of that name."""
+    columns: list[Any] = [
+        rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
