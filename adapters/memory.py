@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from lakeward.core.append import append
 from lakeward.core.delivery import Delivery, Resolution, Settled
-from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
 from lakeward.core.fold import Row
@@ -41,6 +41,7 @@ class MemorySource:
 
     limits: Limits = field(default_factory=Limits)
     tables: dict[TableName, list[MemoryObject]] = field(default_factory=dict)
+    lateness: Lateness = ORDERED
     loaded: dict[TableName, int] = field(default_factory=dict)
 
     def put(self, table: TableName, order: int, items: Frame) -> None:
@@ -49,10 +50,10 @@ class MemorySource:
         listed = self.tables.setdefault(table, [])
         listed.append(MemoryObject(SourceObject(name, order, max(1, len(items)), 0), items))
 
-    def take(self, dimension: Dimension, seen: Mapping[str, SourceObject]) -> Taken:
+    def take(self, dimension: Dimension, seen: Mapping[str, SourceObject], floor: int | None) -> Taken:
         """Choose the next objects, in order."""
         listed = [item.object for item in self.tables.get(dimension.name, [])]
-        return take(str(dimension.name), listed, seen, self.limits)
+        return take(str(dimension.name), listed, seen, self.limits, floor)
 
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
         """Return what the objects hold."""
@@ -165,7 +166,9 @@ class MemoryTable:
             self.memory = absorb(self.dimension, self.memory, self.written.pop(batch))
             self.remembered = batch
         seen = [item for objects in self.objects.values() for item in objects]
-        return Recalled({item.name: item for item in seen}, tuple(self.memory.holds.values()))
+        return Recalled(
+            {item.name: item for item in seen}, tuple(self.memory.holds.values()), tuple(self.memory.records)
+        )
 
     def remember(self, plan: MergePlan, resolved: Resolved) -> None:
         """Write down what the batch leaves to remember, stamped with its number."""

@@ -35,13 +35,15 @@ class Limits:
 class Taken:
     """The objects of the next batch, in order, and what waits behind them.
 
-    `others` are the names of files beside them that are none of the source's.
+    `others` are the names of files beside them that are none of the source's; `late` are
+    those of the batch that lie before one that was applied already.
     """
 
     objects: tuple[SourceObject, ...] = ()
     files_left: int = 0
     bytes_left: int = 0
     others: tuple[str, ...] = ()
+    late: tuple[str, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -49,17 +51,25 @@ class Taken:
         return sum(item.size for item in self.objects)
 
 
-def take(table: str, listed: Iterable[SourceObject], seen: Mapping[str, SourceObject], limits: Limits) -> Taken:
-    """Choose the next objects of an `ordered` table: unseen ones, in order, within the limits.
+def take(
+    table: str,
+    listed: Iterable[SourceObject],
+    seen: Mapping[str, SourceObject],
+    limits: Limits,
+    floor: int | None = None,
+) -> Taken:
+    """Choose the next objects: unseen ones, in order, within the limits.
 
-    Raises AlarmRaised LEDGER-001 for an unseen object below the high-water mark, which
-    is neither skipped nor applied, and LEDGER-002 for a seen object of another size.
+    `floor` is the order at or below which nothing may appear any more. Raises AlarmRaised
+    LEDGER-001 for an unseen object there, which is neither skipped nor applied, and
+    LEDGER-002 for a seen object of another size.
     """
     ordered = sorted(listed, key=lambda item: (item.order, item.name))
     _refuse_equal_orders(table, ordered)
     _refuse_rewritten(table, ordered, seen)
     unseen = [item for item in ordered if item.name not in seen]
-    _refuse_late(table, unseen, seen)
+    _refuse_late(table, unseen, seen, floor)
+    highest = max((item.order for item in seen.values()), default=None)
     chosen: list[SourceObject] = []
     size = 0
     for item in unseen[: limits.files]:
@@ -68,7 +78,8 @@ def take(table: str, listed: Iterable[SourceObject], seen: Mapping[str, SourceOb
             break
         chosen.append(item)
     left = unseen[len(chosen) :]
-    return Taken(tuple(chosen), len(left), sum(item.size for item in left))
+    late = tuple(item.name for item in chosen if highest is not None and item.order < highest)
+    return Taken(tuple(chosen), len(left), sum(item.size for item in left), late=late)
 
 
 def until_changed(taken: Taken, now: Mapping[str, SourceObject]) -> Taken:
@@ -80,7 +91,8 @@ def until_changed(taken: Taken, now: Mapping[str, SourceObject]) -> Taken:
         kept.append(item)
     left = taken.objects[len(kept) :]
     files, size = taken.files_left + len(left), taken.bytes_left + sum(item.size for item in left)
-    return Taken(tuple(kept), files, size, taken.others)
+    late = tuple(item.name for item in kept if item.name in taken.late)
+    return Taken(tuple(kept), files, size, taken.others, late)
 
 
 def _refuse_equal_orders(table: str, ordered: list[SourceObject]) -> None:
@@ -106,16 +118,18 @@ def _refuse_rewritten(table: str, ordered: list[SourceObject], seen: Mapping[str
             )
 
 
-def _refuse_late(table: str, unseen: list[SourceObject], seen: Mapping[str, SourceObject]) -> None:
-    high_water = max((item.order for item in seen.values()), default=None)
-    late = [item for item in unseen if high_water is not None and item.order <= high_water]
+def _refuse_late(
+    table: str, unseen: list[SourceObject], seen: Mapping[str, SourceObject], floor: int | None
+) -> None:
+    late = [item for item in unseen if floor is not None and item.order <= floor]
     if late:
-        last = max(seen.values(), key=lambda item: item.order)
+        passed = [item for item in seen.values() if floor is not None and item.order <= floor]
+        last = max(passed, key=lambda item: item.order).name if passed else "the last file"
         names = ", ".join(item.name for item in late[:3]) + (" …" if len(late) > 3 else "")
         raise AlarmRaised(
             "LEDGER-001",
-            f"{table}: {len(late)} file(s) appeared below the high-water mark",
-            found=f"found {names}, which do not sort after {last.name}, and that is applied already",
-            todo='Nothing was applied: with `lateness = "ordered"` they cannot be put in their place. '
+            f"{table}: {len(late)} file(s) appeared below the mark",
+            found=f"found {names}, which do not sort after {last}, and nothing may come before that any more",
+            todo="Nothing was applied: with the `lateness` of the table they cannot be put in their place. "
             "If they hold nothing new, remove them; else load the table again.",
         )

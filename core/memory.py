@@ -10,7 +10,7 @@ those stamped above the table's own batch were left by a crash and do not exist.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -79,7 +79,11 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a batch held: kept for ever, it gives the mark and rebuilds the ledger."""
+    """What a batch held: kept for ever, it gives the mark and rebuilds the ledger.
+
+    `loads` are the epochs of which it has rows of a full load, `loaded` is the newest whose
+    load is complete with it (0: none).
+    """
 
     batch: int
     objects: frozenset[int]
@@ -87,6 +91,7 @@ class Record:
     greatest: Position
     time: int | None = None
     loads: frozenset[int] = frozenset()
+    loaded: int = 0
 
 
 @dataclass(slots=True)
@@ -148,6 +153,19 @@ def _outside_transactions(memory: Memory, mark: Mark | None) -> Mark | None:
     while mark is not None and (cut := [min(s) for s in spans.values() if min(s) <= mark < max(s)]):
         mark = max((m for span in spans.values() for m in span if m < min(cut)), default=None)
     return mark
+
+
+def floor(lateness: Lateness, records: Iterable[Record], mark: Mark | None) -> int | None:
+    """Return the order of the objects at or below which nothing may appear any more, or None.
+
+    Of an `ordered` table that is the last object; else the last of a batch that lies at or
+    below the mark as a whole.
+    """
+    if isinstance(lateness, Ordered):
+        passed = records
+    else:
+        passed = [record for record in records if mark is not None and record.greatest.mark <= mark]
+    return max((order for record in passed for order in record.objects), default=None)
 
 
 def trim(dimension: Dimension, memory: Memory) -> list[ChangeEvent]:

@@ -17,7 +17,9 @@ from typing import Final, Generic, TypeAlias, TypeVar
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import CommitConflict, ConservationError
+from lakeward.core.events import Mark
 from lakeward.core.ledger import Taken
+from lakeward.core.memory import Memory, floor, next_mark
 from lakeward.core.plan import MergePlan, plan
 from lakeward.core.ports import Batch, Entry, Notice, Opened, Queue, Recalled, Resolved, Source, Standing
 from lakeward.core.progress import Progress
@@ -106,7 +108,8 @@ def prepare(job: Job[F], watch: Watch = unwatched) -> Prepared[F] | Idle:
     with watch("recall"):
         recalled = job.opened.companion.recall(standing.progress)
     with watch("take"):
-        taken = job.source.take(job.dimension, recalled.objects)
+        lowest = floor(job.dimension.lateness, recalled.records, standing.progress.mark)
+        taken = job.source.take(job.dimension, recalled.objects, lowest)
     if not taken.objects:
         return Idle.NOTHING
     with watch("read"):
@@ -152,6 +155,7 @@ def _work_out(job: Job[F], found: _Found[F], watch: Watch) -> Prepared[F]:
                 standing.progress,
                 stored=standing.schema,
                 capabilities=job.opened.table.capabilities,
+                seen=found.recalled.objects.values(),
                 holds=tuple(hold for hold in found.recalled.holds if hold.position not in releases),
                 releases=releases,
             )
@@ -163,7 +167,7 @@ def _work_out(job: Job[F], found: _Found[F], watch: Watch) -> Prepared[F]:
             resolved.close()
         batch.close()
         raise
-    progress = _progress_after(standing.progress, planned, resolved)
+    progress = _progress_after(found, planned, resolved)
     return Prepared(plan=planned, batch=batch, resolved=resolved, progress=progress, taken=found.taken)
 
 
@@ -273,9 +277,9 @@ def _check_sum(planned: MergePlan, resolved: Resolved) -> None:
         )
 
 
-def _progress_after(before: Progress, planned: MergePlan, resolved: Resolved) -> Progress:
-    facts = planned.facts
-    objects = [found.object.name for found in facts.objects]
+def _progress_after(found: _Found[F], planned: MergePlan, resolved: Resolved) -> Progress:
+    before, facts = found.standing.progress, planned.facts
+    objects = [item.object.name for item in facts.objects]
     reached = [position for position in (before.high_water, facts.greatest) if position is not None]
     times = [time for time in (before.time, facts.time) if time is not None]
     return replace(
@@ -283,6 +287,7 @@ def _progress_after(before: Progress, planned: MergePlan, resolved: Resolved) ->
         batch=planned.batch,
         epoch=planned.epoch,
         high_water=before.high_water if planned.releases else max(reached, default=None),
+        mark=_mark_after(found, planned),
         object=objects[-1] if objects else before.object,
         time=max(times, default=None),
         rows=before.rows + resolved.written - resolved.removed,
@@ -291,3 +296,12 @@ def _progress_after(before: Progress, planned: MergePlan, resolved: Resolved) ->
         counts=resolved.counts,
         totals=resolved.counts if planned.replaces else before.totals + resolved.counts,
     )
+
+
+def _mark_after(found: _Found[F], planned: MergePlan) -> Mark | None:
+    """Return the mark once the batch is committed: it is found from the records of all batches."""
+    new = [] if planned.record is None else [planned.record]
+    records = [*found.recalled.records, *new]
+    loaded = max((item.loaded for item in records), default=0)
+    memory = Memory(epoch=planned.epoch, loaded=loaded, mark=found.standing.progress.mark, records=records)
+    return next_mark(memory, planned.dimension.lateness)

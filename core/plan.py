@@ -6,16 +6,16 @@ it out must amount to is said by `lakeward.core.fold.apply`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
-from lakeward.core.dimension import Dimension
+from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.errors import ConfigError, QuarantineFull, SchemaConflict
-from lakeward.core.events import Cell, Mark, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, Cell, Mark, Operation, Position
 from lakeward.core.ledger import SourceObject
-from lakeward.core.memory import Hold, Reason
+from lakeward.core.memory import Hold, Reason, Record
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema, SchemaChange, compare
 
@@ -82,7 +82,8 @@ class MergePlan:
     """Everything that one batch will do to one table.
 
     `recalls` says that some event may be older than what the table has seen, so that its
-    memory of deletes must be asked. `holds` are the keys that wait for a person.
+    memory of deletes must be asked. What lies at or below the `mark` comes too late;
+    `copies` are the orders of objects that were delivered before. `holds` are the keys that wait for a person.
     `releases` marks a batch of events that waited rather than of new ones.
     """
 
@@ -93,9 +94,34 @@ class MergePlan:
     recalls: bool
     appends: bool
     creates: bool
+    mark: Mark | None = None
+    copies: frozenset[int] = frozenset()
     holds: tuple[Hold, ...] = ()
     releases: frozenset[Position] = frozenset()
     replaces: bool = False
+
+    @property
+    def record(self) -> Record | None:
+        """The record of the batch, or None where nothing arrives with it."""
+        facts = self.facts
+        if self.releases or facts.least is None or facts.greatest is None:
+            return None
+        return Record(
+            self.batch,
+            frozenset(found.object.order for found in facts.objects),
+            facts.least,
+            facts.greatest,
+            facts.time,
+            frozenset({facts.least.epoch} if facts.least.sequence == LOAD_SEQUENCE else ()),
+            facts.loaded or 0,
+        )
+
+    @property
+    def has_late(self) -> bool:
+        """Whether some event of the batch comes too late; what waited never does."""
+        if self.releases or self.mark is None or self.facts.least is None:
+            return False
+        return self.facts.least.mark <= self.mark
 
 
 def plan(
@@ -105,15 +131,16 @@ def plan(
     *,
     stored: Schema | None,
     capabilities: frozenset[Capability],
+    seen: Iterable[SourceObject] = (),
     holds: tuple[Hold, ...] = (),
     releases: frozenset[Position] = frozenset(),
 ) -> MergePlan:
     """Decide what applying a batch will do.
 
-    A dimension that declares no columns has those of the batch. `stored` is the schema of
-    the table as it is, or None where there is none yet. Raises SchemaConflict where the
-    batch's columns are not the table's, and ConfigError where the table format cannot do
-    what the batch calls for.
+    `seen` are the objects of earlier batches. A dimension that declares no columns has
+    those of the batch. `stored` is the schema of the table as it is, or None where there
+    is none yet. Raises SchemaConflict where the batch's columns are not the table's, and
+    ConfigError where the table format cannot do what the batch calls for.
     """
     if not len(dimension.schema):
         dimension = replace(dimension, schema=facts.schema)
@@ -135,10 +162,17 @@ def plan(
         recalls=not _is_above(facts.least, progress.high_water),
         appends=not dimension.key,
         creates=stored is None,
+        mark=None if replaces else progress.mark,
+        copies=frozenset() if isinstance(dimension.lateness, Ordered) else _copies(facts, seen),
         holds=holds,
         releases=releases,
         replaces=replaces,
     )
+
+
+def _copies(facts: BatchFacts, seen: Iterable[SourceObject]) -> frozenset[int]:
+    orders = {item.order for item in seen}
+    return frozenset(found.object.order for found in facts.objects if found.object.order in orders)
 
 
 def _is_above(least: Position | None, high_water: Position | None) -> bool:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from lakeward.core.counts import Counts
-from lakeward.core.dimension import Dimension
+from lakeward.core.dimension import Dimension, Lateness
 from lakeward.core.events import Position
 from lakeward.core.ledger import SourceObject, Taken
-from lakeward.core.memory import Hold
+from lakeward.core.memory import Hold, Record
 from lakeward.core.plan import BatchFacts, Capability, MergePlan
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
@@ -35,8 +35,16 @@ class Batch(Generic[F]):
 class Source(Protocol[F]):
     """Where changes come from."""
 
-    def take(self, dimension: Dimension, seen: Mapping[str, SourceObject]) -> Taken:
-        """Return the objects of the next batch; raises AlarmRaised where order or content is in doubt."""
+    @property
+    def lateness(self) -> Lateness:
+        """The lateness of tables whose settings say nothing of it."""
+        ...
+
+    def take(self, dimension: Dimension, seen: Mapping[str, SourceObject], floor: int | None) -> Taken:
+        """Return the objects of the next batch; raises AlarmRaised where order or content is in doubt.
+
+        `floor` is the order at or below which no object may appear any more (None: any may).
+        """
         ...
 
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[F]:
@@ -101,10 +109,11 @@ class Table(Protocol[F_contra]):
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What a table remembers, as of its last commit."""
+    """What a table remembers, as of its last commit; `records` are those of all its batches."""
 
     objects: Mapping[str, SourceObject] = field(default_factory=dict)
     holds: tuple[Hold, ...] = ()
+    records: Sequence[Record] = ()
 
 
 class Companion(Protocol):

@@ -7,13 +7,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Self
 
 from lakeward.core.counts import Counts
-from lakeward.core.events import Position
+from lakeward.core.events import Mark, Position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """How far a table is: the truth on restart, whatever a ledger or a queue says.
 
+    `mark` is what the table's lateness has left behind: nothing at or below it may arrive.
     `object` names the last object applied, in the source's own terms; `time` is the
     greatest source time seen, in microseconds since 1970. `counts` are those of the
     batch, `totals` those of all batches of the epoch.
@@ -22,6 +23,7 @@ class Progress:
     batch: int = 0
     epoch: int = 1
     high_water: Position | None = None
+    mark: Mark | None = None
     object: str | None = None
     time: int | None = None
     rows: int = 0
@@ -41,6 +43,8 @@ class Progress:
         known = {name: values[name] for name in cls.__slots__ if name in values}
         if known.get("high_water") is not None:
             known["high_water"] = Position(*known["high_water"])
+        if known.get("mark") is not None:
+            known["mark"] = Mark(*known["mark"])
         for name in ("counts", "totals"):
             known[name] = Counts.of(known.get(name, {}))
         return cls(**known)

@@ -376,11 +376,12 @@ class _Settling:
     def counts(self) -> Counts:
         tally = Counter(self.verdicts.values())
         fresh = {event.position for event in self.fresh}
+        newer = {event.position for event in self.fresh if self.took_part(event)}
         waited = {event.position for event in self.waited}
         in_order: Counter[str] = Counter()
         for folded in self.folds:
             for name in ("insert_on_existing", "update_on_missing", "unset_as_null"):
-                in_order[name] += len(getattr(folded, name) & fresh)
+                in_order[name] += len(getattr(folded, name) & newer)
         read = len(self.delivery.events) + len(self.delivery.rejects)
         return Counts(
             read=read,

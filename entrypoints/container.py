@@ -102,7 +102,7 @@ def make_job(
     notices: Sequence[Notice] = (),
 ) -> Job[Any]:
     """Put one table's job together."""
-    dimension = configured.dimension(table)
+    dimension = configured.dimension(table, source.lateness)
     return Job(dimension=dimension, source=source, opened=target.open(dimension), queue=queue, notices=notices)
 
 

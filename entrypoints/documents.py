@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.core.errors import AlarmRaised, LakewardError
+from lakeward.core.events import LOAD_SEQUENCE
 from lakeward.core.progress import Progress
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def progress(found: Progress) -> Mapping[str, Any]:
         "object": found.object,
         "source_time": time(found.time),
         "position": found.high_water,
+        "mark": None if found.mark is None or found.mark.sequence == LOAD_SEQUENCE else time(found.mark.sequence),
         "rows": found.rows,
         "held": found.held,
         "inexact_since": found.inexact_since,

@@ -11,11 +11,11 @@ import tomllib
 import unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
 
-from lakeward.core.dimension import Dimension, Ordered, TableName
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, Ordered, TableName, Unbounded, Within
 from lakeward.core.errors import ConfigError
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.plugins.options import nearest, validated
@@ -77,6 +77,16 @@ class ColumnSettings(Strict):
         return value
 
 
+_DURATION: Final = re.compile(r"([1-9][0-9]*) *(s|m|h|d)")
+_MICROS: Final = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+
+
+def _lateness(value: str | None) -> str | None:
+    if value not in (None, "ordered", "unbounded") and not _DURATION.fullmatch(str(value)):
+        raise ValueError('must be a duration such as "24h", "30m" or "7d", or "ordered", or "unbounded"')
+    return value
+
+
 class TableSettings(BaseModel):
     """One table. What the table format adds (`partition_by`, …) stands beside these keys."""
 
@@ -91,12 +101,16 @@ class TableSettings(BaseModel):
         description="Columns and their types, in the order of the files. CSV needs them; Parquet brings them.",
     )
     mode: Literal["mirror"] = Field("mirror", description="How rows are kept: `mirror` equals the source table.")
-    lateness: Literal["ordered"] = Field(
-        "ordered", description="How late changes may come: `ordered` means that files come in order."
+    lateness: Annotated[str | None, AfterValidator(_lateness)] = Field(
+        None,
+        description="How late changes may come, by their commit times: a duration such as `24h`, `30m` or `7d`, "
+        "`unbounded`, or `ordered` where files come in order. Without it: `24h` where there is a "
+        "`timestamp_column`, else `ordered`.",
     )
     redelivery: PositiveInt = Field(
         1000,
-        description="How many of the last files may be delivered again; deletes are remembered for so long.",
+        description="With `ordered`: how many of the last files may be delivered again; deletes are "
+        "remembered for so long.",
     )
 
 
@@ -133,15 +147,15 @@ class Configured:
         """The folder of the lock."""
         return self.base / self.settings.pipeline.state
 
-    def dimension(self, name: TableName) -> Dimension:
-        """Return the dimension of a table."""
+    def dimension(self, name: TableName, lateness: Lateness = ORDERED) -> Dimension:
+        """Return the dimension of a table; `lateness` is for one that says nothing of its own."""
         table = self.tables[name]
         declared = [Column(column, parse_type(c.type)) for column, c in table.columns.items()]
         return Dimension(
             name=name,
             schema=Schema(tuple(declared)),
             key=tuple(table.key),
-            lateness=Ordered(table.redelivery),
+            lateness=_lateness_of(table, lateness),
         )
 
     def formats(self) -> Mapping[TableName, Mapping[str, str]]:
@@ -168,6 +182,16 @@ class Configured:
                     todo=nearest(str(name), map(str, self.tables)),
                 )
         return names or list(self.tables)
+
+
+def _lateness_of(table: TableSettings, default: Lateness) -> Lateness:
+    said = table.lateness
+    if said == "unbounded":
+        return Unbounded()
+    if said == "ordered" or (said is None and isinstance(default, Ordered)):
+        return Ordered(table.redelivery)
+    duration = _DURATION.fullmatch(said or "")
+    return default if duration is None else Within(int(duration[1]) * _MICROS[duration[2]])
 
 
 def load(file: Path) -> Configured:

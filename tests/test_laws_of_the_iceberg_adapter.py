@@ -13,10 +13,11 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from lakes import CRASHES, MemoryLake, Player, Script, pack
+from lakes import CRASHES, MemoryLake, Player, Script, pack, pack_late
 from spark import MakeLake
 
 from lakeward.adapters.iceberg.options import TableOptions
+from lakeward.core.dimension import Lateness, Unbounded, Within
 
 pytestmark = pytest.mark.spark
 
@@ -62,6 +63,27 @@ def test_any_delivery_of_many_histories_gives_their_databases(make_lake: MakeLak
 def test_what_waits_in_quarantine_follows_in_order(make_lake: MakeLake, seed: int) -> None:
     """Rows that cannot be applied hold their keys; once given up, what waited is applied."""
     check(pack(Random(seed), 25, bad=0.03, gives_up=0.05), make_lake())
+
+
+@pytest.mark.parametrize("lateness", [Within(3), Unbounded()], ids=repr)
+@packed
+@given(seed=SEEDS)
+def test_any_order_within_the_lateness_gives_their_databases(
+    make_lake: MakeLake, lateness: Lateness, seed: int
+) -> None:
+    """Lateness: objects come late, within the bound or whenever, and again; nothing is too late."""
+    random = Random(seed)
+    check(pack_late(random, 15, lateness, bad=0.02), make_lake(), random.sample(CRASHES, 4))
+
+
+@packed
+@given(seed=SEEDS)
+def test_what_comes_too_late_is_told_apart(make_lake: MakeLake, seed: int) -> None:
+    """At every moment the table, its mark and its quarantine are those of the memory adapter."""
+    script = pack_late(Random(seed), 4, Within(3), too_late=True)
+    expected = Player(script, MemoryLake()).play()
+    assert expected.moments[-1].progress.totals.quarantined, "a feed in which nothing is too late says nothing"
+    Player(script, make_lake(), expected=expected.moments).play()
 
 
 def test_a_crash_before_and_after_every_step_changes_nothing(make_lake: MakeLake) -> None:

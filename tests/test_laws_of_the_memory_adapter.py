@@ -10,7 +10,9 @@ from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lakes import CRASHES, MemoryLake, Player, pack
+from lakes import CRASHES, NAME, MemoryLake, Player, pack, pack_late
+
+from lakeward.core.dimension import Unbounded, Within
 
 SEEDS = st.integers(0, 2**32)
 thorough = settings(max_examples=400, deadline=None)
@@ -46,6 +48,35 @@ def test_every_step_before_and_after_is_crashed_at() -> None:
         left = [end for end in CRASHES if end not in crashed]
         crashed.update(Player(script, MemoryLake()).play(left).crashed)
     assert crashed == set(CRASHES)
+
+
+@thorough
+@given(seed=SEEDS)
+def test_any_order_within_the_lateness_gives_their_databases(seed: int) -> None:
+    """Lateness: objects come late, within a bound or whenever, and again; nothing is too late."""
+    random = Random(seed)
+    lateness = random.choice([Within(3), Unbounded()])
+    script = pack_late(random, 4, lateness, bad=random.choice([0.0, 0.05]))
+    lake = MemoryLake()
+    player = Player(script, lake).play(random.sample(CRASHES, 5))
+    assert player.moments[-1].rows == script.truth
+    assert not player.moments[-1].quarantine
+    table = lake.target.tables[NAME]
+    assert (table.progress.mark is not None) <= isinstance(lateness, Within)
+    assert table.memory.mark == table.progress.mark
+
+
+def test_the_mark_moves_and_what_lies_below_it_comes_too_late() -> None:
+    """In feeds of any order, some events do; the law above would else say nothing."""
+    marks, late = 0, 0
+    for seed in range(30):
+        script = pack_late(Random(seed), 4, Within(3), too_late=True)
+        player = Player(script, MemoryLake()).play()
+        marks += player.moments[-1].progress.mark is not None
+        late += player.moments[-1].progress.totals.quarantined
+        assert player.moments[-1].progress.totals.add_up()
+    assert marks > 10
+    assert late > 30
 
 
 @thorough

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -23,12 +24,14 @@ from lakeward.adapters.spark.casts import check_pattern, check_text
 from lakeward.adapters.spark.errors import FAILURES, full_text, said
 from lakeward.adapters.spark.events import SKIPPED, Group, by_object, facts, survey
 from lakeward.adapters.spark.names import column
-from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
 from lakeward.core.errors import SchemaConflict, SourceError
 from lakeward.core.ledger import Limits, SourceObject, Taken, take, until_changed
 from lakeward.core.ports import Batch
 from lakeward.core.schema import Schema, compare
 from lakeward.plugins.options import nearest
+
+_DAY: Final = 24 * 3600 * 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +60,18 @@ class DmsSource:
     tables_with_torn_rows: set[TableName] = field(default_factory=set)
     tables_with_checked_formats: set[TableName] = field(default_factory=set)
 
-    def take(self, dimension: Dimension, seen: Mapping[str, SourceObject]) -> Taken:
+    @property
+    def lateness(self) -> Lateness:
+        """A day where changes have a commit time; without one, the order of the files is all there is."""
+        return ORDERED if self.options.timestamp_column is None else Within(_DAY)
+
+    def take(self, dimension: Dimension, seen: Mapping[str, SourceObject], floor: int | None) -> Taken:
         """Choose the next files, in the order of their names."""
         listed, others = self.folder.list(dimension.name) or self._nothing(dimension.name, seen)
         for item in listed:
             self._refuse_other_format(dimension.name, item.name)
         limits = Limits(self.options.max_files, self.options.max_bytes)
-        return replace(take(str(dimension.name), listed, seen, limits), others=tuple(others))
+        return replace(take(str(dimension.name), listed, seen, limits, floor), others=tuple(others))
 
     def _nothing(
         self, table: TableName, seen: Mapping[str, SourceObject]
@@ -106,6 +114,8 @@ class DmsSource:
             frame.unpersist()
             raise
         known = facts(found, dimension, dimension.schema, taken.objects, epoch)
+        if not all(file.name.is_load for file in files):
+            known = replace(known, loaded=epoch)  # changes come behind the last file of the full load
         return Batch(frame.drop(TORN, MALFORMED), known, close=partial(_free, frame))
 
     def _read_or_nothing(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[DataFrame]:

@@ -7,6 +7,7 @@ and does not exist.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.columns import columns_in, to_iceberg
-from lakeward.adapters.iceberg.java import committing
+from lakeward.adapters.iceberg.java import Jvm, committing
 from lakeward.adapters.iceberg.keys import completed
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.names import quoted
@@ -36,6 +37,8 @@ PROPERTIES: Final[Mapping[str, str]] = {
 
 MOST_IN_ARROW: Final = 250_000
 """More rows than that do not pass through this process."""
+
+_MANY_FILES: Final = 8
 
 NOTHING: Final = pa.table({})
 
@@ -122,6 +125,25 @@ class Beside:
             return
         with committing(str(self.table)):
             table.delete(condition)
+
+    def gather(self, condition: str) -> None:
+        """Put the rows that meet a condition of Iceberg into one file, where they are few and their files many."""
+        table = self.load()
+        if table is None:
+            return
+        tasks = list(table.scan(row_filter=condition, selected_fields=(names.BATCH,)).plan_files())
+        rows = sum(task.file.record_count for task in tasks)
+        if len(tasks) < _MANY_FILES or rows > MOST_IN_ARROW:
+            return
+        with committing(str(self.table)):
+            table.overwrite(table.scan(row_filter=condition).to_arrow(), overwrite_filter=condition)
+
+    def expire(self) -> None:
+        """Remove the snapshots that nobody reads: of these tables only the last is ever asked."""
+        if self.exists:
+            with committing(str(self.table)):
+                table = Jvm(self.spark()).table(*self.name)
+                table.expireSnapshots().expireOlderThan(time.time_ns() // 1_000_000).retainLast(1).commit()
 
     def forget_above(self, batch: int) -> None:
         """Remove what is stamped above a batch: a crash left it."""

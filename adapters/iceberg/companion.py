@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -25,6 +26,7 @@ from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.errors import TableError
 from lakeward.core.events import Position
 from lakeward.core.ledger import SourceObject
+from lakeward.core.memory import Record
 from lakeward.core.plan import MergePlan
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Type
@@ -43,7 +45,7 @@ _COLUMNS: Final[Mapping[str, Type]] = {
     names.TIME: Type("bigint"),
     RECORD: Type("string"),
 }
-_TRIM_EVERY: Final = 64
+_TRIM_EVERY: Final = 32
 """Trimming is a commit of its own; there is no hurry with it."""
 
 
@@ -53,7 +55,7 @@ class IcebergCompanion:
     def __init__(self, catalog: IcebergCatalog, dimension: Dimension, spark: Callable[[], SparkSession]) -> None:
         self.dimension = dimension
         self.table = Beside(catalog, dimension.name, SUFFIX, spark)
-        self.records: dict[int, tuple[SourceObject, ...]] = {}
+        self.records: dict[int, _Remembered] = {}
         self.stamped = 0
         self.has_leftovers = False
 
@@ -78,9 +80,9 @@ class IcebergCompanion:
         self.has_leftovers = max(self.stamped, *above, 0) > progress.batch
         for batch in above:
             del self.records[batch]
-        return {item.name: item for items in self.records.values() for item in items}
+        return {item.name: item for remembered in self.records.values() for item in remembered.objects}
 
-    def _read_records(self, after: int) -> dict[int, tuple[SourceObject, ...]]:
+    def _read_records(self, after: int) -> dict[int, _Remembered]:
         found = self.table.rows(f"{KIND} = '{BATCH}' and {names.BATCH} > {after}", (names.BATCH, RECORD))
         batches = found[names.BATCH].to_pylist()
         if len(batches) > len(set(batches)):
@@ -91,7 +93,7 @@ class IcebergCompanion:
                 todo="Only one may run at a time: is the folder `state` of the settings shared and kept? "
                 "Remove the record of the one that did not commit, or load the table anew.",
             )
-        return {row[names.BATCH]: _objects(row[RECORD]) for row in found.to_pylist()}
+        return {row[names.BATCH]: _remembered(row[names.BATCH], row[RECORD]) for row in found.to_pylist()}
 
     def remember(self, plan: MergePlan, entries: Mapping[str, DataFrame | None], *, count: int) -> None:
         """Write the record of a batch and its memory, so many entries by kind, in one commit."""
@@ -157,16 +159,29 @@ class IcebergCompanion:
         return self.table.frame(f"{KIND} = '{kind}' AND {names.BATCH} <= {upto}")
 
     def trim(self, progress: Progress) -> None:
-        """Forget deletes beyond the redelivery window, and what waited once nothing is held."""
-        lateness = self.dimension.lateness
-        if progress.batch % _TRIM_EVERY or not isinstance(lateness, Ordered):
+        """Forget deletes that no older event can meet any more, and what waited once nothing is held."""
+        if progress.batch % _TRIM_EVERY:
             return
         self.objects(progress)
-        oldest = beyond({b: len(items) for b, items in self.records.items()}, lateness.redelivery)
-        done = f"({KIND} = '{DELETE}' and {names.BATCH} <= {oldest})"
+        done = f"({KIND} = '{DELETE}' and {names.BATCH} <= {self._settled(progress)})"
         if not progress.held:
             done += f" or ({KIND} in ('{WAITING}', '{RELEASED}') and {names.BATCH} <= {progress.batch})"
         self.table.forget(done)
+        self.table.gather(f"{KIND} = '{BATCH}' and {names.BATCH} <= {progress.batch}")
+        self.table.gather(f"{KIND} = '{DELETE}' and {names.BATCH} <= {progress.batch}")
+        self.table.expire()
+
+    def _settled(self, progress: Progress) -> int:
+        """Return the newest batch of which, and of those before it, no delete matters any more."""
+        lateness = self.dimension.lateness
+        if isinstance(lateness, Ordered):
+            return beyond({b: len(found.objects) for b, found in self.records.items()}, lateness.redelivery)
+        settled = 0
+        for batch, found in sorted(self.records.items()):
+            if found.record is not None and (progress.mark is None or found.record.greatest.mark > progress.mark):
+                break
+            settled = batch
+        return settled
 
 
 def beyond(objects: Mapping[int, int], window: int) -> int:
@@ -183,24 +198,46 @@ def beyond(objects: Mapping[int, int], window: int) -> int:
     return 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Remembered:
+    """A batch as its record has it: its objects, and what the mark is found from."""
+
+    objects: tuple[SourceObject, ...]
+    record: Record | None
+
+
 def _record(plan: MergePlan) -> pa.Table:
     """Return the record of a batch: its objects and what it held, in one line of JSON."""
-    facts = plan.facts
-    record = {
+    facts, record = plan.facts, plan.record
+    content: dict[str, Any] = {
         "objects": [
             [found.object.name, found.object.order, found.object.size, found.object.modified, found.rows]
             for found in facts.objects
         ],
         "operations": {operation.value: count for operation, count in facts.operations.items()},
         "rejects": {reason.value: count for reason, count in facts.rejects.items()},
-        "least": facts.least,
-        "greatest": facts.greatest,
-        "time": facts.time,
     }
-    text = json.dumps(record, separators=(",", ":"))
+    if record is not None:
+        content |= {"least": record.least, "greatest": record.greatest, "time": record.time}
+        content |= {"loads": sorted(record.loads), "loaded": record.loaded}
+    text = json.dumps(content, separators=(",", ":"))
     return pa.table({KIND: [BATCH], names.BATCH: [plan.batch], RECORD: [text]})
 
 
-def _objects(record: str) -> tuple[SourceObject, ...]:
-    listed: Sequence[Sequence[object]] = json.loads(record)["objects"]
-    return tuple(SourceObject(str(o[0]), int(str(o[1])), int(str(o[2])), int(str(o[3]))) for o in listed)
+def _remembered(batch: int, text: str) -> _Remembered:
+    content = json.loads(text)
+    objects = tuple(
+        SourceObject(name, order, size, modified) for name, order, size, modified, _ in content["objects"]
+    )
+    if content.get("least") is None:
+        return _Remembered(objects, None)
+    record = Record(
+        batch,
+        frozenset(item.order for item in objects),
+        Position(*content["least"]),
+        Position(*content["greatest"]),
+        content["time"],
+        frozenset(content.get("loads", ())),
+        content.get("loaded", 0),
+    )
+    return _Remembered(objects, record)

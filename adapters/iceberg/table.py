@@ -32,11 +32,13 @@ from lakeward.adapters.spark.resolve import (
     counts,
     events_of,
     holding_rejects,
+    late_as_rejects,
     part_at_barriers,
     reject_without_key,
     standing,
     verdicts,
     winners,
+    without_copies,
 )
 from lakeward.adapters.spark.types import from_bound
 from lakeward.core.counts import Counts
@@ -150,6 +152,8 @@ class IcebergTable:
 
     def _resolve_merge(self, plan: MergePlan, frame: DataFrame, jvm: Jvm) -> Resolved:
         table = self._load(plan, jvm)
+        frame, known = without_copies(frame, plan)
+        frame, too_late = late_as_rejects(frame, plan)
         passing, waiting = self._part(plan, events_of(frame), frame)
         waiting, copies = self._not_waiting_yet(plan, waiting)
         found = None if table is None else self._found(plan, passing, table)
@@ -162,12 +166,14 @@ class IcebergTable:
             deletes=winners(passing, judged, deletes=True) if tally.applied > written else None,
             waiting=None if plan.releases else waiting,
             released=passing if plan.releases else None,
-            rejects=frame.where(IS_REJECT) if plan.facts.rejects else None,
+            rejects=frame.where(IS_REJECT) if plan.facts.rejects or too_late else None,
             table=table,
             cached=[judged],
         )
+        duplicates = tally.duplicates + copies + known.events + known.rejects
+        quarantined = sum(plan.facts.rejects.values()) - known.rejects + too_late
         return Resolved(
-            counts=self._counts(plan, replace(tally, duplicates=tally.duplicates + copies), waiting),
+            counts=self._counts(plan, replace(tally, duplicates=duplicates, quarantined=quarantined), waiting),
             written=written,
             removed=removed,
             held=self._held(plan, frame),
@@ -243,7 +249,6 @@ class IcebergTable:
             tally,
             read=plan.facts.read,
             skipped=plan.facts.skipped,
-            quarantined=sum(plan.facts.rejects.values()),
             waiting=0 if waiting is None else waiting.count(),
         )
 
@@ -304,7 +309,9 @@ class IcebergTable:
 
     def recall(self, progress: Progress) -> Recalled:
         """Return the objects that were seen and the keys that are held, as of the table's batch."""
-        return Recalled(self.companion.objects(progress), self.kept.holds(progress))
+        objects = self.companion.objects(progress)
+        records = [found.record for found in self.companion.records.values() if found.record is not None]
+        return Recalled(objects, self.kept.holds(progress), records)
 
     def hold(self, plan: MergePlan, resolved: Resolved) -> None:
         """Write what the batch could not apply, and what a person gave up."""

@@ -8,14 +8,14 @@ more within one batch are looked at in order, to count what was inserted twice.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import IS_EVENT, IS_HOLDING
-from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.events import IS_EVENT, IS_HOLDING, IS_REJECT
+from lakeward.adapters.spark.names import quoted, text
 from lakeward.core.counts import Counts
 from lakeward.core.events import LOAD_SEQUENCE
 from lakeward.core.memory import Reason
@@ -30,6 +30,8 @@ ID: Final = "_lakeward_id"
 IS_NEWS: Final = "_lakeward_is_news"
 IS_LIVE: Final = "_lakeward_is_live"
 """Of a key: whether an event is newer than what stands, and whether what stands is a row."""
+
+_AT_THE_MARK: Final = "at or below the mark: by `lateness`, nothing may come there any more"
 
 _KINDS: Final = {"read": 0, "insert": 1, "update": 2, "delete": 3}
 _IS_INSERT, _IS_UPDATE, _IS_DELETE = (f"& 3 = {_KINDS[kind]}" for kind in ("insert", "update", "delete"))
@@ -57,6 +59,39 @@ def events_of(frame: DataFrame) -> DataFrame:
     kinds = " ".join(f"WHEN '{name}' THEN {code}" for name, code in _KINDS.items())
     identifier = f"shiftleft({names.ARRIVAL}, 2) + CASE {names.OPERATION} {kinds} END"
     return frame.where(IS_EVENT).selectExpr("*", f"{identifier} AS {ID}")
+
+
+class Known(NamedTuple):
+    """How many events and rejects of a batch are of objects that were delivered before."""
+
+    events: int = 0
+    rejects: int = 0
+
+
+def without_copies(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, Known]:
+    """Leave out the rows of objects that were delivered before."""
+    if not plan.copies:
+        return frame, Known()
+    is_copy = f"{names.OBJECT} IN ({', '.join(map(str, sorted(plan.copies)))})"
+    row = frame.where(is_copy).agg(F.expr(f"count_if({IS_EVENT})"), F.expr(f"count_if({IS_REJECT})")).collect()[0]
+    return frame.where(f"NOT {is_copy}"), Known(*row)
+
+
+def late_as_rejects(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, int]:
+    """Turn events at or below the mark into rejects; return how many they are."""
+    if plan.mark is None or not plan.has_late:
+        return frame, 0
+    is_late = f"({IS_EVENT} AND {names.SEQUENCE} <= CAST('{plan.mark.sequence}' AS bigint))"
+    cells = ", ".join(map(quoted, plan.dimension.schema.names))
+    words = text(f"its place in the order lies {_AT_THE_MARK}")
+    judged = frame.withColumns(
+        {
+            names.REASON: F.expr(f"CASE WHEN {is_late} THEN '{Reason.TOO_LATE.value}' ELSE {names.REASON} END"),
+            names.DETAIL: F.expr(f"CASE WHEN {is_late} THEN {words} ELSE {names.DETAIL} END"),
+            names.TEXT: F.expr(f"CASE WHEN {is_late} THEN to_json(struct({cells})) ELSE {names.TEXT} END"),
+        }
+    )
+    return judged, frame.where(is_late).count()
 
 
 def holding_rejects(frame: DataFrame, plan: MergePlan) -> DataFrame:

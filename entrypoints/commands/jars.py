@@ -33,7 +33,7 @@ ARCHIVE = """Keep Java's classes as they are once they are loaded, so that runs 
 A small pipeline runs in a folder of its own, once. Java passes the archive over where jars or Java have
 changed; make it anew then, and in an image after the jars are fetched.
 
-Example: [bold]lakeward jars fetch iceberg sqlite && lakeward jars archive[/]
+Example: [bold]lakeward jars archive[/]
 """
 
 Needs = Annotated[

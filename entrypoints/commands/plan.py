@@ -121,6 +121,9 @@ def warnings(prepared: Any) -> list[str]:
     if taken.others:
         names = ", ".join(taken.others[:3]) + (" …" if len(taken.others) > 3 else "")
         found.append(f"{len(taken.others):,} other file(s) are left alone, having no name that DMS gives: {names}")
+    if taken.late:
+        names = ", ".join(taken.late[:3]) + (" …" if len(taken.late) > 3 else "")
+        found.append(f"{len(taken.late):,} file(s) come late, behind one that is applied already: {names}")
     if counts.insert_on_existing or counts.update_on_missing:
         found.append(
             f"{counts.insert_on_existing:,} inserts of a row that is there, {counts.update_on_missing:,} updates "
@@ -154,6 +157,7 @@ def _document(name: Any, job: Any, prepared: Any) -> dict[str, Any]:
         "files_left": prepared.taken.files_left,
         "bytes_left": prepared.taken.bytes_left,
         "others": list(prepared.taken.others),
+        "late": list(prepared.taken.late),
         "operations": {operation.value: number for operation, number in merge.facts.operations.items()},
         "rejects": _rejects(prepared),
         "counts": asdict(prepared.resolved.counts),

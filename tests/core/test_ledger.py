@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakeward.core.dimension import Ordered, Unbounded, Within
 from lakeward.core.errors import AlarmRaised, SourceError
+from lakeward.core.events import Mark, Position
 from lakeward.core.ledger import Limits, SourceObject, Taken, take, until_changed
+from lakeward.core.memory import Record, floor
 
 
 def found(order: int, size: int = 10, name: str = "", modified: int = 0) -> SourceObject:
@@ -61,16 +64,39 @@ def test_batch_after_batch_everything_is_taken_once_in_order(
     assert taken == sorted(numbers)
 
 
-def test_an_unseen_object_below_the_high_water_mark_is_an_alarm() -> None:
-    with pytest.raises(AlarmRaised, match=r"1 file\(s\) appeared below the high-water mark") as raised:
-        take("shop.orders", [found(1), found(2), found(3)], seen(found(1), found(3)), Limits())
+def test_an_unseen_object_at_or_below_the_floor_is_an_alarm() -> None:
+    with pytest.raises(AlarmRaised, match=r"1 file\(s\) appeared below the mark") as raised:
+        take("shop.orders", [found(1), found(2), found(3)], seen(found(1), found(3)), Limits(), floor=3)
     assert raised.value.code == "LEDGER-001"
     assert "file2, which do not sort after file3" in str(raised.value.found)
     assert "Nothing was applied" in str(raised.value.todo)
 
 
+def test_an_unseen_object_above_the_floor_is_taken_and_told_as_late() -> None:
+    taken = take("shop.orders", [found(n) for n in range(1, 5)], seen(found(1), found(3)), Limits(), floor=1)
+    assert (orders(taken), taken.late) == ([2, 4], ("file2",))
+
+
 def test_objects_that_were_archived_are_no_alarm() -> None:
-    assert orders(take("shop.orders", [found(4)], seen(found(1), found(3)), Limits())) == [4]
+    assert orders(take("shop.orders", [found(4)], seen(found(1), found(3)), Limits(), floor=3)) == [4]
+
+
+def record(batch: int, order: int, sequence: int) -> Record:
+    place = Position(1, sequence, order, 1)
+    return Record(batch, frozenset({order}), place, place)
+
+
+def test_the_floor_of_an_ordered_table_is_its_last_object() -> None:
+    records = [record(1, 10, 5), record(2, 30, 6), record(3, 20, 7)]
+    assert floor(Ordered(), records, None) == 30
+    assert floor(Ordered(), [], None) is None
+
+
+def test_the_floor_of_a_table_with_a_lateness_is_what_the_mark_has_passed() -> None:
+    records = [record(1, 10, 5), record(2, 30, 7), record(3, 20, 6)]
+    assert floor(Within(1), records, None) is None
+    assert floor(Within(1), records, Mark(1, 6)) == 20
+    assert floor(Unbounded(), records, None) is None
 
 
 def test_a_seen_object_of_another_size_is_an_alarm() -> None:

@@ -59,7 +59,7 @@ class Growing(MemorySource):
 class Empty(MemorySource):
     """Has nothing new."""
 
-    def take(self, dimension: Dimension, seen: Mapping[str, SourceObject]) -> Taken:
+    def take(self, dimension: Dimension, seen: Mapping[str, SourceObject], floor: int | None) -> Taken:
         return Taken()
 
 

@@ -29,6 +29,8 @@ def signature(function: ast.FunctionDef) -> str:
     arguments = function.args
     arguments.args = [argument for argument in arguments.args if argument.arg != "self"]
     assert function.returns is not None
+    if "property" in map(ast.unparse, function.decorator_list):
+        return f"{function.name}: {ast.unparse(function.returns)}"
     return f"{function.name}({ast.unparse(arguments)}) -> {ast.unparse(function.returns)}"
 
 

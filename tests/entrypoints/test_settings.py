@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from projects import MEMORY, write
 
-from lakeward.core.dimension import Ordered, TableName
+from lakeward.core.dimension import Lateness, Ordered, TableName, Unbounded, Within
 from lakeward.core.errors import ConfigError
 from lakeward.entrypoints.settings import Configured, load, table_name
 
@@ -144,7 +144,10 @@ def test_a_source_and_a_target_say_their_kind(tmp_path: Path, part: str) -> None
         ("[[defaults]]", "[defaults] must be a table of keys"),
         ('[tables."a.b"]\nkey = "id"', '[tables."a.b".key]: input should be a valid list'),
         ('[tables."a.b"]\nmode = "history"', "[tables.\"a.b\".mode]: input should be 'mirror'"),
-        ('[tables."a.b"]\nlateness = "24h"', "[tables.\"a.b\".lateness]: input should be 'ordered'"),
+        (
+            '[tables."a.b"]\nlateness = "soon"',
+            '[tables."a.b".lateness]: must be a duration such as "24h", "30m" or "7d", or "ordered", or "unbounded"',
+        ),
         ('[tables."a.b"]\nredelivery = 0', '[tables."a.b".redelivery]: input should be greater than 0'),
         ('[spark]\nmemory = "lots"', r"[spark.memory]: string should match pattern '^\d+[kmgKMG]$'"),
         ("[spark.settings]\nretries = 3", "[spark.settings.retries]: input should be a valid string"),
@@ -288,3 +291,22 @@ def test_control_characters_are_refused_in_column_names(tmp_path: Path, name: st
 def test_a_column_may_have_what_only_a_path_may_not(tmp_path: Path, name: str) -> None:
     configured = load(write(tmp_path, MEMORY, f'[tables."shop.orders".columns]\n"{name}" = "int"'))
     assert isinstance(configured, Configured)
+
+
+@pytest.mark.parametrize(
+    ("text", "lateness"),
+    [
+        ('lateness = "24h"', Within(24 * 3_600_000_000)),
+        ('lateness = "90 s"', Within(90_000_000)),
+        ('lateness = "7d"', Within(7 * 86_400_000_000)),
+        ('lateness = "30m"', Within(1_800_000_000)),
+        ('lateness = "unbounded"', Unbounded()),
+        ('lateness = "ordered"\nredelivery = 5', Ordered(5)),
+        ("", Within(1)),
+    ],
+)
+def test_lateness_is_a_duration_or_a_word_or_that_of_the_source(
+    tmp_path: Path, text: str, lateness: Lateness
+) -> None:
+    configured = load(write(tmp_path, MEMORY, f'[tables."shop.orders"]\n{text}\n'))
+    assert configured.dimension(TableName("shop", "orders"), Within(1)).lateness == lateness

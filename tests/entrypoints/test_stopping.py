@@ -23,10 +23,10 @@ import sys, time
 import shop
 from lakeward.entrypoints import cli
 
-def take(self, dimension, seen, usual=shop.ShopSource.take):
+def take(self, dimension, seen, floor, usual=shop.ShopSource.take):
     print("taking", len(seen), flush=True)
     time.sleep(60 if "--twice" in sys.argv else 1)
-    return usual(self, dimension, seen)
+    return usual(self, dimension, seen, floor)
 
 shop.ShopSource.take = take
 sys.exit(cli.main(["run", "--json"]))

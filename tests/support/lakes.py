@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Protocol, Self
 
-from histories import SCHEMA, Features, feed
+from histories import SCHEMA, Features, delivery_order, feed
 from model_laws import batches, with_repeats
 
 from lakeward.adapters.memory import MemoryQueue, MemoryTable, MemoryTarget, facts_of
-from lakeward.core.dimension import ORDERED, Dimension, TableName
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unbounded
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
 from lakeward.core.fold import apply
 from lakeward.core.ledger import SourceObject, Taken
@@ -40,12 +40,14 @@ class Script:
     """What is delivered, batch by batch; after each, the entries of the quarantine to give up.
 
     `gives_up` is the chance for each entry; whatever is left at the end is given up then.
+    `loaded_with` is the number of the delivery with which all full loads are complete.
     """
 
     dimension: Dimension
     deliveries: Sequence[Sequence[Item]]
     events: Sequence[ChangeEvent]
     gives_up: float = 0.0
+    loaded_with: int = 0
 
     @property
     def truth(self) -> Rows:
@@ -91,6 +93,41 @@ def pack(
     return Script(dimension, deliveries, good, gives_up)
 
 
+def pack_late(
+    random: Random, histories: int, lateness: Lateness, *, bad: float = 0.0, too_late: bool = False
+) -> Script:
+    """Return a script in which objects come in any order that the lateness allows, or (`too_late`) in any.
+
+    Its databases commit by one clock. Some objects are delivered again.
+    """
+    dimension = Dimension(name=NAME, schema=PACKED, key=("h", "id"), lateness=lateness)
+    objects: dict[int, list[ChangeEvent]] = {}
+    loads: set[int] = set()
+    load = 0.0 if too_late else random.choice([0.0, 0.3])
+    for history in range(histories):
+        scatter = isinstance(lateness, Unbounded) and random.random() < 0.5
+        features = Features(load=random.random() < load, transactions=16, scatter=scatter)
+        source = feed(random, features)
+        names = {number: history * OBJECTS_A_HISTORY + number for number in source.objects}
+        loads.update(names[number] for number in source.loads)
+        for number, events in source.objects.items():
+            objects[names[number]] = [replace(_of(history, event), transaction=None) for event in events]
+    spoilt = {e.position for events in objects.values() for e in events if random.random() < bad}
+    order = delivery_order(random, objects, Unbounded() if too_late else lateness)
+    order.sort(key=lambda number: number not in sorted(loads)[:1])  # that a load has begun is known by its rows
+    deliveries: list[list[Item]] = []
+    loaded_with = 0
+    for batch in batches(random, with_repeats(random, order, 0.1), 3 if too_late else 12):
+        listed = sorted({(event.position, number) for number in set(batch) for event in objects[number]})
+        by_place = {event.position: event for number in set(batch) for event in objects[number]}
+        deliveries.append([_rejected(by_place[p]) if p in spoilt else by_place[p] for p, _ in listed])
+        if loads & set(batch):
+            loaded_with = len(deliveries) - 1
+            loads -= set(batch)
+    good = [event for events in objects.values() for event in events if event.position not in spoilt]
+    return Script(dimension, deliveries, good, 0.2, loaded_with)
+
+
 def _of(history: int, event: ChangeEvent) -> ChangeEvent:
     position = event.position._replace(object=history * OBJECTS_A_HISTORY + event.position.object)
     cells = {"h": history, **event.cells}
@@ -132,7 +169,12 @@ class ScriptedSource:
         places = sorted({item.position.object for item in self.script.deliveries[number]})
         return tuple(SourceObject(f"{number:04d}/{place}", place, 1, 0) for place in places)
 
-    def take(self, dimension: Dimension, seen: Mapping[str, SourceObject]) -> Taken:
+    @property
+    def lateness(self) -> Lateness:
+        """That of the script."""
+        return self.script.dimension.lateness
+
+    def take(self, dimension: Dimension, seen: Mapping[str, SourceObject], floor: int | None) -> Taken:
         """Choose the first delivery that was never taken in whole."""
         for number in range(self.arrived):
             objects = self._objects(number)
@@ -149,7 +191,12 @@ class ScriptedSource:
             ObjectFacts(o, sum(item.position.object == o.order for item in items), *_bounds(items, o.order))
             for o in taken.objects
         ]
-        known = replace(facts_of(dimension, items, objects), key_range=_key_range(dimension, items))
+        is_loaded = int(taken.objects[0].name.split("/")[0]) >= self.script.loaded_with
+        known = replace(
+            facts_of(dimension, items, objects),
+            key_range=_key_range(dimension, items),
+            loaded=epoch if is_loaded else None,
+        )
         return Batch(self.frame(dimension, items), known)
 
 

@@ -75,11 +75,11 @@ def draw_features(random: Random, lateness: Lateness) -> Features:
     )
 
 
-def batches(random: Random, order: Sequence[int]) -> list[list[int]]:
-    """Split deliveries into batches of one to three objects."""
+def batches(random: Random, order: Sequence[int], most: int = 3) -> list[list[int]]:
+    """Split deliveries into batches of one to three objects, or more."""
     rest, split = list(order), []
     while rest:
-        size = random.randrange(1, 4)
+        size = random.randrange(1, most + 1)
         split.append(rest[:size])
         rest = rest[size:]
     return split

@@ -34,7 +34,7 @@ REPORTS: list[Report] = []
 class ShopSource(MemorySource):
     """Two objects for each table, a batch each."""
 
-    def take(self, dimension: Dimension, seen: Mapping[str, SourceObject]) -> Taken:
+    def take(self, dimension: Dimension, seen: Mapping[str, SourceObject], floor: int | None) -> Taken:
         """Choose the next object, or fail as the table's name says."""
         match dimension.name.table:
             case "broken":
@@ -43,7 +43,7 @@ class ShopSource(MemorySource):
                 raise CommitConflict("shop.raced: another writer kept committing")
             case "defect":
                 raise ZeroDivisionError("division by zero")
-        return super().take(dimension, seen)
+        return super().take(dimension, seen, floor)
 
 
 def build(options: Options, runtime: Runtime) -> MemorySource:

@@ -1,0 +1,115 @@
+"""Files that come late, as a user meets them: applied in their place, too late, or a reason to stop."""
+
+from __future__ import annotations
+
+import pytest
+from project import Project
+
+from lakeward.adapters.iceberg import companion
+from lakeward.adapters.iceberg.beside import Beside
+from lakeward.adapters.iceberg.catalog import IcebergCatalog
+from lakeward.adapters.iceberg.options import IcebergOptions
+from lakeward.core.dimension import TableName
+
+pytestmark = pytest.mark.spark
+
+TIMED = 'timestamp_column = "at"\nmax_files = 1'
+ITEM = """
+[tables."shop.item"]
+key = ["id"]
+lateness = "1h"
+columns = { id = "int", name = "string", price = "decimal(8,2)" }
+"""
+
+
+@pytest.fixture
+def late(project: Project) -> Project:
+    """A table whose changes may come an hour late."""
+    project.configure(tables=ITEM, source=TIMED)
+    return project
+
+
+def put(project: Project, file: str, *rows: str) -> None:
+    project.put(f"20261121-{file}.csv", "".join(f"{row}\n" for row in rows))
+
+
+def change(operation: str, clock: str, key: int, name: str) -> str:
+    return f"{operation},2026-11-21 {clock}:00,{key},{name},1.00"
+
+
+def test_a_late_file_is_applied_in_its_place(late: Project) -> None:
+    """It overwrites nothing newer, and brings back nothing that was deleted since."""
+    put(late, "100000000", change("I", "10:00", 1, "first"), change("I", "10:00", 2, "first"))
+    put(late, "103000000", change("U", "10:30", 1, "newest"), change("D", "10:30", 2, "gone"))
+    late.run()
+    put(late, "101500000", change("U", "10:15", 1, "late"), change("U", "10:15", 2, "late"))
+    put(late, "101600000", change("I", "10:16", 3, "late and new"))
+    planned = late.call("plan", "--json").document["tables"][0]
+    assert planned["late"] == ["20261121-101500000.csv"]
+    assert any("come late" in warning for warning in planned["warnings"])
+    counts = late.run()["shop.item"]["counts"]
+    assert (counts["stale"], counts["applied"]) == (2, 1)
+    assert [name for _, name, _ in late.rows()] == ["newest", "late and new"]
+
+
+def test_a_change_at_or_below_the_mark_is_too_late(late: Project) -> None:
+    """The mark is the greatest commit time below all that is in time: exactly an hour old is in time."""
+    put(late, "100000000", change("I", "10:00", 1, "first"))
+    put(late, "110000000", change("I", "11:00", 2, "an hour on"))
+    put(late, "110100000", change("I", "11:01", 3, "a minute more"))
+    run = late.run()["shop.item"]
+    assert run["progress"]["mark"] == "2026-11-21T10:00:00Z"
+    put(late, "110200000", change("U", "10:00", 1, "too late"), change("U", "10:01", 1, "in time"))
+    counts = late.run()["shop.item"]["counts"]
+    assert (counts["quarantined"], counts["applied"]) == (1, 1)
+    assert late.rows()[0][1] == "in time"
+    (entry,) = late.entries()
+    assert (entry["reason"], entry["row"]) == ("too_late", 1)
+    assert "too late" in late.call("quarantine", "show", "shop.item").out
+    assert late.call("status").code == 0, "it holds nothing"
+
+
+def test_a_file_below_the_mark_stops_the_table(late: Project) -> None:
+    for clock in ("10:00", "11:00", "12:00", "13:00"):
+        put(late, f"{clock.replace(':', '')}00000", change("I", clock, int(clock[:2]), clock))
+    late.run()
+    put(late, "105900000", change("I", "10:59", 1, "who knows"))
+    said = late.fails()
+    assert "1 file(s) appeared below the mark" in said
+    assert "20261121-105900000.csv, which do not sort after 20261121-110000000.csv" in said
+    assert len(late.rows()) == 4
+
+
+def test_without_a_commit_time_files_come_in_order(project: Project) -> None:
+    project.configure()
+    project.put("20261121-100000000.csv", "I,1,a,1.00\n")
+    project.put("20261121-110000000.csv", "I,2,b,1.00\n")
+    project.run()
+    project.put("20261121-103000000.csv", "I,3,c,1.00\n")
+    assert "LEDGER-001" in project.run(code=4)["shop.item"]["error"]["code"]
+
+
+def test_what_the_mark_has_passed_is_forgotten_and_few_files_remain(
+    late: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Deletes below the mark go, those above it stay; a record a batch stays for ever, in few files."""
+    monkeypatch.setattr(companion, "_TRIM_EVERY", 10)
+    for minute in range(0, 100, 5):
+        at = f"{10 + minute // 60}:{minute % 60:02}"
+        put(late, f"{at.replace(':', '')}00000", change("I", at, minute, "x"), change("D", at, minute, "x"))
+    assert len(late.run()["shop.item"]["batches"]) == 20
+    kept = Beside(catalog_of(late), TableName("shop", "item"), companion.SUFFIX, None)  # type: ignore[arg-type]
+    assert kept.rows(f"{companion.KIND} = 'batch'", (companion.KIND,)).num_rows == 20
+    deletes = sorted(kept.rows(f"{companion.KIND} = 'delete'", ("id",))["id"].to_pylist())
+    assert deletes == list(range(35, 100, 5))
+    table = kept.load()
+    assert table is not None
+    assert len(list(table.scan().plan_files())) == 2
+    assert len(table.snapshots()) == 1
+    late.put("20261121-113600000.csv", change("I", "11:36", 95, "back") + "\n")
+    late.run()
+    assert late.rows() == [(95, "back", 1)]
+
+
+def catalog_of(project: Project) -> IcebergCatalog:
+    return IcebergCatalog(IcebergOptions(warehouse="lake"), project.folder)
