@@ -146,7 +146,8 @@ def test_a_source_and_a_target_say_their_kind(tmp_path: Path, part: str) -> None
         ('[tables."a.b"]\nmode = "history"', "[tables.\"a.b\".mode]: input should be 'mirror'"),
         (
             '[tables."a.b"]\nlateness = "soon"',
-            '[tables."a.b".lateness]: must be a duration such as "24h", "30m" or "7d", or "ordered", or "unbounded"',
+            '[tables."a.b".lateness]: '
+            'must be a duration such as "24h", "30m" or "7d", or "ordered", or "unbounded"',
         ),
         ('[tables."a.b"]\nredelivery = 0', '[tables."a.b".redelivery]: input should be greater than 0'),
         ('[spark]\nmemory = "lots"', r"[spark.memory]: string should match pattern '^\d+[kmgKMG]$'"),
