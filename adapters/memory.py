@@ -21,6 +21,7 @@ from lakeward.core.memory import HOLDING, Memory, Reason, Reject, trim
 from lakeward.core.plan import BatchFacts, Capability, MergePlan, ObjectFacts
 from lakeward.core.ports import Batch, Commit, Entry, Notice, Opened, Recalled, Resolved, Standing
 from lakeward.core.progress import Progress
+from lakeward.core.schema import Recorded
 from lakeward.core.settle import absorb, settle
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 
@@ -239,6 +240,10 @@ class MemoryTarget:
     def standing(self, dimension: Dimension) -> Standing:
         """Return how far the table of that name is."""
         return self.open(dimension).table.standing()
+
+    def schema_changes(self, dimension: Dimension) -> Sequence[Recorded]:
+        """Return nothing: these tables have the columns that are declared, always."""
+        return ()
 
     def open(self, dimension: Dimension) -> Opened[Frame]:
         """Return the table of that name."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
-from lakeward.core.schema import Schema
+from lakeward.core.schema import FOLLOWING, Policies, Schema
 
 
 class TableName(NamedTuple):
@@ -80,3 +80,4 @@ class Dimension:
     deletes: Deletes = Deletes.HARD
     lateness: Lateness = ORDERED
     unique_sequences: bool = False
+    policies: Policies = FOLLOWING

@@ -17,7 +17,7 @@ from lakeward.core.events import LOAD_SEQUENCE, Cell, Mark, Operation, Position
 from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import Hold, Reason, Record
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Schema, SchemaChange, compare
+from lakeward.core.schema import Evolution, Schema, evolve
 
 MOST_REJECTS: Final = 100_000
 """How many rows a batch may put into quarantine: what is there, each batch looks through."""
@@ -81,13 +81,15 @@ class BatchFacts:
 class MergePlan:
     """Everything that one batch will do to one table.
 
-    `recalls` says that some event may be older than what the table has seen, so that its
+    The dimension has the columns that the table takes of the batch; `evolution` says which
+    the table has afterwards. `recalls` says that some event may be older than what the table has seen, so that its
     memory of deletes must be asked. What lies at or below the `mark` comes too late;
     `copies` are the orders of objects that were delivered before. `holds` are the keys that wait for a person.
     `releases` marks a batch of events that waited rather than of new ones.
     """
 
     dimension: Dimension
+    evolution: Evolution
     batch: int
     epoch: int
     facts: BatchFacts
@@ -139,12 +141,13 @@ def plan(
 
     `seen` are the objects of earlier batches. A dimension that declares no columns has
     those of the batch. `stored` is the schema of the table as it is, or None where there
-    is none yet. Raises SchemaConflict where the batch's columns are not the table's, and
-    ConfigError where the table format cannot do what the batch calls for.
+    is none yet. Raises SchemaConflict where the batch's columns are not the table's and no
+    policy says what to do, and ConfigError where the table format cannot do what the batch
+    calls for.
     """
-    if not len(dimension.schema):
-        dimension = replace(dimension, schema=facts.schema)
-    _refuse_schema_change(dimension, facts, stored)
+    evolution = _evolution(dimension, facts, stored)
+    taken = Schema(tuple(column for column in facts.schema if column.name not in evolution.ignored))
+    dimension = replace(dimension, schema=taken)
     _refuse_flood(dimension, facts)
     missing = facts.needs - capabilities
     if missing:
@@ -156,6 +159,7 @@ def plan(
     replaces = facts.loaded is not None and facts.loaded > progress.epoch
     return MergePlan(
         dimension=dimension,
+        evolution=evolution,
         batch=progress.batch + 1,
         epoch=facts.loaded if replaces and facts.loaded else progress.epoch,
         facts=facts,
@@ -195,13 +199,15 @@ def _refuse_flood(dimension: Dimension, facts: BatchFacts) -> None:
         )
 
 
-def _refuse_schema_change(dimension: Dimension, facts: BatchFacts, stored: Schema | None) -> None:
-    changes: tuple[SchemaChange, ...] = compare(stored or dimension.schema, facts.schema)
-    if changes:
+def _evolution(dimension: Dimension, facts: BatchFacts, stored: Schema | None) -> Evolution:
+    declared = dimension.schema if len(dimension.schema) else facts.schema
+    evolution = evolve(stored or declared, facts.schema, dimension.policies, dimension.key)
+    if evolution.refused:
         where = f" in {facts.objects[0].object.name}" if facts.objects else ""
         raise SchemaConflict(
             f"{dimension.name}: the columns of the source and of the table differ",
-            found="; ".join(map(str, changes)) + where,
-            todo="Nothing of the table was applied; other tables go on. Declare the columns as they are "
-            "now under [tables], or keep these files back.",
+            found="; ".join(map(str, evolution.refused)) + where,
+            todo="Nothing of the table was applied; other tables go on. Declare the columns as they are now "
+            "under [tables], let the table follow (docs/schema-changes.md), or keep these files back.",
         )
+    return evolution

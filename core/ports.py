@@ -17,7 +17,7 @@ from lakeward.core.ledger import SourceObject, Taken
 from lakeward.core.memory import Hold, Record
 from lakeward.core.plan import BatchFacts, Capability, MergePlan
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Schema
+from lakeward.core.schema import Recorded, Schema
 
 F = TypeVar("F")
 F_contra = TypeVar("F_contra", contravariant=True)
@@ -190,6 +190,10 @@ class Target(Protocol[F]):
 
     def standing(self, dimension: Dimension) -> Standing:
         """Return how far a table is; it is not opened, and no engine is started."""
+        ...
+
+    def schema_changes(self, dimension: Dimension) -> Sequence[Recorded]:
+        """Return how the columns of a table changed, in order; no engine is started."""
         ...
 
     def open(self, dimension: Dimension) -> Opened[F]:

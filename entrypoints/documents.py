@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lakeward.core.errors import AlarmRaised, LakewardError
 from lakeward.core.events import LOAD_SEQUENCE
 from lakeward.core.progress import Progress
+from lakeward.core.schema import SchemaChange
 
 if TYPE_CHECKING:
     from lakeward.entrypoints.run import TableRun
@@ -61,6 +62,12 @@ def progress(found: Progress) -> Mapping[str, Any]:
         "counts": asdict(found.counts),
         "totals": asdict(found.totals),
     }
+
+
+def schema_change(change: SchemaChange) -> Mapping[str, Any]:
+    """Return a change of a column."""
+    before, after = (None if type_ is None else str(type_) for type_ in (change.before, change.after))
+    return {"kind": change.kind.value, "column": change.path, "before": before, "after": after}
 
 
 def table_run(run: TableRun) -> Mapping[str, Any]:

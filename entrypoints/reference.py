@@ -20,6 +20,7 @@ from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.entrypoints.settings import (
     ColumnSettings,
     PipelineSettings,
+    SchemaSettings,
     SparkSettings,
     TableSettings,
 )
@@ -118,6 +119,7 @@ def _parts() -> Iterator[str]:
     yield _OF_FORMAT
     yield from _table(TableOptions)
     yield from _section('[tables."schema.table".columns]', ColumnSettings)
+    yield from _section('[tables."schema.table".schema]', SchemaSettings)
     yield from ("## Environment\n", _ENVIRONMENT.rstrip("\n"))
     yield ""
 
@@ -133,7 +135,7 @@ def _table(model: type[BaseModel], also: Mapping[str, str] | None = None) -> Ite
     for key, meaning in (also or {}).items():
         yield f"| `{key}` | text | required | {meaning} |"
     for key, field in model.model_fields.items():
-        cells = (f"`{key}`", _type(field), _default(field), field.description or "")
+        cells = (f"`{field.alias or key}`", _type(field), _default(field), field.description or "")
         yield "| " + " | ".join(_cell(cell) for cell in cells) + " |"
     yield ""
 
@@ -165,7 +167,7 @@ def _words(annotation: Any) -> str:
     return _PLAIN[annotation]
 
 
-_PLAIN: Final[Mapping[Any, str]] = {str: "text", int: "whole number", ByteSize: "size"}
+_PLAIN: Final[Mapping[Any, str]] = {str: "text", int: "whole number", ByteSize: "size", SchemaSettings: "table"}
 
 
 def _default(field: FieldInfo) -> str:
@@ -175,6 +177,8 @@ def _default(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True, validated_data={})
     if value is None:
         return "none"
+    if isinstance(value, BaseModel):
+        return "as below"
     if isinstance(value, ByteSize):
         value = value.human_readable().replace(".0", "")
     return f"`{json.dumps(value, ensure_ascii=False)}`"

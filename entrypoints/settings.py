@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt, 
 
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Ordered, TableName, Unbounded, Within
 from lakeward.core.errors import ConfigError
-from lakeward.core.schema import Column, Schema, parse_type
+from lakeward.core.schema import Column, Policies, Policy, Schema, parse_type
 from lakeward.plugins.options import nearest, validated
 
 FILE: Final = "lakeward.toml"
@@ -87,6 +87,23 @@ def _lateness(value: str | None) -> str | None:
     return value
 
 
+class SchemaSettings(Strict):
+    """What becomes of a change of the columns. Types that do not fit each other always stop the table."""
+
+    add: Literal["evolve", "ignore", "fail"] = Field(
+        "evolve", description="A new column: the table gets it, does without it, or stops."
+    )
+    drop: Literal["evolve", "fail"] = Field(
+        "evolve", description="A column that is missing: it stays, with its values, or the table stops."
+    )
+    widen: Literal["evolve", "fail"] = Field(
+        "evolve", description="A wider type (int to bigint, float to double, a decimal of more digits)."
+    )
+    narrow: Literal["evolve", "fail"] = Field(
+        "fail", description="A narrower type: the table keeps its own, or stops."
+    )
+
+
 class TableSettings(BaseModel):
     """One table. What the table format adds (`partition_by`, …) stands beside these keys."""
 
@@ -106,6 +123,9 @@ class TableSettings(BaseModel):
         description="How late changes may come, by their commit times: a duration such as `24h`, `30m` or `7d`, "
         "`unbounded`, or `ordered` where files come in order. Without it: `24h` where there is a "
         "`timestamp_column`, else `ordered`.",
+    )
+    schema_: SchemaSettings = Field(
+        default_factory=SchemaSettings, alias="schema", description="What becomes of a change of the columns."
     )
     redelivery: PositiveInt = Field(
         1000,
@@ -156,6 +176,7 @@ class Configured:
             schema=Schema(tuple(declared)),
             key=tuple(table.key),
             lateness=_lateness_of(table, lateness),
+            policies=Policies(**{kind: Policy(word) for kind, word in table.schema_.model_dump().items()}),
         )
 
     def formats(self) -> Mapping[TableName, Mapping[str, str]]:

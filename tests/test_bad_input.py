@@ -74,7 +74,7 @@ def test_a_parquet_file_that_is_cut_in_its_data_is_named(project: Project) -> No
 @pytest.mark.parametrize(
     ("header", "said"),
     [
-        ("Op,id,name", "it lacks price"),
+        ("Op,name,price", "it lacks id"),
         ("Op,id,name,price,color", "it has color"),
         ("id,name,price", "it lacks Op"),
     ],
@@ -107,14 +107,27 @@ def test_a_quote_that_is_never_closed_is_found_by_its_line(project: Project) -> 
     assert is_untouched(project)
 
 
-def test_columns_that_changed_since_the_table_was_made_are_refused(project: Project) -> None:
+def test_columns_that_changed_since_the_table_was_made_are_refused_where_the_settings_say_so(
+    project: Project,
+) -> None:
     project.put(LOAD, "1,a,1.00\n")
     project.run()
-    project.configure(ITEM.replace('name = "string"', 'title = "string"'))
+    refusing = '[tables."shop.item".schema]\nadd = "fail"\ndrop = "fail"\n'
+    project.configure(ITEM.replace('name = "string"', 'title = "string"') + refusing)
     project.put(CDC, "I,2,b,2.00\n")
     assert "title" in (said := project.fails())
     assert "name" in said
     assert project.rows() == [(1, "a", D("1.00"))]
+
+
+def test_a_column_of_another_name_is_another_column(project: Project) -> None:
+    """Without a map of names: the old one stays with its values, the new one begins empty."""
+    project.put(LOAD, "1,a,1.00\n")
+    project.run()
+    project.configure(ITEM.replace('name = "string"', 'title = "string"'))
+    project.put(CDC, "I,2,b,2.00\n")
+    project.run()
+    assert project.rows(columns=("id", "name", "title")) == [(1, "a", None), (2, None, "b")]
 
 
 def test_a_table_of_someone_else_is_left_alone(project: Project) -> None:

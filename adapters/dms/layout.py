@@ -10,10 +10,12 @@ from typing import Final
 from lakeward.adapters.dms.csv import Dialect, Record, fields, records
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict
+from lakeward.core.schema import Policy
 
 OP: Final = "\0op"
 TIME: Final = "\0time"
-"""Stand for the columns that DMS adds; no column name has that character."""
+IGNORED: Final = "\0ignored"
+"""Stand for the columns that DMS adds, and for those that no table takes; no column name has that character."""
 
 OPERATIONS: Final[Mapping[str, str]] = {"I": "insert", "U": "update", "D": "delete"}
 
@@ -73,9 +75,16 @@ def _from_header(name: str, row: Sequence[str | None], expected: Expected, *, is
         added[expected.timestamp_column.lower()] = TIME
     known = {column.lower(): column for column in expected.dimension.schema.names}
     columns = [added.get((f or "").lower()) or known.get((f or "").lower()) for f in row]
+    policies = expected.dimension.policies
     strange = [str(field) for field, column in zip(row, columns, strict=True) if column is None]
+    if policies.add is Policy.IGNORE:
+        columns = [f"{IGNORED}{place}" if column is None else column for place, column in enumerate(columns)]
+        strange = []
+    may_lack = expected.dimension.schema.names if policies.drop is not Policy.FAIL else ()
     wanted = [*expected.dimension.schema.names, *added.values()]
     missing = [column for column in wanted if column not in columns and column != OP]
+    if not strange:  # else a column that has another name would only be said to be new
+        missing = [column for column in missing if column not in may_lack or column in expected.dimension.key]
     if OP not in columns and not is_load:
         missing.append(OP)
     if strange or missing:

@@ -28,7 +28,7 @@ from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Wit
 from lakeward.core.errors import SchemaConflict, SourceError
 from lakeward.core.ledger import Limits, SourceObject, Taken, take, until_changed
 from lakeward.core.ports import Batch
-from lakeward.core.schema import Schema, compare
+from lakeward.core.schema import Column, Schema, Type
 from lakeward.plugins.options import nearest
 
 _DAY: Final = 24 * 3600 * 1_000_000
@@ -95,7 +95,8 @@ class DmsSource:
 
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[DataFrame]:
         """Read the files; those that changed meanwhile, and all after them, are left for the next batch."""
-        files = [self._look_at(dimension, item) for item in taken.objects]
+        files = self._alike(dimension, [self._look_at(dimension, item) for item in taken.objects])
+        objects = tuple(file.object for file in files)
         dimension = self._with_schema(dimension, files)
         frame = self._frame(dimension, files)
         frame.persist()
@@ -106,14 +107,14 @@ class DmsSource:
                 frame.unpersist()
                 return self.read(dimension, taken, epoch)
             unchanged = self._unchanged(dimension.name, taken)
-            if len(unchanged.objects) < len(taken.objects):
+            if len(unchanged.objects) < len(objects):
                 frame.unpersist()
                 return self._read_or_nothing(dimension, unchanged, epoch)
             self._refuse_damage(dimension, frame, files, found)
         except BaseException:
             frame.unpersist()
             raise
-        known = facts(found, dimension, dimension.schema, taken.objects, epoch)
+        known = facts(found, dimension, dimension.schema, objects, epoch)
         if not all(file.name.is_load for file in files):
             known = replace(known, loaded=epoch)  # changes come behind the last file of the full load
         return Batch(frame.drop(TORN, MALFORMED), known, close=partial(_free, frame))
@@ -158,22 +159,31 @@ class DmsSource:
                 check_pattern(self.spark(), item, pattern, table)
         self.tables_with_checked_formats.add(dimension.name)
 
+    def _alike(self, dimension: Dimension, files: Sequence[_File]) -> Sequence[_File]:
+        """Return the files up to the first that has other columns than the one before it."""
+        columns = [self._columns(dimension, file) for file in files]
+        alike = next((place for place, own in enumerate(columns) if own != columns[0]), len(files))
+        return files[:alike]
+
+    def _columns(self, dimension: Dimension, file: _File) -> Mapping[str, Type]:
+        """Return the table's columns that a file has, with their types."""
+        if file.layout is None:
+            return {c.name: c.type for c in self._own_columns(dimension, file)}
+        return {c.name: c.type for c in dimension.schema if c.name in file.layout.columns}
+
     def _with_schema(self, dimension: Dimension, files: Sequence[_File]) -> Dimension:
-        """Return the dimension with the columns that the footers declare, which must agree with it."""
-        for file in files:
-            if file.schema is None:
-                continue
-            stored = self._own_columns(dimension, file)
-            if not len(dimension.schema):
-                dimension = replace(dimension, schema=stored)
-                self._check_columns(dimension, file)
-            elif changes := compare(dimension.schema, stored):
+        """Return the dimension with the columns that the files have; what a footer says must be as declared."""
+        columns = self._columns(dimension, files[0])
+        for declared in dimension.schema:
+            if columns.get(declared.name, declared.type) != declared.type:
                 raise SchemaConflict(
-                    f"{dimension.name}: the columns of {file.object.name} are not those of the table",
-                    found="; ".join(map(str, changes)),
+                    f"{dimension.name}: the columns of {files[0].object.name} are not those of the table",
+                    found=f"column {declared.name} is {columns[declared.name]}, and declared as {declared.type}",
                     todo="Nothing of the table was applied; other tables go on. Declare the columns as they "
                     "are now under [tables], or keep the file back.",
                 )
+        dimension = replace(dimension, schema=Schema(tuple(Column(name, type_) for name, type_ in columns.items())))
+        self._check_columns(dimension, files[0])
         return dimension
 
     def _check_columns(self, dimension: Dimension, file: _File) -> None:

@@ -80,35 +80,57 @@ class Beside:
         return table.scan(row_filter=condition, selected_fields=tuple(wanted)).to_arrow()
 
     def frame(self, condition: str) -> DataFrame | None:
-        """Return the rows that meet a condition of Spark, or None where there is no table."""
-        return self.spark().table(quoted(*self.name)).where(condition) if self.exists else None
-
-    def make(self, columns: Mapping[str, Type], partition_by: str | None = None) -> None:
-        """Make it, where it is not there."""
-        if self.exists:
-            return
-        self.catalog.prepare(self.table)
-        schema = to_iceberg(Schema(tuple(Column(name, type_) for name, type_ in columns.items())))
-        spec = PartitionSpec()
-        if partition_by is not None:
-            source = schema.find_field(partition_by).field_id
-            spec = PartitionSpec(PartitionField(source, 1000, IdentityTransform(), partition_by))
-        with committing(str(self.table)):
-            self.catalog.create(self.table, self.suffix, schema, spec, PROPERTIES)
-
-    def append(self, frames: Sequence[DataFrame], rows: pa.Table = NOTHING, *, count: int) -> None:
-        """Add rows, in one commit; `count` says how many the frames have, of columns that the table has."""
+        """Return the rows that meet a condition of Spark, as they are now, or None where there is no table."""
         table = self.load()
         if table is None:
-            raise AssertionError(f"{self.name} is made before anything is added")
+            return None
+        snapshot, rows = table.current_snapshot(), self.spark().read
+        if (
+            snapshot is not None
+        ):  # Spark refuses to go on with what it has read, should the columns change meanwhile
+            rows = rows.option("versionAsOf", str(snapshot.snapshot_id))
+        return rows.table(quoted(*self.name)).where(condition)
+
+    def _made(self, columns: Mapping[str, Type], partition_by: str | None) -> Table:
+        """Return the table, made where it is not there, and with the columns that it lacked."""
+        schema = to_iceberg(Schema(tuple(Column(name, type_) for name, type_ in columns.items())))
+        table = self.load()
+        if table is None:
+            self.catalog.prepare(self.table)
+            spec = PartitionSpec()
+            if partition_by is not None:
+                source = schema.find_field(partition_by).field_id
+                spec = PartitionSpec(PartitionField(source, 1000, IdentityTransform(), partition_by))
+            return self.catalog.create(self.table, self.suffix, schema, spec, PROPERTIES)
+        has = {column.name: column.type for column in columns_in(table.schema())}
+        if any(has.get(name) != type_ for name, type_ in columns.items()):
+            with table.update_schema() as update:
+                update.union_by_name(schema)
+        return table
+
+    def add(
+        self,
+        columns: Mapping[str, Type],
+        frames: Sequence[DataFrame],
+        rows: pa.Table = NOTHING,
+        *,
+        count: int,
+        partition_by: str | None = None,
+    ) -> None:
+        """Add rows in one commit, to a table with these columns; `count` says how many the frames have.
+
+        The frames may read the table itself, so they are read before its columns change.
+        """
         with committing(str(self.table)):
-            schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
-            if count > MOST_IN_ARROW:
+            is_small = count <= MOST_IN_ARROW
+            parts = [frame.toArrow() for frame in frames] if is_small else []
+            parts += [rows] if rows.num_rows else []
+            table = self._made(columns, partition_by)
+            if is_small:
+                schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
+                table.append(pa.concat_tables([_shaped(part, schema) for part in parts]))
+            else:
                 self._append_through_spark(table, frames, rows)
-                return
-            parts = [_shaped(frame.toArrow(), schema) for frame in frames]
-            parts += [_shaped(rows, schema)] if rows.num_rows else []
-            table.append(pa.concat_tables(parts))
 
     def _append_through_spark(self, table: Table, frames: Sequence[DataFrame], rows: pa.Table) -> None:
         types = {c.name: ddl(c.type) for c in columns_in(table.schema())}

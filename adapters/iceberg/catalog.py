@@ -123,11 +123,11 @@ class IcebergCatalog:
         schema: Schema,
         partitions: PartitionSpec,
         properties: Mapping[str, str],
-    ) -> None:
+    ) -> Table:
         """Make a table that stands beside another."""
         location = self.location(table, suffix)
         name = self.identifier(table, suffix)
-        self._reader.create_table(name, schema, location, partitions, properties=dict(properties))
+        return self._reader.create_table(name, schema, location, partitions, properties=dict(properties))
 
     def io(self, table: TableName) -> FileIO:
         """Return what reads and writes the files of a table that exists."""

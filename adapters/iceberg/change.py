@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,13 @@ from pyiceberg.io import FileIO
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.iceberg.java import Jvm, indexed
-from lakeward.adapters.iceberg.progress import PROPERTY, TAG
+from lakeward.adapters.iceberg.progress import PROPERTY, SCHEMA_PROPERTY, TAG
 from lakeward.adapters.iceberg.vectors import Deletion, deletions, write_deletes
+from lakeward.adapters.spark.types import ddl
 from lakeward.core.errors import ConservationError
 from lakeward.core.ports import Commit
 from lakeward.core.progress import Progress
+from lakeward.core.schema import Kind, SchemaChange
 
 
 class Change:
@@ -24,9 +26,11 @@ class Change:
 
     def __init__(self, jvm: Jvm, table: Any, io: FileIO) -> None:
         self.jvm = jvm
-        self.table = table
+        self.transaction = table.newTransaction()
+        self.table = self.target = table
         self.io = io
         self.base = table.currentSnapshot()
+        self.schema_changes: Sequence[SchemaChange] = ()
         self.added: list[Any] = []
         self.deletions: list[Deletion] = []
         self.delete_files: list[Any] = []
@@ -34,9 +38,24 @@ class Change:
         self.rewritten_rows = 0
         self.is_sent = False
 
+    def evolve(self, changes: Sequence[SchemaChange]) -> None:
+        """Give the table its new columns and types; rows that are added from now on have them."""
+        update = self.transaction.updateSchema()
+        for change in changes:
+            if change.after is None:
+                raise AssertionError(f"{change}: columns stay")
+            type_ = self.jvm.type(ddl(change.after))
+            if change.kind is Kind.ADD:
+                update.addColumn(change.path, type_)
+            else:
+                update.updateColumn(change.path, type_.asPrimitiveType())
+        update.commit()
+        self.target = self.transaction.table()
+        self.schema_changes = changes
+
     def add(self, rows: DataFrame) -> None:
         """Write new rows."""
-        self.added += self.jvm.stage(self.table, rows)
+        self.added += self.jvm.stage(self.target, rows)
 
     def delete(self, positions: pa.Table) -> None:
         """Mark rows as deleted, given as a row for each data file: its path, and positions in it."""
@@ -52,7 +71,7 @@ class Change:
         with self.jvm.reading(self.table, list(tasks.values())) as old:
             kept = old.join(gone, key, "left_anti")
             every = kept if rows is None else kept.unionByName(rows, allowMissingColumns=True)
-            self.added += self.jvm.stage(self.table, every)
+            self.added += self.jvm.stage(self.target, every)
             counted = [self._live_rows(task) for task in tasks.values()]
             self.rewritten_rows = old.count() if None in counted else sum(n for n in counted if n)
 
@@ -84,8 +103,11 @@ class Change:
 
     def commit(self, progress: Progress, written: int, removed: int) -> Commit:
         """Make the change visible, with the progress, and move the tag to it: one transaction."""
-        transaction = self.table.newTransaction()
-        self._update(transaction).set(PROPERTY, progress.to_json()).commit()
+        transaction = self.transaction
+        update = self._update(transaction).set(PROPERTY, progress.to_json())
+        if self.schema_changes:
+            update.set(SCHEMA_PROPERTY, "; ".join(map(str, self.schema_changes)))
+        update.commit()
         snapshot = transaction.table().currentSnapshot().snapshotId()
         tags = transaction.manageSnapshots()
         if self.table.refs().containsKey(TAG):

@@ -8,6 +8,7 @@ was `released`. What is stamped above the table's own batch does not exist.
 from __future__ import annotations
 
 import json
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import Record
 from lakeward.core.plan import MergePlan
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Type
+from lakeward.core.schema import Kind, Policy, Recorded, SchemaChange, Type, parse_type
 
 SUFFIX: Final = "__changes"
 KIND: Final = "_lakeward_kind"
@@ -95,13 +96,29 @@ class IcebergCompanion:
             )
         return {row[names.BATCH]: _remembered(row[names.BATCH], row[RECORD]) for row in found.to_pylist()}
 
+    def schema_changes(self, upto: int) -> Sequence[Recorded]:
+        """Return how the columns changed up to `n`, in order; that one is missing is told once."""
+        condition = f"{KIND} = '{BATCH}' and {names.BATCH} <= {upto}"
+        found = self.table.rows(condition, (names.BATCH, RECORD)).to_pylist()
+        changes: list[Recorded] = []
+        absent: set[str] = set()
+        for row in sorted(found, key=lambda row: row[names.BATCH]):
+            content = json.loads(row[RECORD])
+            missing = dict(content.get("absent", ()))
+            gone = [[Kind.DROP.value, name, type_, None] for name, type_ in missing.items() if name not in absent]
+            for kind, path, before, after in [*content.get("schema", ()), *gone]:
+                change = SchemaChange(Kind(kind), path, _read(before), _read(after))
+                changes.append(Recorded(content["at"], content["objects"][0][0], change, Policy.EVOLVE))
+            absent = set(missing)
+        return changes
+
     def remember(self, plan: MergePlan, entries: Mapping[str, DataFrame | None], *, count: int) -> None:
         """Write the record of a batch and its memory, so many entries by kind, in one commit."""
-        self.table.make({**_COLUMNS, **{c.name: c.type for c in self.dimension.schema}}, partition_by=KIND)
         if self.has_leftovers:
             self.table.forget_above(plan.batch - 1)
+        columns = {**_COLUMNS, **{c.name: c.type for c in self.dimension.schema}}
         frames = [self._entries(frame, kind, plan) for kind, frame in entries.items() if frame is not None]
-        self.table.append(frames, _record(plan), count=count)
+        self.table.add(columns, frames, _record(plan), count=count, partition_by=KIND)
         self.stamped = plan.batch
 
     def _entries(self, frame: DataFrame, kind: str, plan: MergePlan) -> DataFrame:
@@ -208,7 +225,7 @@ class _Remembered:
 
 def _record(plan: MergePlan) -> pa.Table:
     """Return the record of a batch: its objects and what it held, in one line of JSON."""
-    facts, record = plan.facts, plan.record
+    facts, record, stored = plan.facts, plan.record, plan.evolution.schema.find
     content: dict[str, Any] = {
         "objects": [
             [found.object.name, found.object.order, found.object.size, found.object.modified, found.rows]
@@ -216,12 +233,26 @@ def _record(plan: MergePlan) -> pa.Table:
         ],
         "operations": {operation.value: count for operation, count in facts.operations.items()},
         "rejects": {reason.value: count for reason, count in facts.rejects.items()},
+        "at": time.time_ns() // 1000,
+        "schema": [
+            [change.kind.value, change.path, _text(change.before), _text(change.after)]
+            for change in plan.evolution.changes
+        ],
+        "absent": [[name, str(column.type)] for name in plan.evolution.absent if (column := stored(name))],
     }
     if record is not None:
         content |= {"least": record.least, "greatest": record.greatest, "time": record.time}
         content |= {"loads": sorted(record.loads), "loaded": record.loaded}
     text = json.dumps(content, separators=(",", ":"))
     return pa.table({KIND: [BATCH], names.BATCH: [plan.batch], RECORD: [text]})
+
+
+def _read(text: str | None) -> Type | None:
+    return None if text is None else parse_type(text)
+
+
+def _text(type_: Type | None) -> str | None:
+    return None if type_ is None else str(type_)
 
 
 def _remembered(batch: int, text: str) -> _Remembered:

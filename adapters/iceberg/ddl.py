@@ -102,18 +102,22 @@ def _unknown_column(item: str, dimension: Dimension, where: str) -> ConfigError:
     )
 
 
-def check_options(jvm: Jvm, dimension: Dimension, options: TableOptions) -> None:
-    """Refuse, before anything is written, what the table could not be made with."""
-    for item in options.partition_by:
-        _transform(item, dimension)
-    for item in options.sort_by:
-        _sort_field(item, dimension)
+def check_names(dimension: Dimension) -> None:
+    """Refuse, before anything is written, columns that a table of Iceberg cannot have."""
     reserved = [name for name in dimension.schema.names if name in RESERVED or name.startswith(names.PREFIX)]
     if reserved:
         raise ConfigError(
             f"{dimension.name}: a column is called {reserved[0]!r}, and Iceberg or lakeward use that name",
             todo="Let DMS rename it (a transformation rule `rename-column`). Nothing was applied.",
         )
+
+
+def check_options(jvm: Jvm, dimension: Dimension, options: TableOptions) -> None:
+    """Refuse, before anything is written, what the table could not be made with."""
+    for item in options.partition_by:
+        _transform(item, dimension)
+    for item in options.sort_by:
+        _sort_field(item, dimension)
     if not options.properties:
         return
     known = set(known_properties(jvm))

@@ -47,6 +47,11 @@ class Jvm:
         no_values = self.gateway.new_array(self.gateway.jvm.java.lang.Object, 0)
         return found.getMethod("get", no_types).invoke(None, no_values)
 
+    def type(self, ddl: str) -> Any:
+        """Return Iceberg's type for one of Spark's."""
+        found = self.gateway.jvm.org.apache.spark.sql.types.DataType.fromDDL(ddl)
+        return self.iceberg.spark.SparkSchemaUtil.convert(found)
+
     def list(self, items: Sequence[object]) -> Any:
         """Return a Java list of these."""
         made = self.gateway.jvm.java.util.ArrayList()

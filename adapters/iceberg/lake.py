@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
@@ -12,6 +12,7 @@ from lakeward.adapters.spark.java import check_spark
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.ports import Opened, Standing
+from lakeward.core.schema import Recorded
 from lakeward.plugins import Runtime
 
 if TYPE_CHECKING:
@@ -43,6 +44,14 @@ class IcebergLake:
     def standing(self, dimension: Dimension) -> Standing:
         """Return what the last commit of ours says, without Spark: its import alone takes a quarter of a second."""
         return standing_of(self.catalog, dimension.name)
+
+    def schema_changes(self, dimension: Dimension) -> Sequence[Recorded]:
+        """Return how the columns of a table changed, as its companion says."""
+        check_spark()
+        from lakeward.adapters.iceberg.companion import IcebergCompanion  # noqa: PLC0415  # it imports Spark
+
+        upto = self.standing(dimension).progress.batch
+        return IcebergCompanion(self.catalog, dimension, self.runtime.spark).schema_changes(upto)
 
     def open(self, dimension: Dimension) -> Opened[DataFrame]:
         """Return the table of a dimension; it is made by its first commit."""

@@ -18,6 +18,9 @@ from lakeward.core.progress import Progress
 PROPERTY: Final = "lakeward.progress"
 """The snapshot property that carries the progress."""
 
+SCHEMA_PROPERTY: Final = "lakeward.schema"
+"""The snapshot property that says in words how the commit changed the columns."""
+
 TAG: Final = "lakeward"
 """The tag that keeps our last snapshot from being expired."""
 

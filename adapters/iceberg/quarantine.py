@@ -62,13 +62,11 @@ class IcebergQuarantine:
         if rejects is None and not plan.releases and not self.table.exists:
             return
         key = {c.name: c.type for c in self.dimension.schema if c.name in self.dimension.key}
-        self.table.make({**_COLUMNS, **key})
         self.table.forget_above(plan.batch - 1)
+        frames = [] if rejects is None else [self._rejected(rejects, plan)]
         given_up = _given_up(plan)
-        if rejects is not None:
-            self.table.append([self._rejected(rejects, plan)], given_up, count=count)
-        elif given_up.num_rows:
-            self.table.append([], given_up, count=0)
+        if frames or given_up.num_rows:
+            self.table.add({**_COLUMNS, **key}, frames, given_up, count=count if frames else 0)
 
     def _rejected(self, rejects: DataFrame, plan: MergePlan) -> DataFrame:
         key = self.dimension.key
@@ -108,12 +106,11 @@ class IcebergQuarantine:
 
     def barriers(self, holds: Sequence[Hold]) -> DataFrame:
         """Return key and position of these holds, as a frame."""
-        types = dict(zip(_PLACE, ("int", "bigint", "bigint", "bigint"), strict=True))
-        wanted = inline(self.spark(), types, [hold.position for hold in holds])
-        held = self.spark().table(quoted(*self.table.name)).where(f"{STATE} = '{HELD}'")
-        return held.join(F.broadcast(wanted), list(_PLACE), "left_semi").selectExpr(
-            *map(quoted, self.dimension.key), *_PLACE[1:]
-        )
+        rows = self.table.rows(f"{STATE} = '{HELD}'", (*self.dimension.key, *_PLACE))
+        wanted = pa.table({name: [hold.position[part] for hold in holds] for part, name in enumerate(_PLACE)})
+        wanted = wanted.cast(pa.schema([rows.schema.field(name) for name in _PLACE]))
+        held = rows.join(wanted, list(_PLACE), join_type="left semi")
+        return self.spark().createDataFrame(held.select([*self.dimension.key, *_PLACE[1:]]))
 
 
 def _place(row: Mapping[str, Any]) -> Position:

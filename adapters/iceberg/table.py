@@ -26,6 +26,7 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import IS_EVENT, IS_REJECT, facts, survey
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import (
+    ID,
     IS_LIVE,
     IS_NEWS,
     SMALL,
@@ -40,10 +41,11 @@ from lakeward.adapters.spark.resolve import (
     winners,
     without_copies,
 )
+from lakeward.adapters.spark.types import ddl as type_ddl
 from lakeward.adapters.spark.types import from_bound
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import TableError
+from lakeward.core.errors import SchemaConflict, TableError
 from lakeward.core.memory import HOLDING, Reason
 from lakeward.core.plan import Capability, MergePlan
 from lakeward.core.ports import Batch, Commit, Entry, Recalled, Resolved, Standing
@@ -115,10 +117,11 @@ class IcebergTable:
 
     def resolve(self, plan: MergePlan, frame: DataFrame) -> Resolved:
         """Work out rows and counts; nothing is written."""
-        self._know(plan.dimension.schema)
+        self._know(plan.evolution.schema)
         jvm = Jvm(self.spark())
+        ddl.check_names(self.dimension)
         if plan.creates:
-            ddl.check_options(jvm, plan.dimension, self.options)
+            ddl.check_options(jvm, self.dimension, self.options)
         with committing(str(self.dimension.name)):
             if plan.appends:
                 return self._resolve_appends(plan, frame, jvm)
@@ -156,12 +159,15 @@ class IcebergTable:
         frame, too_late = late_as_rejects(frame, plan)
         passing, waiting = self._part(plan, events_of(frame), frame)
         waiting, copies = self._not_waiting_yet(plan, waiting)
+        if waiting is not None and plan.evolution.absent and not waiting.isEmpty():
+            raise _cannot_wait(plan)
         found = None if table is None else self._found(plan, passing, table)
         judged = verdicts(passing, found, plan, (FILE, POS)).persist()
         tally, written, removed = counts(judged, passing, plan)
         all_stand = written == tally.stale + tally.duplicates + tally.superseded + tally.applied
+        upserts = passing if all_stand else winners(passing, judged, deletes=False)
         outcome = Outcome(
-            upserts=passing if all_stand else winners(passing, judged, deletes=False),
+            upserts=self._kept(plan, upserts, judged, table),
             removed=judged.where(f"{IS_NEWS} AND {IS_LIVE}"),
             deletes=winners(passing, judged, deletes=True) if tally.applied > written else None,
             waiting=None if plan.releases else waiting,
@@ -208,16 +214,7 @@ class IcebergTable:
         lie in a range, the files outside of it are not read.
         """
         key = list(plan.dimension.key)
-        snapshot = table.currentSnapshot()
-        rows = self.spark().read
-        if snapshot is not None:
-            rows = rows.option("versionAsOf", str(snapshot.snapshotId()))
-        target = rows.table(quoted(*self.name))
-        for name, bounds in zip(key, plan.facts.key_range, strict=False):
-            item = plan.dimension.schema.find(name)
-            if bounds is not None and item is not None:
-                least, most = (from_bound(bound, item.type) for bound in bounds)
-                target = target.where(f"{quoted(name)} BETWEEN {least} AND {most}")
+        target = self._rows(plan, table)
         wanted = events.selectExpr(*map(quoted, key))
         if plan.facts.read <= SMALL:
             wanted = F.broadcast(wanted)
@@ -239,6 +236,29 @@ class IcebergTable:
             f"false AS {IS_LIVE}",
         )
         return found.unionByName(remembered, allowMissingColumns=True)
+
+    def _rows(self, plan: MergePlan, table: Any) -> DataFrame:
+        """Return the rows of the table as it was loaded, within the range of the batch's keys."""
+        snapshot, rows = table.currentSnapshot(), self.spark().read
+        if snapshot is not None:
+            rows = rows.option("versionAsOf", str(snapshot.snapshotId()))
+        target = rows.table(quoted(*self.name))
+        for name, bounds in zip(plan.dimension.key, plan.facts.key_range, strict=False):
+            item = plan.dimension.schema.find(name)
+            if bounds is not None and item is not None:
+                least, most = (from_bound(bound, item.type) for bound in bounds)
+                target = target.where(f"{quoted(name)} BETWEEN {least} AND {most}")
+        return target
+
+    def _kept(self, plan: MergePlan, upserts: DataFrame, judged: DataFrame, table: Any) -> DataFrame:
+        """Give updated rows what stands in the columns that the batch has not; a new row has NULL there."""
+        absent, key = plan.evolution.absent, list(plan.dimension.key)
+        if not absent or table is None or table.currentSnapshot() is None:
+            return upserts
+        rows = self._rows(plan, table).selectExpr(*map(quoted, [*key, *absent]))
+        updated = judged.where(f"{IS_LIVE} AND deletes = 0 AND inserts = 0").selectExpr(ID)
+        kept = upserts.join(updated, ID, "left_semi").join(rows, key, "left")
+        return kept.unionByName(upserts.join(updated, ID, "left_anti"), allowMissingColumns=True)
 
     def _counts(self, plan: MergePlan, tally: Counts, waiting: DataFrame | None) -> Counts:
         """Complete the counts of what passed by those of what did not."""
@@ -267,12 +287,14 @@ class IcebergTable:
             if outcome.table is None:
                 self.catalog.prepare(self.dimension.name)
                 location = self.catalog.location(self.dimension.name)
-                ddl.create_main(spark, self.name, location, plan.dimension, self.options)
+                ddl.create_main(spark, self.name, location, self.dimension, self.options)
                 outcome.table = jvm.table(*self.name)
             if plan.batch == 1 and self.options.sort_by:  # a crash may have made the table and no more
                 ddl.order(jvm, outcome.table, plan.dimension, self.options.sort_by)
             change = Change(jvm, outcome.table, self.catalog.io(self.dimension.name))
             try:
+                if plan.evolution.changes and not plan.creates:
+                    change.evolve(plan.evolution.changes)
                 self._stage(change, plan, resolved)
                 change.check(str(self.dimension.name), resolved.written, resolved.removed)
                 return change.commit(progress, resolved.written, resolved.removed)
@@ -288,8 +310,12 @@ class IcebergTable:
 
     def _stage(self, change: Change, plan: MergePlan, resolved: Resolved) -> None:
         outcome: Outcome = resolved.detail
+        has = set(outcome.upserts.columns)
         rows = outcome.upserts.selectExpr(
-            *map(quoted, plan.dimension.schema.names),
+            *[
+                f"CAST({quoted(c.name) if c.name in has else 'NULL'} AS {type_ddl(c.type)}) AS {quoted(c.name)}"
+                for c in plan.evolution.schema
+            ],
             f"{plan.epoch} AS {names.EPOCH}",
             *(names.SEQUENCE, names.OBJECT, names.ROW),
             f"{plan.batch}L AS {names.BATCH}",
@@ -348,3 +374,12 @@ class IcebergTable:
         found = survey(frame, self.dimension)
         known = facts(found, self.dimension, self.dimension.schema, (), progress.epoch)
         return Batch(frame, known)
+
+
+def _cannot_wait(plan: MergePlan) -> SchemaConflict:
+    return SchemaConflict(
+        f"{plan.dimension.name}: rows that lack a column of the table would wait behind a held key",
+        found="missing: " + ", ".join(plan.evolution.absent),
+        todo="Nothing was applied, for it would not be known later that they lack it. Settle what is in "
+        "quarantine (`lakeward quarantine list`), and run again.",
+    )

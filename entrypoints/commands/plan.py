@@ -93,7 +93,7 @@ def _show(name: Any, job: Any, prepared: Any, kind: str) -> None:
         return
     merge = prepared.plan
     mode = "append-only" if merge.appends else merge.dimension.mode.value
-    made = f"creates the table, {len(merge.dimension.schema)} columns" if merge.creates else ""
+    made = f"creates the table, {len(merge.evolution.schema)} columns" if merge.creates else ""
     out.print(f"{target} ({kind}, {mode})            {made}".rstrip())
     if merge.appends:
         out.print(
@@ -107,6 +107,8 @@ def _show(name: Any, job: Any, prepared: Any, kind: str) -> None:
     if rejected:
         out.print(f"   into quarantine: {rejected}")
     out.print(f"   {prepared.resolved.written:,} rows written, {prepared.resolved.removed:,} removed")
+    for change in merge.evolution.changes:
+        out.print(f"   [yellow]schema:[/] {escape(str(change))}; the table follows")
     for warning in warnings(prepared):
         out.print(f"   [yellow]⚠[/] {escape(warning)}")
 
@@ -121,6 +123,12 @@ def warnings(prepared: Any) -> list[str]:
     if taken.others:
         names = ", ".join(taken.others[:3]) + (" …" if len(taken.others) > 3 else "")
         found.append(f"{len(taken.others):,} other file(s) are left alone, having no name that DMS gives: {names}")
+    evolution = prepared.plan.evolution
+    if evolution.absent:
+        names = ", ".join(evolution.absent)
+        found.append(f"The files lack {names}: updated rows keep their values there, new ones have NULL.")
+    if evolution.ignored:
+        found.append(f"Not taken, as `schema.add` says: {', '.join(evolution.ignored)}")
     if taken.late:
         names = ", ".join(taken.late[:3]) + (" …" if len(taken.late) > 3 else "")
         found.append(f"{len(taken.late):,} file(s) come late, behind one that is applied already: {names}")
@@ -152,7 +160,8 @@ def _document(name: Any, job: Any, prepared: Any) -> dict[str, Any]:
         "batch": merge.batch,
         "creates": merge.creates,
         "mode": "append" if merge.appends else merge.dimension.mode.value,
-        "columns": {column.name: str(column.type) for column in merge.dimension.schema},
+        "columns": {column.name: str(column.type) for column in merge.evolution.schema},
+        "schema_changes": [documents.schema_change(change) for change in merge.evolution.changes],
         "files": [found.object.name for found in merge.facts.objects],
         "files_left": prepared.taken.files_left,
         "bytes_left": prepared.taken.bytes_left,

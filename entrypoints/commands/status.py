@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -19,21 +20,31 @@ from lakeward.entrypoints.context import (
     container_of,
     open_settings,
 )
+from lakeward.entrypoints.settings import Configured
 
 HELP = """Show how far each table is: position, lag, rows, held keys, last commit.
 
 Read from the tables themselves, without Spark. The lag is how old the newest change was
-when it was committed.
+when it was committed. With --schema: how the columns changed, when, and with which file.
 
 Example: [bold]lakeward status --json[/]
 """
 
 
+Changes = Annotated[bool, typer.Option("--schema", help="Show how the columns changed: when, with which file.")]
+
+
 def status(
-    tables: Tables = None, config: Config = DEFAULT_FILE, as_json: AsJson = False, debug: Debug = False
+    tables: Tables = None,
+    schema: Changes = False,
+    config: Config = DEFAULT_FILE,
+    as_json: AsJson = False,
+    debug: Debug = False,
 ) -> int:
     """Read and show."""
     configured = open_settings(config)
+    if schema:
+        return _schema(configured, tables or (), as_json=as_json)
     rows: list[tuple[Any, Any]] = []
     failed: list[tuple[Any, LakewardError]] = []
     with container_of(configured) as container:
@@ -56,6 +67,35 @@ def status(
     if waiting:
         view.console().print(f"Next: `lakeward quarantine show {escape(str(waiting[0]))}`")
     return code
+
+
+def _schema(configured: Configured, tables: Sequence[str], *, as_json: bool) -> int:
+    with container_of(configured) as container:
+        target = container.target()
+        found = [
+            (name, recorded)
+            for name in configured.choose(tables)
+            for recorded in target.schema_changes(configured.dimension(name))
+        ]
+    if as_json:
+        listed = [
+            {
+                "table": str(name),
+                "at": documents.time(recorded.at),
+                "file": recorded.object,
+                **documents.schema_change(recorded.change),
+                "policy": recorded.policy.value,
+            }
+            for name, recorded in found
+        ]
+        documents.emit("status", {"schema_changes": listed, "exit_code": 0})
+        return 0
+    table = view.grid("table", "when", "file", "change", "policy")
+    for name, recorded in found:
+        when, words = view.local_time(recorded.at), escape(str(recorded.change))
+        table.add_row(escape(str(name)), when, escape(recorded.object), words, recorded.policy.value)
+    view.console().print(table if found else "No column has changed.")
+    return 0
 
 
 def _show(rows: list[tuple[Any, Any]], kind: str) -> None:

@@ -132,7 +132,7 @@ def believes_what_a_crash_left(patch: pytest.MonkeyPatch, _player: Player) -> No
 
     def all_objects(self: IcebergCompanion, progress: Progress) -> Mapping[str, Any]:
         left = self._read_records(progress.batch).values()
-        return {**objects(self, progress), **{item.name: item for items in left for item in items}}
+        return {**objects(self, progress), **{item.name: item for found in left for item in found.objects}}
 
     def all_entries(self: IcebergCompanion, wanted: str, upto: int) -> DataFrame | None:
         return kind(self, wanted, upto + 1)

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lakeward.adapters.dms.csv import Dialect
-from lakeward.adapters.dms.layout import OP, TIME, Expected, Layout, find_layout
+from lakeward.adapters.dms.layout import IGNORED, OP, TIME, Expected, Layout, find_layout
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema import FOLLOWING, Column, Policies, Policy, Schema, Type
 
 COLUMNS = ("id", "name", "city")
 DIMENSION = Dimension(
-    name=TableName("shop", "customer"), schema=Schema(tuple(Column(name, Type("string")) for name in COLUMNS))
+    name=TableName("shop", "customer"),
+    schema=Schema(tuple(Column(name, Type("string")) for name in COLUMNS)),
+    key=("id",),
 )
 
 
-def layout(head: str, *, is_load: bool = False, time: str | None = None, dialect: Dialect | None = None) -> Layout:
-    expected = Expected(DIMENSION, dialect or Dialect(), "Op", time)
+def layout(
+    head: str,
+    *,
+    is_load: bool = False,
+    time: str | None = None,
+    dialect: Dialect | None = None,
+    policies: Policies = FOLLOWING,
+) -> Layout:
+    expected = Expected(replace(DIMENSION, policies=policies), dialect or Dialect(), "Op", time)
     return find_layout("file.csv", head, expected, is_load=is_load)
 
 
-def refusal(head: str, *, is_load: bool = False, time: str | None = None) -> str:
+def refusal(head: str, *, is_load: bool = False, time: str | None = None, policies: Policies = FOLLOWING) -> str:
     with pytest.raises(SchemaConflict) as refused:
-        layout(head, is_load=is_load, time=time)
+        layout(head, is_load=is_load, time=time, policies=policies)
     assert str(DIMENSION.name) in refused.value.what
     assert "Nothing of the table was applied; other tables go on." in str(refused.value.todo)
     return str(refused.value.found)
@@ -87,13 +98,20 @@ def test_a_load_with_a_header_may_have_op_or_not() -> None:
     ("head", "found"),
     [
         ("Op,id,name,city,zip\n", "it has zip, which the table has not"),
-        ("Op,id,name\n", "it lacks city"),
+        ("Op,name,city\n", "it lacks id"),
         ("id,name,city\n", "it lacks Op (the operation)"),
         ("Op,id,name,town\n", "it has town, which the table has not; it lacks city"),
     ],
 )
 def test_a_header_of_other_columns_is_refused_with_the_change_named(head: str, found: str) -> None:
     assert refusal(head) == found
+
+
+def test_a_header_may_lack_a_column_or_have_one_that_is_ignored_where_the_policies_say_so() -> None:
+    assert layout("Op,id,name\n").columns == (OP, "id", "name")
+    assert refusal("Op,id,name\n", policies=Policies(drop=Policy.FAIL)) == "it lacks city"
+    found = layout("Op,id,zip,name,city\n", policies=Policies(add=Policy.IGNORE))
+    assert found.columns == (OP, "id", f"{IGNORED}2", "name", "city")
 
 
 def test_a_header_without_the_commit_time_is_refused() -> None:

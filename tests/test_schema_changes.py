@@ -1,0 +1,207 @@
+"""Columns that come, go and widen, as a user meets them: the table follows, or says why it stops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from project import Project
+from pyiceberg.catalog import load_catalog
+
+from lakeward.adapters.iceberg.change import Change
+from lakeward.core.errors import TableError
+
+pytestmark = pytest.mark.spark
+
+HEADER = "Op,id,name,price"
+LAYOUTS = ["", 'write_mode = "copy-on-write"', 'partition_by = ["bucket(2, id)"]\nformat_version = 3']
+
+
+def item(columns: str = 'id = "int", name = "string", price = "decimal(8,2)"', more: str = "") -> str:
+    return f'[tables."shop.item"]\nkey = ["id"]\n{more}\ncolumns = {{ {columns} }}\n'
+
+
+def put(project: Project, hour: int, header: str, *rows: str) -> None:
+    project.put(f"20261121-{hour:02}0000000.csv", "".join(f"{line}\n" for line in (header, *rows)))
+
+
+def lake_table(project: Project, name: str = "item") -> Any:
+    lake = project.folder / "lake"
+    catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{lake / 'catalog.db'}", warehouse=f"file://{lake}")
+    return catalog.load_table(("shop", name))
+
+
+def rows(project: Project, *columns: str) -> list[Any]:
+    return project.rows(columns=("id", *columns))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_column_that_is_missing_keeps_its_values(project: Project, layout: str) -> None:
+    """On an update; a new row has NULL there, and so has one that was deleted and came again."""
+    project.configure(item(more=layout))
+    put(project, 10, HEADER, *[f"I,{key},a{key},{key}.00" for key in range(1, 5)])
+    project.run()
+    put(project, 11, "Op,id,name", "U,1,b1", "U,1,c1", "I,5,a5", "D,2,a2", "D,3,a3", "I,3,b3", "U,7,a7", "I,4,b4")
+    plan = project.call("plan", "--json").document["tables"][0]
+    assert "The files lack price" in " ".join(plan["warnings"])
+    counts = project.run()["shop.item"]["counts"]
+    assert (counts["insert_on_existing"], counts["update_on_missing"]) == (1, 1)
+    assert project.rows() == [(1, "c1", 1), (3, "b3", None), (4, "b4", None), (5, "a5", None), (7, "a7", None)]
+    put(project, 12, HEADER, "U,1,d1,9.00")
+    put(project, 13, "Op,id,name", "U,1,e1")
+    assert len(project.run()["shop.item"]["batches"]) == 2, "a batch has files of the same columns"
+    assert project.rows()[0] == (1, "e1", 9)
+    told = project.call("status", "--schema", "--json").document["schema_changes"]
+    assert [(one["kind"], one["column"], one["file"]) for one in told] == [
+        ("drop", "price", "20261121-110000000.csv"),
+        ("drop", "price", "20261121-130000000.csv"),
+    ]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_column_that_is_declared_anew_is_added(project: Project, layout: str) -> None:
+    """Rows from before have NULL; earlier snapshots are what they were."""
+    project.configure(item(more=layout))
+    put(project, 10, HEADER, "I,1,a,1.00", "I,2,a,2.00")
+    project.run()
+    before = lake_table(project).current_snapshot().snapshot_id
+    columns = 'id = "bigint", name = "string", price = "decimal(10,2)", stock = "int"'
+    project.configure(item(columns, layout))
+    put(project, 11, f"{HEADER},stock", "U,1,b,12345678.90,7", "I,5000000000,a,1.00,8")
+    planned = project.call("plan", "--json").document["tables"][0]
+    assert [(one["kind"], one["column"]) for one in planned["schema_changes"]] == [
+        ("add", "stock"),
+        ("widen", "id"),
+        ("widen", "price"),
+    ]
+    assert len(lake_table(project).schema().fields) == 3 + 5, "a plan changes nothing"
+    project.run()
+    assert rows(project, "name", "stock") == [(1, "b", 7), (2, "a", None), (5000000000, "a", 8)]
+    table = lake_table(project)
+    assert table.scan(snapshot_id=before).to_arrow().num_rows == 2
+    assert table.current_snapshot().summary.additional_properties["lakeward.schema"] == (
+        "column stock (int) is new; column id was int and is bigint; "
+        "column price was decimal(8,2) and is decimal(10,2)"
+    )
+    told = project.call("status", "--schema").out
+    assert "column stock (int) is new" in told
+    assert "column id was int and is bigint" in told
+
+
+def test_parquet_files_bring_their_columns_with_them(project: Project) -> None:
+    project.configure('[tables."shop.item"]\nkey = ["id"]\n')
+    files: list[dict[str, Any]] = [
+        {"Op": ["I", "I"], "id": pa.array([1, 2], pa.int32()), "a": ["x", "y"]},
+        {"Op": ["U"], "id": pa.array([1], pa.int64()), "a": ["xx"], "b": pa.array([1.5], pa.float32())},
+        {"Op": ["U"], "id": pa.array([2], pa.int64()), "b": pa.array([2.5], pa.float64())},
+    ]
+    folder = project.folder / "landing/shop/item"
+    folder.mkdir(parents=True)
+    for hour, columns in enumerate(files):
+        pq.write_table(pa.table(columns), folder / f"20261121-1{hour}0000000.parquet")
+    assert len(project.run()["shop.item"]["batches"]) == 3
+    assert rows(project, "a", "b") == [(1, "xx", 1.5), (2, "y", 2.5)]
+    assert {f.name: str(f.field_type) for f in lake_table(project).schema().fields[:2]} == {
+        "id": "long",
+        "a": "string",
+    }
+
+
+def test_a_column_may_not_go_where_the_settings_say_so(project: Project) -> None:
+    project.configure(item(more='schema = { drop = "fail" }'))
+    put(project, 10, HEADER, "I,1,a,1.00")
+    project.run()
+    put(project, 11, "Op,id,name", "U,1,b")
+    assert "it lacks price" in project.fails()
+    assert project.rows() == [(1, "a", 1)]
+
+
+def test_a_column_of_the_key_never_goes(project: Project) -> None:
+    put(project, 10, "Op,name,price", "I,a,1.00")
+    assert "it lacks id" in project.fails()
+
+
+@pytest.mark.parametrize(
+    ("type_", "said"),
+    [
+        ("bigint", "was string and is bigint"),
+        ("date", "was string and is date"),
+    ],
+)
+def test_a_type_that_does_not_fit_stops_the_table(project: Project, type_: str, said: str) -> None:
+    put(project, 10, HEADER, "I,1,a,1.00")
+    project.run()
+    project.configure(item(f'id = "int", name = "{type_}", price = "decimal(8,2)"'))
+    put(project, 11, HEADER, "U,1,,1.00")
+    assert said in project.fails()
+
+
+def test_a_narrower_type_stops_the_table_or_the_table_keeps_its_own(project: Project) -> None:
+    project.configure(item('id = "int", name = "string", price = "decimal(12,2)"'))
+    put(project, 10, HEADER, "I,1,a,1.00")
+    project.run()
+    project.configure(item())
+    put(project, 11, HEADER, "U,1,b,2.00")
+    assert "column price was decimal(12,2) and is decimal(8,2)" in project.fails()
+    project.configure(item(more='schema = { narrow = "evolve" }'))
+    project.run()
+    assert project.rows() == [(1, "b", 2)]
+    assert str(lake_table(project).schema().find_field("price").field_type) == "decimal(12, 2)"
+
+
+def test_a_new_column_is_refused_until_its_type_is_declared_or_it_is_ignored(project: Project) -> None:
+    put(project, 10, HEADER, "I,1,a,1.00")
+    project.run()
+    put(project, 11, "Op,id,stock,name,price", "U,1,7,b,2.00")
+    assert "it has stock, which the table has not" in project.fails()
+    project.configure(item(more='schema = { add = "ignore" }'))
+    project.run()
+    assert project.rows() == [(1, "b", 2)]
+    project.configure(
+        item('id = "int", name = "string", price = "decimal(8,2)", stock = "int"', 'schema = { add = "fail" }')
+    )
+    put(project, 12, "Op,id,stock,name,price", "U,1,7,c,2.00")
+    assert "column stock (int) is new" in project.fails()
+
+
+def test_columns_and_rows_change_in_one_commit_or_not_at_all(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(project, 10, HEADER, "I,1,a,1.00")
+    project.run()
+    project.configure(item('id = "int", name = "string", price = "decimal(8,2)", stock = "int"'))
+    put(project, 11, f"{HEADER},stock", "U,1,b,2.00,7")
+
+    def fail(*_: object) -> None:
+        raise TableError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Change, "commit", fail)
+        project.run(code=4)
+    assert "stock" not in lake_table(project).schema().column_names
+    assert project.rows() == [(1, "a", 1)]
+    project.run()
+    assert rows(project, "name", "stock") == [(1, "b", 7)]
+
+
+def test_rows_that_lack_a_column_do_not_wait_behind_a_held_key(project: Project) -> None:
+    """It would not be known later that they lack it, and NULL would take the place of a value."""
+    put(project, 10, HEADER, "I,1,a,1.00", "U,1,b,many")
+    project.run(code=3)
+    put(project, 11, "Op,id,name", "U,1,c")
+    assert "would wait behind a held key" in project.fails()
+    project.call("quarantine", "discard", "shop.item", "1")
+    project.run()
+    assert project.rows() == [(1, "c", 1)]
+
+
+def test_a_waiting_row_and_its_quarantine_follow_a_wider_key(project: Project) -> None:
+    put(project, 10, HEADER, "I,1,a,1.00", "U,1,b,many", "U,1,c,3.00")
+    project.run(code=3)
+    project.configure(item('id = "bigint", name = "string", price = "decimal(8,2)", stock = "int"'))
+    put(project, 11, f"{HEADER},stock", "U,1,d,4.00,7", "I,5000000000,a,none,8", "I,5000000001,a,1.00,8")
+    project.run(code=3)
+    project.call("quarantine", "discard", "shop.item", "1")
+    assert rows(project, "name", "stock") == [(1, "d", 7), (5000000001, "a", 8)]
