@@ -85,9 +85,8 @@ class Beside:
         if table is None:
             return None
         snapshot, rows = table.current_snapshot(), self.spark().read
-        if (
-            snapshot is not None
-        ):  # Spark refuses to go on with what it has read, should the columns change meanwhile
+        if snapshot is not None:
+            # Should the columns change meanwhile, Spark would not go on with what it has read without a version.
             rows = rows.option("versionAsOf", str(snapshot.snapshot_id))
         return rows.table(quoted(*self.name)).where(condition)
 
