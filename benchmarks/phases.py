@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Final, TypeAlias
 
 import cold
+import mirror
 from feed import Feed, expected_rows
 from gate import Way, check_equal, check_rows, check_small_feed
-from processes import HEAP, both
+from processes import HEAP, Elsewhere, both
 
 Say: TypeAlias = Callable[[str], None]
 
@@ -32,6 +34,8 @@ class Size:
     events_per_file: int
     pairs: int
     starts: int
+    batches: int
+    growth: float | None
 
 
 FULL: Final = Size(
@@ -45,6 +49,8 @@ FULL: Final = Size(
     events_per_file=1_000,
     pairs=3,
     starts=5,
+    batches=300,
+    growth=1.3,
 )
 QUICK: Final = Size(
     changes={20_000: None},
@@ -57,6 +63,8 @@ QUICK: Final = Size(
     events_per_file=100,
     pairs=1,
     starts=1,
+    batches=20,
+    growth=None,
 )
 """Too small for a verdict: shows that everything works."""
 
@@ -182,6 +190,28 @@ def first_row(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
         yield Measured(what=name, theirs=times[theirs], ours=times[ours], bound=bound, is_share=True)
 
 
+def many_batches(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
+    """Small batches, one after the other: the last ones take no longer than the first, once they are warm."""
+    feed = Feed(folder / "landing", rows=10_000)
+    way = Elsewhere(partial(mirror.Mirror, mirror.write_settings(folder / "lakeward", folder / "landing", HEAP)))
+    say(f"phase 4: {size.batches} batches of {2 * size.keys // 100:,} events")
+    way.load(feed.load())
+    seconds = []
+    for batch in range(size.batches):
+        seconds.append(way.apply(feed.change(size.keys // 100)))
+        if batch % 50 == 49:
+            say(f"  batch {batch + 1}: the last 10 took {median(seconds[-10:]):.2f} s each")
+    way.pool.shutdown()
+    third = len(seconds) // 3
+    yield Measured(
+        what=f"the last third of {len(seconds)} batches, to the middle one",
+        theirs=seconds[third : 2 * third],
+        ours=seconds[2 * third :],
+        bound=size.growth,
+        is_share=True,
+    )
+
+
 def _by_turns(ways: Mapping[str, Way], measure: Callable[[str, Way], float], turn: int = 0) -> Mapping[str, float]:
     """Measure one way after the other; who is first changes with the turn."""
     order = list(ways.items())
@@ -196,4 +226,5 @@ PHASES: Final[Mapping[int, Callable[[Path, Size, Say], Iterator[Measured]]]] = {
     1: random_changes,
     2: many_files,
     3: first_row,
+    4: many_batches,
 }

@@ -1,6 +1,6 @@
 """`make bench`: lakeward against the naive job, as ratios; fails where a target is missed.
 
-python benchmarks/run.py [--phase 1,2,3] [--quick] [--json] [--folder FOLDER]
+python benchmarks/run.py [--phase 1,2,3,4] [--quick] [--json] [--folder FOLDER]
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def machine() -> dict[str, Any]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--phase", type=_phases, default=list(PHASES), help="only these, as 1,2,3")
+    parser.add_argument("--phase", type=_phases, default=list(PHASES), help="only these, as 1,2,3,4")
     parser.add_argument("--quick", action="store_true", help="sizes of no meaning: shows that everything works")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of a table")
     parser.add_argument("--folder", help="an empty folder to work in, which is kept (default: a temporary one)")

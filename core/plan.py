@@ -210,4 +210,19 @@ def _evolution(dimension: Dimension, facts: BatchFacts, stored: Schema | None) -
             todo="Nothing of the table was applied; other tables go on. Declare the columns as they are now "
             "under [tables], let the table follow (docs/schema-changes.md), or keep these files back.",
         )
+    _refuse_names_alike(dimension, evolution.schema)
     return evolution
+
+
+def _refuse_names_alike(dimension: Dimension, schema: Schema) -> None:
+    """Refuse two columns that differ only in case: most readers would not tell them apart."""
+    known: dict[str, str] = {}
+    for name in schema.names:
+        other = known.setdefault(name.lower(), name)
+        if other != name:
+            raise SchemaConflict(
+                f"{dimension.name}: two columns differ only in case",
+                found=f"found {other} and {name}",
+                todo="Nothing of the table was applied. Let DMS rename one (a transformation rule "
+                "`rename-column`), or bring the files back to one spelling.",
+            )

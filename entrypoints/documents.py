@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.core.errors import AlarmRaised, LakewardError
@@ -44,7 +44,8 @@ def time(micros: int | None) -> str | None:
     """Return a time in UTC."""
     if micros is None:
         return None
-    return datetime.fromtimestamp(micros / 1_000_000, UTC).isoformat().replace("+00:00", "Z")
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+    return moment.isoformat().replace("+00:00", "Z")
 
 
 def progress(found: Progress) -> Mapping[str, Any]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -98,7 +99,9 @@ def local_time(micros: int | None) -> str:
     """Return a time of the source in the user's zone, with the zone."""
     if micros is None:
         return "–"
-    moment = datetime.fromtimestamp(micros / 1_000_000, UTC).astimezone()
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+    with suppress(OverflowError):  # the year 9999 has a last day in some zones and not in others
+        moment = moment.astimezone()
     return f"{moment:%Y-%m-%d %H:%M:%S %Z}"
 
 

@@ -65,7 +65,9 @@ def test_a_change_at_or_below_the_mark_is_too_late(late: Project) -> None:
     assert late.rows()[0][1] == "in time"
     (entry,) = late.entries()
     assert (entry["reason"], entry["row"]) == ("too_late", 1)
-    assert "too late" in late.call("quarantine", "show", "shop.item").out
+    shown = late.call("quarantine", "show", "shop.item").out
+    assert "too late" in shown
+    assert '"_lakeward_operation":"update"' in shown
     assert late.call("status").code == 0, "it holds nothing"
 
 
@@ -78,6 +80,14 @@ def test_a_file_below_the_mark_stops_the_table(late: Project) -> None:
     assert "1 file(s) appeared below the mark" in said
     assert "20261121-105900000.csv, which do not sort after 20261121-110000000.csv" in said
     assert len(late.rows()) == 4
+
+
+def test_a_commit_time_at_the_end_of_time_is_shown(late: Project) -> None:
+    put(late, "100000000", "I,9999-12-31 23:59:59.999999,1,for ever,1.00")
+    late.run()
+    assert late.call("status").code == 0
+    (table,) = late.call("status", "--json").document["tables"]
+    assert table["source_time"] == "9999-12-31T23:59:59.999999Z"
 
 
 def test_without_a_commit_time_files_come_in_order(project: Project) -> None:

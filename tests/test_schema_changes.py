@@ -205,3 +205,41 @@ def test_a_waiting_row_and_its_quarantine_follow_a_wider_key(project: Project) -
     project.run(code=3)
     project.call("quarantine", "discard", "shop.item", "1")
     assert rows(project, "name", "stock") == [(1, "d", 7), (5000000001, "a", 8)]
+
+
+def test_a_row_in_quarantine_is_no_hindrance_to_files_that_lack_a_column(project: Project) -> None:
+    put(project, 10, "Op,id,name", "I,1,a", "I,2,b", "I,9999999999,c")
+    assert project.run(code=3)["shop.item"]["counts"]["quarantined"] == 1
+    put(project, 11, HEADER, "U,1,b,many")
+    project.run(code=3)
+    put(project, 12, "Op,id,name", "U,2,bb")
+    project.run(code=3)
+    assert project.rows() == [(1, "a", None), (2, "bb", None)]
+
+
+def test_a_new_column_may_have_any_name(project: Project) -> None:
+    put(project, 10, HEADER, "I,1,a,1.00")
+    project.run()
+    columns = """id = "int", name = "string", price = "decimal(8,2)", 'd.ot' = "int", 'a "b" c' = "string" """
+    project.configure(item(columns))
+    put(project, 11, f'{HEADER},d.ot,"a ""b"" c"', "U,1,b,2.00,7,x", "D,1,b,2.00,7,x", "I,2,c,2.00,8,y")
+    project.run()
+    assert rows(project, "d.ot", 'a "b" c') == [(2, 8, "y")]
+
+
+def test_columns_that_differ_only_in_case_stop_the_table(project: Project) -> None:
+    put(project, 10, HEADER, "I,1,a,1.00")
+    project.run()
+    project.configure(item('id = "int", NAME = "string", price = "decimal(8,2)"'))
+    put(project, 11, "Op,id,NAME,price", "U,1,b,2.00")
+    assert "two columns differ only in case | found name and NAME" in project.fails()
+
+
+def test_a_column_that_rows_are_partitioned_by_becomes_no_wider(project: Project) -> None:
+    project.configure(item(more='partition_by = ["truncate(10, id)"]'))
+    put(project, 10, HEADER, "I,1,a,1.00")
+    project.run()
+    project.configure(item('id = "bigint", name = "string", price = "decimal(8,2)"', 'partition_by = ["id"]'))
+    put(project, 11, HEADER, "U,1,b,2.00")
+    assert "partitioned by truncate[10](id)" in project.fails()
+    assert project.rows() == [(1, "a", 1)]

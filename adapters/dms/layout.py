@@ -63,10 +63,18 @@ def find_layout(name: str, head: str, expected: Expected, *, is_load: bool) -> L
 
 
 def _is_header(row: Sequence[str | None], expected: Expected) -> bool:
-    """Whether most of the table's columns are named in the row."""
-    named = {field.lower() for field in row if field}
+    """Whether a column that DMS adds stands by name in its place, or most of the table's columns are named."""
+    if expected.op_column not in OPERATIONS and (row[0] or "").lower() == expected.op_column.lower():
+        return True
+    if expected.timestamp_column is not None and expected.timestamp_column.lower() in _lower(row[:2]):
+        return True
+    named = set(_lower(row))
     names = expected.dimension.schema.names
     return 2 * sum(name.lower() in named for name in names) > len(names)
+
+
+def _lower(row: Sequence[str | None]) -> Sequence[str]:
+    return [field.lower() for field in row if field]
 
 
 def _from_header(name: str, row: Sequence[str | None], expected: Expected, *, is_load: bool) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from lakeward.adapters.iceberg.options import IcebergOptions
 from lakeward.core.dimension import TableName
@@ -90,7 +90,7 @@ class IcebergCatalog:
         """Make the warehouse and a table's namespace; raises TableError where that is not allowed."""
         if self.is_local:
             self._make_folder()
-        with suppress(NamespaceAlreadyExistsError):
+        with suppress(NamespaceAlreadyExistsError, IntegrityError):  # another table's thread may be making it
             self._reader.create_namespace_if_not_exists(self.identifier(table)[0])
 
     def _make_folder(self) -> None:

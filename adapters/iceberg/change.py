@@ -46,7 +46,7 @@ class Change:
                 raise AssertionError(f"{change}: columns stay")
             type_ = self.jvm.type(ddl(change.after))
             if change.kind is Kind.ADD:
-                update.addColumn(change.path, type_)
+                update.addColumn(None, change.path, type_)  # without a parent: a name may have dots
             else:
                 update.updateColumn(change.path, type_.asPrimitiveType())
         update.commit()

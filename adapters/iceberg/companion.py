@@ -122,7 +122,8 @@ class IcebergCompanion:
         self.stamped = plan.batch
 
     def _entries(self, frame: DataFrame, kind: str, plan: MergePlan) -> DataFrame:
-        own = self.dimension.schema.names if kind == WAITING else self.dimension.key
+        own = [name for name in self.dimension.schema.names if kind == WAITING or name in self.dimension.key]
+        own = [name for name in own if name in frame.columns]  # what lacks a column never waits, so nothing is lost
         return frame.selectExpr(
             f"'{kind}' AS {KIND}",
             f"{plan.epoch} AS {names.EPOCH}",

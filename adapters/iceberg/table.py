@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from pyiceberg.transforms import BucketTransform
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -50,6 +51,7 @@ from lakeward.core.memory import HOLDING, Reason
 from lakeward.core.plan import Capability, MergePlan
 from lakeward.core.ports import Batch, Commit, Entry, Recalled, Resolved, Standing
 from lakeward.core.progress import Progress
+from lakeward.core.schema import Kind
 
 FILE: Final = "_lakeward_standing_file"
 POS: Final = "_lakeward_standing_pos"
@@ -120,12 +122,29 @@ class IcebergTable:
         self._know(plan.evolution.schema)
         jvm = Jvm(self.spark())
         ddl.check_names(self.dimension)
+        self._refuse_wider_partitions(plan)
         if plan.creates:
             ddl.check_options(jvm, self.dimension, self.options)
         with committing(str(self.dimension.name)):
             if plan.appends:
                 return self._resolve_appends(plan, frame, jvm)
             return self._resolve_merge(plan, frame, jvm)
+
+    def _refuse_wider_partitions(self, plan: MergePlan) -> None:
+        """Refuse to widen a column that rows are partitioned by as they are: Iceberg cannot write to both kinds."""
+        table = self.catalog.load(self.dimension.name)
+        widened = {change.path: change for change in plan.evolution.changes if change.kind is Kind.WIDEN}
+        if table is None or not widened:
+            return
+        for part in table.spec().fields:
+            name = table.schema().find_column_name(part.source_id)
+            if name in widened and not isinstance(part.transform, BucketTransform):
+                raise SchemaConflict(
+                    f"{self.dimension.name}: a column that the table is partitioned by cannot become wider",
+                    found=f"{widened[name]}, and the table is partitioned by {part.transform}({name})",
+                    todo="Nothing of the table was applied; other tables go on. Take that partition out "
+                    "(`ALTER TABLE … DROP PARTITION FIELD …` in Spark), or load the table anew.",
+                )
 
     def _load(self, plan: MergePlan, jvm: Jvm) -> Any:
         return None if plan.creates else jvm.table(*self.name)

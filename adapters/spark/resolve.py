@@ -82,7 +82,8 @@ def late_as_rejects(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, int]:
     if plan.mark is None or not plan.has_late:
         return frame, 0
     is_late = f"({IS_EVENT} AND {names.SEQUENCE} <= CAST('{plan.mark.sequence}' AS bigint))"
-    cells = ", ".join(map(quoted, plan.dimension.schema.names))
+    time = f"timestamp_micros({names.TIME}) AS {names.TIME}"
+    cells = ", ".join([names.OPERATION, time, *map(quoted, plan.dimension.schema.names)])
     words = text(f"its place in the order lies {_AT_THE_MARK}")
     judged = frame.withColumns(
         {

@@ -142,3 +142,12 @@ def test_a_head_that_ends_within_a_row_still_shows_the_line_ends() -> None:
     """The cut row has lost its own line end."""
     head = 'I,1,Ada,"a\nb"\r\nI,2,Bob,c\r\nI,3,Cy,"d\n'
     assert layout(head).is_crlf
+
+
+def test_a_header_is_known_by_the_columns_that_dms_adds_whatever_else_it_names() -> None:
+    """Else rows of renamed columns would be read by their places."""
+    assert refusal("Op,id,x,y\nI,1,a,b\n") == (
+        "it has x, which the table has not; it has y, which the table has not; it lacks name; it lacks city"
+    )
+    assert refusal("ts,x,y,z\n2026-01-01 00:00:00,a,b,c\n", is_load=True, time="ts").startswith("it has x")
+    assert layout("Op,ts,id\nI,2026-01-01 00:00:00,1\n", time="ts").columns == (OP, TIME, "id")
