@@ -182,8 +182,8 @@ def first_row(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
     times = {name: [taken[name] for taken in seconds] for name in starts}
     what = "start of the process to the first committed row"
     pairs = {
-        f"{what}, lakeward after `jars archive`": ("bare", "lakeward, archive", size.start),
-        f"{what}, neither with an archive": ("bare", "lakeward", None),
+        what: ("bare", "lakeward", size.start),
+        f"{what}, lakeward after `jars archive`": ("bare", "lakeward, archive", None),
         f"{what}, both with the archive": ("bare, archive", "lakeward, archive", None),
     }
     for name, (theirs, ours, bound) in pairs.items():
