@@ -15,13 +15,13 @@ from lakeward.core.delivery import Delivery, Resolution, Settled
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
+from lakeward.core.evolution import Recorded
 from lakeward.core.fold import Row
 from lakeward.core.ledger import Limits, SourceObject, Taken, take
 from lakeward.core.memory import HOLDING, Memory, Reason, Reject, trim
 from lakeward.core.plan import BatchFacts, Capability, MergePlan, ObjectFacts
 from lakeward.core.ports import Batch, Commit, Entry, Notice, Opened, Recalled, Resolved, Standing
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Recorded
 from lakeward.core.settle import absorb, settle
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
-from lakeward.core.schema import FOLLOWING, Policies, Schema
+from lakeward.core.evolution import FOLLOWING, Policies
+from lakeward.core.schema import Schema
 
 
 class TableName(NamedTuple):

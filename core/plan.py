@@ -14,10 +14,11 @@ from typing import Final
 from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.errors import ConfigError, QuarantineFull, SchemaConflict
 from lakeward.core.events import LOAD_SEQUENCE, Cell, Mark, Operation, Position
+from lakeward.core.evolution import Evolution, evolve
 from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import Hold, Reason, Record
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Evolution, Schema, evolve
+from lakeward.core.schema import Schema
 
 MOST_REJECTS: Final = 100_000
 """How many rows a batch may put into quarantine: what is there, each batch looks through."""

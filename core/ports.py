@@ -13,11 +13,12 @@ from typing import Any, Generic, Protocol, TypeVar
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension, Lateness
 from lakeward.core.events import Position
+from lakeward.core.evolution import Recorded
 from lakeward.core.ledger import SourceObject, Taken
 from lakeward.core.memory import Hold, Record
 from lakeward.core.plan import BatchFacts, Capability, MergePlan
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Recorded, Schema
+from lakeward.core.schema import Schema
 
 F = TypeVar("F")
 F_contra = TypeVar("F_contra", contravariant=True)

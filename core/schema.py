@@ -1,4 +1,4 @@
-"""Columns, their types, and how two schemas differ.
+"""Columns and their types.
 
 Types are declared, never guessed. Their names are lakeward's own and map to each table
 format; `docs/types.md` lists them.
@@ -7,10 +7,8 @@ format; `docs/types.md` lists them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
-from typing import Final
 
 from lakeward.core.errors import ConfigError
 
@@ -88,140 +86,6 @@ class Schema:
     def find(self, name: str) -> Column | None:
         """Return the column of that exact name, or None."""
         return next((column for column in self.columns if column.name == name), None)
-
-
-class Kind(Enum):
-    """How a column differs between two schemas."""
-
-    ADD = "add"
-    DROP = "drop"
-    WIDEN = "widen"
-    NARROW = "narrow"
-    RETYPE = "incompatible"
-
-
-class Policy(Enum):
-    """What becomes of a schema change: the table follows, or does as if it were not there, or stops."""
-
-    EVOLVE = "evolve"
-    IGNORE = "ignore"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policies:
-    """What becomes of each kind of change of a table's columns; an incompatible type always stops it."""
-
-    add: Policy = Policy.EVOLVE
-    drop: Policy = Policy.EVOLVE
-    widen: Policy = Policy.EVOLVE
-    narrow: Policy = Policy.FAIL
-
-    def of(self, kind: Kind) -> Policy:
-        """Return what becomes of a change of that kind."""
-        policies = {Kind.ADD: self.add, Kind.DROP: self.drop, Kind.WIDEN: self.widen, Kind.NARROW: self.narrow}
-        return policies.get(kind, Policy.FAIL)
-
-
-FOLLOWING: Final = Policies()
-"""The policies of a table whose settings say nothing of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaChange:
-    """One difference: column `path` was `before` and is `after` (None where it is not there)."""
-
-    kind: Kind
-    path: str
-    before: Type | None
-    after: Type | None
-
-    def __str__(self) -> str:
-        match self.kind:
-            case Kind.ADD:
-                return f"column {self.path} ({self.after}) is new"
-            case Kind.DROP:
-                return f"column {self.path} ({self.before}) is missing"
-            case _:
-                return f"column {self.path} was {self.before} and is {self.after}"
-
-
-def compare(current: Schema, incoming: Schema) -> tuple[SchemaChange, ...]:
-    """Return what must change for `current` to become `incoming`; order does not count."""
-    before = {column.name: column.type for column in current}
-    after = {column.name: column.type for column in incoming}
-    added = [SchemaChange(Kind.ADD, name, None, type_) for name, type_ in after.items() if name not in before]
-    dropped = [SchemaChange(Kind.DROP, name, type_, None) for name, type_ in before.items() if name not in after]
-    retyped = [
-        SchemaChange(_kind(type_, after[name]), name, type_, after[name])
-        for name, type_ in before.items()
-        if name in after and after[name] != type_
-    ]
-    return (*added, *dropped, *retyped)
-
-
-_WIDER = {("int", "bigint"), ("float", "double")}
-
-
-def _kind(before: Type, after: Type) -> Kind:
-    if _is_wider(before, after):
-        return Kind.WIDEN
-    return Kind.NARROW if _is_wider(after, before) else Kind.RETYPE
-
-
-def _is_wider(narrow: Type, wide: Type) -> bool:
-    """Whether every value of one type is one of the other, in a manner that table formats can follow in place.
-
-    Those are the promotions of iceberg.apache.org/spec/#schema-evolution, format 2.
-    """
-    if narrow.name == wide.name == "decimal":
-        return narrow.scale == wide.scale and narrow.precision < wide.precision
-    return (narrow.name, wide.name) in _WIDER
-
-
-@dataclass(frozen=True, slots=True)
-class Evolution:
-    """What a batch makes of the columns of a table: those it has afterwards, and how they came about.
-
-    `absent` are columns of the table that the batch has not: they keep their values on an
-    update, and are NULL on an insert. `ignored` are columns of the batch that the table does
-    not take. `refused` are the changes that no policy allows.
-    """
-
-    schema: Schema
-    changes: tuple[SchemaChange, ...] = ()
-    absent: tuple[str, ...] = ()
-    ignored: tuple[str, ...] = ()
-    refused: tuple[SchemaChange, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """A change as it is remembered: when it was made (microseconds since 1970), with which object, and how."""
-
-    at: int
-    object: str
-    change: SchemaChange
-    policy: Policy
-
-
-def evolve(current: Schema, incoming: Schema, policies: Policies, key: Sequence[str] = ()) -> Evolution:
-    """Return what becomes of a table's columns under a batch's; a column of the key cannot go."""
-    columns = {column.name: column.type for column in current}
-    changes, absent, ignored, refused = [], [], [], []
-    for change in compare(current, incoming):
-        policy = policies.of(change.kind)
-        if policy is Policy.FAIL or (change.kind is Kind.DROP and change.path in key):
-            refused.append(change)
-        elif change.kind is Kind.DROP:
-            absent.append(change.path)
-        elif change.kind is Kind.ADD and policy is Policy.IGNORE:
-            ignored.append(change.path)
-        elif change.kind is not Kind.NARROW and change.after is not None:
-            columns[change.path] = change.after
-            changes.append(change)
-    schema = Schema(tuple(Column(name, type_) for name, type_ in columns.items()))
-    return Evolution(schema, tuple(changes), tuple(absent), tuple(ignored), tuple(refused))
 
 
 _TOKEN = re.compile(r"\s*(?:(?P<name>[^\W\d]\w*|`(?:[^`]|``)+`)|(?P<number>\d+)|(?P<mark>[<>(),:]))")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.core.errors import AlarmRaised, LakewardError
 from lakeward.core.events import LOAD_SEQUENCE
+from lakeward.core.evolution import SchemaChange
 from lakeward.core.progress import Progress
-from lakeward.core.schema import SchemaChange
 
 if TYPE_CHECKING:
     from lakeward.entrypoints.run import TableRun

@@ -17,7 +17,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt, 
 
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Ordered, TableName, Unbounded, Within
 from lakeward.core.errors import ConfigError
-from lakeward.core.schema import Column, Policies, Policy, Schema, parse_type
+from lakeward.core.evolution import Policies, Policy
+from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.plugins.options import nearest, validated
 
 FILE: Final = "lakeward.toml"

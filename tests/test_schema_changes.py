@@ -146,7 +146,10 @@ def test_a_narrower_type_stops_the_table_or_the_table_keeps_its_own(project: Pro
     put(project, 11, HEADER, "U,1,b,2.00")
     assert "column price was decimal(12,2) and is decimal(8,2)" in project.fails()
     project.configure(item(more='schema = { narrow = "evolve" }'))
+    assert "the table keeps its own type" in project.call("plan").out
     project.run()
+    (told,) = project.call("status", "--schema", "--json").document["schema_changes"]
+    assert (told["kind"], told["policy"]) == ("narrow", "evolve")
     assert project.rows() == [(1, "b", 2)]
     assert str(lake_table(project).schema().find_field("price").field_type) == "decimal(12, 2)"
 
@@ -159,6 +162,7 @@ def test_a_new_column_is_refused_until_its_type_is_declared_or_it_is_ignored(pro
     project.configure(item(more='schema = { add = "ignore" }'))
     project.run()
     assert project.rows() == [(1, "b", 2)]
+    assert "stock" not in lake_table(project).schema().column_names
     project.configure(
         item('id = "int", name = "string", price = "decimal(8,2)", stock = "int"', 'schema = { add = "fail" }')
     )

@@ -10,7 +10,7 @@ from typing import Final
 from lakeward.adapters.dms.csv import Dialect, Record, fields, records
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict
-from lakeward.core.schema import Policy
+from lakeward.core.evolution import Policy
 
 OP: Final = "\0op"
 TIME: Final = "\0time"
@@ -62,19 +62,17 @@ def find_layout(name: str, head: str, expected: Expected, *, is_load: bool) -> L
     return Layout(_from_width(name, rows, expected, is_load=is_load), False, is_crlf)
 
 
+_LETTERS: Final = {letter.lower() for letter in OPERATIONS}
+
+
 def _is_header(row: Sequence[str | None], expected: Expected) -> bool:
-    """Whether a column that DMS adds stands by name in its place, or most of the table's columns are named."""
-    if expected.op_column not in OPERATIONS and (row[0] or "").lower() == expected.op_column.lower():
+    """Whether the first column is one that DMS adds, by its name, or most of the table's columns are named."""
+    added = {name.lower() for name in (expected.op_column, expected.timestamp_column) if name} - _LETTERS
+    named = {field.lower() for field in row if field}
+    if row[0] is not None and row[0].lower() in added:
         return True
-    if expected.timestamp_column is not None and expected.timestamp_column.lower() in _lower(row[:2]):
-        return True
-    named = set(_lower(row))
     names = expected.dimension.schema.names
     return 2 * sum(name.lower() in named for name in names) > len(names)
-
-
-def _lower(row: Sequence[str | None]) -> Sequence[str]:
-    return [field.lower() for field in row if field]
 
 
 def _from_header(name: str, row: Sequence[str | None], expected: Expected, *, is_load: bool) -> tuple[str, ...]:

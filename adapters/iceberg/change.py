@@ -16,9 +16,9 @@ from lakeward.adapters.iceberg.progress import PROPERTY, SCHEMA_PROPERTY, TAG
 from lakeward.adapters.iceberg.vectors import Deletion, deletions, write_deletes
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.errors import ConservationError
+from lakeward.core.evolution import Kind, SchemaChange
 from lakeward.core.ports import Commit
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Kind, SchemaChange
 
 
 class Change:

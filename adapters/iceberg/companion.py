@@ -26,11 +26,12 @@ from lakeward.adapters.spark.names import column, quoted
 from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.errors import TableError
 from lakeward.core.events import Position
+from lakeward.core.evolution import Kind, Policy, Recorded, SchemaChange
 from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import Record
 from lakeward.core.plan import MergePlan
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Kind, Policy, Recorded, SchemaChange, Type, parse_type
+from lakeward.core.schema import Type, parse_type
 
 SUFFIX: Final = "__changes"
 KIND: Final = "_lakeward_kind"
@@ -97,19 +98,22 @@ class IcebergCompanion:
         return {row[names.BATCH]: _remembered(row[names.BATCH], row[RECORD]) for row in found.to_pylist()}
 
     def schema_changes(self, upto: int) -> Sequence[Recorded]:
-        """Return how the columns changed up to `n`, in order; that one is missing is told once."""
+        """Return how the columns differed up to `n`, in order; what stays as it was is told once."""
         condition = f"{KIND} = '{BATCH}' and {names.BATCH} <= {upto}"
         found = self.table.rows(condition, (names.BATCH, RECORD)).to_pylist()
         changes: list[Recorded] = []
-        absent: set[str] = set()
+        told: list[list[str]] = []
         for row in sorted(found, key=lambda row: row[names.BATCH]):
             content = json.loads(row[RECORD])
-            missing = dict(content.get("absent", ()))
-            gone = [[Kind.DROP.value, name, type_, None] for name, type_ in missing.items() if name not in absent]
-            for kind, path, before, after in [*content.get("schema", ()), *gone]:
-                change = SchemaChange(Kind(kind), path, _read(before), _read(after))
-                changes.append(Recorded(content["at"], content["objects"][0][0], change, Policy.EVOLVE))
-            absent = set(missing)
+            if not content["objects"]:
+                continue  # rows that waited are released
+            differences = content.get("schema", [])
+            for difference in differences:
+                if difference not in told:
+                    kind, path, before, after, policy = difference
+                    change = SchemaChange(Kind(kind), path, _read(before), _read(after))
+                    changes.append(Recorded(content["at"], content["objects"][0][0], change, Policy(policy)))
+            told = differences
         return changes
 
     def remember(self, plan: MergePlan, entries: Mapping[str, DataFrame | None], *, count: int) -> None:
@@ -226,7 +230,7 @@ class _Remembered:
 
 def _record(plan: MergePlan) -> pa.Table:
     """Return the record of a batch: its objects and what it held, in one line of JSON."""
-    facts, record, stored = plan.facts, plan.record, plan.evolution.schema.find
+    facts, record = plan.facts, plan.record
     content: dict[str, Any] = {
         "objects": [
             [found.object.name, found.object.order, found.object.size, found.object.modified, found.rows]
@@ -236,10 +240,9 @@ def _record(plan: MergePlan) -> pa.Table:
         "rejects": {reason.value: count for reason, count in facts.rejects.items()},
         "at": time.time_ns() // 1000,
         "schema": [
-            [change.kind.value, change.path, _text(change.before), _text(change.after)]
-            for change in plan.evolution.changes
+            [change.kind.value, change.path, _text(change.before), _text(change.after), policy.value]
+            for change, policy in plan.evolution.differences
         ],
-        "absent": [[name, str(column.type)] for name in plan.evolution.absent if (column := stored(name))],
     }
     if record is not None:
         content |= {"least": record.least, "greatest": record.greatest, "time": record.time}

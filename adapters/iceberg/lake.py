@@ -11,8 +11,8 @@ from lakeward.adapters.iceberg.progress import standing_of
 from lakeward.adapters.spark.java import check_spark
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
+from lakeward.core.evolution import Recorded
 from lakeward.core.ports import Opened, Standing
-from lakeward.core.schema import Recorded
 from lakeward.plugins import Runtime
 
 if TYPE_CHECKING:

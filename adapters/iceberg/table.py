@@ -47,11 +47,11 @@ from lakeward.adapters.spark.types import from_bound
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict, TableError
+from lakeward.core.evolution import Kind
 from lakeward.core.memory import HOLDING, Reason
 from lakeward.core.plan import Capability, MergePlan
 from lakeward.core.ports import Batch, Commit, Entry, Recalled, Resolved, Standing
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Kind
 
 FILE: Final = "_lakeward_standing_file"
 POS: Final = "_lakeward_standing_pos"

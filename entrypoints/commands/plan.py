@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from lakeward.core.errors import LakewardError, SetupError
+from lakeward.core.evolution import Kind
 from lakeward.core.memory import Reason
 from lakeward.core.pipeline import Idle, prepare
 from lakeward.entrypoints import documents, view
@@ -108,7 +109,7 @@ def _show(name: Any, job: Any, prepared: Any, kind: str) -> None:
         out.print(f"   into quarantine: {rejected}")
     out.print(f"   {prepared.resolved.written:,} rows written, {prepared.resolved.removed:,} removed")
     for change in merge.evolution.changes:
-        out.print(f"   [yellow]schema:[/] {escape(str(change))}; the table follows")
+        out.print(f"   [yellow]schema:[/] {escape(str(change))}: the table follows")
     for warning in warnings(prepared):
         out.print(f"   [yellow]⚠[/] {escape(warning)}")
 
@@ -129,6 +130,9 @@ def warnings(prepared: Any) -> list[str]:
         found.append(f"The files lack {names}: updated rows keep their values there, new ones have NULL.")
     if evolution.ignored:
         found.append(f"Not taken, as `schema.add` says: {', '.join(evolution.ignored)}")
+    for change, _ in evolution.differences:
+        if change.kind is Kind.NARROW:
+            found.append(f"{change}: the table keeps its own type.")
     if taken.late:
         names = ", ".join(taken.late[:3]) + (" …" if len(taken.late) > 3 else "")
         found.append(f"{len(taken.late):,} file(s) come late, behind one that is applied already: {names}")
@@ -161,7 +165,10 @@ def _document(name: Any, job: Any, prepared: Any) -> dict[str, Any]:
         "creates": merge.creates,
         "mode": "append" if merge.appends else merge.dimension.mode.value,
         "columns": {column.name: str(column.type) for column in merge.evolution.schema},
-        "schema_changes": [documents.schema_change(change) for change in merge.evolution.changes],
+        "schema_changes": [
+            {**documents.schema_change(change), "policy": policy.value}
+            for change, policy in merge.evolution.differences
+        ],
         "files": [found.object.name for found in merge.facts.objects],
         "files_left": prepared.taken.files_left,
         "bytes_left": prepared.taken.bytes_left,

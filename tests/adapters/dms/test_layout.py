@@ -10,7 +10,8 @@ from lakeward.adapters.dms.csv import Dialect
 from lakeward.adapters.dms.layout import IGNORED, OP, TIME, Expected, Layout, find_layout
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict
-from lakeward.core.schema import FOLLOWING, Column, Policies, Policy, Schema, Type
+from lakeward.core.evolution import FOLLOWING, Policies, Policy
+from lakeward.core.schema import Column, Schema, Type
 
 COLUMNS = ("id", "name", "city")
 DIMENSION = Dimension(
