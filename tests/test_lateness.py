@@ -102,7 +102,7 @@ def test_without_a_commit_time_files_come_in_order(project: Project) -> None:
 def test_what_the_mark_has_passed_is_forgotten_and_few_files_remain(
     late: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Deletes below the mark go, those above it stay; a record a batch stays for ever, in few files."""
+    """Events below the mark go, those above it stay; a record a batch stays for ever, in few files."""
     monkeypatch.setattr(companion, "_TRIM_EVERY", 10)
     for minute in range(0, 100, 5):
         at = f"{10 + minute // 60}:{minute % 60:02}"
@@ -110,11 +110,13 @@ def test_what_the_mark_has_passed_is_forgotten_and_few_files_remain(
     assert len(late.run()["shop.item"]["batches"]) == 20
     kept = Beside(catalog_of(late), TableName("shop", "item"), companion.SUFFIX, None)  # type: ignore[arg-type]
     assert kept.rows(f"{companion.KIND} = 'batch'", (companion.KIND,)).num_rows == 20
-    deletes = sorted(kept.rows(f"{companion.KIND} = 'delete'", ("id",))["id"].to_pylist())
-    assert deletes == list(range(35, 100, 5))
+    for kind in ("delete", "change"):
+        found = kept.rows(f"{companion.KIND} = '{kind}'", ("id", "name"))
+        assert sorted(found["id"].to_pylist()) == list(range(35, 100, 5))
+        assert set(found["name"].to_pylist()) == {"x"}
     table = kept.load()
     assert table is not None
-    assert len(list(table.scan().plan_files())) == 2
+    assert len(list(table.scan().plan_files())) == 3
     assert len(table.snapshots()) == 1
     late.put("20261121-113600000.csv", change("I", "11:36", 95, "back") + "\n")
     late.run()

@@ -36,7 +36,8 @@ PROPERTIES: Final[Mapping[str, str]] = {
 }
 
 MOST_IN_ARROW: Final = 250_000
-"""More rows than that do not pass through this process."""
+MOST_BYTES: Final = 32 * 1024 * 1024
+"""More rows than that, or rows of larger files, do not pass through this process."""
 
 _MANY_FILES: Final = 8
 
@@ -114,14 +115,17 @@ class Beside:
         rows: pa.Table = NOTHING,
         *,
         count: int,
+        size: int = 0,
         partition_by: str | None = None,
     ) -> None:
-        """Add rows in one commit, to a table with these columns; `count` says how many the frames have.
+        """Add rows in one commit, to a table with these columns.
 
-        The frames may read the table itself, so they are read before its columns change.
+        `count` says how many rows the frames have, `size` how many bytes the files have that
+        they are from. The frames may read the table itself, so they are read before its
+        columns change.
         """
         with committing(str(self.table)):
-            is_small = count <= MOST_IN_ARROW
+            is_small = count <= MOST_IN_ARROW and size <= MOST_BYTES
             parts = [frame.toArrow() for frame in frames] if is_small else []
             parts += [rows] if rows.num_rows else []
             table = self._made(columns, partition_by)

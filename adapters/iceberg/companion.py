@@ -1,8 +1,9 @@
 """The companion table: what a table remembers, and the record of each of its batches.
 
-Entries are stamped with a batch and of a kind each: the `batch` record, a `delete` that
-an older event may still meet, an event `waiting` behind a held key, and the word that it
-was `released`. What is stamped above the table's own batch does not exist.
+Entries are stamped with a batch and of a kind each: the `batch` record, a `delete` or
+another `change` that an older event may still meet, an event `waiting` behind a held key,
+and the word that it was `released`. What is stamped above the table's own batch does not
+exist.
 """
 
 from __future__ import annotations
@@ -36,9 +37,11 @@ from lakeward.core.schema import Type, parse_type
 SUFFIX: Final = "__changes"
 KIND: Final = "_lakeward_kind"
 RECORD: Final = "_lakeward_record"
-"""The batch record, or of an event that waits the text of its key."""
+"""The batch record, or the text of an event's key."""
 
-BATCH, DELETE, WAITING, RELEASED = "batch", "delete", "waiting", "released"
+BATCH, DELETE, CHANGE, WAITING, RELEASED = "batch", "delete", "change", "waiting", "released"
+EVENT: Final = f"CASE {names.OPERATION} WHEN 'delete' THEN '{DELETE}' ELSE '{CHANGE}' END"
+"""The kind of an event that was applied, or overtaken, as SQL."""
 
 _COLUMNS: Final[Mapping[str, Type]] = {
     KIND: Type("string"),
@@ -117,19 +120,20 @@ class IcebergCompanion:
         return changes
 
     def remember(self, plan: MergePlan, entries: Mapping[str, DataFrame | None], *, count: int) -> None:
-        """Write the record of a batch and its memory, so many entries by kind, in one commit."""
+        """Write the record of a batch and its memory, so many entries by kind (as SQL), in one commit."""
         if self.has_leftovers:
             self.table.forget_above(plan.batch - 1)
         columns = {**_COLUMNS, **{c.name: c.type for c in self.dimension.schema}}
         frames = [self._entries(frame, kind, plan) for kind, frame in entries.items() if frame is not None]
-        self.table.add(columns, frames, _record(plan), count=count, partition_by=KIND)
+        size = sum(found.object.size for found in plan.facts.objects)
+        self.table.add(columns, frames, _record(plan), count=count, size=size, partition_by=KIND)
         self.stamped = plan.batch
 
     def _entries(self, frame: DataFrame, kind: str, plan: MergePlan) -> DataFrame:
-        own = [name for name in self.dimension.schema.names if kind == WAITING or name in self.dimension.key]
-        own = [name for name in own if name in frame.columns]  # what lacks a column never waits, so nothing is lost
+        whole = self.dimension.schema.names if kind in (f"'{WAITING}'", EVENT) else self.dimension.key
+        own = [name for name in whole if name in frame.columns]  # what lacks a column never waits
         return frame.selectExpr(
-            f"'{kind}' AS {KIND}",
+            f"{kind} AS {KIND}",
             f"{plan.epoch} AS {names.EPOCH}",
             *(names.SEQUENCE, names.OBJECT, names.ROW, names.OPERATION, names.TIME),
             f"{plan.batch}L AS {names.BATCH}",
@@ -181,20 +185,20 @@ class IcebergCompanion:
         return self.table.frame(f"{KIND} = '{kind}' AND {names.BATCH} <= {upto}")
 
     def trim(self, progress: Progress) -> None:
-        """Forget deletes that no older event can meet any more, and what waited once nothing is held."""
+        """Forget changes that no older event can meet any more, and what waited once nothing is held."""
         if progress.batch % _TRIM_EVERY:
             return
         self.objects(progress)
-        done = f"({KIND} = '{DELETE}' and {names.BATCH} <= {self._settled(progress)})"
+        done = f"({KIND} in ('{DELETE}', '{CHANGE}') and {names.BATCH} <= {self._settled(progress)})"
         if not progress.held:
             done += f" or ({KIND} in ('{WAITING}', '{RELEASED}') and {names.BATCH} <= {progress.batch})"
         self.table.forget(done)
-        self.table.gather(f"{KIND} = '{BATCH}' and {names.BATCH} <= {progress.batch}")
-        self.table.gather(f"{KIND} = '{DELETE}' and {names.BATCH} <= {progress.batch}")
+        for kind in (BATCH, DELETE, CHANGE):
+            self.table.gather(f"{KIND} = '{kind}' and {names.BATCH} <= {progress.batch}")
         self.table.expire()
 
     def _settled(self, progress: Progress) -> int:
-        """Return the newest batch of which, and of those before it, no delete matters any more."""
+        """Return the newest batch of which, and of those before it, no change matters any more."""
         lateness = self.dimension.lateness
         if isinstance(lateness, Ordered):
             return beyond({b: len(found.objects) for b, found in self.records.items()}, lateness.redelivery)

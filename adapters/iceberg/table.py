@@ -18,13 +18,13 @@ from pyspark.sql import functions as F
 from lakeward.adapters.iceberg import ddl
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.change import Change
-from lakeward.adapters.iceberg.companion import DELETE, RELEASED, WAITING, IcebergCompanion
+from lakeward.adapters.iceberg.companion import DELETE, EVENT, RELEASED, WAITING, IcebergCompanion
 from lakeward.adapters.iceberg.java import Jvm, committing, lost_race
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.iceberg.progress import standing_of
 from lakeward.adapters.iceberg.quarantine import IcebergQuarantine
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import IS_EVENT, IS_REJECT, facts, survey
+from lakeward.adapters.spark.events import IS_EVENT, IS_LOAD, IS_REJECT, facts, survey
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import (
     ID,
@@ -45,7 +45,7 @@ from lakeward.adapters.spark.resolve import (
 from lakeward.adapters.spark.types import ddl as type_ddl
 from lakeward.adapters.spark.types import from_bound
 from lakeward.core.counts import Counts
-from lakeward.core.dimension import Dimension
+from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.errors import SchemaConflict, TableError
 from lakeward.core.evolution import Kind
 from lakeward.core.memory import HOLDING, Reason
@@ -65,6 +65,7 @@ class Outcome:
 
     upserts: DataFrame
     removed: DataFrame | None = None
+    changes: DataFrame | None = None
     deletes: DataFrame | None = None
     waiting: DataFrame | None = None
     released: DataFrame | None = None
@@ -185,10 +186,12 @@ class IcebergTable:
         tally, written, removed = counts(judged, passing, plan)
         all_stand = written == tally.stale + tally.duplicates + tally.superseded + tally.applied
         upserts = passing if all_stand else winners(passing, judged, deletes=False)
+        is_ordered = isinstance(plan.dimension.lateness, Ordered)
         outcome = Outcome(
             upserts=self._kept(plan, upserts, judged, table),
             removed=judged.where(f"{IS_NEWS} AND {IS_LIVE}"),
-            deletes=winners(passing, judged, deletes=True) if tally.applied > written else None,
+            changes=None if is_ordered else passing.where(f"NOT {IS_LOAD}"),
+            deletes=winners(passing, judged, deletes=True) if is_ordered and tally.applied > written else None,
             waiting=None if plan.releases else waiting,
             released=passing if plan.releases else None,
             rejects=frame.where(IS_REJECT) if plan.facts.rejects or too_late else None,
@@ -363,11 +366,21 @@ class IcebergTable:
         self.kept.hold(plan, resolved.detail.rejects, count=resolved.counts.quarantined)
 
     def remember(self, plan: MergePlan, resolved: Resolved) -> None:
-        """Write the batch record, the deletes, and the events that wait or were released."""
+        """Write the batch record, and the events that were applied, that wait, or were released.
+
+        Rows of a full load are not among them: where nothing newer came, the table has them.
+        An `ordered` table remembers deletes alone.
+        """
         outcome: Outcome = resolved.detail
-        entries = {DELETE: outcome.deletes, WAITING: outcome.waiting, RELEASED: outcome.released}
+        entries = {
+            EVENT: outcome.changes,
+            f"'{DELETE}'": outcome.deletes,
+            f"'{WAITING}'": outcome.waiting,
+            f"'{RELEASED}'": outcome.released,
+        }
         c = resolved.counts
-        self.companion.remember(plan, entries, count=c.applied - resolved.written + c.waiting + c.released)
+        changes = c.applied + c.superseded + c.stale + c.duplicates if outcome.changes is not None else c.applied
+        self.companion.remember(plan, entries, count=changes + c.waiting + c.released)
 
     def trim(self, progress: Progress) -> None:
         """Forget what can no longer matter."""

@@ -24,7 +24,7 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.types import bound_of
 from lakeward.core.dimension import Dimension
-from lakeward.core.events import Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, Operation, Position
 from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import HOLDING, Reason
 from lakeward.core.plan import BatchFacts, Capability, ObjectFacts
@@ -46,6 +46,9 @@ EVENT_COLUMNS: Final = (
 
 IS_EVENT: Final = f"{names.REASON} IS NULL"
 """Whether a row of the frame can be applied, as SQL."""
+
+IS_LOAD: Final = f"({names.SEQUENCE} = {LOAD_SEQUENCE + 1}L - 1)"
+"""Whether a row of the frame is one of a full load, as SQL, which has no literal for the least bigint."""
 
 IS_REJECT: Final = f"{names.REASON} != '{SKIPPED}'"
 """Whether a row of the frame belongs into quarantine, as SQL."""
