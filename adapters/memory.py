@@ -177,9 +177,11 @@ class MemoryTable:
         self.objects[plan.batch] = tuple(found.object for found in plan.facts.objects)
 
     def trim(self, progress: Progress) -> None:
-        """Forget what the mark has passed."""
+        """Forget what the mark has passed; events that found no row to complete until then go into quarantine."""
         self.recall(progress)
-        trim(self.dimension, self.memory)
+        for event in trim(self.dimension, self.memory):
+            reject = Reject(event.position, Reason.INCOMPLETE_ROW, event.keys, event.transaction, event.time)
+            self.quarantined.setdefault(progress.batch, []).append(reject)
 
     # The quarantine.
 

@@ -156,6 +156,7 @@ def _work_out(job: Job[F], found: _Found[F], watch: Watch) -> Prepared[F]:
                 stored=standing.schema,
                 capabilities=job.opened.table.capabilities,
                 seen=found.recalled.objects.values(),
+                records=found.recalled.records,
                 holds=tuple(hold for hold in found.recalled.holds if hold.position not in releases),
                 releases=releases,
             )

@@ -35,6 +35,10 @@ class Capability(Enum):
     SOFT_DELETE = "soft_delete"
 
 
+PARTIAL: Final = frozenset({Capability.UNSET, Capability.KEY_CHANGE})
+"""What makes the state of a row depend on more than its newest event."""
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectFacts:
     """What one object of a batch was found to hold; of `unreadable` rows not even the key is known."""
@@ -52,7 +56,8 @@ class BatchFacts:
 
     `key_range` holds the least and the greatest value of each key column whose type
     makes that cheap, in the form that the adapters agree on, else None. `needs` are the
-    capabilities that its events call for.
+    capabilities that its events call for, `may_need` those that events of its source may
+    call for, in this batch or another.
     """
 
     schema: Schema
@@ -65,6 +70,7 @@ class BatchFacts:
     time: int | None = None
     key_range: tuple[tuple[Cell, Cell] | None, ...] = ()
     needs: frozenset[Capability] = frozenset()
+    may_need: frozenset[Capability] = frozenset()
     loaded: int | None = None
 
     @property
@@ -84,7 +90,8 @@ class MergePlan:
 
     The dimension has the columns that the table takes of the batch; `evolution` says which
     the table has afterwards. `recalls` says that some event may be older than what the table has seen, so that its
-    memory of deletes must be asked. What lies at or below the `mark` comes too late;
+    memory of deletes must be asked; `folds`, that its events must meet what is remembered one
+    by one, in order. What lies at or below the `mark` comes too late;
     `copies` are the orders of objects that were delivered before. `holds` are the keys that wait for a person.
     `releases` marks a batch of events that waited rather than of new ones.
     """
@@ -97,6 +104,7 @@ class MergePlan:
     recalls: bool
     appends: bool
     creates: bool
+    folds: bool = False
     mark: Mark | None = None
     copies: frozenset[int] = frozenset()
     holds: tuple[Hold, ...] = ()
@@ -135,12 +143,13 @@ def plan(
     stored: Schema | None,
     capabilities: frozenset[Capability],
     seen: Iterable[SourceObject] = (),
+    records: Iterable[Record] = (),
     holds: tuple[Hold, ...] = (),
     releases: frozenset[Position] = frozenset(),
 ) -> MergePlan:
     """Decide what applying a batch will do.
 
-    `seen` are the objects of earlier batches. A dimension that declares no columns has
+    `seen` are the objects of earlier batches, `records` what those held. A dimension that declares no columns has
     those of the batch. `stored` is the schema of the table as it is, or None where there
     is none yet. Raises SchemaConflict where the batch's columns are not the table's and no
     policy says what to do, and ConfigError where the table format cannot do what the batch
@@ -167,12 +176,26 @@ def plan(
         recalls=not _is_above(facts.least, progress.high_water),
         appends=not dimension.key,
         creates=stored is None,
+        folds=_folds(dimension, facts, records),
         mark=None if replaces else progress.mark,
         copies=frozenset() if isinstance(dimension.lateness, Ordered) else _copies(facts, seen),
         holds=holds,
         releases=releases,
         replaces=replaces,
     )
+
+
+def _folds(dimension: Dimension, facts: BatchFacts, records: Iterable[Record]) -> bool:
+    """Whether events must be folded in order: some are in part, or any may meet such a one.
+
+    Nothing but rows of a full load meets nothing.
+    """
+    if not dimension.key or PARTIAL & facts.needs:
+        return bool(dimension.key)
+    if isinstance(dimension.lateness, Ordered) or not PARTIAL & facts.may_need:
+        return False
+    reached = [facts.greatest, *(record.greatest for record in records)]
+    return any(position is not None and position.sequence != LOAD_SEQUENCE for position in reached)
 
 
 def _copies(facts: BatchFacts, seen: Iterable[SourceObject]) -> frozenset[int]:

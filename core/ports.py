@@ -138,7 +138,7 @@ class Companion(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A row in quarantine, and how many events of its key wait behind it."""
+    """A row in quarantine, and how many events wait behind it; a key change has another key as well."""
 
     key: str | None
     reason: str
@@ -153,6 +153,12 @@ class Entry:
     since: int
     text: str
     waits: int = 0
+    other_key: str | None = None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys that the row is about."""
+        return tuple(key for key in (self.key, self.other_key) if key is not None)
 
     @property
     def position(self) -> Position:

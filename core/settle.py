@@ -261,13 +261,14 @@ class _Settling:
         return [e for e in events if not e.keys or keys.intersection(e.keys)]
 
     def standing(self, key: Key) -> Row | None:
-        """The stored row, or where it went the memory of its delete."""
+        """The stored row, or where it went the memory of its delete; a key change deletes the key it leaves."""
         if key in self.stored:
             return self.stored[key]
         deletes = [
             c.event.position
             for c in self.changes.values()
-            if c.event.operation is Operation.DELETE and key in c.event.keys and not c.waiting
+            if not c.waiting
+            and (c.event.old_key == key or (c.event.operation is Operation.DELETE and key in c.event.keys))
         ]
         return Row({}, max(deletes), deleted=True) if deletes else None
 
@@ -362,8 +363,14 @@ class _Settling:
         return [*(Change(event, self.number) for event in passed), *waiting]
 
     def leaves_nothing(self, event: ChangeEvent) -> bool:
-        """Whether an event must be remembered because no row carries its position."""
-        removes = event.operation in (Operation.DELETE, Operation.TRUNCATE) or event.old_key is not None
+        """Whether an event must be remembered because no row carries its position.
+
+        A key change is known again by it, whatever became of the row: what it left and covered
+        would not be there any more.
+        """
+        if event.old_key is not None:
+            return self.took_part(event)
+        removes = event.operation in (Operation.DELETE, Operation.TRUNCATE)
         return removes and self.verdicts.get(event.position) is Verdict.APPLIED
 
     def bases_to_remember(self) -> list[Base]:

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from lakes import CRASHES, MemoryLake, Player, Script, pack, pack_late
 from spark import MakeLake
 
+from lakeward.adapters.iceberg import companion
 from lakeward.adapters.iceberg.options import TableOptions
-from lakeward.core.dimension import Lateness, Unbounded, Within
+from lakeward.core.dimension import ORDERED, Lateness, Unbounded, Within
 
 pytestmark = pytest.mark.spark
 
@@ -74,6 +75,19 @@ def test_any_order_within_the_lateness_gives_their_databases(
     """Lateness: objects come late, within the bound or whenever, and again; nothing is too late."""
     random = Random(seed)
     check(pack_late(random, 15, lateness, bad=0.02), make_lake(), random.sample(CRASHES, 4))
+
+
+@pytest.mark.parametrize("lateness", [ORDERED, Within(3)], ids=repr)
+@packed
+@given(seed=SEEDS)
+def test_rows_that_are_sent_in_part_and_keys_that_change_give_their_databases(
+    make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch, lateness: Lateness, seed: int
+) -> None:
+    """Events meet what is remembered; the memory is trimmed with each batch, as that of the memory adapter."""
+    monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
+    bad = 0.0 if lateness == ORDERED else 0.02
+    random = Random(seed)
+    check(pack_late(random, 6, lateness, bad=bad, in_part=True), make_lake(), random.sample(CRASHES, 3))
 
 
 @packed

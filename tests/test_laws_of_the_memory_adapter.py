@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lakes import CRASHES, NAME, MemoryLake, Player, pack, pack_late
 
-from lakeward.core.dimension import Unbounded, Within
+from lakeward.core.dimension import ORDERED, Unbounded, Within
+from lakeward.core.memory import Reason
 
 SEEDS = st.integers(0, 2**32)
 thorough = settings(max_examples=400, deadline=None)
@@ -64,6 +65,32 @@ def test_any_order_within_the_lateness_gives_their_databases(seed: int) -> None:
     table = lake.target.tables[NAME]
     assert (table.progress.mark is not None) <= isinstance(lateness, Within)
     assert table.memory.mark == table.progress.mark
+
+
+@thorough
+@given(seed=SEEDS)
+def test_rows_that_are_sent_in_part_and_keys_that_change_give_their_databases(seed: int) -> None:
+    """Lateness with all that a row depends on: cells not sent, keys that change, swaps within a transaction.
+
+    An `ordered` table has no memory from which a transaction could be taken up again that was
+    held in the middle, so nothing is held there.
+    """
+    random = Random(seed)
+    lateness = random.choice([ORDERED, Within(3), Unbounded()])
+    script = pack_late(random, 4, lateness, bad=0.0 if lateness == ORDERED else 0.03, in_part=True)
+    player = Player(script, MemoryLake()).play(random.sample(CRASHES, 5))
+    assert player.moments[-1].rows == script.truth
+
+
+def test_an_update_whose_row_never_came_is_final_once_the_mark_has_passed_it() -> None:
+    """It waits until then, and holds nothing."""
+    reasons = []
+    for seed in range(40):
+        lake = MemoryLake()
+        Player(pack_late(Random(seed), 4, Within(3), bad=0.1, in_part=True), lake).play()
+        table = lake.target.tables[NAME]
+        reasons += [reject.reason for rejects in table.quarantined.values() for reject in rejects]
+    assert Reason.INCOMPLETE_ROW in reasons
 
 
 def test_the_mark_moves_and_what_lies_below_it_comes_too_late() -> None:

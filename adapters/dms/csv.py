@@ -8,30 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
+
+from lakeward.core.events import UNSET, Unset
 
 BOM: Final = "\ufeff"
+
+Field: TypeAlias = str | Unset | None
+"""A text, UNSET where it was not sent, or None for NULL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How DMS was told to write CSV. Without a `quote`, nothing is quoted."""
+    """How DMS was told to write CSV.
+
+    Without a `quote`, nothing is quoted; without a `no_sup_text`, every cell is sent.
+    """
 
     delimiter: str = ","
     quote: str = '"'
     null_text: str = "NULL"
+    no_sup_text: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
     """A row of a file: the line it begins on (from 1), its text, and its fields.
 
-    A field is a text, or None for NULL; `fields` is None where the row breaks the rules.
+    `fields` is None where the row breaks the rules.
     """
 
     line: int
     text: str
-    fields: tuple[str | None, ...] | None
+    fields: tuple[Field, ...] | None
 
 
 def records(content: str, dialect: Dialect) -> Iterator[Record]:
@@ -52,15 +61,16 @@ def records(content: str, dialect: Dialect) -> Iterator[Record]:
         yield Record(start, "\n".join(gathered), None)
 
 
-def fields(text: str, dialect: Dialect) -> tuple[str | None, ...] | None:
+def fields(text: str, dialect: Dialect) -> tuple[Field, ...] | None:
     """Split a row into its fields, or return None where a quote stands where none may.
 
-    A quoted field is never NULL; an unquoted one is where it equals the NULL text.
+    A quoted field is a text; an unquoted one is NULL where it equals the NULL text, and
+    UNSET where it equals the text of what was not sent.
 
     >>> fields('1,"a ""b"", c",NULL,"NULL",', Dialect())
     ('1', 'a "b", c', None, 'NULL', '')
     """
-    found: list[str | None] = []
+    found: list[Field] = []
     rest = text
     while True:
         value, after = _quoted(rest, dialect) if _opens(rest, dialect) else _plain(rest, dialect)
@@ -79,7 +89,7 @@ def _opens(rest: str, dialect: Dialect) -> bool:
     return bool(dialect.quote) and rest.startswith(dialect.quote)
 
 
-def _plain(rest: str, dialect: Dialect) -> tuple[str | None, str | None]:
+def _plain(rest: str, dialect: Dialect) -> tuple[Field, str | None]:
     """Take an unquoted field; what follows begins with a delimiter, or is None where a quote is in it."""
     value, delimiter, after = rest.partition(dialect.delimiter)
     if dialect.quote and dialect.quote in value:
@@ -87,11 +97,13 @@ def _plain(rest: str, dialect: Dialect) -> tuple[str | None, str | None]:
     return _null_or(value, dialect), delimiter + after
 
 
-def _null_or(value: str, dialect: Dialect) -> str | None:
+def _null_or(value: str, dialect: Dialect) -> Field:
+    if value == dialect.no_sup_text:
+        return UNSET
     return None if value == dialect.null_text else value
 
 
-def _quoted(rest: str, dialect: Dialect) -> tuple[str | None, str | None]:
+def _quoted(rest: str, dialect: Dialect) -> tuple[Field, str | None]:
     """Take a quoted field; what follows is None where the field does not end at a delimiter."""
     parts: list[str] = []
     rest = rest[1:]

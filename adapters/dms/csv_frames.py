@@ -6,14 +6,14 @@ SQL expressions, so that no row passes through Python.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from lakeward.adapters.dms.csv import BOM, Dialect
-from lakeward.adapters.dms.layout import OP, TIME, Layout
+from lakeward.adapters.dms.layout import BEFORE, OP, TIME, Layout
 from lakeward.adapters.dms.reading import (
     BLANK,
     BROKEN,
@@ -26,10 +26,13 @@ from lakeward.adapters.dms.reading import (
     TORN,
     VALUE,
     Reading,
+    before_column,
     escaped,
 )
+from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import to_type
 from lakeward.adapters.spark.names import column, quoted, text
+from lakeward.adapters.spark.types import ddl
 from lakeward.core.schema import Column
 
 WHOLE_FILES: Final = {
@@ -43,7 +46,9 @@ _RAW: Final = "_lakeward_raw"
 
 _UNQUOTED_EMPTY: Final = "\ue000\ue001"
 _QUOTED: Final = "\ue002\ue003"
-"""Marks within one parse: an empty field without quotes, and a NULL text within quotes."""
+_QUOTED_NO_SUP: Final = "\ue002\ue004"
+"""Marks within one parse: an empty field without quotes, and within quotes the text of NULL, and of a cell
+that was not sent."""
 
 
 def read_csv(
@@ -119,6 +124,8 @@ def _split(lines: DataFrame, layout: Layout, dialect: Dialect) -> DataFrame:
     given = ", ".join(f"{text(name)}, {text(value)}" for name, value in options.items())
     parse = f"from_csv({_with_marks(dialect)}, {text(schema)}, map({given}))"
     fields = ", ".join(f"{_cell(f'{_PARSED}.f{i}', dialect)} AS f{i}" for i in width)
+    if dialect.no_sup_text is not None:
+        fields += "".join(f", {_PARSED}.f{i} <=> {text(dialect.no_sup_text)} AS u{i}" for i in width)
     is_whole = f"{_PARSED} IS NOT NULL AND {_PARSED}.broken IS NULL"
     return lines.selectExpr("*", f"CASE WHEN {keeps_rules} THEN {parse} END AS {_PARSED}").selectExpr(
         *(VALUE, NAME, LINE, TORN), f"CASE WHEN {is_whole} THEN struct({fields}) END AS {_RAW}"
@@ -145,25 +152,33 @@ def _verbatim(characters: str) -> str:
 
 
 def _with_marks(dialect: Dialect) -> str:
-    """Mark NULL texts within quotes, which the parser would not tell from those without."""
-    if not dialect.quote or not dialect.null_text:
-        return VALUE
-    quoted_null = dialect.quote + dialect.null_text + dialect.quote
-    delimiter = _verbatim(dialect.delimiter)
-    pattern = f"(\\A|{delimiter}){_verbatim(quoted_null)}(?={delimiter}|\\z)"
-    # In Java's replacement text $ and \ have a meaning; options.py lets the quote be neither.
-    marked = f"regexp_replace({VALUE}, {text(pattern)}, {text(f'$1{dialect.quote}{_QUOTED}{dialect.quote}')})"
-    return f"CASE WHEN contains({VALUE}, {text(quoted_null)}) THEN {marked} ELSE {VALUE} END"
+    """Mark texts within quotes that mean something without, which the parser would not tell apart."""
+    value = VALUE
+    for meant, mark in ((dialect.null_text, _QUOTED), (dialect.no_sup_text, _QUOTED_NO_SUP)):
+        if not dialect.quote or not meant:
+            continue
+        within = dialect.quote + meant + dialect.quote
+        delimiter = _verbatim(dialect.delimiter)
+        pattern = f"(\\A|{delimiter}){_verbatim(within)}(?={delimiter}|\\z)"
+        # In Java's replacement text $ and \ have a meaning; options.py lets the quote be neither.
+        marked = f"regexp_replace({value}, {text(pattern)}, {text(f'$1{dialect.quote}{mark}{dialect.quote}')})"
+        value = f"CASE WHEN contains({VALUE}, {text(within)}) THEN {marked} ELSE {value} END"
+    return value
 
 
 def _cell(field: str, dialect: Dialect) -> str:
-    if not dialect.null_text:
-        return field
-    null = text(dialect.null_text)
-    return (
-        f"CASE WHEN {field} IS NULL THEN '' WHEN {field} = {null} THEN NULL "
-        f"WHEN {field} = {text(_QUOTED)} THEN {null} ELSE {field} END"
-    )
+    meanings = []
+    if dialect.null_text:
+        null = text(dialect.null_text)
+        meanings = [
+            f"{field} IS NULL THEN ''",
+            f"{field} = {null} THEN NULL",
+            f"{field} = {text(_QUOTED)} THEN {null}",
+        ]
+    if dialect.no_sup_text is not None:
+        not_sent = text(dialect.no_sup_text)
+        meanings += [f"{field} = {not_sent} THEN NULL", f"{field} = {text(_QUOTED_NO_SUP)} THEN {not_sent}"]
+    return f"CASE {' '.join(f'WHEN {meaning}' for meaning in meanings)} ELSE {field} END" if meanings else field
 
 
 def _typed(rows: DataFrame, layout: Layout, reading: Reading) -> DataFrame:
@@ -172,23 +187,44 @@ def _typed(rows: DataFrame, layout: Layout, reading: Reading) -> DataFrame:
     schema, key = reading.dimension.schema, reading.dimension.key
     typed = {c.name: to_type(raw[c.name], c.type, reading.format_of(c.name)) for c in schema}
     typed_rows = rows.selectExpr("*", *[f"{sql} AS {quoted(name)}" for name, sql in typed.items()])
-    misfits = {c.name: _misfit(raw[c.name], c) for c in schema if c.type.name != "string"}
+    misfits = {c.name: _misfit(raw[c.name], quoted(c.name), c) for c in schema if c.type.name != "string"}
+    before = [_before(raw, item, reading) for item in reading.key_columns]
     broken = f"CASE WHEN {_RAW} IS NULL THEN {_why_broken(layout, reading.dialect)} END"
     return typed_rows.selectExpr(
         *[quoted(name) for name in schema.names],
         f"{raw.get(OP, 'string(NULL)')} AS {OP_TEXT}",
         f"{raw.get(TIME, 'string(NULL)')} AS {TIME_TEXT}",
-        f"{_first([m for name, m in misfits.items() if name in key])} AS {KEY_MISFIT}",
+        f"{_first([*(m for name, m in misfits.items() if name in key), *(m for _, m in before)])} AS {KEY_MISFIT}",
         f"{_first([m for name, m in misfits.items() if name not in key])} AS {MISFIT}",
         f"{broken} AS {BROKEN}",
         f"{'true' if len(layout.columns) > 1 else 'false'} AND {VALUE} = '' AS {BLANK}",
         *(VALUE, LINE, NAME, TORN),
+        f"{_not_sent(layout, reading)} AS {names.UNSET}",
+        *[f"{sql} AS {before_column(index)}" for index, (sql, _) in enumerate(before)],
     )
 
 
-def _misfit(raw: str, item: Column) -> str:
+def _before(raw: Mapping[str, str], item: Column, reading: Reading) -> tuple[str, str]:
+    """Return what a key column was before an update, and what is wrong with that; other rows have nothing there."""
+    if BEFORE + item.name not in raw or OP not in raw:
+        return f"CAST(NULL AS {ddl(item.type)})", "string(NULL)"
+    value = f"CASE WHEN {raw[OP]} = 'U' THEN {raw[BEFORE + item.name]} END"
+    typed = to_type(value, item.type, reading.format_of(item.name))
+    return typed, _misfit(value, typed, item)
+
+
+def _not_sent(layout: Layout, reading: Reading) -> str:
+    """Return the names of the columns that a row did not send, or NULL where it sent all."""
+    if reading.dialect.no_sup_text is None:
+        return "CAST(NULL AS array<string>)"
+    own = [(i, name) for i, name in enumerate(layout.columns) if name in reading.dimension.schema.names]
+    marked = ", ".join(f"CASE WHEN {_RAW}.u{index} THEN {text(name)} END" for index, name in own)
+    return f"nullif(array_compact(array({marked})), CAST(array() AS array<string>))"
+
+
+def _misfit(raw: str, typed: str, item: Column) -> str:
     words = text(f'" is not a {item.type} (column {item.name})')
-    is_unfit = f"{raw} IS NOT NULL AND {quoted(item.name)} IS NULL"
+    is_unfit = f"{raw} IS NOT NULL AND {typed} IS NULL"
     return f"CASE WHEN {is_unfit} THEN concat('\"', {raw}, {words}) END"
 
 

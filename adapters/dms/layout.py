@@ -7,15 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lakeward.adapters.dms.csv import Dialect, Record, fields, records
+from lakeward.adapters.dms.csv import Dialect, Field, Record, fields, records
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.evolution import Policy
 
 OP: Final = "\0op"
 TIME: Final = "\0time"
+BEFORE: Final = "\0before "
 IGNORED: Final = "\0ignored"
-"""Stand for the columns that DMS adds, and for those that no table takes; no column name has that character."""
+"""Stand for the columns that DMS adds, those with the key before a change (followed by the name of a key column)
+among them, and for those that no table takes; no column name has that character."""
 
 OPERATIONS: Final[Mapping[str, str]] = {"I": "insert", "U": "update", "D": "delete"}
 
@@ -37,12 +39,26 @@ class Expected:
     dialect: Dialect
     op_column: str
     timestamp_column: str | None
+    before_prefix: str | None = None
 
     @property
     def plain(self) -> tuple[str, ...]:
-        """The columns of a headerless file without Op: the added time first, then the table's."""
+        """The columns of a headerless file without Op: the added time, the table's, the key as it was before."""
         added = () if self.timestamp_column is None else (TIME,)
-        return (*added, *self.dimension.schema.names)
+        key = [name for name in self.dimension.schema.names if name in self.dimension.key]
+        before = () if self.before_prefix is None else tuple(BEFORE + name for name in key)
+        return (*added, *self.dimension.schema.names, *before)
+
+    def before(self, name: str) -> str | None:
+        """Tell what a column is whose name says that it is from before a change: of the key, or of no use."""
+        prefix = (self.before_prefix or "").lower()
+        known = {column.lower(): column for column in self.dimension.schema.names}
+        if not prefix or not name.lower().startswith(prefix):
+            return None
+        column = known.get(name.lower().removeprefix(prefix))
+        if column is None:
+            return None
+        return (BEFORE if column in self.dimension.key else IGNORED) + column
 
 
 def find_layout(name: str, head: str, expected: Expected, *, is_load: bool) -> Layout:
@@ -65,24 +81,25 @@ def find_layout(name: str, head: str, expected: Expected, *, is_load: bool) -> L
 _LETTERS: Final = {letter.lower() for letter in OPERATIONS}
 
 
-def _is_header(row: Sequence[str | None], expected: Expected) -> bool:
+def _is_header(row: Sequence[Field], expected: Expected) -> bool:
     """Whether the first column is one that DMS adds, by its name, or most of the table's columns are named."""
     added = {name.lower() for name in (expected.op_column, expected.timestamp_column) if name} - _LETTERS
-    named = {field.lower() for field in row if field}
-    if row[0] is not None and row[0].lower() in added:
+    named = [field.lower() if isinstance(field, str) else "" for field in row]
+    if named[0] in added:
         return True
     names = expected.dimension.schema.names
     return 2 * sum(name.lower() in named for name in names) > len(names)
 
 
-def _from_header(name: str, row: Sequence[str | None], expected: Expected, *, is_load: bool) -> tuple[str, ...]:
+def _from_header(name: str, row: Sequence[Field], expected: Expected, *, is_load: bool) -> tuple[str, ...]:
     added = {expected.op_column.lower(): OP}
     if expected.timestamp_column is not None:
         added[expected.timestamp_column.lower()] = TIME
     known = {column.lower(): column for column in expected.dimension.schema.names}
-    columns = [added.get((f or "").lower()) or known.get((f or "").lower()) for f in row]
+    named = [field if isinstance(field, str) else "" for field in row]
+    columns = [added.get(f.lower()) or known.get(f.lower()) or expected.before(f) for f in named]
     policies = expected.dimension.policies
-    strange = [str(field) for field, column in zip(row, columns, strict=True) if column is None]
+    strange = [field for field, column in zip(named, columns, strict=True) if column is None]
     if policies.add is Policy.IGNORE:
         columns = [f"{IGNORED}{place}" if column is None else column for place, column in enumerate(columns)]
         strange = []

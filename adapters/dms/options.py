@@ -18,6 +18,12 @@ def _one_or_none(value: str) -> str:
     return _one_character(value) if value else value
 
 
+def _text(value: str | None) -> str | None:
+    if value is not None and not (value and value.isprintable()):
+        raise ValueError("must be a text that can be seen")
+    return value
+
+
 def _zone(value: str) -> str:
     try:
         ZoneInfo(value)
@@ -54,6 +60,16 @@ class DmsOptions(BaseModel):
     )
     null_text: str = Field(
         "NULL", description="The endpoint's CsvNullValue: an unquoted field of this text is NULL."
+    )
+    no_sup_value: Annotated[str | None, AfterValidator(_text)] = Field(
+        None,
+        description="The endpoint's CsvNoSupValue, where UseCsvNoSupValue is on: an unquoted field of this text "
+        "was not sent, and the row keeps what it has there.",
+    )
+    before_image_prefix: Annotated[str | None, AfterValidator(_text)] = Field(
+        None,
+        description="The `column-prefix` of the task's rule `add-before-image-columns`, as `BI_`: an update whose "
+        "key was another before is a key change, and the row moves.",
     )
     max_files: PositiveInt = Field(1000, description="How many files one batch takes at the most.")
     max_bytes: ByteSize = Field(

@@ -21,8 +21,10 @@ from lakeward.adapters.dms.reading import (
     TORN,
     VALUE,
     Reading,
+    before_column,
     escaped,
 )
+from lakeward.adapters.spark import names
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.errors import SourceError
@@ -93,8 +95,15 @@ def read_parquet(spark: SparkSession, paths: Sequence[str], reading: Reading, *,
     """Return the rows of Parquet files; their types are right, so little can be wrong with them."""
     schema = reading.dimension.schema
     own = ", ".join(quoted(name) for name in schema.names)
-    time = reading.timestamp_column
-    return spark.read.parquet(*[escaped(path) for path in paths]).selectExpr(
+    time, prefix = reading.timestamp_column, reading.before_prefix
+    frame = spark.read.parquet(*[escaped(path) for path in paths])
+    has = set(frame.columns)
+    before = []
+    for index, item in enumerate(reading.key_columns):
+        name = f"{prefix or ''}{item.name}"
+        value = quoted(name) if prefix is not None and name in has else "NULL"
+        before.append(f"CAST({value} AS {ddl(item.type)}) AS {before_column(index)}")
+    return frame.selectExpr(
         *[f"CAST({quoted(c.name)} AS {ddl(c.type)}) AS {quoted(c.name)}" for c in schema],
         f"{quoted(reading.op_column) if has_op else 'string(NULL)'} AS {OP_TEXT}",
         f"{'string(NULL)' if time is None else f'CAST({quoted(time)} AS string)'} AS {TIME_TEXT}",
@@ -103,4 +112,6 @@ def read_parquet(spark: SparkSession, paths: Sequence[str], reading: Reading, *,
         f"_metadata.file_name AS {NAME}",
         *[f"string(NULL) AS {name}" for name in (KEY_MISFIT, MISFIT, BROKEN)],
         *[f"false AS {name}" for name in (BLANK, TORN)],
+        f"CAST(NULL AS array<string>) AS {names.UNSET}",
+        *before,
     )

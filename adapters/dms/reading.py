@@ -20,7 +20,8 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.events import LOAD_SEQUENCE
 from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import Reason
-from lakeward.core.schema import Type
+from lakeward.core.plan import Capability
+from lakeward.core.schema import Column, Type
 
 NAME: Final = "_lakeward_name"
 LINE: Final = "_lakeward_line"
@@ -52,10 +53,28 @@ class Reading:
     timestamp_column: str | None = None
     source_zone: str = "UTC"
     patterns: Mapping[str, str] = field(default_factory=dict)
+    before_prefix: str | None = None
+
+    @property
+    def key_columns(self) -> Sequence[Column]:
+        """The columns of the key, in the order of the key."""
+        found = [self.dimension.schema.find(name) for name in self.dimension.key]
+        return [column for column in found if column is not None]
+
+    @property
+    def in_part(self) -> frozenset[Capability]:
+        """What rows that are not sent whole may call for."""
+        found = {Capability.UNSET: self.dialect.no_sup_text, Capability.KEY_CHANGE: self.before_prefix}
+        return frozenset(need for need, setting in found.items() if setting is not None)
 
     def format_of(self, name: str) -> TextFormat:
         """Return how a column is written."""
         return TextFormat(self.patterns.get(name), self.source_zone)
+
+
+def before_column(index: int) -> str:
+    """Return what the readers call a column of the key as it was before the change."""
+    return f"_lakeward_before_{index}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +130,24 @@ def to_events(rows: DataFrame, files: DataFrame, reading: Reading) -> DataFrame:
         names.REASON,
         f"CASE WHEN {is_reject} THEN CASE {words} END END AS {names.DETAIL}",
         f"CASE WHEN {is_reject} THEN {_as_text()} END AS {names.TEXT}",
+        *(_in_part(reading) if reading.in_part else ()),
         TORN,
         f"{BROKEN} IS NOT NULL AND NOT {BLANK} AS {MALFORMED}",
+    )
+
+
+def _in_part(reading: Reading) -> Sequence[str]:
+    """Return what was not sent, the key that was left, and the transaction, known by its commit time."""
+    key = [(before_column(index), quoted(item.name)) for index, item in enumerate(reading.key_columns)]
+    moves = " OR ".join(f"coalesce({before}, {name}) != {name}" for before, name in key) or "false"
+    fields = ", ".join(
+        f"{text(c.name)}, coalesce({b}, {n})" for c, (b, n) in zip(reading.key_columns, key, strict=True)
+    )
+    old = f"CASE WHEN {names.OPERATION} = 'update' AND ({moves}) THEN named_struct({fields}) END"
+    return (
+        f"CASE WHEN {names.OPERATION} != 'delete' THEN {names.UNSET} END AS {names.UNSET}",
+        f"{old if key else 'CAST(NULL AS struct<nothing:int>)'} AS {names.OLD}",
+        f"string({names.TIME}) AS {names.TRANSACTION}",
     )
 
 

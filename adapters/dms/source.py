@@ -114,7 +114,8 @@ class DmsSource:
         except BaseException:
             frame.unpersist()
             raise
-        known = facts(found, dimension, dimension.schema, objects, epoch)
+        may_need = self._reading(dimension).in_part
+        known = facts(found, dimension, dimension.schema, objects, epoch, may_need=may_need)
         if not all(file.name.is_load for file in files):
             known = replace(known, loaded=epoch)  # changes come behind the last file of the full load
         return Batch(frame.drop(TORN, MALFORMED), known, close=partial(_free, frame))
@@ -141,8 +142,9 @@ class DmsSource:
                 todo=f'Declare them under [tables."{dimension.name}".columns]. Other tables go on.',
             )
         self._check_formats(dimension)
+        o = self.options
         expected = Expected(
-            dimension, self._reading(dimension).dialect, self.options.op_column, self.options.timestamp_column
+            dimension, self._reading(dimension).dialect, o.op_column, o.timestamp_column, o.before_image_prefix
         )
         head = self.folder.head(dimension.name, item.name)
         return _File(item, name, layout=find_layout(item.name, head, expected, is_load=name.is_load))
@@ -215,17 +217,20 @@ class DmsSource:
                 found="its columns are " + ", ".join(found.names),
                 todo="Correct `op_column` or `timestamp_column` under [source]. Nothing was applied.",
             )
-        return Schema(tuple(c for c in found if c.name not in added))
+        prefix = self.options.before_image_prefix
+        before = [] if prefix is None else [prefix + c.name for c in found]
+        return Schema(tuple(c for c in found if c.name not in added and c.name not in before))
 
     def _reading(self, dimension: Dimension) -> Reading:
         o = self.options
         return Reading(
             dimension,
-            Dialect(o.delimiter, o.quote, o.null_text),
+            Dialect(o.delimiter, o.quote, o.null_text, o.no_sup_value),
             o.op_column,
             o.timestamp_column,
             o.source_zone,
             self.patterns.get(dimension.name, {}),
+            o.before_image_prefix,
         )
 
     # The data.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.columns import columns_in, to_iceberg
@@ -138,9 +140,7 @@ class Beside:
     def _append_through_spark(self, table: Table, frames: Sequence[DataFrame], rows: pa.Table) -> None:
         types = {c.name: ddl(c.type) for c in columns_in(table.schema())}
         parts = [*frames, *([self.spark().createDataFrame(rows)] if rows.num_rows else [])]
-        whole = completed(parts[0], types)
-        for part in parts[1:]:
-            whole = whole.unionByName(completed(part, types))
+        whole = reduce(DataFrame.unionByName, [completed(part, types) for part in parts])
         whole.coalesce(1).writeTo(quoted(*self.name)).append()
 
     def forget(self, condition: str) -> None:
@@ -150,6 +150,16 @@ class Beside:
             return
         with committing(str(self.table)):
             table.delete(condition)
+
+    def replace(self, condition: str, frames: Sequence[DataFrame]) -> None:
+        """Put rows in the place of those that meet a condition of Spark, on whole partitions, in one commit."""
+        table = self.load()
+        if table is None:
+            return
+        types = {c.name: ddl(c.type) for c in columns_in(table.schema())}
+        whole = reduce(DataFrame.unionByName, [completed(frame, types) for frame in frames])
+        with committing(str(self.table)):
+            whole.coalesce(1).writeTo(quoted(*self.name)).overwrite(F.expr(condition))
 
     def gather(self, condition: str) -> None:
         """Put the rows that meet a condition of Iceberg into one file, where they are few and their files many."""

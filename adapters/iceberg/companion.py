@@ -1,9 +1,9 @@
 """The companion table: what a table remembers, and the record of each of its batches.
 
 Entries are stamped with a batch and of a kind each: the `batch` record, a `delete` or
-another `change` that an older event may still meet, an event `waiting` behind a held key,
-and the word that it was `released`. What is stamped above the table's own batch does not
-exist.
+another `change` that an older event may still meet, the `base` of a key (its row before the
+first of them), an event `waiting` behind a held key, and the word that it was `released`.
+What is stamped above the table's own batch does not exist.
 """
 
 from __future__ import annotations
@@ -23,23 +23,26 @@ from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.columns import SYSTEM_COLUMNS
 from lakeward.adapters.iceberg.keys import key_text
 from lakeward.adapters.spark import names
+from lakeward.adapters.spark.chains import trim_chains
 from lakeward.adapters.spark.names import column, quoted
+from lakeward.adapters.spark.resolve import keys_of_both, standing
 from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.errors import TableError
-from lakeward.core.events import Position
+from lakeward.core.events import Mark, Position
 from lakeward.core.evolution import Kind, Policy, Recorded, SchemaChange
 from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import Record
-from lakeward.core.plan import MergePlan
+from lakeward.core.plan import PARTIAL, MergePlan
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Type, parse_type
+from lakeward.core.schema import Column, Type, parse_type
 
 SUFFIX: Final = "__changes"
 KIND: Final = "_lakeward_kind"
 RECORD: Final = "_lakeward_record"
-"""The batch record, or the text of an event's key."""
+OLD_RECORD: Final = "_lakeward_old_record"
+"""The batch record, or the text of an event's key, and of the key that it left."""
 
-BATCH, DELETE, CHANGE, WAITING, RELEASED = "batch", "delete", "change", "waiting", "released"
+BATCH, DELETE, CHANGE, BASE, WAITING, RELEASED = "batch", "delete", "change", "base", "waiting", "released"
 EVENT: Final = f"CASE {names.OPERATION} WHEN 'delete' THEN '{DELETE}' ELSE '{CHANGE}' END"
 """The kind of an event that was applied, or overtaken, as SQL."""
 
@@ -50,6 +53,7 @@ _COLUMNS: Final[Mapping[str, Type]] = {
     names.TIME: Type("bigint"),
     RECORD: Type("string"),
 }
+_PLACE: Final = (names.SEQUENCE, names.OBJECT, names.ROW)
 _TRIM_EVERY: Final = 32
 """Trimming is a commit of its own; there is no hurry with it."""
 
@@ -124,14 +128,21 @@ class IcebergCompanion:
         if self.has_leftovers:
             self.table.forget_above(plan.batch - 1)
         columns = {**_COLUMNS, **{c.name: c.type for c in self.dimension.schema}}
+        if PARTIAL & plan.facts.may_need:
+            columns |= self._in_part()
         frames = [self._entries(frame, kind, plan) for kind, frame in entries.items() if frame is not None]
         size = sum(found.object.size for found in plan.facts.objects)
         self.table.add(columns, frames, _record(plan), count=count, size=size, partition_by=KIND)
         self.stamped = plan.batch
 
     def _entries(self, frame: DataFrame, kind: str, plan: MergePlan) -> DataFrame:
-        whole = self.dimension.schema.names if kind in (f"'{WAITING}'", EVENT) else self.dimension.key
-        own = [name for name in whole if name in frame.columns]  # what lacks a column never waits
+        whole = kind in (f"'{WAITING}'", f"'{BASE}'", EVENT)
+        wanted = self.dimension.schema.names if whole else self.dimension.key
+        own = [name for name in (*wanted, names.UNSET, names.OLD, names.TRANSACTION) if name in frame.columns]
+        if names.OLD in frame.columns:
+            old = key_text(self.dimension.key, f"{names.OLD}.")
+            frame = frame.selectExpr("*", f"CASE WHEN {names.OLD} IS NOT NULL THEN {old} END AS {OLD_RECORD}")
+            own.append(OLD_RECORD)
         return frame.selectExpr(
             f"{kind} AS {KIND}",
             f"{plan.epoch} AS {names.EPOCH}",
@@ -141,9 +152,42 @@ class IcebergCompanion:
             *map(quoted, own),
         )
 
+    def _in_part(self) -> Mapping[str, Type]:
+        """Return the columns of events that are sent in part, or change their key."""
+        key = tuple(column for column in self.dimension.schema if column.name in self.dimension.key)
+        return {
+            names.UNSET: Type("list", parts=(Column("element", Type("string")),)),
+            names.OLD: Type("struct", parts=key),
+            OLD_RECORD: Type("string"),
+            names.TRANSACTION: Type("string"),
+        }
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether some event that is remembered may have been sent in part."""
+        table = self.table.load()
+        return table is not None and names.UNSET in table.schema().column_names
+
+    def events(self, upto: int) -> DataFrame | None:
+        """Return the events that are remembered, up to `n`, or None where there is no companion."""
+        return self.table.frame(f"{KIND} IN ('{DELETE}', '{CHANGE}') AND {names.BATCH} <= {upto}")
+
+    def bases(self, upto: int) -> DataFrame | None:
+        """Return the bases, up to `n`; the position of the row is named as that of a row that stands."""
+        found = self._kind(BASE, upto)
+        place = {name: standing(name) for name in _PLACE}
+        return None if found is None else found.withColumnsRenamed(place)
+
     def deletes(self, upto: int) -> DataFrame | None:
-        """Return key and position of the remembered deletes, up to `n`."""
-        return self._kind(DELETE, upto)
+        """Return key and position of the remembered deletes, up to `n`; a key change deletes what it leaves."""
+        wanted = (*self.dimension.key, *names.POSITION)
+        found, events = self._kind(DELETE, upto), self.events(upto)
+        if found is None or events is None or names.OLD not in found.columns:
+            return found
+        moved = events.where(f"{names.OLD} IS NOT NULL")
+        left = [f"{names.OLD}.{quoted(name)} AS {quoted(name)}" for name in self.dimension.key]
+        deletes = found.selectExpr(*map(quoted, wanted))
+        return deletes.unionByName(moved.selectExpr(*left, *names.POSITION))
 
     def waiting(self, upto: int) -> DataFrame | None:
         """Return the entries of events that wait as of `n`, or None where there is no companion."""
@@ -153,49 +197,91 @@ class IcebergCompanion:
         return waiting.join(released, [names.OBJECT, names.ROW], "left_anti")
 
     def waiting_events(self, upto: int, keys: Sequence[str]) -> DataFrame:
-        """Return the events of these keys (as texts) that wait as of `n`, as a frame of events."""
+        """Return the events that wait as of `n`, as a frame of events: those of these keys (as texts).
+
+        Where key changes may join keys, it is all of them.
+        """
         waiting = self.waiting(upto)
         if waiting is None:
             raise TableError(
                 f"{self.dimension.name} has no companion, so nothing can wait",
                 todo="Put the companion table back, or drop the table to load it anew.",
             )
-        freed = waiting.where(column(RECORD).isin(list(keys)))
+        freed = waiting if self.has_parts else waiting.where(column(RECORD).isin(list(keys)))
+        in_part = [name for name in (names.UNSET, names.OLD, names.TRANSACTION) if name in waiting.columns]
         arrival = f"bigint(row_number() OVER (ORDER BY {names.OBJECT}, {names.ROW})) AS {names.ARRIVAL}"
         return freed.selectExpr(
             *map(quoted, self.dimension.schema.names),
             *(names.OPERATION, names.SEQUENCE, names.OBJECT, names.ROW, names.TIME),
+            *in_part,
             arrival,
             *[f"string(NULL) AS {name}" for name in (names.REASON, names.DETAIL, names.TEXT)],
         )
 
     def waiting_places(self, upto: int) -> Mapping[str, Sequence[Position]]:
         """Return where the events that wait are, by the text of their key; no Spark is needed."""
-        wanted = (KIND, names.EPOCH, names.SEQUENCE, names.OBJECT, names.ROW, RECORD)
+        wanted = (KIND, names.EPOCH, *_PLACE, RECORD, *([OLD_RECORD] if self.has_parts else []))
         condition = f"{KIND} in ('{WAITING}', '{RELEASED}') and {names.BATCH} <= {upto}"
         rows = self.table.rows(condition, wanted).to_pylist()
         released = {(row[names.OBJECT], row[names.ROW]) for row in rows if row[KIND] == RELEASED}
         places: dict[str, list[Position]] = defaultdict(list)
         for row in rows:
             if row[KIND] == WAITING and (row[names.OBJECT], row[names.ROW]) not in released:
-                places[row[RECORD]].append(Position(*[row[name] for name in wanted[1:5]]))
+                for key in filter(None, (row[RECORD], row.get(OLD_RECORD))):
+                    places[key].append(Position(*[row[name] for name in wanted[1:5]]))
         return places
 
     def _kind(self, kind: str, upto: int) -> DataFrame | None:
         return self.table.frame(f"{KIND} = '{kind}' AND {names.BATCH} <= {upto}")
 
-    def trim(self, progress: Progress) -> None:
-        """Forget changes that no older event can meet any more, and what waited once nothing is held."""
+    def trim(
+        self, progress: Progress, held: Callable[[], DataFrame | None], give_up: Callable[[DataFrame], None]
+    ) -> None:
+        """Forget changes that no older event can meet any more, and what waited once nothing is held.
+
+        `held` returns the keys that wait for a person; `give_up` gets the events that found no
+        row to complete.
+        """
         if progress.batch % _TRIM_EVERY:
             return
         self.objects(progress)
-        done = f"({KIND} in ('{DELETE}', '{CHANGE}') and {names.BATCH} <= {self._settled(progress)})"
+        folds = self.has_parts and not isinstance(self.dimension.lateness, Ordered)
+        done = (
+            []
+            if folds
+            else [f"({KIND} in ('{DELETE}', '{CHANGE}') and {names.BATCH} <= {self._settled(progress)})"]
+        )
+        if folds and progress.mark is not None:
+            self._fold_into_bases(progress.mark, progress.batch, held(), give_up)
         if not progress.held:
-            done += f" or ({KIND} in ('{WAITING}', '{RELEASED}') and {names.BATCH} <= {progress.batch})"
-        self.table.forget(done)
+            done.append(f"({KIND} in ('{WAITING}', '{RELEASED}') and {names.BATCH} <= {progress.batch})")
+        if done:
+            self.table.forget(" or ".join(done))
         for kind in (BATCH, DELETE, CHANGE):
             self.table.gather(f"{KIND} = '{kind}' and {names.BATCH} <= {progress.batch}")
         self.table.expire()
+
+    def _fold_into_bases(
+        self, mark: Mark, upto: int, held: DataFrame | None, give_up: Callable[[DataFrame], None]
+    ) -> None:
+        """Put in the place of events that the mark has passed the rows that they leave; one commit."""
+        events, bases, waiting = self.events(upto), self.bases(upto), self.waiting(upto)
+        if events is None or bases is None or waiting is None:
+            return
+        pinned = keys_of_both(waiting, self.dimension.key)
+        if held is not None:
+            pinned = pinned.unionByName(held)
+        found = trim_chains(self.dimension, mark, events, bases, pinned)
+        give_up(found.incomplete)
+        place = {standing(name): name for name in _PLACE}
+        folded = found.bases.withColumnsRenamed(place).selectExpr(
+            "*",
+            f"'{BASE}' AS {KIND}",
+            f"{mark.epoch} AS {names.EPOCH}",
+            f"{upto}L AS {names.BATCH}",
+            f"{key_text(self.dimension.key)} AS {RECORD}",
+        )
+        self.table.replace(f"{KIND} IN ('{DELETE}', '{CHANGE}', '{BASE}')", [found.events, folded])
 
     def _settled(self, progress: Progress) -> int:
         """Return the newest batch of which, and of those before it, no change matters any more."""

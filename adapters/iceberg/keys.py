@@ -9,10 +9,13 @@ from pyspark.sql import DataFrame
 from lakeward.adapters.spark.names import quoted
 
 
-def key_text(key: Sequence[str]) -> str:
-    """Return a key as a JSON list of texts, NULL where a part of it is NULL; as SQL."""
-    parts = ", ".join(f"string({quoted(name)})" for name in key)
-    any_null = " OR ".join(f"{quoted(name)} IS NULL" for name in key) or "true"
+def key_text(key: Sequence[str], of: str = "") -> str:
+    """Return a key as a JSON list of texts, NULL where a part of it is NULL; as SQL.
+
+    `of` is a prefix: that of a struct that has the key.
+    """
+    parts = ", ".join(f"string({of}{quoted(name)})" for name in key)
+    any_null = " OR ".join(f"{of}{quoted(name)} IS NULL" for name in key) or "true"
     return f"CASE WHEN NOT ({any_null}) THEN to_json(array({parts})) END"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any, Final
 
 from pyiceberg.transforms import BucketTransform
@@ -18,22 +19,28 @@ from pyspark.sql import functions as F
 from lakeward.adapters.iceberg import ddl
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.change import Change
-from lakeward.adapters.iceberg.companion import DELETE, EVENT, RELEASED, WAITING, IcebergCompanion
+from lakeward.adapters.iceberg.companion import BASE, DELETE, EVENT, RELEASED, WAITING, IcebergCompanion
 from lakeward.adapters.iceberg.java import Jvm, committing, lost_race
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.iceberg.progress import standing_of
 from lakeward.adapters.iceberg.quarantine import IcebergQuarantine
 from lakeward.adapters.spark import names
+from lakeward.adapters.spark.chains import Before, Chains, fold, part_chains, without_known
 from lakeward.adapters.spark.events import IS_EVENT, IS_LOAD, IS_REJECT, facts, survey
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import (
     ID,
+    INCOMPLETE,
     IS_LIVE,
     IS_NEWS,
     SMALL,
+    Known,
+    as_incomplete,
+    as_rejects,
     counts,
     events_of,
     holding_rejects,
+    keys_of_both,
     late_as_rejects,
     part_at_barriers,
     reject_without_key,
@@ -49,7 +56,7 @@ from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.errors import SchemaConflict, TableError
 from lakeward.core.evolution import Kind
 from lakeward.core.memory import HOLDING, Reason
-from lakeward.core.plan import Capability, MergePlan
+from lakeward.core.plan import PARTIAL, Capability, MergePlan
 from lakeward.core.ports import Batch, Commit, Entry, Recalled, Resolved, Standing
 from lakeward.core.progress import Progress
 
@@ -67,6 +74,7 @@ class Outcome:
     removed: DataFrame | None = None
     changes: DataFrame | None = None
     deletes: DataFrame | None = None
+    bases: DataFrame | None = None
     waiting: DataFrame | None = None
     released: DataFrame | None = None
     rejects: DataFrame | None = None
@@ -82,7 +90,7 @@ class Outcome:
 class IcebergTable:
     """One table with its companion and its quarantine; the three ports in one."""
 
-    capabilities: frozenset[Capability] = frozenset()
+    capabilities: frozenset[Capability] = PARTIAL
 
     def __init__(
         self,
@@ -177,6 +185,8 @@ class IcebergTable:
         table = self._load(plan, jvm)
         frame, known = without_copies(frame, plan)
         frame, too_late = late_as_rejects(frame, plan)
+        if plan.folds:
+            return self._resolve_folds(plan, frame, table, known, too_late)
         passing, waiting = self._part(plan, events_of(frame), frame)
         waiting, copies = self._not_waiting_yet(plan, waiting)
         if waiting is not None and plan.evolution.absent and not waiting.isEmpty():
@@ -209,6 +219,84 @@ class IcebergTable:
             close=outcome.close,
         )
 
+    def _resolve_folds(
+        self, plan: MergePlan, frame: DataFrame, table: Any, known: Known, too_late: int
+    ) -> Resolved:
+        """Fold the events in order over what is remembered; hold key changes that no rule decides."""
+        before = self._before(plan, table)
+        shifted = copies = 0
+        while True:
+            events = events_of(frame)
+            if before.is_ordered and plan.recalls and before.remembered is not None:
+                events, copies = without_known(events, before.remembered)
+            passing, waiting = self._part(plan, events, frame)
+            chains = fold(plan, passing, before)
+            undecided = chains.undecided()
+            if undecided is None:
+                break
+            shifted += undecided.count()
+            frame = as_rejects(frame, plan, undecided, Reason.KEY_SHIFT, _SHIFTED)
+            frame = frame.localCheckpoint()
+            chains.close()
+        is_ordered = isinstance(plan.dimension.lateness, Ordered)
+        tally, incomplete = chains.counts()
+        if incomplete and is_ordered:
+            ids = chains.verdicts().where("verdict = 'incomplete'").selectExpr(f"id AS {ID}")
+            frame = as_rejects(frame, plan, ids, Reason.INCOMPLETE_ROW, INCOMPLETE)
+        waiting, waited = self._not_waiting_yet(plan, waiting)
+        upserts = chains.rows()
+        rejected = shifted + incomplete if is_ordered else shifted
+        outcome = Outcome(
+            upserts=upserts,
+            removed=chains.stood,
+            changes=_to_remember(plan, passing, chains),
+            bases=None if is_ordered else chains.first_touched,
+            waiting=None if plan.releases else waiting,
+            released=passing if plan.releases else None,
+            rejects=frame.where(IS_REJECT) if plan.facts.rejects or too_late or rejected else None,
+            table=table,
+            cached=[chains.folded],
+        )
+        tally = replace(
+            tally,
+            duplicates=tally.duplicates + copies + waited + known.events + known.rejects,
+            quarantined=sum(plan.facts.rejects.values()) - known.rejects + too_late + rejected,
+        )
+        counts = self._counts(plan, tally, waiting)
+        if not is_ordered:
+            counts = replace(counts, waiting=counts.waiting + incomplete)
+        return Resolved(
+            counts=counts,
+            written=upserts.count(),
+            removed=chains.stood.count(),
+            held=self._held(plan, frame),
+            detail=outcome,
+            close=outcome.close,
+        )
+
+    def _before(self, plan: MergePlan, table: Any) -> Before:
+        """Return what the table knows of before a batch."""
+        is_ordered = isinstance(plan.dimension.lateness, Ordered)
+        upto = plan.batch - 1
+        return Before(
+            remembered=self.companion.events(upto),
+            bases=None if is_ordered else self.companion.bases(upto),
+            rows=lambda keys: self._rows_of(plan, table, keys),
+            is_ordered=is_ordered,
+        )
+
+    def _rows_of(self, plan: MergePlan, table: Any, keys: DataFrame) -> DataFrame:
+        """Return the rows of these keys as they stand, and where they lie."""
+        stands = [f"{name} AS {standing(name)}" for name in names.POSITION]
+        if table is None or table.currentSnapshot() is None:
+            types = [f"CAST(NULL AS {type_ddl(c.type)}) AS {quoted(c.name)}" for c in plan.evolution.schema]
+            places = [f"bigint(NULL) AS {name}" for name in (*map(standing, names.POSITION), POS)]
+            return self.spark().range(0).selectExpr(*types, *places, f"'' AS {FILE}")
+        rows = self._rows(plan, table, prunes=Capability.KEY_CHANGE not in plan.facts.may_need)
+        has = [name for name in plan.evolution.schema.names if name in rows.columns]
+        rows = rows.selectExpr(*map(quoted, has), *stands, f"_file AS {FILE}", f"_pos AS {POS}")
+        return rows.join(keys, list(plan.dimension.key), "left_semi")
+
     def _part(self, plan: MergePlan, events: DataFrame, frame: DataFrame) -> tuple[DataFrame, DataFrame | None]:
         """Part the events into those that pass and those that wait behind a hold."""
         barriers = [self.kept.barriers(plan.holds)] if plan.holds else []
@@ -216,8 +304,12 @@ class IcebergTable:
             barriers.append(holding_rejects(frame, plan))
         if not barriers:
             return events, None
-        both = barriers[0] if len(barriers) == 1 else barriers[0].unionByName(barriers[1])
-        return part_at_barriers(events, both, plan)
+        if not plan.folds:
+            return part_at_barriers(events, reduce(DataFrame.unionByName, barriers), plan)
+        waiting = self.companion.waiting(plan.batch - 1)
+        if waiting is not None and not plan.releases and names.OLD in waiting.columns:
+            barriers.append(keys_of_both(waiting.where(f"{names.OLD} IS NOT NULL"), plan.dimension.key))
+        return part_chains(plan, events, reduce(DataFrame.unionByName, barriers))
 
     def _not_waiting_yet(self, plan: MergePlan, waiting: DataFrame | None) -> tuple[DataFrame | None, int]:
         """Leave out what waits already and was delivered again; return how many those are."""
@@ -259,13 +351,13 @@ class IcebergTable:
         )
         return found.unionByName(remembered, allowMissingColumns=True)
 
-    def _rows(self, plan: MergePlan, table: Any) -> DataFrame:
-        """Return the rows of the table as it was loaded, within the range of the batch's keys."""
+    def _rows(self, plan: MergePlan, table: Any, *, prunes: bool = True) -> DataFrame:
+        """Return the rows of the table as it was loaded; if it `prunes`, in the range of the batch's keys."""
         snapshot, rows = table.currentSnapshot(), self.spark().read
         if snapshot is not None:
             rows = rows.option("versionAsOf", str(snapshot.snapshotId()))
         target = rows.table(quoted(*self.name))
-        for name, bounds in zip(plan.dimension.key, plan.facts.key_range, strict=False):
+        for name, bounds in zip(plan.dimension.key, plan.facts.key_range if prunes else (), strict=False):
             item = plan.dimension.schema.find(name)
             if bounds is not None and item is not None:
                 least, most = (from_bound(bound, item.type) for bound in bounds)
@@ -366,7 +458,7 @@ class IcebergTable:
         self.kept.hold(plan, resolved.detail.rejects, count=resolved.counts.quarantined)
 
     def remember(self, plan: MergePlan, resolved: Resolved) -> None:
-        """Write the batch record, and the events that were applied, that wait, or were released.
+        """Write the batch record, the events that were applied, that wait, or were released, and bases.
 
         Rows of a full load are not among them: where nothing newer came, the table has them.
         An `ordered` table remembers deletes alone.
@@ -374,17 +466,29 @@ class IcebergTable:
         outcome: Outcome = resolved.detail
         entries = {
             EVENT: outcome.changes,
+            f"'{BASE}'": None if outcome.bases is None else _as_entries(outcome.bases),
             f"'{DELETE}'": outcome.deletes,
             f"'{WAITING}'": outcome.waiting,
             f"'{RELEASED}'": outcome.released,
         }
         c = resolved.counts
         changes = c.applied + c.superseded + c.stale + c.duplicates if outcome.changes is not None else c.applied
-        self.companion.remember(plan, entries, count=changes + c.waiting + c.released)
+        bases = 0 if outcome.bases is None else resolved.removed
+        self.companion.remember(plan, entries, count=changes + bases + c.waiting + c.released)
 
     def trim(self, progress: Progress) -> None:
         """Forget what can no longer matter."""
-        self.companion.trim(progress)
+
+        def held() -> DataFrame | None:
+            holds = self.kept.holds(progress)
+            return self.kept.barriers(holds) if holds else None
+
+        self.companion.trim(progress, held, lambda events: self._give_up(progress, events))
+
+    def _give_up(self, progress: Progress, events: DataFrame) -> None:
+        """Quarantine events that found no row to complete before the mark passed them."""
+        listed = self.companion.objects(progress).values()
+        self.kept.add_final(progress, as_incomplete(events, self.dimension), {o.order: o.name for o in listed})
 
     def entries(self, progress: Progress) -> Sequence[Entry]:
         """Return what is in quarantine, and how many events wait behind each."""
@@ -392,7 +496,9 @@ class IcebergTable:
         return [
             replace(
                 entry,
-                waits=sum(place > entry.position for place in waiting.get(entry.key or "", ()))
+                waits=sum(
+                    place > entry.position for place in {p for key in entry.keys for p in waiting.get(key, ())}
+                )
                 if Reason(entry.reason) in HOLDING
                 else 0,
             )
@@ -401,11 +507,33 @@ class IcebergTable:
 
     def waiting(self, progress: Progress, given_up: Sequence[Entry]) -> Batch[DataFrame]:
         """Return the events that waited behind these entries, as a frame of events."""
-        keys = [entry.key for entry in given_up if entry.key is not None]
+        keys = [key for entry in given_up for key in entry.keys]
         frame = self.companion.waiting_events(progress.batch, keys)
         found = survey(frame, self.dimension)
-        known = facts(found, self.dimension, self.dimension.schema, (), progress.epoch)
+        may_need = PARTIAL if self.companion.has_parts else frozenset()
+        known = facts(found, self.dimension, self.dimension.schema, (), progress.epoch, may_need=may_need)
         return Batch(frame, known)
+
+
+_SHIFTED: Final = "a row stands on the key that it enters, and the feed does not tell the transactions"
+
+
+def _to_remember(plan: MergePlan, passing: DataFrame, chains: Chains) -> DataFrame:
+    """Return the events to remember: all that passed, or in an `ordered` table those that leave no row."""
+    if not isinstance(plan.dimension.lateness, Ordered):
+        return passing
+    leaves_none = (
+        "verdict = 'applied' AND operation = 'delete' OR verdict IN ('applied', 'superseded') AND old IS NOT NULL"
+    )
+    return passing.join(chains.verdicts().where(leaves_none).selectExpr(f"id AS {ID}"), ID, "left_semi")
+
+
+def _as_entries(rows: DataFrame) -> DataFrame:
+    """Return rows that stand in the form of events."""
+    place = {standing(name): name for name in names.POSITION}
+    return rows.withColumnsRenamed(place).selectExpr(
+        "*", f"string(NULL) AS {names.OPERATION}", f"bigint(NULL) AS {names.TIME}"
+    )
 
 
 def _cannot_wait(plan: MergePlan) -> SchemaConflict:

@@ -8,6 +8,12 @@ Beside the table's own columns it has
 - `_lakeward_time`: source time in microseconds since 1970, NULL where unknown;
 - `_lakeward_reason`: why the row cannot be applied (NULL where it can), or `skipped`;
 - `_lakeward_detail`, `_lakeward_text`: of a reject, in words, and as it was written.
+
+A source that may send rows in part has two or three more (`BatchFacts.may_need`):
+
+- `_lakeward_unset`: the names of the columns that were not sent (their cells are NULL);
+- `_lakeward_old`: a struct of the key that the row had, where its key changed, else NULL;
+- `_lakeward_transaction`: what names the transaction, NULL where nothing does.
 """
 
 from __future__ import annotations
@@ -73,6 +79,10 @@ class Group:
     greatest: tuple[int, int]
     time: int | None
     key_bounds: tuple[tuple[Any, Any] | None, ...]
+    needs: frozenset[Capability] = frozenset()
+
+
+_IN_PART: Final = {Capability.UNSET: names.UNSET, Capability.KEY_CHANGE: names.OLD}
 
 
 def survey(frame: DataFrame, dimension: Dimension, *flags: str) -> Sequence[Group]:
@@ -83,6 +93,8 @@ def survey(frame: DataFrame, dimension: Dimension, *flags: str) -> Sequence[Grou
     found = [F.expr("count(*) AS rows"), F.expr(f"max({names.TIME}) AS time")]
     for place in (names.SEQUENCE, names.ROW):
         found += [F.expr(f"min({place}) AS least{place}"), F.expr(f"max({place}) AS most{place}")]
+    in_part = {need: name for need, name in _IN_PART.items() if name in frame.columns}
+    found += [F.expr(f"count({name}) AS {name}") for name in in_part.values()]
     cheap = set()
     for index, name in enumerate(dimension.key):
         key = dimension.schema.find(name)
@@ -105,6 +117,7 @@ def survey(frame: DataFrame, dimension: Dimension, *flags: str) -> Sequence[Grou
                 (row[f"key_least_{index}"], row[f"key_most_{index}"]) if index in cheap else None
                 for index in range(len(dimension.key))
             ),
+            needs=frozenset(need for need, name in in_part.items() if row[name]),
         )
         for row in frame.groupBy(*alike).agg(*found).collect()
     ]
@@ -124,6 +137,8 @@ def facts(
     schema: Schema,
     objects: Sequence[SourceObject],
     epoch: int,
+    *,
+    may_need: frozenset[Capability] = frozenset(),
 ) -> BatchFacts:
     """Return what the core needs to know, from a `survey`."""
     groups = by_object(found)
@@ -142,8 +157,15 @@ def facts(
         greatest=max((greatest for _, greatest in bounds), default=None),
         time=max((group.time for group in found if group.time is not None), default=None),
         key_range=tuple(_key_range(events, index) for index in range(len(dimension.key))),
-        needs=frozenset({Capability.TRUNCATE} if Operation.TRUNCATE.value in operations else ()),
+        needs=_needs(events),
+        may_need=may_need,
     )
+
+
+def _needs(events: Sequence[Group]) -> frozenset[Capability]:
+    truncates = any(group.operation == Operation.TRUNCATE.value for group in events)
+    found = {Capability.TRUNCATE} if truncates else set()
+    return frozenset(found.union(*[group.needs for group in events]))
 
 
 def _totals(counted: Iterable[tuple[str | None, int]]) -> Mapping[str, int]:

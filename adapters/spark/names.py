@@ -21,6 +21,9 @@ ARRIVAL: Final = "_lakeward_arrival"
 REASON: Final = "_lakeward_reason"
 DETAIL: Final = "_lakeward_detail"
 TEXT: Final = "_lakeward_text"
+UNSET: Final = "_lakeward_unset"
+OLD: Final = "_lakeward_old"
+TRANSACTION: Final = "_lakeward_transaction"
 
 POSITION: Final = (EPOCH, SEQUENCE, OBJECT, ROW)
 

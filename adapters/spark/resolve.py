@@ -17,6 +17,7 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import IS_EVENT, IS_HOLDING, IS_REJECT
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.core.counts import Counts
+from lakeward.core.dimension import Dimension
 from lakeward.core.events import LOAD_SEQUENCE
 from lakeward.core.memory import Reason
 from lakeward.core.plan import MergePlan
@@ -31,6 +32,7 @@ IS_NEWS: Final = "_lakeward_is_news"
 IS_LIVE: Final = "_lakeward_is_live"
 """Of a key: whether an event is newer than what stands, and whether what stands is a row."""
 
+INCOMPLETE: Final = "it sends a part of a row, and there is no row of that key"
 _AT_THE_MARK: Final = "at or below the mark: by `lateness`, nothing may come there any more"
 
 _KINDS: Final = {"read": 0, "insert": 1, "update": 2, "delete": 3}
@@ -82,22 +84,49 @@ def late_as_rejects(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, int]:
     if plan.mark is None or not plan.has_late:
         return frame, 0
     is_late = f"({IS_EVENT} AND {names.SEQUENCE} <= CAST('{plan.mark.sequence}' AS bigint))"
+    words = f"its place in the order lies {_AT_THE_MARK}"
+    return _rejected(frame, plan.dimension, is_late, Reason.TOO_LATE, words), frame.where(is_late).count()
+
+
+def as_incomplete(events: DataFrame, dimension: Dimension) -> DataFrame:
+    """Return remembered events as rejects: they send a part of a row that never came."""
+    rejects = events.selectExpr(
+        "*", *[f"string(NULL) AS {name}" for name in (names.REASON, names.DETAIL, names.TEXT)]
+    )
+    return _rejected(rejects, dimension, "true", Reason.INCOMPLETE_ROW, INCOMPLETE)
+
+
+def as_rejects(frame: DataFrame, plan: MergePlan, ids: DataFrame, reason: Reason, words: str) -> DataFrame:
+    """Turn the events of these IDs into rejects."""
+    wrong = F.broadcast(ids.selectExpr(f"shiftright({ID}, 2) AS {names.ARRIVAL}", "true AS is_wrong"))
+    marked = _rejected(frame.join(wrong, names.ARRIVAL, "left"), plan.dimension, "is_wrong", reason, words)
+    return marked.drop("is_wrong")
+
+
+def _rejected(frame: DataFrame, dimension: Dimension, is_wrong: str, reason: Reason, words: str) -> DataFrame:
     time = f"timestamp_micros({names.TIME}) AS {names.TIME}"
-    cells = ", ".join([names.OPERATION, time, *map(quoted, plan.dimension.schema.names)])
-    words = text(f"its place in the order lies {_AT_THE_MARK}")
-    judged = frame.withColumns(
+    cells = ", ".join([names.OPERATION, time, *map(quoted, dimension.schema.names)])
+    return frame.withColumns(
         {
-            names.REASON: F.expr(f"CASE WHEN {is_late} THEN '{Reason.TOO_LATE.value}' ELSE {names.REASON} END"),
-            names.DETAIL: F.expr(f"CASE WHEN {is_late} THEN {words} ELSE {names.DETAIL} END"),
-            names.TEXT: F.expr(f"CASE WHEN {is_late} THEN to_json(struct({cells})) ELSE {names.TEXT} END"),
+            names.REASON: F.expr(f"CASE WHEN {is_wrong} THEN '{reason.value}' ELSE {names.REASON} END"),
+            names.DETAIL: F.expr(f"CASE WHEN {is_wrong} THEN {text(words)} ELSE {names.DETAIL} END"),
+            names.TEXT: F.expr(f"CASE WHEN {is_wrong} THEN to_json(struct({cells})) ELSE {names.TEXT} END"),
         }
     )
-    return judged, frame.where(is_late).count()
 
 
 def holding_rejects(frame: DataFrame, plan: MergePlan) -> DataFrame:
-    """Return key and position of the rejects that hold their key."""
-    return frame.where(IS_HOLDING).selectExpr(*_key(plan), *_PLACE)
+    """Return key and position of the rejects that hold their key; a key change holds two."""
+    return keys_of_both(frame.where(IS_HOLDING), plan.dimension.key)
+
+
+def keys_of_both(frame: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Return the key of each row and its position, and of a key change the key that it left as well."""
+    found = frame.selectExpr(*map(quoted, key), *_PLACE)
+    if names.OLD not in frame.columns:
+        return found
+    old = [f"{names.OLD}.{name} AS {name}" for name in map(quoted, key)]
+    return found.unionByName(frame.where(f"{names.OLD} IS NOT NULL").selectExpr(*old, *_PLACE))
 
 
 def part_at_barriers(events: DataFrame, barriers: DataFrame, plan: MergePlan) -> tuple[DataFrame, DataFrame]:
@@ -149,10 +178,7 @@ def verdicts(events: DataFrame, found: DataFrame | None, plan: MergePlan, locato
 
 def _meet(events: DataFrame, found: DataFrame | None, plan: MergePlan, locators: Sequence[str]) -> DataFrame:
     """Put beside each event what stands of its key, and say whether the event is newer."""
-    columns = [_hashable(c.name, str(c.type)) for c in plan.dimension.schema]
-    nulls = [f"{quoted(name)} IS NULL" for name in plan.dimension.schema.names]  # a hash passes NULLs over
-    content = f"xxhash64({', '.join([names.OPERATION, *columns, *nulls])}) AS content"
-    narrow = events.selectExpr(*_key(plan), *_PLACE, ID, content)
+    narrow = events.selectExpr(*_key(plan), *_PLACE, ID, f"xxhash64({hashed(plan)}) AS content")
     if found is None:
         nothing = [f"bigint(NULL) AS {name}" for name in (*_STANDING, *locators)]
         joined = narrow.selectExpr("*", *nothing, f"boolean(NULL) AS {IS_LIVE}")
@@ -160,6 +186,13 @@ def _meet(events: DataFrame, found: DataFrame | None, plan: MergePlan, locators:
         sent = F.broadcast(found) if plan.facts.read <= SMALL else found
         joined = narrow.join(sent, list(plan.dimension.key), "left")
     return joined.selectExpr("*", f"{_is_newer(plan)} AS newer")
+
+
+def hashed(plan: MergePlan) -> str:
+    """Return what makes the content of an event, to be hashed; a hash passes NULLs over."""
+    columns = [_hashable(c.name, str(c.type)) for c in plan.dimension.schema]
+    nulls = [f"{quoted(name)} IS NULL" for name in plan.dimension.schema.names]
+    return ", ".join([names.OPERATION, *columns, *nulls])
 
 
 def _hashable(name: str, type_: str) -> str:

@@ -13,6 +13,7 @@ from lakeward.adapters.dms.layout import OP, TIME, Expected, find_layout
 from lakeward.adapters.dms.names import read_name
 from lakeward.adapters.dms.options import DmsOptions
 from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.events import UNSET
 from lakeward.core.schema import Column, Schema, Type
 
 PAGE = "docs/dms-csv.md"
@@ -43,7 +44,7 @@ def meant(shown: str) -> str:
 def dialect(settings: str) -> Dialect:
     given = tomllib.loads("\n".join(codes(settings)))
     options = DmsOptions(path="landing/", **given)
-    return Dialect(options.delimiter, options.quote, options.null_text)
+    return Dialect(options.delimiter, options.quote, options.null_text, options.no_sup_value)
 
 
 def test_the_page_has_its_examples() -> None:
@@ -55,7 +56,8 @@ def test_an_example_is_read_as_the_page_says(file: str, settings: str, reading: 
     (content,) = codes(file)
     expected = [None if row == "broken" else json.loads(row) for row in codes(reading)]
     found = [record.fields for record in records(meant(content), dialect(settings))]
-    assert [None if row is None else list(row) for row in found] == expected
+    shown = [None if row is None else ["unset" if cell is UNSET else cell for cell in row] for row in found]
+    assert shown == expected
 
 
 @pytest.mark.parametrize(("head", "load", "columns"), rows_under("Columns", "first rows", "full load", "columns"))

@@ -16,7 +16,7 @@ from lakeward.adapters.iceberg.lake import IcebergLake
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.adapters.spark import names
 from lakeward.core.dimension import Dimension
-from lakeward.core.events import ChangeEvent, Position
+from lakeward.core.events import UNSET, ChangeEvent, Position
 from lakeward.core.ports import Opened
 from lakeward.plugins import Runtime
 
@@ -47,9 +47,9 @@ class LakeOfIceberg:
         self.lake = self.make(options, {dimension.name: self.options}, self.runtime)
         return self.lake.open(dimension)
 
-    def frame(self, dimension: Dimension, items: Sequence[Item]) -> DataFrame:
+    def frame(self, dimension: Dimension, items: Sequence[Item], *, in_part: bool = False) -> DataFrame:
         """Return items as a frame of events, in the form that sources give."""
-        return self.spark.createDataFrame(event_table(dimension, items))
+        return self.spark.createDataFrame(event_table(dimension, items, in_part=in_part))
 
     def rows(self, dimension: Dimension) -> Rows:
         """Read rows and positions by PyIceberg."""
@@ -68,8 +68,11 @@ class LakeOfIceberg:
         return found
 
 
-def event_table(dimension: Dimension, items: Sequence[Item]) -> pa.Table:
-    """Return items as an Arrow table; columns of the dimension are whole numbers."""
+def event_table(dimension: Dimension, items: Sequence[Item], *, in_part: bool = False) -> pa.Table:
+    """Return items as an Arrow table; columns of the dimension are whole numbers.
+
+    With `in_part` it says which cells were not sent, which keys were left, and in which transaction.
+    """
     items = sorted(items, key=lambda item: item.position[2:])
     columns: dict[str, pa.Array] = {}
     for name in dimension.schema.names:
@@ -87,11 +90,27 @@ def event_table(dimension: Dimension, items: Sequence[Item]) -> pa.Table:
     )
     for name in (names.DETAIL, names.TEXT):
         columns[name] = pa.array([None if event else "spoilt" for event in is_event], pa.string())
+    if in_part:
+        columns[names.UNSET] = pa.array([_unset(item) for item in items], pa.list_(pa.string()))
+        old = pa.struct([(name, pa.int32()) for name in dimension.key])
+        columns[names.OLD] = pa.array([_old(dimension, item) for item in items], old)
+        known = [item.transaction for item in items]
+        columns[names.TRANSACTION] = pa.array([None if t is None else repr(t) for t in known], pa.string())
     return pa.table(columns)
+
+
+def _unset(item: Item) -> list[str] | None:
+    cells = item.cells if isinstance(item, ChangeEvent) else {}
+    return [name for name, cell in cells.items() if cell is UNSET] or None
+
+
+def _old(dimension: Dimension, item: Item) -> dict[str, object] | None:
+    return dict(zip(dimension.key, item.keys[0], strict=True)) if len(item.keys) > 1 else None
 
 
 def _cell(dimension: Dimension, item: Item, name: str) -> object:
     if isinstance(item, ChangeEvent):
-        return item.cells.get(name)
+        cell = item.cells.get(name)
+        return None if cell is UNSET else cell
     keys = item.keys
-    return keys[0][dimension.key.index(name)] if keys and name in dimension.key else None
+    return keys[-1][dimension.key.index(name)] if keys and name in dimension.key else None

@@ -22,7 +22,7 @@ from lakeward.core.fold import apply
 from lakeward.core.ledger import SourceObject, Taken
 from lakeward.core.memory import Reason, Reject
 from lakeward.core.pipeline import STEPS, Job, Watch, apply_changes, release, unwatched
-from lakeward.core.plan import ObjectFacts
+from lakeward.core.plan import PARTIAL, ObjectFacts
 from lakeward.core.ports import Batch, Entry, Notice, Opened
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
@@ -40,7 +40,8 @@ class Script:
     """What is delivered, batch by batch; after each, the entries of the quarantine to give up.
 
     `gives_up` is the chance for each entry; whatever is left at the end is given up then.
-    `loaded_with` is the number of the delivery with which all full loads are complete.
+    `loaded_with` is the number of the delivery with which all full loads are complete;
+    `in_part` says that there may be cells that are not sent, and key changes.
     """
 
     dimension: Dimension
@@ -48,6 +49,7 @@ class Script:
     events: Sequence[ChangeEvent]
     gives_up: float = 0.0
     loaded_with: int = 0
+    in_part: bool = False
 
     @property
     def truth(self) -> Rows:
@@ -94,11 +96,18 @@ def pack(
 
 
 def pack_late(
-    random: Random, histories: int, lateness: Lateness, *, bad: float = 0.0, too_late: bool = False
+    random: Random,
+    histories: int,
+    lateness: Lateness,
+    *,
+    bad: float = 0.0,
+    too_late: bool = False,
+    in_part: bool = False,
 ) -> Script:
     """Return a script in which objects come in any order that the lateness allows, or (`too_late`) in any.
 
-    Its databases commit by one clock. Some objects are delivered again.
+    Its databases commit by one clock. Some objects are delivered again. With `in_part`, some
+    cells are not sent, and keys change.
     """
     dimension = Dimension(name=NAME, schema=PACKED, key=("h", "id"), lateness=lateness)
     objects: dict[int, list[ChangeEvent]] = {}
@@ -106,12 +115,19 @@ def pack_late(
     load = 0.0 if too_late else random.choice([0.0, 0.3])
     for history in range(histories):
         scatter = isinstance(lateness, Unbounded) and random.random() < 0.5
-        features = Features(load=random.random() < load, transactions=16, scatter=scatter)
+        features = Features(
+            load=random.random() < load,
+            overlap=not in_part,
+            transactions=16,
+            scatter=scatter,
+            unset=in_part,
+            moves=in_part,
+        )
         source = feed(random, features)
         names = {number: history * OBJECTS_A_HISTORY + number for number in source.objects}
-        loads.update(names[number] for number in source.loads)
+        loads.update(names[number] for number in source.loads if source.objects[number])
         for number, events in source.objects.items():
-            objects[names[number]] = [replace(_of(history, event), transaction=None) for event in events]
+            objects[names[number]] = [_of(history, event, keeps_transaction=in_part) for event in events]
     spoilt = {e.position for events in objects.values() for e in events if random.random() < bad}
     order = delivery_order(random, objects, Unbounded() if too_late else lateness)
     order.sort(key=lambda number: number not in sorted(loads)[:1])  # that a load has begun is known by its rows
@@ -125,19 +141,24 @@ def pack_late(
             loaded_with = len(deliveries) - 1
             loads -= set(batch)
     good = [event for events in objects.values() for event in events if event.position not in spoilt]
-    return Script(dimension, deliveries, good, 0.2, loaded_with)
+    return Script(dimension, deliveries, good, 0.2, loaded_with, in_part)
 
 
-def _of(history: int, event: ChangeEvent) -> ChangeEvent:
-    position = event.position._replace(object=history * OBJECTS_A_HISTORY + event.position.object)
-    cells = {"h": history, **event.cells}
-    return replace(event, position=position, key=(history, *(event.key or ())), cells=cells)
+def _of(history: int, event: ChangeEvent, *, keeps_transaction: bool = True) -> ChangeEvent:
+    return replace(
+        event,
+        position=event.position._replace(object=history * OBJECTS_A_HISTORY + event.position.object),
+        key=(history, *(event.key or ())),
+        cells={"h": history, **event.cells},
+        old_key=None if event.old_key is None else (history, *event.old_key),
+        transaction=(history, event.transaction) if keeps_transaction else None,
+    )
 
 
 def _rejected(event: ChangeEvent) -> Reject:
     """A value that does not fit holds the key; a row without a key holds nothing."""
     if sum(event.position) % 3:
-        return Reject(event.position, Reason.CAST, event.keys, time=event.time)
+        return Reject(event.position, Reason.CAST, event.keys, event.transaction, event.time)
     return Reject(event.position, Reason.NULL_KEY, time=event.time)
 
 
@@ -148,7 +169,7 @@ class Lake(Protocol):
         """Open the table as a new process would."""
         ...
 
-    def frame(self, dimension: Dimension, items: Sequence[Item]) -> Any:
+    def frame(self, dimension: Dimension, items: Sequence[Item], *, in_part: bool = False) -> Any:
         """Return items in the form that the format takes."""
         ...
 
@@ -162,7 +183,7 @@ class ScriptedSource:
     """Delivers what a script says; which delivery is next is for the table's memory to know."""
 
     script: Script
-    frame: Callable[[Dimension, Sequence[Item]], Any]
+    frame: Callable[..., Any]
     arrived: int = 0
 
     def _objects(self, number: int) -> tuple[SourceObject, ...]:
@@ -194,10 +215,11 @@ class ScriptedSource:
         is_loaded = int(taken.objects[0].name.split("/")[0]) >= self.script.loaded_with
         known = replace(
             facts_of(dimension, items, objects),
+            may_need=PARTIAL if self.script.in_part else frozenset(),
             key_range=_key_range(dimension, items),
             loaded=epoch if is_loaded else None,
         )
-        return Batch(self.frame(dimension, items), known)
+        return Batch(self.frame(dimension, items, in_part=self.script.in_part), known)
 
 
 def _bounds(items: Sequence[Item], order: int) -> tuple[Position, Position]:
@@ -336,7 +358,7 @@ class MemoryLake:
         self.target.tables.setdefault(dimension.name, self.kind(dimension))
         return self.target.open(dimension)
 
-    def frame(self, dimension: Dimension, items: Sequence[Item]) -> Sequence[Item]:
+    def frame(self, dimension: Dimension, items: Sequence[Item], *, in_part: bool = False) -> Sequence[Item]:
         """Items are the frame."""
         return items
 

@@ -1,0 +1,205 @@
+"""`lakeward.core.fold.apply` as one expression of Spark's SQL.
+
+A batch of whole rows needs no order but the greatest position of each key. Cells that were
+not sent, key changes and swaps within a transaction do: here the events of a *chain* (a
+key, or the keys that key changes join) are an array in position order, and `aggregate`
+folds it, event by event, in the JVM. `Fold` writes that expression for a table's columns.
+
+An item of the array is a struct of the fields of `ITEM`; those of rank 0 are rows as they
+stood before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from lakeward.adapters.spark.names import text
+from lakeward.adapters.spark.types import ddl
+from lakeward.core.schema import Schema
+
+ITEM: Final = ("at", "place", "id", "operation", "key", "old", "transaction", "unset", "cells", "gone", "content")
+"""The fields of an item: what it sorts by (rank, then place), its place, the ID of an event of
+this batch (else NULL), its operation, the text of its key and of the key that it left, its
+transaction, the columns that were not sent, its cells, whether it is the memory of a delete,
+and a hash of its content."""
+
+PLACE: Final = "struct<s:bigint,o:bigint,r:bigint>"
+"""A position within an epoch."""
+
+BY_PLACE: Final = "(a, b) -> CASE WHEN a.at < b.at THEN -1 WHEN a.at > b.at THEN 1 ELSE 0 END"
+"""What sorts items, as SQL."""
+
+_STATE: Final = (
+    "rows",
+    "transaction",
+    "entered",
+    "covered",
+    "incomplete",
+    "undecided",
+    "existing",
+    "missing",
+    "nulled",
+)
+_NOTES: Final = ("incomplete", "undecided", "existing", "missing", "nulled")
+"""Lists of IDs: events that found no row to complete, that no rule decides, that inserted a row
+which was there, that updated one which was not, and whose missing cells became NULL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Writes the fold of a table with these columns; `cells` have them as c0, c1, …"""
+
+    schema: Schema
+
+    @property
+    def cells(self) -> str:
+        """The type of the cells of a row."""
+        return f"struct<{','.join(f'c{i}:{ddl(c.type)}' for i, c in enumerate(self.schema))}>"
+
+    @property
+    def row(self) -> str:
+        """The type of a row: its place and the ID that it got it from, and for each cell that of who set it."""
+        return f"struct<place:{PLACE},id:bigint,gone:boolean,cells:{self.cells},origin:array<bigint>>"
+
+    def over(self, items: str) -> str:
+        """Return the state that an array of items leaves behind, as SQL."""
+        no_rows = f"map_filter(map('', CAST(NULL AS {self.row})), (k, v) -> false)"
+        nothing = {
+            "rows": no_rows,
+            "transaction": "string(NULL)",
+            "entered": "CAST(array() AS array<string>)",
+            "covered": no_rows,
+            **dict.fromkeys(_NOTES, "CAST(array() AS array<bigint>)"),
+        }
+        return f"aggregate(array_sort({items}, {BY_PLACE}), {_struct(nothing)}, (s, e) -> {self._step()})"
+
+    def _step(self) -> str:
+        """Return the state after an event: what it decides, then the row that it puts, if it does."""
+        rows = f"CASE WHEN d.puts THEN {_with('d.rows', 'e.key', self._put('d.base'))} ELSE d.rows END"
+        after = {name: rows if name == "rows" else f"d.{name}" for name in _STATE}
+        return _let({"d": self._decide()}, _struct(after))
+
+    def _decide(self) -> str:
+        stood = {
+            **_ROW_OF_EVENT,
+            "id": "bigint(NULL)",
+            "gone": "e.gone",
+            "cells": "e.cells",
+            "origin": f"array_repeat(bigint(NULL), {len(self.schema)})",
+        }
+        stands = self._state(rows=_with("s.rows", "e.key", _struct(stood)))
+        is_news = _is_news("s.rows", "e.key")
+        deletes = self._state(rows=_with("s.rows", "e.key", self._gone))
+        return (
+            f"CASE WHEN e.at.rank = 0 THEN {stands} WHEN e.old IS NOT NULL THEN {self._move()} "
+            f"WHEN NOT {is_news} THEN {self._state()} WHEN e.operation = 'delete' THEN {deletes} "
+            f"ELSE {self._upsert()} END"
+        )
+
+    def _upsert(self) -> str:
+        partial_update = f"e.operation = 'update' AND {_IS_PARTIAL}"
+        is_covered = "e.transaction = s.transaction AND map_contains_key(s.covered, e.key)"
+        put = self._state(
+            puts="true",
+            base=f"CASE WHEN {partial_update} THEN stood END",
+            undecided=_note("s.undecided", f"{partial_update} AND {is_covered}"),
+            nulled=_note("s.nulled", f"e.operation != 'update' AND {_IS_PARTIAL}"),
+            existing=_note("s.existing", "e.operation = 'insert' AND stood IS NOT NULL"),
+            missing=_note("s.missing", "e.operation = 'update' AND stood IS NULL"),
+        )
+        waits = self._state(incomplete=_note("s.incomplete", "true"))
+        body = f"CASE WHEN stood IS NULL AND {partial_update} THEN {waits} ELSE {put} END"
+        return _let({"stood": _live("s.rows", "e.key")}, body)
+
+    def _move(self) -> str:
+        """A row leaves the old key and enters the new one; within a transaction a covered row leaves first."""
+        known = "coalesce(e.transaction = s.transaction, false)"
+        no_rows = "map_filter(s.covered, (k, v) -> false)"
+        leaves = f"(was_covered IS NULL AND {_is_news('s.rows', 'e.old')})"
+        lets = {
+            "covered": f"CASE WHEN {known} THEN s.covered ELSE {no_rows} END",
+            "was_covered": "try_element_at(covered, e.old)",
+            "mover": f"CASE WHEN {leaves} THEN {_live('s.rows', 'e.old')} ELSE was_covered END",
+            "stood": _live("s.rows", "e.key"),
+            "entered": f"CASE WHEN NOT {known} THEN CAST(array() AS array<string>) "
+            f"WHEN {leaves} THEN array_remove(s.entered, e.old) ELSE s.entered END",
+            "others": f"CASE WHEN {leaves} THEN {_with('s.rows', 'e.old', self._gone)} ELSE s.rows END",
+            "uncovered": _without("covered", "e.old"),
+        }
+        begun = {"transaction": "e.transaction", "entered": "entered", "covered": "uncovered", "rows": "others"}
+        waits = self._state(**begun, incomplete=_note("s.incomplete", "true"))
+        covers = "stood IS NOT NULL AND NOT array_contains(entered, e.key)"
+        enters = {
+            "entered": "array_union(entered, array(e.key))",
+            "covered": f"CASE WHEN {covers} THEN {_with('uncovered', 'e.key', 'stood')} ELSE uncovered END",
+            "undecided": _note("s.undecided", "stood IS NOT NULL AND e.transaction IS NULL"),
+        }
+        put = self._state(**{**begun, **enters}, puts="true", base="mover")
+        return _let(
+            lets,
+            f"CASE WHEN NOT {_is_news('s.rows', 'e.key')} THEN {self._state(**begun)} "
+            f"WHEN mover IS NULL AND {_IS_PARTIAL} THEN {waits} ELSE {put} END",
+        )
+
+    def _put(self, base: str) -> str:
+        """Return the row of an event; what was not sent comes from `base`, or is NULL."""
+        cells, origins = [], []
+        for index, item in enumerate(self.schema):
+            is_unset = f"array_contains(e.unset, {text(item.name)})"
+            cells.append(f"'c{index}', CASE WHEN {is_unset} THEN {base}.cells.c{index} ELSE e.cells.c{index} END")
+            origins.append(f"CASE WHEN {is_unset} THEN {base}.origin[{index}] ELSE e.id END")
+        fields = {"cells": f"named_struct({', '.join(cells)})", "origin": f"array({', '.join(origins)})"}
+        return _struct({**_ROW_OF_EVENT, "gone": "false", **fields})
+
+    @property
+    def _gone(self) -> str:
+        cells = f"CAST(NULL AS {self.cells})"
+        return _struct({**_ROW_OF_EVENT, "gone": "true", "cells": cells, "origin": "CAST(NULL AS array<bigint>)"})
+
+    def _state(self, **changed: str) -> str:
+        """Return the state `s` with some fields changed, and whether and over what a row is to be put."""
+        kept = {name: f"s.{name}" for name in _STATE}
+        return _struct({**kept, "puts": "false", "base": f"CAST(NULL AS {self.row})", **changed})
+
+
+_ROW_OF_EVENT: Final = {"place": "e.place", "id": "e.id"}
+_IS_PARTIAL: Final = "size(e.unset) > 0"
+
+
+def _struct(fields: dict[str, str]) -> str:
+    listed = [f"'{name}', {value}" for name, value in fields.items()]
+    return f"named_struct({', '.join(listed)})"
+
+
+def _let(bound: dict[str, str], body: str) -> str:
+    """Return SQL that works these values out once, in order, and gives them names."""
+    for name, value in reversed(bound.items()):
+        body = f"transform(array({value}), {name} -> {body})[0]"
+    return body
+
+
+def _with(rows: str, key: str, row: str) -> str:
+    return f"map_concat({_without(rows, key)}, map({key}, {row}))"
+
+
+def _without(rows: str, key: str) -> str:
+    return f"map_filter({rows}, (k, v) -> k != {key})"
+
+
+def _is_news(rows: str, key: str) -> str:
+    return f"coalesce(try_element_at({rows}, {key}).place < e.place, true)"
+
+
+def _live(rows: str, key: str) -> str:
+    return f"CASE WHEN NOT try_element_at({rows}, {key}).gone THEN try_element_at({rows}, {key}) END"
+
+
+def _note(ids: str, when: str) -> str:
+    return f"CASE WHEN {when} THEN array_append({ids}, e.id) ELSE {ids} END"
+
+
+def used(rows: str) -> str:
+    """Return the IDs of the events that these rows still show: the last of each key, and who set a cell."""
+    shown = "array_append(coalesce(v.origin, CAST(array() AS array<bigint>)), v.id)"
+    return f"array_compact(flatten(transform(map_values({rows}), v -> {shown})))"

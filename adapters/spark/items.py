@@ -1,0 +1,208 @@
+"""What a fold is made from: the keys of events as texts, the chains that they make, and items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.fold import ITEM
+from lakeward.adapters.spark.names import quoted, text
+from lakeward.adapters.spark.resolve import ID, hashed, standing
+from lakeward.adapters.spark.types import ddl
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import TableError
+from lakeward.core.plan import MergePlan
+from lakeward.core.schema import Column, Schema, Type
+
+MOST_LINKS: Final = 250_000
+"""More key changes than that are not looked at in one batch."""
+
+KEY, OLD_KEY, CHAIN = "_lakeward_key_text", "_lakeward_old_text", "_lakeward_chain"
+PLACE_COLUMNS: Final = (names.SEQUENCE, names.OBJECT, names.ROW)
+
+
+def with_all(frame: DataFrame) -> DataFrame:
+    """Give a frame the columns of partial events and key changes that it lacks."""
+    lacking = {names.UNSET: "array<string>", names.TRANSACTION: "string"}
+    added = [f"CAST(NULL AS {type_}) AS {name}" for name, type_ in lacking.items() if name not in frame.columns]
+    return frame.selectExpr("*", *added)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The key of a table, as a text that is equal where keys are."""
+
+    dimension: Dimension
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        """The columns of the key."""
+        found = [self.dimension.schema.find(name) for name in self.dimension.key]
+        return [column for column in found if column is not None]
+
+    def text(self, of: str = "") -> str:
+        """Return the text of the key in a frame, as SQL; `of` is the prefix of a struct that has it."""
+        return f"to_json(array({', '.join(_as_text(of + quoted(c.name), c.type) for c in self.columns)}))"
+
+    def named(self, events: DataFrame) -> DataFrame:
+        """Give events the texts of their key and of the key that they left."""
+        events = with_all(events)
+        if names.OLD not in events.columns:
+            fields = [f"{quoted(c.name)}:{ddl(c.type)}" for c in self.columns]
+            events = events.selectExpr("*", f"CAST(NULL AS struct<{','.join(fields)}>) AS {names.OLD}")
+        old = f"CASE WHEN {names.OLD} IS NOT NULL THEN {self.text(names.OLD + '.')} END"
+        return events.selectExpr("*", f"{self.text()} AS {KEY}", f"{old} AS {OLD_KEY}")
+
+    def named_rows(self, rows: DataFrame) -> DataFrame:
+        """Give rows the text of their key, in the place of the key."""
+        return rows.selectExpr("*", f"{self.text()} AS {KEY}").drop(*self.dimension.key)
+
+    def distinct(self, events: Sequence[DataFrame]) -> DataFrame:
+        """Return the keys that events touch, those that they left included."""
+        key = self.dimension.key
+        parts = []
+        for frame in events:
+            parts.append(frame.selectExpr(*map(quoted, key), KEY))
+            old = [f"{names.OLD}.{quoted(name)} AS {quoted(name)}" for name in key]
+            parts.append(frame.where(f"{OLD_KEY} IS NOT NULL").selectExpr(*old, f"{OLD_KEY} AS {KEY}"))
+        return reduce(DataFrame.unionByName, parts).dropDuplicates([KEY])
+
+    def chained(self, links: DataFrame | None) -> Callable[[DataFrame], DataFrame]:
+        """Return what gives each key of a frame its chain."""
+
+        def chain(frame: DataFrame) -> DataFrame:
+            if links is None:
+                return frame.selectExpr("*", f"{KEY} AS {CHAIN}")
+            return frame.join(F.broadcast(links), KEY, "left").selectExpr(
+                *map(quoted, frame.columns), f"coalesce(linked, {KEY}) AS {CHAIN}"
+            )
+
+        return chain
+
+
+def _as_text(value: str, type_: Type) -> str:
+    match type_.name:
+        case "float" | "double":
+            return f"string({value} + 0.0)"  # -0.0 is 0.0
+        case "binary":
+            return f"hex({value})"
+        case _:
+            return f"string({value})"
+
+
+def links_of(spark: SparkSession, events: Sequence[DataFrame]) -> DataFrame | None:
+    """Return the chain of each key that a key change joins to another, or None where there is no key change."""
+    parts = [frame.where(f"{OLD_KEY} IS NOT NULL").select(OLD_KEY, KEY) for frame in events]
+    found = reduce(DataFrame.unionByName, parts).limit(MOST_LINKS + 1).toArrow()
+    if found.num_rows > MOST_LINKS:
+        raise TableError(
+            f"more than {MOST_LINKS:,} key changes meet in one batch",
+            found="those that are remembered, and those of the batch",
+            todo="Nothing was applied. Make `lateness` or `max_files` smaller.",
+        )
+    if not found.num_rows:
+        return None
+    return spark.createDataFrame(components(found[OLD_KEY], found[KEY]))
+
+
+def components(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.Table:
+    """Return for each of the linked texts the least text that it is joined to, directly or not.
+
+    >>> table = components(pa.chunked_array([["a", "c", "x"]]), pa.chunked_array([["b", "b", "y"]]))
+    >>> dict(zip(table[KEY].to_pylist(), table["linked"].to_pylist()))
+    {'a': 'a', 'b': 'a', 'c': 'a', 'x': 'x', 'y': 'x'}
+    """
+    ends = np.concatenate([one.to_numpy(), other.to_numpy()])
+    nodes, places = np.unique(ends, return_inverse=True)
+    left, right = places[: len(one)], places[len(one) :]
+    label = np.arange(len(nodes))
+    while True:
+        before = label.copy()
+        least = np.minimum(label[left], label[right])
+        np.minimum.at(label, left, least)
+        np.minimum.at(label, right, least)
+        label = label[label]
+        if np.array_equal(before, label):
+            return pa.table({KEY: pa.array(nodes, pa.string()), "linked": pa.array(nodes[label], pa.string())})
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Makes the items of a fold from events and rows of a table."""
+
+    schema: Schema
+
+    def of_batch(self, events: DataFrame, plan: MergePlan) -> DataFrame:
+        """Return the events of a batch; an update keeps what stands in columns that the batch has not."""
+        absent = ", ".join(map(text, plan.evolution.absent))
+        lacking = f"CASE WHEN {names.OPERATION} = 'update' THEN array({absent}) ELSE array() END"
+        unset = f"array_union({_SENT_NOT}, CAST({lacking} AS array<string>))"
+        return self._of_events(events, id=ID, unset=unset, content=f"xxhash64({hashed(plan)}, {names.UNSET})")
+
+    def of_remembered(self, events: DataFrame, identifier: str = "bigint(NULL)") -> DataFrame:
+        """Return events of batches before."""
+        return self._of_events(events, id=identifier, unset=_SENT_NOT)
+
+    def _of_events(self, events: DataFrame, **given: str) -> DataFrame:
+        at = f"named_struct('rank', 1, 'place', {EVENT_PLACE})"
+        known = {"operation": names.OPERATION, "old": OLD_KEY, "transaction": names.TRANSACTION}
+        return self._items(events, at=at, place=EVENT_PLACE, **known, **given)
+
+    def of_rows(self, rows: DataFrame) -> DataFrame:
+        """Return rows that stand."""
+        place = place_of([standing(name) for name in PLACE_COLUMNS])
+        return self._items(rows, at=f"named_struct('rank', 0, 'place', {place})", place=place)
+
+    def of_deletes(self, deletes: DataFrame) -> DataFrame:
+        """Return the memory of deletes, given by key and place."""
+        return self._items(deletes, at="named_struct('rank', 0, 'place', place)", place="place", gone="true")
+
+    def _items(self, frame: DataFrame, **given: str) -> DataFrame:
+        has = set(frame.columns)
+        cells = [
+            f"'c{i}', CAST({quoted(c.name) if c.name in has else 'NULL'} AS {ddl(c.type)})"
+            for i, c in enumerate(self.schema)
+        ]
+        known = {
+            "id": "bigint(NULL)",
+            "operation": "string(NULL)",
+            "key": KEY,
+            "old": "string(NULL)",
+            "transaction": "string(NULL)",
+            "unset": "CAST(array() AS array<string>)",
+            "cells": f"named_struct({', '.join(cells)})",
+            "gone": "false",
+            "content": "bigint(NULL)",
+            **given,
+        }
+        fields = ", ".join(f"'{name}', {known[name]}" for name in ITEM)
+        return frame.selectExpr(CHAIN, f"named_struct({fields}) AS item")
+
+
+def place_of(columns: Sequence[str]) -> str:
+    """Return a position within an epoch, given by three columns, as SQL."""
+    listed = [f"'{field}', {name}" for field, name in zip("sor", columns, strict=True)]
+    return f"named_struct({', '.join(listed)})"
+
+
+EVENT_PLACE: Final = place_of(PLACE_COLUMNS)
+"""The place of an event, as SQL."""
+
+_SENT_NOT: Final = f"coalesce({names.UNSET}, CAST(array() AS array<string>))"
+
+
+def keys_of(events: DataFrame) -> DataFrame:
+    """Return the texts of all keys of events."""
+    return (
+        events.select(KEY)
+        .unionByName(events.where(f"{OLD_KEY} IS NOT NULL").selectExpr(f"{OLD_KEY} AS {KEY}"))
+        .distinct()
+    )

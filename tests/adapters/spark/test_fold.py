@@ -1,0 +1,106 @@
+"""Folding in Spark is folding in the core: random databases, one chain each, in a few jobs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from histories import Features, feed
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from iceberg_lake import event_table
+from lakes import NAME, PACKED
+from pyspark.sql import DataFrame, SparkSession
+
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.chains import Before, fold
+from lakeward.adapters.spark.resolve import events_of, standing
+from lakeward.core.dimension import ORDERED, Dimension
+from lakeward.core.events import ChangeEvent, Position
+from lakeward.core.evolution import Evolution
+from lakeward.core.fold import apply
+from lakeward.core.plan import PARTIAL, BatchFacts, MergePlan
+
+pytestmark = pytest.mark.spark
+
+DIMENSION = Dimension(name=NAME, schema=PACKED, key=("h", "id"), lateness=ORDERED)
+
+
+def plan() -> MergePlan:
+    facts = BatchFacts(schema=PACKED, may_need=PARTIAL, needs=PARTIAL)
+    return MergePlan(
+        dimension=DIMENSION,
+        evolution=Evolution(PACKED),
+        batch=1,
+        epoch=1,
+        facts=facts,
+        recalls=False,
+        appends=False,
+        creates=True,
+        folds=True,
+    )
+
+
+def history(number: int, random: Random) -> list[ChangeEvent]:
+    """What happens to a database: any of it may be lost, and some transactions have no name."""
+    events = feed(random, Features(unset=True, moves=True, transactions=20)).events
+    lost, unnamed = random.choice([0.0, 0.2]), random.random() < 0.3
+    return [
+        replace(
+            event,
+            key=(number, *event.key),
+            old_key=None if event.old_key is None else (number, *event.old_key),
+            cells={"h": number, **event.cells},
+            transaction=None if unnamed else (number, event.transaction),
+            position=event.position._replace(object=1000 * number + event.position.object),
+        )
+        for event in events
+        if random.random() >= lost
+    ]
+
+
+def no_rows(keys: DataFrame) -> DataFrame:
+    return keys.where("false").selectExpr("h", "id", "id AS a", "id AS b", *_PLACES)
+
+
+_PLACES = [f"bigint(NULL) AS {standing(name)}" for name in names.POSITION]
+
+
+@settings(
+    max_examples=1,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(seed=st.integers(0, 2**32))
+def test_spark_folds_as_the_core_does(spark: SparkSession, seed: int) -> None:
+    """Rows with their positions, what found no row, what no rule decides, and what is counted."""
+    random = Random(seed)
+    events = [event for number in range(300) for event in history(number, random)]
+    expected = apply(DIMENSION, {}, events)
+    frame = events_of(spark.createDataFrame(event_table(DIMENSION, events, in_part=True)))
+    chains = fold(plan(), frame, Before(remembered=None, bases=None, rows=no_rows, is_ordered=True))
+    rows = {
+        (row["h"], row["id"]): (row["a"], row["b"], Position(1, *[row[name] for name in names.POSITION[1:]]))
+        for row in chains.rows().collect()
+    }
+    assert rows == {
+        key: (row.cells["a"], row.cells["b"], row.position) for key, row in expected.rows.items() if not row.deleted
+    }
+    places = frame.select("_lakeward_id", *names.POSITION[1:]).collect()
+    place_of = {row[0]: Position(1, *row[1:]) for row in places}
+    judged = chains.verdicts().collect()
+    assert {
+        place_of[row["id"]] for row in judged if row["verdict"] == "applied"
+    } == expected.used - expected.incomplete
+    assert {place_of[row["id"]] for row in judged if row["verdict"] == "incomplete"} == expected.incomplete
+    for note, wanted in (
+        ("undecided", expected.undecided),
+        ("existing", expected.insert_on_existing),
+        ("missing", expected.update_on_missing),
+        ("nulled", expected.unset_as_null),
+    ):
+        assert {place_of[row["id"]] for row in judged if row[note]} == wanted, note
+    assert expected.incomplete
+    assert expected.undecided
