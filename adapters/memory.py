@@ -17,6 +17,7 @@ from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
 from lakeward.core.evolution import Recorded
 from lakeward.core.fold import Row
+from lakeward.core.known import Known, Refused, Remembered, Stored
 from lakeward.core.ledger import Limits, SourceObject, Taken, take
 from lakeward.core.memory import HOLDING, Memory, Reason, Reject, trim
 from lakeward.core.plan import BatchFacts, Capability, MergePlan, ObjectFacts
@@ -232,6 +233,37 @@ class MemoryTable:
         """Return an empty batch: what waited is in the memory, and settling releases it."""
         return Batch((), facts_of(self.dimension, ()))
 
+    # One key.
+
+    def known(self, key: Key) -> Known:
+        """Return all that is known of a key."""
+        self.recall(self.progress)
+        changes = [c for c in self.memory.changes.values() if key in c.event.keys or not c.event.keys]
+        row = self.rows.get(key)
+        found = None if row is None else self.memory.changes.get(row.position)
+        return Known(
+            key=key,
+            progress=self.progress,
+            remembered=[
+                Remembered(event=c.event, batch=c.batch, settled=None if c.waiting else c.batch) for c in changes
+            ],
+            refused=[
+                Refused(
+                    position=r.position, reason=r.reason, batch=batch, time=r.time, given_up=self._gone(r.position)
+                )
+                for batch, rejects in self.quarantined.items()
+                for r in rejects
+                if key in r.keys
+            ],
+            stored=None if row is None or row.deleted else Stored(row, None if found is None else found.batch),
+            base=self.memory.bases.get(key),
+            objects={item.order: item.name for objects in self.objects.values() for item in objects},
+        )
+
+    def _gone(self, position: Position) -> int | None:
+        """Return the batch with which an entry of the quarantine was given up, or None."""
+        return next((batch for batch, given in self.given_up.items() if position in given), None)
+
 
 @dataclass(slots=True)
 class MemoryTarget:
@@ -246,6 +278,11 @@ class MemoryTarget:
     def schema_changes(self, dimension: Dimension) -> Sequence[Recorded]:
         """Return nothing: these tables have the columns that are declared, always."""
         return ()
+
+    def known(self, dimension: Dimension, key: Key) -> Known:
+        """Return what the table of that name knows of a key."""
+        table = self.tables.setdefault(dimension.name, MemoryTable(dimension))
+        return table.known(key)
 
     def open(self, dimension: Dimension) -> Opened[Frame]:
         """Return the table of that name."""

@@ -66,7 +66,7 @@ def apply(dimension: Dimension, rows: Rows, events: Iterable[ChangeEvent]) -> Fo
     An event at or below the position of the row it meets changes nothing. Rows that are
     `deleted` count as absent to every rule but that one.
     """
-    fold = _Fold(dimension, dict(rows))
+    fold = Fold(dimension, dict(rows))
     for event in sorted(events, key=lambda event: event.position):
         fold.take(event)
     return fold.result
@@ -80,7 +80,9 @@ class _Transaction:
     covered: dict[Key, Row] = field(default_factory=dict)
 
 
-class _Fold:
+class Fold:
+    """A fold on its way: the rows as they are after the events taken so far."""
+
     def __init__(self, dimension: Dimension, rows: dict[Key, Row]) -> None:
         self.columns: Sequence[str] = dimension.schema.names
         self.soft = dimension.deletes is Deletes.SOFT
@@ -89,6 +91,7 @@ class _Fold:
         self.transactions: dict[Hashable, _Transaction] = {}
 
     def take(self, event: ChangeEvent) -> None:
+        """Take the event that follows in position order."""
         if event.operation is Operation.TRUNCATE:
             self.truncate(event)
         elif event.old_key is not None:
@@ -100,14 +103,17 @@ class _Fold:
                 self.upsert(event)
 
     def is_news(self, key: Key, event: ChangeEvent) -> bool:
+        """Tell whether an event is newer than what stands of a key."""
         standing = self.rows.get(key)
         return standing is None or standing.position < event.position
 
     def live(self, key: Key) -> Row | None:
+        """Return the row of a key, or None where there is none, or no longer."""
         row = self.rows.get(key)
         return None if row is None or row.deleted else row
 
     def upsert(self, event: ChangeEvent) -> None:
+        """Put the row of an event in place, made of what stands there where it does not send all of it."""
         standing = self.live(event.key)
         partial = event.lacks(self.columns)
         base: Row | None = None
@@ -143,11 +149,13 @@ class _Fold:
         self.rows[event.key] = Row(cells, event.position, origin=origin)
 
     def delete(self, key: Key, event: ChangeEvent) -> None:
+        """Leave of a row the memory that it went."""
         standing = self.rows.get(key)
         cells = standing.cells if self.soft and standing is not None else {}
         self.rows[key] = Row(cells, event.position, deleted=True)
 
     def truncate(self, event: ChangeEvent) -> None:
+        """Remove every row that is older."""
         self.result.truncates.append(event.position)
         for key in [key for key, row in self.rows.items() if row.position < event.position]:
             if self.soft:

@@ -12,8 +12,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension, Lateness
-from lakeward.core.events import Position
+from lakeward.core.events import Key, Position
 from lakeward.core.evolution import Recorded
+from lakeward.core.known import Known
 from lakeward.core.ledger import SourceObject, Taken
 from lakeward.core.memory import Hold, Record
 from lakeward.core.plan import BatchFacts, Capability, MergePlan
@@ -201,6 +202,10 @@ class Target(Protocol[F]):
 
     def schema_changes(self, dimension: Dimension) -> Sequence[Recorded]:
         """Return how the columns of a table changed, in order; no engine is started."""
+        ...
+
+    def known(self, dimension: Dimension, key: Key) -> Known:
+        """Return all that is known of one key, as of the table's last commit; no engine is started."""
         ...
 
     def open(self, dimension: Dimension) -> Opened[F]:

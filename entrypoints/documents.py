@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.core.errors import AlarmRaised, LakewardError
@@ -46,6 +47,31 @@ def time(micros: int | None) -> str | None:
         return None
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
     return moment.isoformat().replace("+00:00", "Z")
+
+
+def cell(value: object) -> Any:
+    r"""Return a value of a row: text where JSON has nothing of its kind, or not all of it.
+
+    >>> cell(float("inf")), cell(b"\xca"), cell([1, None])
+    ('inf', '0xca', [1, None])
+    """
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case bytes():
+            return f"0x{value.hex()}"
+        case datetime(tzinfo=zone) if zone is not None:
+            return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        case date():
+            return value.isoformat()
+        case list() | tuple():
+            return [cell(part) for part in value]
+        case dict():
+            return {str(name): cell(part) for name, part in value.items()}
+        case _:
+            return str(value)
 
 
 def progress(found: Progress) -> Mapping[str, Any]:

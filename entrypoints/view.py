@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 from rich.markup import escape
@@ -33,6 +33,10 @@ from lakeward.core.pipeline import STEPS, Report
 
 if TYPE_CHECKING:
     from lakeward.entrypoints.run import TableRun
+
+
+_LONGEST: Final = 60
+"""Characters of a value that are shown."""
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -95,14 +99,41 @@ def sum_words(counts: Counts) -> str:
     return f"{counts.read:,} read = " + (" + ".join(parts) or "0 applied")
 
 
-def local_time(micros: int | None) -> str:
-    """Return a time of the source in the user's zone, with the zone."""
+def local_time(micros: int | None, *, exact: bool = False) -> str:
+    """Return a time of the source in the user's zone, with the zone; to the second, or `exact`."""
     if micros is None:
         return "–"
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+    return _in_zone(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros), exact=exact)
+
+
+def _in_zone(moment: datetime, *, exact: bool) -> str:
     with suppress(OverflowError):  # the year 9999 has a last day in some zones and not in others
         moment = moment.astimezone()
-    return f"{moment:%Y-%m-%d %H:%M:%S %Z}"
+    fraction = f"{moment:.%f}".rstrip("0") if exact and moment.microsecond else ""
+    return f"{moment:%Y-%m-%d %H:%M:%S}{fraction} {moment:%Z}"
+
+
+def cell(value: object) -> str:
+    r"""Return a value of a row, in one short line.
+
+    >>> cell(None), cell(""), cell(b"\xca"), cell(True)
+    ('NULL', "''", '0xca', 'true')
+    """
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(value).lower()
+        case "":
+            return "''"
+        case bytes():
+            words = f"0x{value.hex()}"
+        case datetime(tzinfo=zone) if zone is not None:
+            words = _in_zone(value, exact=True)
+        case _:
+            words = str(value)
+    line = " ".join(words.split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
 
 
 def ago(micros: int, now: datetime | None = None) -> str:

@@ -11,7 +11,9 @@ from lakeward.adapters.iceberg.progress import standing_of
 from lakeward.adapters.spark.java import check_spark
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
+from lakeward.core.events import Key
 from lakeward.core.evolution import Recorded
+from lakeward.core.known import Known
 from lakeward.core.ports import Opened, Standing
 from lakeward.plugins import Runtime
 
@@ -52,6 +54,13 @@ class IcebergLake:
 
         upto = self.standing(dimension).progress.batch
         return IcebergCompanion(self.catalog, dimension, self.runtime.spark).schema_changes(upto)
+
+    def known(self, dimension: Dimension, key: Key) -> Known:
+        """Return what the table, its companion and its quarantine know of a key, read by PyIceberg."""
+        check_spark()
+        from lakeward.adapters.iceberg.known import known_of  # noqa: PLC0415  # it imports Spark
+
+        return known_of(self.catalog, dimension, key)
 
     def open(self, dimension: Dimension) -> Opened[DataFrame]:
         """Return the table of a dimension; it is made by its first commit."""

@@ -60,8 +60,16 @@ def last_of_ours(table: Table) -> Snapshot | None:
     return tagged
 
 
-def _ancestors(table: Table) -> Iterator[Snapshot]:
-    snapshot = table.current_snapshot()
+def commits_of(table: Table) -> Iterator[tuple[Snapshot, Progress]]:
+    """Return our commits that the current state descends from, with what they say, newest first."""
+    last = last_of_ours(table)
+    for snapshot in [] if last is None else _ancestors(table, last):
+        if PROPERTY in _properties(snapshot):
+            yield snapshot, Progress.from_json(_properties(snapshot)[PROPERTY])
+
+
+def _ancestors(table: Table, first: Snapshot | None = None) -> Iterator[Snapshot]:
+    snapshot = first or table.current_snapshot()
     while snapshot is not None:
         yield snapshot
         parent = snapshot.parent_snapshot_id

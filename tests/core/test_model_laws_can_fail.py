@@ -14,7 +14,7 @@ from model_laws import check_feed, check_fold, check_other_names, check_quaranti
 from lakeward.core import memory, settle
 from lakeward.core.dimension import Dimension, Lateness, Ordered, Unbounded, Within
 from lakeward.core.events import ChangeEvent, Key, Mark, Position
-from lakeward.core.fold import Row, _Fold, _Transaction
+from lakeward.core.fold import Fold, Row, _Transaction
 from lakeward.core.memory import Memory
 from lakeward.core.settle import _Settling
 
@@ -70,7 +70,7 @@ def pins_nothing(memory: Memory, keys: set[Key]) -> Position | None:
     return None
 
 
-def knows_no_transactions(self: _Fold, event: ChangeEvent) -> _Transaction:
+def knows_no_transactions(self: Fold, event: ChangeEvent) -> _Transaction:
     return _Transaction()
 
 
@@ -93,7 +93,7 @@ def play(law: Callable[[Random, Lateness], None], lateness: Lateness, feeds: int
         (memory, "_forget_beyond", forgets_deletes, check_feed, Ordered()),
         (memory, "_pin", pins_nothing, check_quarantine, Within(3)),
         (model_laws, "trim", forgets_without_folding, check_feed, Within(3)),
-        (_Fold, "transaction", knows_no_transactions, check_fold, Unbounded()),
+        (Fold, "transaction", knows_no_transactions, check_fold, Unbounded()),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )

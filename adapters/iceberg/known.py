@@ -1,0 +1,195 @@
+"""What is known of one key, found by PyIceberg alone, in the table and in those beside it.
+
+The tables are filtered by the key, and whole files are left out where their statistics
+allow it. Of the files that are left only the columns of the key are read, and of those
+that hold it the rest: in 5 million rows in no order, that takes half a second.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from math import nan
+from typing import Any, Final
+
+from pyiceberg.expressions import And, BooleanExpression, EqualTo, IsNaN, LessThanOrEqual, Or, Reference
+from pyiceberg.expressions.literals import literal
+from pyiceberg.io.pyarrow import ArrowScan
+from pyiceberg.table import Table
+
+from lakeward.adapters.iceberg import companion, quarantine
+from lakeward.adapters.iceberg.catalog import IcebergCatalog
+from lakeward.adapters.iceberg.progress import commits_of
+from lakeward.adapters.spark import names
+from lakeward.core.dimension import Dimension
+from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position, canonical
+from lakeward.core.fold import Row
+from lakeward.core.known import Known, Made, Refused, Remembered, Stored
+from lakeward.core.memory import Base, Reason
+from lakeward.core.progress import Progress
+
+OLD: Final = "_lakeward_old"
+"""Of a key change: the key that the row leaves, as a struct."""
+
+SENT_NOT: Final = "_lakeward_unset"
+"""The names of the columns that an event did not send."""
+
+BASE: Final = "base"
+"""The kind of an entry that is the row of a key before the first event of it that is remembered."""
+
+Entry = Mapping[str, Any]
+
+
+def known_of(catalog: IcebergCatalog, dimension: Dimension, key: Key) -> Known:
+    """Return all that is known of a key, as of the last commit of ours."""
+    table = catalog.load(dimension.name)
+    made = [] if table is None else list(commits_of(table))
+    if table is None or not made:
+        return Known(key=key, progress=Progress())
+    progress = made[0][1]
+    search = _Search(catalog, dimension, key, progress.batch)
+    records = search.records()
+    at = {batch: Made(content["at"]) for batch, content in records}
+    at |= {p.batch: Made(snapshot.timestamp_ms * 1000, str(snapshot.snapshot_id)) for snapshot, p in made}
+    remembered, base = search.remembered()
+    return Known(
+        key=key,
+        progress=progress,
+        remembered=remembered,
+        refused=search.refused(),
+        stored=search.stored(table),
+        base=base,
+        objects={order: name for _, content in records for name, order, *_ in content["objects"]},
+        made=at,
+    )
+
+
+class _Search:
+    """Looks for one key, in what is stamped up to a batch."""
+
+    def __init__(self, catalog: IcebergCatalog, dimension: Dimension, key: Key, upto: int) -> None:
+        self.catalog = catalog
+        self.dimension = dimension
+        self.key = key
+        self.upto = LessThanOrEqual(term=Reference(names.BATCH), value=literal(upto))
+
+    def of_key(self, prefix: str = "") -> BooleanExpression:
+        """Return the condition that a row, or a struct of it, has the key."""
+        return reduce(And, [self._of_part(prefix + name, name) for name in self.dimension.key])
+
+    def _of_part(self, reference: str, name: str) -> BooleanExpression:
+        value, found = self.key[self.dimension.key.index(name)], self.dimension.schema.find(name)
+        if value == canonical(nan) and found is not None and found.type.name in ("float", "double"):
+            return IsNaN(term=Reference(reference))
+        return _equal(reference, value)
+
+    def stored(self, table: Table) -> Stored | None:
+        """Return the row that stands."""
+        for row in _rows(table, self.of_key()):
+            return Stored(self._row(row), row[names.BATCH])
+        return None
+
+    def _row(self, row: Entry) -> Row:
+        cells = {name: row[name] for name in self.dimension.schema.names if name in row}
+        return Row(cells, _place(row))
+
+    # The companion.
+
+    def records(self) -> Sequence[tuple[int, Any]]:
+        """Return the records of all batches."""
+        table = self.catalog.load(self.dimension.name, companion.SUFFIX)
+        if table is None:
+            return []
+        condition = And(_equal(companion.KIND, companion.BATCH), self.upto)
+        found = table.scan(condition, selected_fields=(names.BATCH, companion.RECORD)).to_arrow().to_pylist()
+        return [(row[names.BATCH], json.loads(row[companion.RECORD])) for row in found]
+
+    def remembered(self) -> tuple[Sequence[Remembered], Base | None]:
+        """Return the events of the key that are remembered or wait, and the row before them."""
+        table = self.catalog.load(self.dimension.name, companion.SUFFIX)
+        if table is None or self.dimension.key[0] not in table.schema().column_names:
+            return [], None
+        wanted: BooleanExpression = Or(self.of_key(), _equal(names.OPERATION, Operation.TRUNCATE.value))
+        if OLD in table.schema().column_names:
+            wanted = Or(wanted, self.of_key(f"{OLD}."))
+        rows = [row for row in _rows(table, And(wanted, self.upto)) if row[companion.KIND] != companion.BATCH]
+        base = min((row for row in rows if row[companion.KIND] == BASE), key=_batch, default=None)
+        return list(self._events(rows)), None if base is None else Base(self.key, self._row(base), _batch(base))
+
+    def _events(self, rows: Sequence[Entry]) -> Iterator[Remembered]:
+        released = {_place(row): _batch(row) for row in rows if row[companion.KIND] == companion.RELEASED}
+        waited = {_place(row) for row in rows if row[companion.KIND] == companion.WAITING}
+        for row in rows:
+            place = _place(row)
+            if row[companion.KIND] == companion.WAITING:
+                yield Remembered(event=self._event(row), batch=_batch(row), settled=released.get(place))
+            elif row[companion.KIND] in (companion.CHANGE, companion.DELETE) and place not in waited:
+                yield Remembered(event=self._event(row), batch=_batch(row), settled=_batch(row))
+
+    def _event(self, row: Entry) -> ChangeEvent:
+        not_sent = row.get(SENT_NOT) or ()
+        old = row.get(OLD)
+        operation = Operation(row[names.OPERATION])
+        return ChangeEvent(
+            operation=operation,
+            position=_place(row),
+            key=() if operation is Operation.TRUNCATE else self._key(row),
+            cells={
+                name: UNSET if name in not_sent else row[name]
+                for name in self.dimension.schema.names
+                if name in row
+            },
+            old_key=None if old is None else self._key(old),
+            time=row[names.TIME],
+        )
+
+    def _key(self, row: Entry) -> Key:
+        return tuple(canonical(row[name]) for name in self.dimension.key)
+
+    # The quarantine.
+
+    def refused(self) -> Sequence[Refused]:
+        """Return the rows of the key in quarantine, and when those were given up that were."""
+        table = self.catalog.load(self.dimension.name, quarantine.SUFFIX)
+        if table is None:
+            return []
+        wanted = Or(self.of_key(), _equal(quarantine.STATE, quarantine.GIVEN_UP))
+        rows = _rows(table, And(wanted, self.upto))
+        gone = {_place(row): _batch(row) for row in rows if row[quarantine.STATE] == quarantine.GIVEN_UP}
+        return [_refused(row, gone) for row in rows if row[quarantine.STATE] != quarantine.GIVEN_UP]
+
+
+def _equal(name: str, value: Any) -> BooleanExpression:
+    return EqualTo(term=Reference(name), value=literal(value))
+
+
+def _rows(table: Table, condition: BooleanExpression) -> Sequence[Entry]:
+    """Return the rows that meet a condition, whole; files without one are not read beyond its columns."""
+    tasks = list(table.scan(row_filter=condition).plan_files())
+    narrow = ArrowScan(table.metadata, table.io, table.schema().select(names.ROW), condition)
+    holding = [task for task in tasks if narrow.to_table([task]).num_rows]
+    found = ArrowScan(table.metadata, table.io, table.schema(), condition).to_table(holding)
+    return list(found.to_pylist())
+
+
+def _refused(row: Entry, gone: Mapping[Position, int]) -> Refused:
+    operation = row[names.OPERATION]
+    return Refused(
+        position=_place(row),
+        reason=Reason(row[names.REASON]),
+        batch=_batch(row),
+        operation=None if operation is None else Operation(operation),
+        detail=row[names.DETAIL] or "",
+        text=row[names.TEXT] or "",
+        time=row[names.TIME],
+        given_up=gone.get(_place(row)),
+    )
+
+
+def _place(row: Entry) -> Position:
+    return Position(*[row[name] for name in names.POSITION])
+
+
+def _batch(row: Entry) -> int:
+    return int(row[names.BATCH])

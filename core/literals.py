@@ -1,0 +1,114 @@
+"""Keys as people write them, read as values of their types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from decimal import Context, Decimal
+from typing import Final
+
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import ConfigError
+from lakeward.core.events import Key, canonical
+from lakeward.core.schema import Column, Type
+
+
+def read_key(dimension: Dimension, texts: Sequence[str]) -> Key:
+    """Return the canonical key that these texts write; raises ConfigError, saying what is expected."""
+    columns = [column for name in dimension.key if (column := dimension.schema.find(name)) is not None]
+    if not columns:
+        raise ConfigError(
+            f"{dimension.name} has no key",
+            found="each row is added once and never changed",
+            todo="If it should have one, name its columns under [tables], and load the table anew.",
+        )
+    if len(texts) != len(columns):
+        raise ConfigError(
+            f"{dimension.name}: {_values(len(texts))} given, and a key has {_values(len(columns))}",
+            found="it is made of " + ", ".join(f"{column.name} ({column.type})" for column in columns),
+            todo="Give one value after another, in that order; put quotes around one with a blank in it.",
+        )
+    return tuple(_part(dimension, column, text) for column, text in zip(columns, texts, strict=True))
+
+
+def _values(count: int) -> str:
+    return "1 value" if count == 1 else f"{count} values"
+
+
+def _part(dimension: Dimension, column: Column, text: str) -> Hashable:
+    try:
+        return canonical(value_of(text, column.type))
+    except (ValueError, KeyError, ArithmeticError) as error:
+        raise ConfigError(
+            f"{dimension.name}: {text!r} is no value of the key column {column.name}",
+            found=f"its type is {column.type}",
+            todo=_FORMS.get(column.type.name),
+        ) from error
+
+
+_FORMS: Final[Mapping[str, str]] = {
+    "boolean": "Write true or false.",
+    "date": "Write it as 2026-11-21.",
+    "timestamp": "Write it as '2026-11-21 10:31:07.25', in UTC, or with an offset behind it.",
+    "timestamp_ntz": "Write it as '2026-11-21 10:31:07.25', without a zone.",
+    "binary": "Write it in hex, as 0xca, or as text.",
+}
+
+
+def value_of(text: str, type_: Type) -> object:
+    """Return the value of a type that a text writes; raises ValueError, KeyError or ArithmeticError.
+
+    >>> value_of("4711", Type("bigint")), value_of("1.5", Type("decimal", 8, 2))
+    (4711, Decimal('1.50'))
+    """
+    return _READERS[type_.name](text, type_)
+
+
+def _whole(text: str, type_: Type) -> int:
+    value, bits = int(_number(text)), 31 if type_.name == "int" else 63
+    if not -(2**bits) <= value < 2**bits:
+        raise ValueError(text)
+    return value
+
+
+def _decimal(text: str, type_: Type) -> Decimal:
+    given = Decimal(_number(text))
+    value = given.quantize(Decimal(1).scaleb(-type_.scale), context=Context(prec=type_.precision))
+    if value != given:
+        raise ValueError(text)
+    return value
+
+
+def _number(text: str) -> str:
+    """Refuse what Python would take for a number and SQL would not."""
+    if not re.fullmatch(r"[+-]?[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)?|[+-]?(inf|infinity)|nan", text, re.IGNORECASE):
+        raise ValueError(text)
+    return text
+
+
+def _timestamp(text: str, _: Type) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _without_zone(text: str, _: Type) -> datetime:
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is not None:
+        raise ValueError(text)
+    return moment
+
+
+_READERS: Final[Mapping[str, Callable[[str, Type], object]]] = {
+    "boolean": lambda text, _: {"true": True, "false": False}[text.lower()],
+    "int": _whole,
+    "bigint": _whole,
+    "float": lambda text, _: float(_number(text)),
+    "double": lambda text, _: float(_number(text)),
+    "decimal": _decimal,
+    "string": lambda text, _: text,
+    "binary": lambda text, _: bytes.fromhex(text[2:]) if text.startswith("0x") else text.encode(),
+    "date": lambda text, _: date.fromisoformat(text),
+    "timestamp": _timestamp,
+    "timestamp_ntz": _without_zone,
+}

@@ -1,0 +1,178 @@
+"""`lakeward explain`: what became of one key, and why. It starts no JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import ConfigError
+from lakeward.core.events import LOAD_SEQUENCE, UNSET, Cell
+from lakeward.core.explain import Step, explain
+from lakeward.core.fold import Row
+from lakeward.core.literals import read_key
+from lakeward.entrypoints import documents, view
+from lakeward.entrypoints.context import (
+    DEFAULT_FILE,
+    AsJson,
+    Config,
+    Debug,
+    container_of,
+    open_settings,
+    start_logging,
+)
+from lakeward.entrypoints.story import Story, key_words, position_words
+
+HELP = """Tell what became of one key: each event that is known, where it is from, what it did and why.
+
+They are in the order in which the table took them in. What is shown last is the row as it
+is stored, and when it became visible. Nothing is changed, and Spark is not started.
+
+For a key of several columns give one value after another; put `--` before a value that
+begins with a dash.
+
+Example: [bold]lakeward explain shop.customer 4711[/]
+"""
+
+Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
+KeyTexts = Annotated[list[str], typer.Argument(help="The key.")]
+
+
+def explain_key(
+    table: Table, key: KeyTexts, config: Config = DEFAULT_FILE, as_json: AsJson = False, debug: Debug = False
+) -> int:
+    """Find and tell."""
+    start_logging("off", debug=debug)
+    configured = open_settings(config)
+    (name,) = configured.choose([table])
+    with container_of(configured) as container:
+        story = _story(container, name, key)
+    is_held = any(refused.is_holding for refused in story.known.refused)
+    code = 3 if is_held else 0
+    if as_json:
+        documents.emit("explain", {**_document(story), "held": is_held, "exit_code": code})
+        return code
+    _show(story)
+    if is_held:
+        view.console().print(Text(f"Next: `lakeward quarantine show {name} {key_words(story.known.key)}`"))
+    return code
+
+
+def _story(container: Any, name: TableName, texts: list[str]) -> Story:
+    target = container.target()
+    dimension = container.configured().dimension(name, container.source().lateness)
+    standing = target.standing(dimension)
+    if standing.schema is None:
+        raise ConfigError(f"{name}: nothing was applied yet, so no key is known", todo="`lakeward run` applies it.")
+    dimension = replace(dimension, schema=standing.schema)
+    known = target.known(dimension, read_key(dimension, texts))
+    if not known.is_anything:
+        raise ConfigError(
+            f"{name}: nobody knows the key {key_words(known.key)}",
+            found="no row has it, and nothing of it is remembered or in quarantine",
+            todo="It may come with files that wait (`lakeward plan`). Deletes are remembered for a time only.",
+        )
+    return Story(dimension, known, explain(dimension, known))
+
+
+def _show(story: Story) -> None:
+    table = view.grid("event", "operation", "position", "batch", "from", "what it did", right=("event", "batch"))
+    before = story.before()
+    if before is not None:
+        table.add_row("–", "", "before", "", "", Text(before))
+    for count, step in enumerate(story.steps, 1):
+        operation = "" if step.operation is None else step.operation.value
+        position = position_words(step.position, step.time)
+        batch = "–" if step.batch is None else f"{step.batch:,}"
+        place = Text(story.place(step.position))
+        table.add_row(str(count), operation, position, batch, place, Text(story.what(step)))
+    out = view.console()
+    out.print(table)
+    out.print(Text(f"stored now: {story.stored()}"))
+    since = story.since()
+    for line in [*([] if since is None else [since]), *story.unknown()]:
+        out.print(Text(line))
+
+
+def _document(story: Story) -> Mapping[str, Any]:
+    known, progress = story.known, story.known.progress
+    is_timed = progress.mark is not None and progress.mark.sequence != LOAD_SEQUENCE
+    base = known.base
+    return {
+        "table": str(story.dimension.name),
+        "key": [documents.cell(part) for part in known.key],
+        "before": {"is_known": base is not None, "row": None if base is None else _row(story, base.row)},
+        "events": [_event(story, count, step) for count, step in enumerate(story.steps, 1)],
+        "stored": None if known.stored is None else _row(story, known.stored.row),
+        "visible": _visible(story),
+        "is_whole": story.is_whole,
+        "lateness": type(story.dimension.lateness).__name__.lower(),
+        "mark": documents.time(progress.mark.sequence) if is_timed and progress.mark is not None else None,
+        "inexact_since": progress.inexact_since,
+    }
+
+
+def _row(story: Story, row: Row | None) -> Mapping[str, Any] | None:
+    return None if row is None else {"cells": _cells(row.cells), **_place(story, row.position)}
+
+
+def _place(story: Story, position: Any) -> Mapping[str, Any]:
+    return {"position": position, "object": story.known.objects.get(position.object), "row": position.row}
+
+
+def _visible(story: Story) -> Mapping[str, Any] | None:
+    batch = story.visible_with
+    if batch is None:
+        return None
+    made = story.known.made.get(batch)
+    return {
+        "batch": batch,
+        "since": None if made is None else documents.time(made.at),
+        "commit": None if made is None else made.commit,
+    }
+
+
+def _event(story: Story, count: int, step: Step) -> Mapping[str, Any]:
+    refused = step.refused
+    return {
+        "event": count,
+        "operation": None if step.operation is None else step.operation.value,
+        **_place(story, step.position),
+        "time": documents.time(step.time),
+        "batch": step.batch,
+        "settled": step.settled,
+        "verdict": step.verdict.name.lower(),
+        "by": None if step.by is None else story.numbers[step.by],
+        "tie": None if step.tie is None else story.numbers[step.tie],
+        "alike": None if step.alike is None else story.numbers[step.alike],
+        "key": [documents.cell(part) for part in step.key],
+        "old_key": None if step.old_key is None else [documents.cell(part) for part in step.old_key],
+        "changes": {name: _change(was, is_) for name, (was, is_) in step.changes.items()},
+        "not_sent": list(step.unset),
+        "quarantine": None
+        if refused is None
+        else {
+            "reason": refused.reason.value,
+            "detail": refused.detail,
+            "text": refused.text,
+            "given_up": refused.given_up,
+        },
+    }
+
+
+def _change(was: Cell, is_: Cell) -> Mapping[str, Any]:
+    after = {"after": documents.cell(is_)}
+    return after if was is UNSET else {"before": documents.cell(was), **after}
+
+
+def _cells(cells: Mapping[str, Cell]) -> Mapping[str, Any]:
+    return {name: documents.cell(value) for name, value in cells.items() if value is not UNSET}
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("explain", help=HELP)(explain_key)

@@ -1,0 +1,69 @@
+"""Keys as people write them."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import ConfigError
+from lakeward.core.literals import read_key
+from lakeward.core.schema import Column, Schema, parse_type
+
+
+def read(type_: str, text: str) -> object:
+    schema = Schema((Column("k", parse_type(type_)),))
+    return read_key(Dimension(name=TableName("shop", "item"), schema=schema, key=("k",)), [text])[0]
+
+
+@pytest.mark.parametrize(
+    ("type_", "text", "value"),
+    [
+        ("int", "-2147483648", -(2**31)),
+        ("bigint", "+7", 7),
+        ("decimal(8,2)", "1.5", Decimal("1.50")),
+        ("decimal(8,2)", "1e2", Decimal(100)),
+        ("double", "1e300", 1e300),
+        ("float", "NaN", "NaN"),
+        ("double", "-0.0", 0.0),
+        ("boolean", "True", True),
+        ("string", " a ", " a "),
+        ("binary", "0xCA", b"\xca"),
+        ("binary", "Zoë", "Zoë".encode()),
+        ("date", "2026-11-21", date(2026, 11, 21)),
+        ("timestamp", "2026-11-21 10:00:00", datetime(2026, 11, 21, 10, tzinfo=UTC)),
+        ("timestamp", "2026-11-21T10:00:00.5+01:00", datetime(2026, 11, 21, 9, 0, 0, 500_000, UTC)),
+        ("timestamp_ntz", "2026-11-21 10:00:00", datetime(2026, 11, 21, 10)),  # it has no zone
+    ],
+)
+def test_a_value_is_read_by_its_type(type_: str, text: str, value: object) -> None:
+    assert read(type_, text) == value
+
+
+@pytest.mark.parametrize(
+    ("type_", "text"),
+    [
+        ("int", "2147483648"),
+        ("int", "1.0"),
+        ("int", "1_0"),
+        ("bigint", ""),
+        ("decimal(8,2)", "1.005"),
+        ("decimal(8,2)", "12345678"),
+        ("decimal(8,2)", "NaN"),
+        ("decimal(8,2)", "inf"),
+        ("double", "one"),
+        ("boolean", "yes"),
+        ("binary", "0xc"),
+        ("date", "21.11.2026"),
+        ("timestamp", "today"),
+        ("timestamp_ntz", "2026-11-21 10:00:00+01:00"),
+        ("list<int>", "1"),
+    ],
+)
+def test_what_does_not_fit_its_type_is_an_error_that_names_it(type_: str, text: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        read(type_, text)
+    assert repr(text) in raised.value.what
+    assert raised.value.found == f"its type is {parse_type(type_)}"

@@ -1,0 +1,172 @@
+"""What became of a key, told of a lake that PyIceberg made: no Spark, no Java."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import Command
+from projects import write
+from told_lake import SETTINGS, ToldLake, event, place, record
+
+from lakeward.adapters.iceberg import quarantine
+from lakeward.adapters.iceberg.known import BASE, OLD, SENT_NOT
+from lakeward.adapters.spark import names
+from lakeward.core.events import LOAD_SEQUENCE, Position
+from lakeward.core.literals import value_of
+from lakeward.core.progress import Progress
+from lakeward.core.schema import parse_type
+
+NINE = 1_795_251_600_000_000  # 2026-11-21 09:00:00 UTC
+KEYED = 'key = ["id"]\n'
+
+
+def at(minutes: int, object_: int, row: int = 1) -> Position:
+    return Position(1, NINE + minutes * 60_000_000, object_, row)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> ToldLake:
+    write(tmp_path, SETTINGS, KEYED)
+    return ToldLake(tmp_path)
+
+
+def told(lakeward: Command, *arguments: str) -> Mapping[str, Any]:
+    document: Mapping[str, Any] = lakeward("explain", "--json", "shop.orders", *arguments).document
+    return document
+
+
+def test_columns_that_only_a_later_companion_has_are_read(lakeward: Command, lake: ToldLake) -> None:
+    """Cells that were not sent, a key change, and the row before the first event."""
+    lake.table([{"id": 5, "city": "Kiel", **place(at(3, 3), 3)}], Progress(batch=3, mark=at(0, 0).mark))
+    later = {SENT_NOT: parse_type("list<string>"), OLD: parse_type("struct<id: bigint>")}
+    lake.companion(
+        [
+            record(1, {1: "1.csv"}),
+            record(2, {2: "2.csv"}),
+            record(3, {3: "3.csv"}),
+            event(BASE, "update", at(0, 1), 1, id=4, city="Bonn"),
+            event("change", "update", at(2, 2), 2, id=4, **{SENT_NOT: ["city"]}),
+            event("change", "update", at(3, 3), 3, id=5, city="Kiel", **{OLD: {"id": 4}}),
+            event("change", "update", at(4, 4), 4, id=4, city="left by a crash"),
+        ],
+        later,
+    )
+    shown = lakeward("explain", "shop.orders", "4").out.splitlines()
+    assert [" ".join(line.split()) for line in shown[1:5]] == [
+        "– before id 4 · city Bonn",
+        "1 update 2026-11-21 09:02:00 UTC 2 2.csv:1 applied: nothing changed · not sent: city",
+        "2 update 2026-11-21 09:03:00 UTC 3 3.csv:1 applied: the row goes to key 5",
+        "stored now: no row",
+    ]
+    assert "Events up to 2026-11-21 09:00:00 UTC are folded into the row" in shown[-1]
+    moved = told(lakeward, "5")
+    assert [(one["old_key"], one["key"], one["verdict"]) for one in moved["events"]] == [([4], [5], "applied")]
+    assert moved["stored"]["cells"] == {"id": 5, "city": "Kiel"}
+    assert told(lakeward, "4")["before"]["row"]["cells"]["city"] == "Bonn"
+
+
+def test_what_stands_became_visible_with_the_commit_of_its_batch(lakeward: Command, lake: ToldLake) -> None:
+    lake.table([{"id": 4, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=1))
+    lake.companion([record(1, {1: "1.csv"}, at=NINE)])
+    document = told(lakeward, "4")
+    assert document["visible"]["batch"] == 1
+    assert document["visible"]["commit"].isdigit()
+    assert document["events"][0]["operation"] is None, "nothing but the row tells of it"
+    assert document["events"][0]["object"] == "1.csv"
+
+
+def test_what_is_in_quarantine_and_what_waits_behind_it(lakeward: Command, lake: ToldLake) -> None:
+    lake.table([{"id": 4, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=2, held=1, inexact_since="0.csv"))
+    lake.companion(
+        [
+            record(1, {1: "1.csv"}),
+            record(2, {2: "2.csv"}),
+            event("waiting", "update", at(3, 2, 2), 2, id=4, city="Kiel"),
+        ]
+    )
+    refused = {names.OPERATION: "update", names.DETAIL: "no [bold]date", names.TEXT: "U,x"}
+    since = {quarantine.SINCE: datetime.now(UTC), quarantine.OBJECT_NAME: "2.csv"}
+    lake.quarantine(
+        [
+            {"id": 4, quarantine.STATE: "held", names.REASON: "cast", **refused, **since, **place(at(2, 2), 2)},
+            {"id": 4, quarantine.STATE: "held", names.REASON: "cast", **refused, **since, **place(at(0, 1, 2), 1)},
+            {quarantine.STATE: quarantine.GIVEN_UP, **since, **place(at(0, 1, 2), 2)},
+        ]
+    )
+    ended = lakeward("explain", "shop.orders", "4")
+    assert ended.code == 3
+    assert "given up in batch 2, after cast: no [bold]date" in ended.out
+    assert "in quarantine, the key waits for it: cast: no [bold]date" in ended.out
+    assert "waiting for 3: id 4 · city Kiel" in ended.out
+    assert "inexact since 0.csv" in ended.out
+    assert ended.out.endswith("Next: `lakeward quarantine show shop.orders 4`\n")
+    assert told(lakeward, "4")["held"] is True
+
+
+def test_a_row_that_went_for_a_reason_that_is_forgotten(lakeward: Command, lake: ToldLake) -> None:
+    lake.table([{"id": 9, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=1, mark=at(9, 0).mark))
+    lake.companion([record(1, {1: "1.csv"}), event("change", "insert", at(1, 1), 1, id=4, city="Ulm")])
+    ended = lakeward("explain", "shop.orders", "4")
+    assert "stored now: no row\nWhat left it so is no longer remembered." in ended.out
+
+
+KEYS = {
+    "bigint": ("-5", -5),
+    "decimal(8,2)": ("1.5", "1.50"),
+    "double": ("nan", "NaN"),
+    "boolean": ("TRUE", True),
+    "date": ("2026-11-21", "2026-11-21"),
+    "timestamp": ("2026-11-21 10:00:00+01:00", "2026-11-21T09:00:00Z"),
+    "timestamp_ntz": ("2026-11-21T09:00:00.5", "2026-11-21T09:00:00.500000"),
+    "binary": ("0xca", "0xca"),
+    "string": ("a b", "a b"),
+}
+
+
+def test_a_key_of_any_type_is_found(lakeward: Command, tmp_path: Path) -> None:
+    columns = {f"k{number}": type_ for number, type_ in enumerate(KEYS)}
+    write(tmp_path, SETTINGS, f"key = {list(columns)}\n")
+    values = [value_of(text, parse_type(type_)) for type_, (text, _) in KEYS.items()]
+    row = dict(zip(columns, values, strict=True))
+    ToldLake(tmp_path, columns).table([{**row, **place(Position(1, LOAD_SEQUENCE, 1, 7), 1)}], Progress(batch=1))
+    document = told(lakeward, "--", *[text for text, _ in KEYS.values()])
+    assert document["key"] == [shown for _, shown in KEYS.values()]
+    assert document["events"][0]["row"] == 7
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        (["x"], "error: shop.orders: 'x' is no value of the key column id\n  its type is bigint\n"),
+        (["1", "2"], "error: shop.orders: 2 values given, and a key has 1 value\n  it is made of id (bigint)\n"),
+        (["77"], "error: shop.orders: nobody knows the key 77\n"),
+    ],
+)
+def test_a_key_that_cannot_be_told_of_is_a_mistake(
+    lakeward: Command, lake: ToldLake, key: list[str], said: str
+) -> None:
+    lake.table([{"id": 9, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=1))
+    ended = lakeward("explain", "shop.orders", *key)
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith(said)
+    assert lakeward("explain", "shop.orders", *key, "--json").document["exit_code"] == 1
+
+
+def test_a_table_without_a_key_or_without_rows_has_no_story(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, SETTINGS)
+    assert "nothing was applied yet" in lakeward("explain", "shop.orders", "1").err
+    ToldLake(tmp_path).table([{"id": 9, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=1))
+    assert "shop.orders has no key\n" in lakeward("explain", "shop.orders", "1").err
+
+
+def test_it_fits_a_narrow_terminal(lakeward: Command, lake: ToldLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    lake.table([{"id": 4, "city": "Bonn " * 30, **place(at(1, 1), 1)}], Progress(batch=1))
+    out = re.sub(r"\x1b\[\d*m", "", lakeward("explain", "shop.orders", "4").out)
+    assert max(map(len, out.splitlines())) <= 60
