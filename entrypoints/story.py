@@ -80,7 +80,8 @@ class Story:
         if step.key != self.known.key:
             return f"the row goes to key {key_words(step.key)}"
         moved = "" if step.old_key is None else f"from key {key_words(step.old_key)}: "
-        return moved + (change_words(step.changes) or "nothing changed")
+        others = {name: change for name, change in step.changes.items() if name not in self.dimension.key}
+        return moved + (change_words(others) or ("the row is there" if step.changes else "nothing changed"))
 
     def before(self) -> str | None:
         """Return the row before the first step, or None where nobody knows."""

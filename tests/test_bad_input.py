@@ -268,6 +268,7 @@ def test_what_waits_behind_a_held_key_follows_once_the_row_is_discarded(project:
     project.put(CDC, "U,1,c,not a price\nU,1,d,4.00\nU,2,e,5.00\n")
     project.run(3)
     assert project.rows() == [(1, "a", D("1.00")), (2, "e", D("5.00"))]
+    assert "nothing new\n   1 key is held: later events wait" in project.call("plan").out
     [entry] = project.entries()
     assert entry["waits"] == 1
     assert "not a price" in project.call("quarantine", "show", "shop.item", "1").out

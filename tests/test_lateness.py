@@ -60,6 +60,7 @@ def test_a_change_at_or_below_the_mark_is_too_late(late: Project) -> None:
     run = late.run()["shop.item"]
     assert run["progress"]["mark"] == "2026-11-21T10:00:00Z"
     put(late, "110200000", change("U", "10:00", 1, "too late"), change("U", "10:01", 1, "in time"))
+    assert late.call("plan", "--json").document["tables"][0]["rejects"] == {"too_late": 1}
     counts = late.run()["shop.item"]["counts"]
     assert (counts["quarantined"], counts["applied"]) == (1, 1)
     assert late.rows()[0][1] == "in time"

@@ -91,6 +91,8 @@ def _show(name: Any, job: Any, prepared: Any, kind: str) -> None:
     target = f"{escape(str(name))}  → {escape(job.opened.name)}"
     if prepared is None:
         out.print(f"{target} ({kind})            nothing new")
+        if held := job.opened.table.standing().progress.held:
+            out.print(f"   {_held_words(name, held)}")
         return
     merge = prepared.plan
     mode = "append-only" if merge.appends else merge.dimension.mode.value
@@ -107,11 +109,23 @@ def _show(name: Any, job: Any, prepared: Any, kind: str) -> None:
     out.print(f"   {view.count_words(counts, every=True)}")
     if rejected:
         out.print(f"   into quarantine: {rejected}")
+    if held := prepared.resolved.held:
+        new = f", {held - _held_before(merge):,} of them new" if held > _held_before(merge) else ""
+        out.print(f"   {_held_words(name, held, new)}")
     out.print(f"   {prepared.resolved.written:,} rows written, {prepared.resolved.removed:,} removed")
     for change in merge.evolution.changes:
         out.print(f"   [yellow]schema:[/] {escape(str(change))}: the table follows")
     for warning in warnings(prepared):
         out.print(f"   [yellow]⚠[/] {escape(warning)}")
+
+
+def _held_before(merge: Any) -> int:
+    return len({key for hold in merge.holds for key in hold.keys})
+
+
+def _held_words(name: Any, held: int, new: str = "") -> str:
+    keys = "1 key is held" if held == 1 else f"{held:,} keys are held"
+    return f"{keys}{new}: later events wait (`lakeward quarantine show {escape(str(name))}`)"
 
 
 def warnings(prepared: Any) -> list[str]:
@@ -147,16 +161,18 @@ def warnings(prepared: Any) -> list[str]:
 
 
 def _rejects(prepared: Any) -> dict[str, int]:
-    """Return how many rows go into quarantine, by reason; a table without a key refuses some itself."""
+    """Return how many rows go into quarantine, by reason; some events are refused by the table alone."""
     found = {reason.value: number for reason, number in prepared.plan.facts.rejects.items()}
     refused = prepared.resolved.counts.quarantined - sum(found.values())
-    return {**found, **({Reason.NO_KEY.value: refused} if refused else {})}
+    reason = Reason.NO_KEY if prepared.plan.appends else Reason.TOO_LATE
+    return {**found, **({reason.value: refused} if refused > 0 else {})}
 
 
 def _document(name: Any, job: Any, prepared: Any) -> dict[str, Any]:
 
     if prepared is None:
-        return {"table": str(name), "target": job.opened.name, "batch": None}
+        held = job.opened.table.standing().progress.held
+        return {"table": str(name), "target": job.opened.name, "batch": None, "held": held}
     merge = prepared.plan
     return {
         "table": str(name),
@@ -180,6 +196,7 @@ def _document(name: Any, job: Any, prepared: Any) -> dict[str, Any]:
         "written": prepared.resolved.written,
         "removed": prepared.resolved.removed,
         "held": prepared.resolved.held,
+        "held_before": _held_before(merge),
         "warnings": warnings(prepared),
     }
 

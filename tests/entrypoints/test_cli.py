@@ -33,7 +33,14 @@ def every_command() -> Iterator[tuple[str, ...]]:
     return (words for words in below(typer.main.get_command(cli.application()), ()) if words)
 
 
-NEEDS_SETTINGS = [("run",), ("plan",), ("status",), ("quarantine", "list"), ("quarantine", "show", "shop.orders")]
+NEEDS_SETTINGS = [
+    ("run",),
+    ("plan",),
+    ("status",),
+    ("explain", "shop.orders", "1"),
+    ("quarantine", "list"),
+    ("quarantine", "show", "shop.orders"),
+]
 
 # Help and version.
 
@@ -250,6 +257,17 @@ def test_a_plan_counts_as_the_run_that_follows(lakeward: Command, tmp_path: Path
     assert {name: planned[name] for name in ("batch", "counts", "written", "removed")} == {
         name: first[name] for name in ("batch", "counts", "written", "removed")
     }
+
+
+def test_a_plan_says_what_goes_into_quarantine_and_how_many_keys_are_held(
+    lakeward: Command, tmp_path: Path
+) -> None:
+    write(tmp_path, shop.SETTINGS.replace("shop.orders", "shop.spoilt"))
+    out = lakeward("plan").out
+    assert "   into quarantine: 1 cast\n" in out
+    assert "   1 key is held, 1 of them new: later events wait (`lakeward quarantine show shop.spoilt`)\n" in out
+    (table,) = lakeward("plan", "--json").document["tables"]
+    assert (table["rejects"], table["held"], table["held_before"]) == ({"cast": 1}, 1, 0)
 
 
 def test_a_table_that_cannot_be_planned_stops_no_other(lakeward: Command, tmp_path: Path) -> None:

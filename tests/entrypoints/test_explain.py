@@ -80,6 +80,28 @@ def test_what_stands_became_visible_with_the_commit_of_its_batch(lakeward: Comma
     assert document["events"][0]["object"] == "1.csv"
 
 
+def test_copies_and_what_waits_for_a_load_are_told_apart(lakeward: Command, lake: ToldLake) -> None:
+    lake.table([{"id": 4, "city": "Kiel", **place(at(2, 3), 3)}], Progress(batch=3))
+    lake.companion(
+        [
+            *[record(batch, {batch: f"{batch}.csv"}) for batch in (1, 2, 3)],
+            event("change", "insert", at(2, 1), 1, id=4, city="Kiel"),
+            event("change", "insert", at(2, 1), 2, id=4, city="Kiel"),
+            event("change", "delete", at(1, 2), 2, id=4),
+            event("change", "insert", at(2, 3), 3, id=4, city="Kiel"),
+            event("waiting", "update", at(0, 3, 2)._replace(epoch=2), 3, id=4, city="Ulm"),
+        ]
+    )
+    lines = lakeward("explain", "shop.orders", "4").out.splitlines()[1:6]
+    assert [re.split(r"\d\.csv:\d +", line.rstrip())[1] for line in lines] == [
+        "applied: city Kiel",
+        "stale: 1 is newer, and was there before",
+        "duplicate of 1",
+        "applied, the same as 1 once more: nothing changed",
+        "waiting for its full load to be complete: city Ulm",
+    ]
+
+
 def test_what_is_in_quarantine_and_what_waits_behind_it(lakeward: Command, lake: ToldLake) -> None:
     lake.table([{"id": 4, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=2, held=1, inexact_since="0.csv"))
     lake.companion(
@@ -102,7 +124,7 @@ def test_what_is_in_quarantine_and_what_waits_behind_it(lakeward: Command, lake:
     assert ended.code == 3
     assert "given up in batch 2, after cast: no [bold]date" in ended.out
     assert "in quarantine, the key waits for it: cast: no [bold]date" in ended.out
-    assert "waiting for 3: id 4 · city Kiel" in ended.out
+    assert "waiting for 3: city Kiel" in ended.out
     assert "inexact since 0.csv" in ended.out
     assert ended.out.endswith("Next: `lakeward quarantine show shop.orders 4`\n")
     assert told(lakeward, "4")["held"] is True

@@ -54,6 +54,8 @@ def build(options: Options, runtime: Runtime) -> MemorySource:
         for order in (1, 2):
             source.put(name, order, [_event(order, row) for row in (1, 2)])
     source.put(TableName("shop", "held"), 3, [Reject(Position(1, 3, 3, 1), Reason.CAST, ((1,),))])
+    spoilt = Reject(Position(1, 1, 1, 3), Reason.CAST, ((1,),))
+    source.put(TableName("shop", "spoilt"), 1, [_event(1, 1), _event(1, 2), spoilt])
     return source
 
 
