@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import os
+import select
 import sqlite3
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from datetime import UTC, date, datetime
@@ -330,28 +330,27 @@ def test_commits_are_followed_and_other_words_are_kept(tmp_path: Path, monkeypat
 
 
 def test_a_kill_ends_all_that_the_run_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run and child hold a pipe open that comes to its end once both are gone."""
     stand_in(
         monkeypatch,
         """
-        import json, subprocess, sys, time
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-        print(json.dumps({"event": "committed", "table": "t", "batch": child.pid}), file=sys.stderr, flush=True)
-        time.sleep(600)
+        import json, os, signal, subprocess, sys
+        alive = os.open("alive", os.O_WRONLY)
+        subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], pass_fds=[alive])
+        print(json.dumps({"event": "committed", "table": "t", "batch": 1}), file=sys.stderr, flush=True)
+        signal.pause()
         """,
     )
+    os.mkfifo(tmp_path / "alive")
+    alive = os.open(tmp_path / "alive", os.O_RDONLY | os.O_NONBLOCK)
     with Run(tmp_path) as run:
-        child = next(run.commits()).batch
+        assert next(run.commits()).batch == 1
+        assert select.select([alive], [], [], 0)[0] == [], "the child lives"
         run.kill()
         assert run.wait() == -9
-    deadline = time.monotonic() + 30
-    while is_alive(child) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not is_alive(child)
-
-
-def is_alive(process: int) -> bool:
-    found = subprocess.run(["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True, check=False)
-    return found.stdout.strip() not in ("", "Z", "Z+", "Zs")
+    assert select.select([alive], [], [], 30)[0] == [alive]
+    assert os.read(alive, 1) == b""
+    os.close(alive)
 
 
 @pytest.fixture

@@ -15,12 +15,12 @@ from lakeward.core.errors import ConfigError, LockedError
 from lakeward.entrypoints.locking import locked
 
 HOLDER = """
-import sys, time
+import sys
 from pathlib import Path
 from lakeward.entrypoints.locking import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
-    time.sleep(60)
+    sys.stdin.read()
 """
 
 
@@ -28,7 +28,7 @@ with locked(Path(sys.argv[1])):
 def another_process(state: Path) -> Iterator[subprocess.Popen[str]]:
     """A process that holds the lock until it is killed."""
     command = [sys.executable, "-c", HOLDER, str(state)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
         yield process

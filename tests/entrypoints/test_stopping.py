@@ -19,13 +19,13 @@ from projects import write
 from lakeward.entrypoints.locking import locked
 
 SLOW = """
-import sys, time
+import sys
 import shop
 from lakeward.entrypoints import cli
 
 def take(self, dimension, seen, floor, usual=shop.ShopSource.take):
     print("taking", len(seen), flush=True)
-    time.sleep(60 if "--twice" in sys.argv else 1)
+    sys.stdin.readline()
     return usual(self, dimension, seen, floor)
 
 shop.ShopSource.take = take
@@ -34,15 +34,16 @@ sys.exit(cli.main(["run", "--json"]))
 
 
 @contextmanager
-def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A run that is in the middle of its first batch."""
+def running(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A run that is in the middle of its first batch, until it reads a line."""
     write(folder, shop.SETTINGS)
     third_party.describe(folder / "site", "shop")
     path = os.pathsep.join([str(folder / "site"), str(Path(shop.__file__).parent)])
     with subprocess.Popen(
-        [sys.executable, "-c", SLOW, *arguments],
+        [sys.executable, "-c", SLOW],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": path},
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -56,15 +57,16 @@ def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_once_finishes_the_batch_in_hand_and_begins_no_other(tmp_path: Path, number: signal.Signals) -> None:
     with running(tmp_path) as process:
+        assert process.stderr is not None
         process.send_signal(number)
-        out, err = process.communicate(timeout=30)
+        assert process.stderr.readline().startswith("Finishing the commit in hand; once more stops now.")
+        out, _ = process.communicate("go on\n", timeout=30)
     assert process.returncode == 75, "what was not begun waits for the next run"
     assert [batch["batch"] for batch in json.loads(out)["tables"][0]["batches"]] == [1]
-    assert "Finishing the commit in hand; once more stops now." in err
 
 
 def test_twice_stops_at_once(tmp_path: Path) -> None:
-    with running(tmp_path, "--twice") as process:
+    with running(tmp_path) as process:
         assert process.stderr is not None
         process.send_signal(signal.SIGINT)
         assert "Finishing" in process.stderr.readline()
