@@ -240,15 +240,14 @@ class Moment:
     rows: Rows
     quarantine: Mapping[Position, int]
 
-    def same_as(self, other: Moment) -> None:
-        """Compare all that is promised.
+    @property
+    def promised(self) -> tuple[Rows, Mapping[Position, int], Progress]:
+        """All that is promised, to be compared.
 
         Whether a copy of an overtaken event is known for a copy (duplicate) or only for
         old (stale) depends on what is still remembered; their sum does not.
         """
-        assert self.rows == other.rows
-        assert self.quarantine == other.quarantine
-        assert _merged(self.progress) == _merged(other.progress)
+        return self.rows, self.quarantine, _merged(self.progress)
 
 
 def _merged(progress: Progress) -> Progress:
@@ -291,6 +290,11 @@ class Player:
         self._give_up(random, 1.0, ends)
         return self
 
+    @property
+    def promised(self) -> Sequence[object]:
+        """What is promised of each moment."""
+        return [moment.promised for moment in self.moments]
+
     def _run(self, watch: Watch) -> None:
         """Do what the queue says, as a process of its own would."""
         notices = self.queue.receive()
@@ -318,7 +322,7 @@ class Player:
         quarantine = {entry.position: entry.waits for entry in self._entries()}
         self.moments.append(Moment(progress, self.lake.rows(self.script.dimension), quarantine))
         if self.expected is not None:
-            self.moments[-1].same_as(self.expected[len(self.moments) - 1])
+            assert self.moments[-1].promised == self.expected[len(self.moments) - 1].promised
 
     def _until(self, step: str, moment: str) -> Watch:
         def end() -> None:
