@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import repeat
+from itertools import product, repeat
 from random import Random
 
 import broken_iceberg
 import broken_memory
 import pytest
-from lakes import CRASHES, MemoryLake, Player, pack
+from lakes import CRASHES, Lake, MemoryLake, Player, Script, pack, pack_late
 from spark import MakeLake
 
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.memory import MemoryTable
+from lakeward.core.dimension import Within
 from lakeward.core.errors import LakewardError
 
 SEEN = (AssertionError, LakewardError)
@@ -25,6 +26,19 @@ HISTORIES = 300
 def _law(play: Callable[[int], object]) -> None:
     for seed in range(HISTORIES):
         play(seed)
+
+
+def _played_late(seed: int, kind: type[MemoryTable] = MemoryTable) -> Player:
+    return _compared(pack_late(Random(seed), 2, Within(3)), MemoryLake(kind))
+
+
+def _played_with_unset(seed: int, kind: type[MemoryTable] = MemoryTable) -> Player:
+    return _compared(pack(Random(seed), 2, unset=True), MemoryLake(kind))
+
+
+def _compared(script: Script, lake: Lake) -> Player:
+    expected = Player(script, MemoryLake()).play()
+    return Player(script, lake, expected=expected.moments).play()
 
 
 def _played(seed: int, kind: type[MemoryTable] = MemoryTable, queue: object = None) -> Player:
@@ -43,6 +57,16 @@ def test_a_broken_memory_adapter_breaks_a_law(kind: type[MemoryTable]) -> None:
         _law(lambda seed: _played(seed, kind))
 
 
+def test_memory_that_forgets_deletes_above_the_mark_breaks_a_law() -> None:
+    with pytest.raises(SEEN):
+        _law(lambda seed: _played_late(seed, broken_memory.ForgetsDeletesAboveTheMark))
+
+
+def test_memory_that_nulls_what_was_not_sent_breaks_a_law() -> None:
+    with pytest.raises(SEEN):
+        _law(lambda seed: _played_with_unset(seed, broken_memory.NullsWhatWasNotSent))
+
+
 def test_a_queue_that_acknowledges_first_breaks_a_law() -> None:
     with pytest.raises(SEEN):
         _law(lambda seed: _played(seed, queue=broken_memory.AcknowledgesFirst()))
@@ -50,8 +74,8 @@ def test_a_queue_that_acknowledges_first_breaks_a_law() -> None:
 
 def test_the_same_histories_break_nothing_that_is_whole() -> None:
     """What breaks the adapters above is their being broken."""
-    for seed in range(HISTORIES):
-        player = _played(seed)
+    for play, seed in product((_played, _played_late, _played_with_unset), range(HISTORIES)):
+        player = play(seed)
         assert player.promised == [moment.promised for moment in player.expected or ()]
 
 
@@ -82,3 +106,26 @@ def _on_iceberg(make_lake: MakeLake) -> Player:
     script = pack(Random(7), 25)
     expected = Player(script, MemoryLake()).play()
     return Player(script, make_lake(PARTITIONED), expected=expected.moments)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("break_it", broken_iceberg.LATE_BREAKS, ids=lambda function: function.__name__)
+def test_a_broken_iceberg_adapter_breaks_a_law_of_lateness(
+    monkeypatch: pytest.MonkeyPatch, make_lake: MakeLake, break_it: broken_iceberg.Break
+) -> None:
+    player = _late_on_iceberg(make_lake)
+    break_it(monkeypatch, player)
+    with pytest.raises(SEEN):
+        player.play()
+
+
+@pytest.mark.spark
+def test_the_same_late_script_breaks_no_whole_iceberg_adapter(make_lake: MakeLake) -> None:
+    player = _late_on_iceberg(make_lake).play()
+    assert player.promised == [moment.promised for moment in player.expected or ()]
+
+
+def _late_on_iceberg(make_lake: MakeLake) -> Player:
+    script = pack_late(Random(26), 4, Within(3), too_late=True)
+    expected = Player(script, MemoryLake()).play()
+    return Player(script, make_lake(), expected=expected.moments)

@@ -32,6 +32,15 @@ def test_any_delivery_of_many_histories_gives_their_databases(seed: int) -> None
 
 @thorough
 @given(seed=SEEDS)
+def test_cells_that_were_not_sent_keep_their_values(seed: int) -> None:
+    """Schema: what an event lacks is what the event before it left, however they are split into batches."""
+    script = pack(Random(seed), 5, unset=True)
+    player = Player(script, MemoryLake()).play()
+    assert player.moments[-1].rows == script.truth
+
+
+@thorough
+@given(seed=SEEDS)
 def test_a_crash_at_any_step_changes_nothing(seed: int) -> None:
     """Crash: after each, the table is at every moment what it would have been without."""
     random = Random(seed)

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from broken_iceberg import changes_columns_in_a_commit_of_their_own, nulls_what_the_files_lack
 from project import Project
 from pyiceberg.catalog import load_catalog
 
@@ -247,3 +248,15 @@ def test_a_column_that_rows_are_partitioned_by_becomes_no_wider(project: Project
     put(project, 11, HEADER, "U,1,b,2.00")
     assert "partitioned by truncate[10](id)" in project.fails()
     assert project.rows() == [(1, "a", 1)]
+
+
+def test_nulls_in_the_place_of_what_files_lack_are_seen(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    nulls_what_the_files_lack(monkeypatch)
+    with pytest.raises(AssertionError, match="'c1', None"):
+        test_a_column_that_is_missing_keeps_its_values(project, LAYOUTS[0])
+
+
+def test_columns_in_a_commit_of_their_own_are_seen(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    changes_columns_in_a_commit_of_their_own(monkeypatch)
+    with pytest.raises(AssertionError, match="stock"):
+        test_columns_and_rows_change_in_one_commit_or_not_at_all(project, monkeypatch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,11 +13,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.iceberg import companion, table
+from lakeward.adapters.iceberg.change import Change
 from lakeward.adapters.iceberg.companion import IcebergCompanion
 from lakeward.adapters.iceberg.table import FILE, IcebergTable
 from lakeward.adapters.spark import names, resolve
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import standing
+from lakeward.core.evolution import SchemaChange
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Resolved
 from lakeward.core.progress import Progress
@@ -141,6 +143,22 @@ def believes_what_a_crash_left(patch: pytest.MonkeyPatch, _player: Player) -> No
     patch.setattr(IcebergCompanion, "_kind", all_entries)
 
 
+def takes_what_comes_too_late(patch: pytest.MonkeyPatch, _player: Player) -> None:
+    """Applies what lies at or below the mark."""
+    patch.setattr(table, "late_as_rejects", lambda frame, _plan: (frame, 0))
+
+
+def takes_copies_for_news(patch: pytest.MonkeyPatch, _player: Player) -> None:
+    """Judges what an object holds, though it was delivered before."""
+    patch.setattr(table, "without_copies", lambda frame, _plan: (frame, resolve.Known()))
+
+
+def forgets_deletes_above_the_mark(patch: pytest.MonkeyPatch, _player: Player) -> None:
+    """Trims the deletes that an older event may still meet."""
+    patch.setattr(companion, "_TRIM_EVERY", 1)
+    patch.setattr(IcebergCompanion, "_settled", lambda _self, progress: progress.batch)
+
+
 BREAKS: tuple[Break, ...] = (
     loses_the_last_event,
     lets_the_first_of_a_tie_win,
@@ -158,3 +176,28 @@ CRASH: Mapping[Break, tuple[str, str]] = {
     believes_what_a_crash_left: ("remember", "after"),
 }
 """Where the process must end for some mistakes to matter."""
+
+LATE_BREAKS: tuple[Break, ...] = (
+    takes_what_comes_too_late,
+    takes_copies_for_news,
+    forgets_deletes_above_the_mark,
+)
+"""Mistakes that matter where objects come late."""
+
+
+def nulls_what_the_files_lack(patch: pytest.MonkeyPatch) -> None:
+    """Writes NULL into a column that the files of an update do not have."""
+    patch.setattr(IcebergTable, "_kept", lambda _self, _plan, upserts, _judged, _table: upserts)
+
+
+def changes_columns_in_a_commit_of_their_own(patch: pytest.MonkeyPatch) -> None:
+    """Gives the table its new columns before the rows that have them are committed."""
+    evolve = Change.evolve
+
+    def at_once(self: Change, changes: Sequence[SchemaChange]) -> None:
+        evolve(self, changes)
+        self.transaction.commitTransaction()
+        self.table.refresh()
+        self.transaction = self.table.newTransaction()
+
+    patch.setattr(Change, "evolve", at_once)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lakeward.adapters.memory import Frame, MemoryQueue, MemoryTable
-from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Mark, Position
+from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Mark, Operation, Position
 from lakeward.core.fold import Row
 from lakeward.core.memory import Memory
 from lakeward.core.plan import MergePlan
@@ -131,6 +131,27 @@ class BelievesWhatACrashLeft(MemoryTable):
     def recall(self, progress: Progress) -> Recalled:
         newest = max([progress.batch, *self.written, *self.objects])
         return MemoryTable.recall(self, replace(progress, batch=newest))
+
+
+class ForgetsDeletesAboveTheMark(MemoryTable):
+    """Remembers of what may be overtaken all but the deletes."""
+
+    def trim(self, progress: Progress) -> None:
+        MemoryTable.trim(self, progress)
+        kept = {p: c for p, c in self.memory.changes.items() if c.event.operation is not Operation.DELETE}
+        self.memory = replace(self.memory, changes=kept)
+
+
+class NullsWhatWasNotSent(MemoryTable):
+    """Takes a cell that an update does not have for NULL."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        items = [_whole(item) if isinstance(item, ChangeEvent) else item for item in frame]
+        return MemoryTable.resolve(self, plan, items)
+
+
+def _whole(event: ChangeEvent) -> ChangeEvent:
+    return replace(event, cells={name: None if cell is UNSET else cell for name, cell in event.cells.items()})
 
 
 BROKEN_TABLES: Sequence[type[MemoryTable]] = (

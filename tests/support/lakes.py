@@ -62,9 +62,15 @@ class Script:
 
 
 def pack(
-    random: Random, histories: int, *, bad: float = 0.0, gives_up: float = 0.3, key: Sequence[str] = ("h", "id")
+    random: Random,
+    histories: int,
+    *,
+    bad: float = 0.0,
+    gives_up: float = 0.3,
+    key: Sequence[str] = ("h", "id"),
+    unset: bool = False,
 ) -> Script:
-    """Return a script in which so many databases live side by side.
+    """Return a script in which so many databases live side by side; `unset`: updates may lack cells.
 
     Of a table with a key, some objects are delivered again; without one, a copy under
     another name is a fact of its own, so there are none.
@@ -75,6 +81,7 @@ def pack(
     for history in range(histories):
         features = Features(
             sequence=random.choice(["commit", "unique", "none"]),
+            unset=unset,
             load=random.random() < 0.5,
             transactions=16,
         )
