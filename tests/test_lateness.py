@@ -100,6 +100,17 @@ def test_without_a_commit_time_files_come_in_order(project: Project) -> None:
     assert "LEDGER-001" in project.run(code=4)["shop.item"]["error"]["code"]
 
 
+def test_a_duration_without_a_commit_time_is_as_unbounded(project: Project) -> None:
+    project.configure(tables=ITEM, source="max_files = 1")
+    for hour in (10, 12, 14):
+        put(project, f"{hour}0000000", f"I,{hour},a,1.00", f"U,1,{hour},1.00")
+    assert project.run()["shop.item"]["progress"]["mark"] is None
+    put(project, "090000000", "I,9,a,1.00", "U,1,late,1.00")
+    counts = project.run()["shop.item"]["counts"]
+    assert (counts["applied"], counts["stale"]) == (1, 1)
+    assert project.rows()[0] == (1, "14", 1)
+
+
 def test_what_the_mark_has_passed_is_forgotten_and_few_files_remain(
     late: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
