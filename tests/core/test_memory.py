@@ -38,6 +38,20 @@ def test_an_event_exactly_the_lateness_old_is_in_time() -> None:
     assert next_mark(recorded, Within(2)) == Mark(1, 19)
 
 
+def test_of_batches_exactly_the_lateness_apart_the_last_but_one_is_in_time() -> None:
+    daily = [record(day, 10 * day, 10 * day + 9, time=24 * day) for day in (1, 2, 3)]
+    assert next_mark(memory(*daily), Within(24)) == Mark(1, 19)
+    a_little_more = [*daily, record(4, 40, 49, time=24 * 4 + 1)]
+    assert next_mark(memory(*a_little_more), Within(24)) == Mark(1, 39)
+
+
+def test_batches_without_times_are_left_out_and_alone_they_give_no_mark() -> None:
+    timeless = [record(n, 0, 0, time=None) for n in (1, 2, 3)]
+    assert next_mark(memory(*timeless), Within(1)) is None
+    timed = [record(4, 10, 19, time=100), record(5, 20, 29, time=200)]
+    assert next_mark(memory(*timeless, *timed), Within(1)) == Mark(1, 19)
+
+
 def test_the_mark_lies_below_every_batch_that_is_in_time() -> None:
     recorded = memory(record(1, 10, 19, time=100), record(2, 15, 29, time=200))
     assert next_mark(recorded, Within(3)) == Mark(1, 10)
