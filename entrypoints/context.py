@@ -35,8 +35,10 @@ def start_logging(log: str, *, debug: bool) -> str:
     from lakeward.entrypoints import logs  # noqa: PLC0415  # structlog is imported by those who log
 
     level = "debug" if debug else "info"
-    if log == "off" or (log == "auto" and sys.stderr.isatty() and not debug):
+    if log == "auto" and sys.stderr.isatty() and not debug:
         level = "warning"
+    elif log == "off":
+        level = "critical"  # what fails is said by the command itself
     return logs.configure(as_json=log == "json", level=level)
 
 

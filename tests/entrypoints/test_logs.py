@@ -74,6 +74,15 @@ def test_logs_that_are_off_say_nothing_of_what_goes_well(lakeward: Command, tmp_
     assert lakeward("run", "--log", "off").err == ""
 
 
+def test_what_fails_is_said_once_where_logs_are_off(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, shop.SETTINGS, '[tables."shop.broken"]\nkey = ["id"]\n')
+    ended = lakeward("run", "--log", "off")
+    assert ended.code == 4
+    assert ended.err.count("LOAD00000001.csv cannot be read") == 1
+    assert ended.err.startswith("error: shop.broken: LOAD00000001.csv cannot be read")
+    assert lakeward("run", "--log", "off", "--json").err == "", "the document says it"
+
+
 def test_logs_never_mix_with_the_document(lakeward: Command, tmp_path: Path) -> None:
     write(tmp_path, shop.SETTINGS)
     assert lakeward("run", "--json", "--debug").document["command"] == "run"
