@@ -6,11 +6,12 @@ Other adapters are held to it, and it is the default of the fast tests.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from lakeward.core.append import append
+from lakeward.core.clock import believed, beyond, latest
 from lakeward.core.delivery import Delivery, Resolution, Settled
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName
 from lakeward.core.errors import CommitConflict, TableError
@@ -45,6 +46,7 @@ class MemorySource:
     tables: dict[TableName, list[MemoryObject]] = field(default_factory=dict)
     lateness: Lateness = ORDERED
     loaded: dict[TableName, int] = field(default_factory=dict)
+    now: Callable[[], int] | None = None
 
     def put(self, table: TableName, order: int, items: Frame) -> None:
         """Deliver an object, in the manner of a file named by its order."""
@@ -61,12 +63,19 @@ class MemorySource:
         """Return what the objects hold."""
         objects = [o for o in self.tables[dimension.name] if o.object in taken.objects]
         items = [item for one in objects for item in one.items]
-        facts = facts_of(dimension, items, [ObjectFacts(o.object, len(o.items)) for o in objects])
+        limit = None if self.now is None else believed(self.now())
+        found = [
+            ObjectFacts(o.object, len(o.items), ahead=beyond((item.time for item in o.items), limit))
+            for o in objects
+        ]
+        facts = facts_of(dimension, items, found, limit)
         return Batch(items, replace(facts, loaded=self.loaded.get(dimension.name)))
 
 
-def facts_of(dimension: Dimension, items: Frame, objects: Sequence[ObjectFacts] = ()) -> BatchFacts:
-    """Find what the core needs to know of a batch."""
+def facts_of(
+    dimension: Dimension, items: Frame, objects: Sequence[ObjectFacts] = (), limit: int | None = None
+) -> BatchFacts:
+    """Find what the core needs to know of a batch; `limit` is the latest source time that is believed."""
     events = [item for item in items if isinstance(item, ChangeEvent)]
     rejects = [item for item in items if isinstance(item, Reject)]
     places = [item.position for item in items]
@@ -78,8 +87,9 @@ def facts_of(dimension: Dimension, items: Frame, objects: Sequence[ObjectFacts] 
         rejects={r: sum(x.reason is r for x in rejects) for r in Reason if any(x.reason is r for x in rejects)},
         least=min(places, default=None),
         greatest=max(places, default=None),
-        time=max((item.time for item in items if item.time is not None), default=None),
+        time=latest((item.time for item in items), limit),
         needs=frozenset(_needs(dimension, events)),
+        believed=limit,
     )
 
 
@@ -123,6 +133,7 @@ class MemoryTable:
             rejects=[item for item in frame if isinstance(item, Reject)],
             resolutions=[Resolution(position) for position in plan.releases],
             loaded=plan.facts.loaded,
+            believed=plan.facts.believed,
         )
         work_out = append if plan.appends else settle
         settled = work_out(self.dimension, self.rows, self.memory, delivery)
@@ -307,7 +318,7 @@ class MemoryQueue:
 
 def build_source(options: Options, runtime: Runtime) -> MemorySource:
     """Make an empty source."""
-    return MemorySource()
+    return MemorySource(now=runtime.now)
 
 
 def build_target(options: Options, runtime: Runtime) -> MemoryTarget:

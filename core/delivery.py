@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lakeward.core.clock import latest
 from lakeward.core.counts import Counts
 from lakeward.core.events import ChangeEvent, Key, Position
 from lakeward.core.fold import Row
@@ -23,7 +24,8 @@ class Resolution:
 class Delivery:
     """A batch as it arrives: events and rejects in any order, and what a person resolved.
 
-    `loaded` names the epoch whose full load is complete with this delivery.
+    `loaded` names the epoch whose full load is complete with this delivery. `believed` is
+    the latest source time that moves the mark (None: any does).
     """
 
     number: int
@@ -31,6 +33,7 @@ class Delivery:
     rejects: Sequence[Reject] = ()
     resolutions: Sequence[Resolution] = ()
     loaded: int | None = None
+    believed: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -66,6 +69,6 @@ def record_of(delivery: Delivery) -> Record | None:
         frozenset(place.object for place in places),
         min(places),
         max(places),
-        max((time for _, time in arrived if time is not None), default=None),
+        latest((time for _, time in arrived), delivery.believed),
         frozenset(event.position.epoch for event in delivery.events if event.is_load),
     )

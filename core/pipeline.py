@@ -282,7 +282,8 @@ def _progress_after(found: _Found[F], planned: MergePlan, resolved: Resolved) ->
     before, facts = found.standing.progress, planned.facts
     objects = [item.object.name for item in facts.objects]
     reached = [position for position in (before.high_water, facts.greatest) if position is not None]
-    times = [time for time in (before.time, facts.time) if time is not None]
+    times = [time for time in (before.time, None if planned.releases else facts.time) if time is not None]
+    ahead = [found for found in (before.ahead, facts.ahead) if found is not None]
     return replace(
         before,
         batch=planned.batch,
@@ -294,6 +295,7 @@ def _progress_after(found: _Found[F], planned: MergePlan, resolved: Resolved) ->
         rows=before.rows + resolved.written - resolved.removed,
         held=resolved.held,
         inexact_since=before.inexact_since or facts.inexact_since,
+        ahead=max(ahead, default=None),
         counts=resolved.counts,
         totals=resolved.counts if planned.replaces else before.totals + resolved.counts,
     )

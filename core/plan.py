@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
+from lakeward.core.clock import Ahead
 from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.errors import ConfigError, QuarantineFull, SchemaConflict
 from lakeward.core.events import LOAD_SEQUENCE, Cell, Mark, Operation, Position
@@ -41,13 +42,17 @@ PARTIAL: Final = frozenset({Capability.UNSET, Capability.KEY_CHANGE})
 
 @dataclass(frozen=True, slots=True)
 class ObjectFacts:
-    """What one object of a batch was found to hold; of `unreadable` rows not even the key is known."""
+    """What one object of a batch was found to hold; of `unreadable` rows not even the key is known.
+
+    `ahead` is its greatest source time that lies too far in the future to be believed.
+    """
 
     object: SourceObject
     rows: int
     least: Position | None = None
     greatest: Position | None = None
     unreadable: int = 0
+    ahead: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +62,8 @@ class BatchFacts:
     `key_range` holds the least and the greatest value of each key column whose type
     makes that cheap, in the form that the adapters agree on, else None. `needs` are the
     capabilities that its events call for, `may_need` those that events of its source may
-    call for, in this batch or another.
+    call for, in this batch or another. `time` is its greatest source time, up to the latest
+    that is `believed` (None: all are).
     """
 
     schema: Schema
@@ -72,6 +78,13 @@ class BatchFacts:
     needs: frozenset[Capability] = frozenset()
     may_need: frozenset[Capability] = frozenset()
     loaded: int | None = None
+    believed: int | None = None
+
+    @property
+    def ahead(self) -> Ahead | None:
+        """The greatest source time that is not believed."""
+        found = (Ahead(item.ahead, item.object.name) for item in self.objects if item.ahead is not None)
+        return max(found, default=None)
 
     @property
     def read(self) -> int:

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Self
 
+from lakeward.core.clock import Ahead
 from lakeward.core.counts import Counts
 from lakeward.core.events import Mark, Position
 
@@ -16,8 +17,9 @@ class Progress:
 
     `mark` is what the table's lateness has left behind: nothing at or below it may arrive.
     `object` names the last object applied, in the source's own terms; `time` is the
-    greatest source time seen, in microseconds since 1970. `counts` are those of the
-    batch, `totals` those of all batches of the epoch.
+    greatest source time seen, in microseconds since 1970, but for what lay too far `ahead`
+    to be believed. `counts` are those of the batch, `totals` those of all batches of the
+    epoch.
     """
 
     batch: int = 0
@@ -29,6 +31,7 @@ class Progress:
     rows: int = 0
     held: int = 0
     inexact_since: str | None = None
+    ahead: Ahead | None = None
     counts: Counts = field(default_factory=Counts)
     totals: Counts = field(default_factory=Counts)
 
@@ -45,6 +48,8 @@ class Progress:
             known["high_water"] = Position(*known["high_water"])
         if known.get("mark") is not None:
             known["mark"] = Mark(*known["mark"])
+        if known.get("ahead") is not None:
+            known["ahead"] = Ahead(*known["ahead"])
         for name in ("counts", "totals"):
             known[name] = Counts.of(known.get(name, {}))
         return cls(**known)

@@ -16,6 +16,7 @@ from lakeward.core.ports import Notice, Queue, Source, Target
 from lakeward.entrypoints.settings import Configured, TableSettings
 from lakeward.plugins import Registry, Runtime, Shelf
 from lakeward.plugins.manager import load, registry_of
+from lakeward.plugins.registry import clock
 
 P = TypeVar("P")
 
@@ -65,7 +66,7 @@ class LateSpark:
 
 def make_runtime(configured: Configured, spark: LateSpark) -> Runtime:
     """Return what factories may use."""
-    runtime = Runtime(spark, configured.base, configured.file, tuple(TableSettings.model_fields))
+    runtime = Runtime(spark, configured.base, configured.file, tuple(TableSettings.model_fields), now=clock)
     spark.runtime = runtime
     return runtime
 

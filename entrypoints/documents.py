@@ -10,6 +10,7 @@ from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from lakeward.core.clock import Alarm
 from lakeward.core.errors import AlarmRaised, LakewardError
 from lakeward.core.events import LOAD_SEQUENCE
 from lakeward.core.evolution import SchemaChange
@@ -74,6 +75,11 @@ def cell(value: object) -> Any:
             return str(value)
 
 
+def alarm(found: Alarm) -> Mapping[str, Any]:
+    """Return an alarm with its parts by name."""
+    return {"code": found.code, "what": found.what, "found": found.found, "todo": found.todo}
+
+
 def progress(found: Progress) -> Mapping[str, Any]:
     """Return where a table is."""
     return {
@@ -86,6 +92,7 @@ def progress(found: Progress) -> Mapping[str, Any]:
         "rows": found.rows,
         "held": found.held,
         "inexact_since": found.inexact_since,
+        "ahead": None if found.ahead is None else {"time": time(found.ahead.time), "file": found.ahead.object},
         "counts": asdict(found.counts),
         "totals": asdict(found.totals),
     }
@@ -115,6 +122,7 @@ def table_run(run: TableRun) -> Mapping[str, Any]:
             for report in run.reports
         ],
         "progress": None if run.progress is None else progress(run.progress),
+        "alarms": [alarm(found) for found in run.alarms],
         "error": None if run.error is None else error(run.error),
     }
 

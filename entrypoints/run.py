@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from lakeward.core.clock import Alarm, alarms
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError, SetupError
@@ -36,6 +37,7 @@ class TableRun:
     reports: list[Report] = field(default_factory=list)
     standing: Progress | None = None
     error: BaseException | None = None
+    alarms: Sequence[Alarm] = ()
     seconds: float = 0.0
     is_done: bool = False
 
@@ -141,6 +143,8 @@ def run_tables(container: Container, tables: Sequence[TableName], observer: Obse
             run.error = error
             log.error("failed", error=repr(error), exc_info=True)
         finally:
+            if run.progress is not None:
+                run.alarms = alarms(table, run.progress.ahead, container.runtime().now())
             run.seconds = time.monotonic() - began
             run.is_done = True
             observer.done(run)

@@ -26,6 +26,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from lakeward.core.clock import Alarm
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, LakewardError
@@ -72,6 +73,15 @@ def print_error(error: BaseException) -> None:
     out.print(f"[bold red]error:[/]{escape(first.removeprefix('error:'))}", soft_wrap=True)
     for line in rest:
         out.print(escape(line), soft_wrap=True)
+
+
+def print_alarms(alarms: Iterable[Alarm]) -> None:
+    """Print alarms to standard error: they stop nothing."""
+    out = console(stderr=True)
+    for alarm in alarms:
+        out.print(f"[bold yellow]alarm:[/] {escape(alarm.what)}", soft_wrap=True)
+        for line in (alarm.found, alarm.todo, f"{alarm.code} is explained in docs/alarms.md"):
+            out.print(f"  {escape(line)}", soft_wrap=True)
 
 
 def count_words(counts: Counts, *, every: bool = False) -> str:

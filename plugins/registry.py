@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,11 @@ Options: TypeAlias = Mapping[str, Any]
 """One table of the settings, as written there, for the adapter that it names."""
 
 
+def clock() -> int:
+    """Return the time of this machine, in microseconds since 1970."""
+    return time.time_ns() // 1000
+
+
 @dataclass(slots=True)
 class Runtime:
     """What a factory may use of the run it serves.
@@ -25,7 +31,8 @@ class Runtime:
     time; a run that never calls it starts none. Before that, a factory says with
     `require` which jars and settings its session needs. Relative paths are relative to
     `base`, the folder of the settings `file`. `table_keys` are the keys that every table
-    of the settings has beside those of its format.
+    of the settings has beside those of its format. `now` is the clock, in microseconds
+    since 1970.
     """
 
     spark: Callable[[], Any]
@@ -34,6 +41,7 @@ class Runtime:
     table_keys: tuple[str, ...] = ()
     jars: set[str] = field(default_factory=set)
     settings: dict[str, str] = field(default_factory=dict)
+    now: Callable[[], int] = clock
 
     def require(self, *jars: str, settings: Mapping[str, str] | None = None) -> None:
         """Ask for groups of jars and for session settings."""

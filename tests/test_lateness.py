@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from project import Project
+from project import NOW, Project
 
 from lakeward.adapters.iceberg import companion
 from lakeward.adapters.iceberg.beside import Beside
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.options import IcebergOptions
 from lakeward.core.dimension import TableName
+from lakeward.entrypoints import container
 
 pytestmark = pytest.mark.spark
 
@@ -83,12 +84,36 @@ def test_a_file_below_the_mark_stops_the_table(late: Project) -> None:
     assert len(late.rows()) == 4
 
 
-def test_a_commit_time_at_the_end_of_time_is_shown(late: Project) -> None:
-    put(late, "100000000", "I,9999-12-31 23:59:59.999999,1,for ever,1.00")
-    late.run()
+def test_a_commit_time_in_the_future_raises_an_alarm_and_moves_no_mark(late: Project) -> None:
+    """What follows it is in time; its own row waits for that time to come."""
+    put(late, "100000000", change("I", "10:00", 1, "first"), "I,9999-12-31 23:59:59.999999,2,for ever,1.00")
+    (planned,) = late.call("plan", "--json").document["tables"]
+    assert [alarm["code"] for alarm in planned["alarms"]] == ["CLOCK-001"]
+    assert any("a commit time lies in the future" in warning for warning in planned["warnings"])
+    put(late, "103000000", change("U", "10:30", 1, "next"), change("U", "10:30", 2, "not newer"))
+    run = late.run(code=3)["shop.item"]
+    assert [alarm["code"] for alarm in run["alarms"]] == ["CLOCK-001"]
+    assert run["counts"]["quarantined"] == 0
+    assert run["progress"]["mark"] is None
+    assert run["progress"]["source_time"] == "2026-11-21T10:30:00Z"
+    assert run["progress"]["ahead"] == {"time": "9999-12-31T23:59:59.999999Z", "file": "20261121-100000000.csv"}
+    assert [name for _, name, _ in late.rows()] == ["next", "for ever"]
+    status = late.call("status", "--json")
+    (alarm,) = status.document["tables"][0]["alarms"]
+    assert (status.code, alarm["code"]) == (3, "CLOCK-001")
+    assert alarm["found"].startswith("20261121-100000000.csv has one 2,9")
+    shown = late.call("status")
+    assert (shown.code, "alarm: shop.item: a commit time lies in the future" in shown.err) == (3, True)
+    put(late, "120000000", change("U", "12:00", 1, "last"))
+    assert late.run(code=3)["shop.item"]["progress"]["mark"] == "2026-11-21T10:30:00Z"
+
+
+def test_an_alarm_ends_when_its_time_has_come(late: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(late, "100000000", "I,2026-12-01 02:00:00,1,soon,1.00")
+    assert late.call("run").code == 3
+    monkeypatch.setattr(container, "clock", lambda: NOW + 3600 * 1_000_000)
     assert late.call("status").code == 0
-    (table,) = late.call("status", "--json").document["tables"]
-    assert table["source_time"] == "9999-12-31T23:59:59.999999Z"
+    assert late.call("run").code == 0
 
 
 def test_without_a_commit_time_files_come_in_order(project: Project) -> None:

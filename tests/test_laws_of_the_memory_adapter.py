@@ -6,13 +6,15 @@ is in `test_broken_adapters.py`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lakes import CRASHES, NAME, MemoryLake, Player, pack, pack_late
+from lakes import CRASHES, NAME, MemoryLake, Player, Script, pack, pack_late
 
 from lakeward.core.dimension import ORDERED, Unbounded, Within
+from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.memory import Reason
 
 SEEDS = st.integers(0, 2**32)
@@ -105,6 +107,56 @@ def test_an_update_whose_row_never_came_is_final_once_the_mark_has_passed_it() -
         table = lake.target.tables[NAME]
         reasons += [reject.reason for rejects in table.quarantined.values() for reject in rejects]
     assert Reason.INCOMPLETE_ROW in reasons
+
+
+def with_a_time_in_the_future(script: Script, place: int, *, is_believed: bool) -> Script:
+    """Deliver a change of another row, committed in the far future, as delivery number `place`."""
+    times = [item.time for items in script.deliveries for item in items if item.time is not None]
+    order = 1 + max(event.position.object for event in script.events)
+    event = ChangeEvent(
+        operation=Operation.INSERT,
+        position=Position(1, 10**9, order, 1),
+        key=(-1, 1),
+        cells={"h": -1, "id": 1, "a": 1, "b": 1},
+        time=10**9,
+    )
+    return replace(
+        script,
+        deliveries=[*script.deliveries[:place], [event], *script.deliveries[place:]],
+        events=[*script.events, event],
+        loaded_with=script.loaded_with + (place <= script.loaded_with),
+        believed=None if is_believed else max(times, default=0),
+    )
+
+
+@thorough
+@given(seed=SEEDS)
+def test_a_time_in_the_future_moves_no_mark_and_makes_nothing_too_late(seed: int) -> None:
+    """Lateness holds for all else, and the mark is at each moment as if it had not come."""
+    random = Random(seed)
+    script = pack_late(random, 4, Within(3))
+    place = random.randint(1, len(script.deliveries))
+    without = Player(script, MemoryLake()).play()
+    lake = MemoryLake()
+    ahead = with_a_time_in_the_future(script, place, is_believed=False)
+    player = Player(ahead, lake).play(random.sample(CRASHES, 5))
+    assert player.moments[-1].rows == ahead.truth
+    assert not player.moments[-1].quarantine
+    progress = player.moments[-1].progress
+    assert progress.ahead == (10**9, f"{place:04d}/{ahead.events[-1].position.object}")
+    assert progress.time == without.moments[-1].progress.time
+    marks = [moment.progress.mark for moment in player.moments]
+    assert marks.pop(place) == marks[place - 1]
+    assert marks == [moment.progress.mark for moment in without.moments]
+    assert lake.target.tables[NAME].memory.mark == progress.mark
+
+
+def test_a_time_in_the_future_that_were_believed_would_make_what_follows_too_late() -> None:
+    late = 0
+    for seed in range(30):
+        script = with_a_time_in_the_future(pack_late(Random(seed), 4, Within(3)), 1, is_believed=True)
+        late += Player(script, MemoryLake()).play().moments[-1].progress.totals.quarantined
+    assert late > 10
 
 
 def test_the_mark_moves_and_what_lies_below_it_comes_too_late() -> None:

@@ -19,7 +19,8 @@ def build(options: Options, runtime: Runtime) -> Source[Any]:
 
     own = {name: value for name, value in options.items() if name != "formats"}
     settings = validated(DmsOptions, own, str(runtime.file), within="source")
-    return DmsSource(settings, Folder(runtime.base / settings.path), runtime.spark, options["formats"])
+    folder = Folder(runtime.base / settings.path)
+    return DmsSource(settings, folder, runtime.spark, options["formats"], now=runtime.now)
 
 
 @hookimpl

@@ -22,14 +22,16 @@ from lakeward.adapters.dms.reading import MALFORMED, TORN, Numbered, Reading, fi
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import check_pattern, check_text
 from lakeward.adapters.spark.errors import FAILURES, full_text, said
-from lakeward.adapters.spark.events import SKIPPED, Group, by_object, facts, survey
+from lakeward.adapters.spark.events import AHEAD, SKIPPED, Group, by_object, facts, survey, with_ahead
 from lakeward.adapters.spark.names import column
+from lakeward.core.clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
 from lakeward.core.errors import SchemaConflict, SourceError
 from lakeward.core.ledger import Limits, SourceObject, Taken, take, until_changed
 from lakeward.core.ports import Batch
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.plugins.options import nearest
+from lakeward.plugins.registry import clock
 
 _DAY: Final = 24 * 3600 * 1_000_000
 
@@ -57,6 +59,7 @@ class DmsSource:
     folder: Folder
     spark: Callable[[], SparkSession]
     patterns: Mapping[TableName, Mapping[str, str]] = field(default_factory=dict)
+    now: Callable[[], int] = clock
     tables_with_torn_rows: set[TableName] = field(default_factory=set)
     tables_with_checked_formats: set[TableName] = field(default_factory=set)
 
@@ -101,7 +104,8 @@ class DmsSource:
         frame = self._frame(dimension, files)
         frame.persist()
         try:
-            found = self._survey(frame, dimension, files)
+            limit = believed(self.now())
+            found = self._survey(with_ahead(frame, limit), dimension, files)
             if dimension.name not in self.tables_with_torn_rows and any(TORN in group.flags for group in found):
                 self.tables_with_torn_rows.add(dimension.name)
                 frame.unpersist()
@@ -116,6 +120,7 @@ class DmsSource:
             raise
         may_need = self._reading(dimension).in_part
         known = facts(found, dimension, dimension.schema, objects, epoch, may_need=may_need)
+        known = replace(known, believed=limit)
         if not all(file.name.is_load for file in files):
             known = replace(known, loaded=epoch)  # changes come behind the last file of the full load
         return Batch(frame.drop(TORN, MALFORMED), known, close=partial(_free, frame))
@@ -264,7 +269,7 @@ class DmsSource:
 
     def _survey(self, frame: DataFrame, dimension: Dimension, files: Sequence[_File]) -> Sequence[Group]:
         try:
-            return survey(frame, dimension, TORN, MALFORMED)
+            return survey(frame, dimension, TORN, MALFORMED, AHEAD)
         except FAILURES as error:
             text = full_text(error)
             named = [file.object.name for file in files if file.object.name in text]

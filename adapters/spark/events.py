@@ -50,6 +50,9 @@ EVENT_COLUMNS: Final = (
     names.TEXT,
 )
 
+AHEAD: Final = "_lakeward_ahead"
+"""Flags a row whose source time is too far in the future to be believed."""
+
 IS_EVENT: Final = f"{names.REASON} IS NULL"
 """Whether a row of the frame can be applied, as SQL."""
 
@@ -123,6 +126,11 @@ def survey(frame: DataFrame, dimension: Dimension, *flags: str) -> Sequence[Grou
     ]
 
 
+def with_ahead(frame: DataFrame, limit: int) -> DataFrame:
+    """Flag the rows whose source time is later than `limit`, in microseconds since 1970."""
+    return frame.withColumn(AHEAD, F.col(names.TIME) > F.lit(limit))
+
+
 def by_object(found: Sequence[Group]) -> Mapping[int, Sequence[Group]]:
     """Return the groups of each object, by its order."""
     groups: dict[int, list[Group]] = defaultdict(list)
@@ -140,7 +148,7 @@ def facts(
     *,
     may_need: frozenset[Capability] = frozenset(),
 ) -> BatchFacts:
-    """Return what the core needs to know, from a `survey`."""
+    """Return what the core needs to know, from a `survey`; of rows flagged AHEAD no time counts."""
     groups = by_object(found)
     per_object = tuple(_object_facts(item, groups.get(item.order, []), epoch) for item in objects)
     bounds = [_bounds(alike, epoch) for alike in groups.values()]
@@ -155,7 +163,7 @@ def facts(
         skipped=reasons.get(SKIPPED, 0),
         least=min((least for least, _ in bounds), default=None),
         greatest=max((greatest for _, greatest in bounds), default=None),
-        time=max((group.time for group in found if group.time is not None), default=None),
+        time=_greatest_time(group for group in found if AHEAD not in group.flags),
         key_range=tuple(_key_range(events, index) for index in range(len(dimension.key))),
         needs=_needs(events),
         may_need=may_need,
@@ -180,7 +188,12 @@ def _object_facts(item: SourceObject, groups: Sequence[Group], epoch: int) -> Ob
     if not groups:
         return ObjectFacts(item, 0)
     unreadable = sum(group.rows for group in groups if group.reason == Reason.UNREADABLE.value)
-    return ObjectFacts(item, sum(group.rows for group in groups), *_bounds(groups, epoch), unreadable)
+    ahead = _greatest_time(group for group in groups if AHEAD in group.flags)
+    return ObjectFacts(item, sum(group.rows for group in groups), *_bounds(groups, epoch), unreadable, ahead)
+
+
+def _greatest_time(groups: Iterable[Group]) -> int | None:
+    return max((group.time for group in groups if group.time is not None), default=None)
 
 
 def _bounds(groups: Sequence[Group], epoch: int) -> tuple[Position, Position]:

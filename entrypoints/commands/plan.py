@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -9,6 +10,7 @@ import structlog
 import typer
 from rich.markup import escape
 
+from lakeward.core.clock import SLACK, Alarm, alarms
 from lakeward.core.errors import LakewardError, SetupError
 from lakeward.core.evolution import Kind
 from lakeward.core.memory import Reason
@@ -155,9 +157,16 @@ def warnings(prepared: Any) -> list[str]:
             f"{counts.insert_on_existing:,} inserts of a row that is there, {counts.update_on_missing:,} updates "
             "of one that is not: where files are missing, this is how it shows."
         )
+    found += [f"{alarm.what}: {alarm.found} ({alarm.code})" for alarm in _alarms(prepared)]
     if since := prepared.plan.facts.inexact_since:
         found.append(f"{since} has rows whose key cannot be read: the table becomes inexact.")
     return found
+
+
+def _alarms(prepared: Any) -> Sequence[Alarm]:
+    """Return what the batch will raise: what its source does not believe lies ahead of the clock that it asked."""
+    ahead, limit = prepared.plan.facts.ahead, prepared.plan.facts.believed
+    return () if limit is None else alarms(str(prepared.plan.dimension.name), ahead, limit - SLACK)
 
 
 def _rejects(prepared: Any) -> dict[str, int]:
@@ -197,6 +206,7 @@ def _document(name: Any, job: Any, prepared: Any) -> dict[str, Any]:
         "removed": prepared.resolved.removed,
         "held": prepared.resolved.held,
         "held_before": _held_before(merge),
+        "alarms": [documents.alarm(found) for found in _alarms(prepared)],
         "warnings": warnings(prepared),
     }
 

@@ -64,12 +64,13 @@ def run(
 
 
 def exit_code(runs: Sequence[TableRun]) -> int:
-    """Return 4 where a table failed (75 where each that did may just be tried again), 3 where something waits."""
+    """Return 4 where a table failed (75 where each may be tried again), 3 where something waits or is alarmed."""
     failed = [run.error for run in runs if run.error is not None]
     if failed:
         return 75 if all(getattr(error, "retryable", False) for error in failed) else 4
     standing = [run.progress for run in runs if run.progress is not None]
-    return 3 if any(progress.held or progress.inexact_since for progress in standing) else 0
+    is_waiting = any(progress.held or progress.inexact_since for progress in standing)
+    return 3 if is_waiting or any(run.alarms for run in runs) else 0
 
 
 def show(runs: Sequence[TableRun], code: int) -> None:
@@ -96,6 +97,7 @@ def show(runs: Sequence[TableRun], code: int) -> None:
         if run.error is not None:
             sys.stdout.flush()
             view.print_error(run.error)
+        view.print_alarms(run.alarms)
     _next(runs, code, out)
 
 
@@ -104,7 +106,7 @@ def _next(runs: Sequence[TableRun], code: int, out: Console) -> None:
     waiting = [
         run for run in runs if run.progress is not None and (run.progress.held or run.progress.inexact_since)
     ]
-    if code == 3:
+    if code == 3 and waiting:
         out.print(f"Next: `lakeward quarantine show {escape(str(waiting[0].table))}`")
     elif code == 75:
         out.print("Next: `lakeward run` again")

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from lakeward.core.clock import Alarm, alarms
 from lakeward.core.errors import LakewardError
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import (
@@ -48,22 +49,25 @@ def status(
     rows: list[tuple[Any, Any]] = []
     failed: list[tuple[Any, LakewardError]] = []
     with container_of(configured) as container:
-        target = container.target()
+        target, now = container.target(), container.runtime().now()
         for name in configured.choose(tables or ()):
             try:
                 rows.append((name, target.standing(configured.dimension(name))))
             except LakewardError as error:
                 failed.append((name, error))
     waiting = [name for name, standing in rows if standing.progress.held or standing.progress.inexact_since]
-    code = 4 if failed else 3 if waiting else 0
+    alarmed = {name: alarms(str(name), standing.progress.ahead, now) for name, standing in rows}
+    code = 4 if failed else 3 if waiting or any(alarmed.values()) else 0
     if as_json:
-        found = [_document(name, standing) for name, standing in rows]
+        found = [{**_document(name, standing), "alarms": _alarms(alarmed[name])} for name, standing in rows]
         found += [{"table": str(name), "error": documents.error(cause)} for name, cause in failed]
         documents.emit("status", {"tables": found, "exit_code": code})
         return code
     _show(rows, configured.settings.target["kind"])
     for _, cause in failed:
         view.print_error(cause)
+    for raised in alarmed.values():
+        view.print_alarms(raised)
     if waiting:
         view.console().print(f"Next: `lakeward quarantine show {escape(str(waiting[0]))}`")
     return code
@@ -123,6 +127,10 @@ def _show(rows: list[tuple[Any, Any]], kind: str) -> None:
             f"[yellow]{since}[/]" if since else "",
         )
     view.console().print(table)
+
+
+def _alarms(raised: Sequence[Alarm]) -> list[Any]:
+    return [documents.alarm(alarm) for alarm in raised]
 
 
 def _moment(micros: int) -> Any:

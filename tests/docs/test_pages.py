@@ -150,7 +150,7 @@ def alarms() -> set[str]:
     found = set()
     for module in modules():
         for node in ast.walk(ast.parse(text(module))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("AlarmRaised"):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("AlarmRaised", "Alarm")):
                 code = node.args[0]
                 assert isinstance(code, ast.Constant), module
                 found.add(str(code.value))

@@ -16,6 +16,7 @@ from histories import SCHEMA, Features, delivery_order, feed
 from model_laws import batches, with_repeats
 
 from lakeward.adapters.memory import MemoryQueue, MemoryTable, MemoryTarget, facts_of
+from lakeward.core.clock import beyond
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unbounded
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
 from lakeward.core.fold import apply
@@ -40,8 +41,9 @@ class Script:
     """What is delivered, batch by batch; after each, the entries of the quarantine to give up.
 
     `gives_up` is the chance for each entry; whatever is left at the end is given up then.
-    `loaded_with` is the number of the delivery with which all full loads are complete;
-    `in_part` says that there may be cells that are not sent, and key changes.
+    `loaded_with` is the number of the delivery with which all full loads are complete,
+    `believed` the latest source time that is; `in_part` says that there may be cells that
+    are not sent, and key changes.
     """
 
     dimension: Dimension
@@ -50,6 +52,7 @@ class Script:
     gives_up: float = 0.0
     loaded_with: int = 0
     in_part: bool = False
+    believed: int | None = None
 
     @property
     def truth(self) -> Rows:
@@ -215,13 +218,13 @@ class ScriptedSource:
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Any]:
         """Return the items of a delivery."""
         items = self.script.deliveries[int(taken.objects[0].name.split("/")[0])]
+        limit = self.script.believed
         objects = [
-            ObjectFacts(o, sum(item.position.object == o.order for item in items), *_bounds(items, o.order))
-            for o in taken.objects
+            _object_facts(o, [i for i in items if i.position.object == o.order], limit) for o in taken.objects
         ]
         is_loaded = int(taken.objects[0].name.split("/")[0]) >= self.script.loaded_with
         known = replace(
-            facts_of(dimension, items, objects),
+            facts_of(dimension, items, objects, limit),
             may_need=PARTIAL if self.script.in_part else frozenset(),
             key_range=_key_range(dimension, items),
             loaded=epoch if is_loaded else None,
@@ -229,9 +232,9 @@ class ScriptedSource:
         return Batch(self.frame(dimension, items, in_part=self.script.in_part), known)
 
 
-def _bounds(items: Sequence[Item], order: int) -> tuple[Position, Position]:
-    places = [item.position for item in items if item.position.object == order]
-    return min(places), max(places)
+def _object_facts(found: SourceObject, items: Sequence[Item], limit: int | None) -> ObjectFacts:
+    places = [item.position for item in items]
+    return ObjectFacts(found, len(items), min(places), max(places), ahead=beyond([i.time for i in items], limit))
 
 
 def _key_range(dimension: Dimension, items: Sequence[Item]) -> tuple[Any, ...]:

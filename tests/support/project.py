@@ -11,6 +11,7 @@ import pytest
 from commands import Ended
 from pyspark.sql import SparkSession
 
+from lakeward.entrypoints import container
 from lakeward.entrypoints.cli import main
 
 SETTINGS = """
@@ -35,6 +36,10 @@ ITEM = """
 key = ["id"]
 columns = { id = "int", name = "string", price = "decimal(8,2)" }
 """
+
+
+NOW = 1_796_083_200_000_000
+"""The clock of a project, 2026-12-01 in microseconds: behind all commit times of the tests, but for a few."""
 
 
 @dataclass
@@ -92,6 +97,7 @@ def project(
     """Return a project in an empty folder, which is the current one."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LAKEWARD_CONFIG", raising=False)
+    monkeypatch.setattr(container, "clock", lambda: NOW)
     made = Project(tmp_path, capsys)
     made.configure()
     return made
