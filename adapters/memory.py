@@ -64,12 +64,14 @@ class MemorySource:
         objects = [o for o in self.tables[dimension.name] if o.object in taken.objects]
         items = [item for one in objects for item in one.items]
         limit = None if self.now is None else believed(self.now())
-        found = [
-            ObjectFacts(o.object, len(o.items), ahead=beyond((item.time for item in o.items), limit))
-            for o in objects
-        ]
-        facts = facts_of(dimension, items, found, limit)
+        facts = facts_of(dimension, items, [_object_facts(o, limit) for o in objects], limit)
         return Batch(items, replace(facts, loaded=self.loaded.get(dimension.name)))
+
+
+def _object_facts(found: MemoryObject, limit: int | None) -> ObjectFacts:
+    reasons = [item.reason for item in found.items if isinstance(item, Reject)]
+    ahead = beyond((item.time for item in found.items), limit)
+    return ObjectFacts(found.object, len(found.items), unreadable=reasons.count(Reason.UNREADABLE), ahead=ahead)
 
 
 def facts_of(

@@ -66,6 +66,29 @@ Lateness: TypeAlias = Ordered | Within | Unbounded
 ORDERED: Final = Ordered()
 
 
+class Unreadable(Enum):
+    """What a row whose key cannot be read does to its table: it is inexact from then on, or it stops."""
+
+    INEXACT = "inexact"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """How much of a batch may go into quarantine; above either limit the table stops instead.
+
+    The share is not counted in batches of fewer than `SHARE_FROM` rows: of ten rows, one is a tenth.
+    """
+
+    max_share: float = 0.05
+    max_rows: int = 10_000
+    unreadable: Unreadable = Unreadable.INEXACT
+
+
+SHARE_FROM: Final = 100
+"""In smaller batches the share of quarantined rows says nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dimension:
     """An entity of the source and how the lake keeps it.
@@ -82,3 +105,4 @@ class Dimension:
     lateness: Lateness = ORDERED
     unique_sequences: bool = False
     policies: Policies = FOLLOWING
+    tolerance: Tolerance = Tolerance()

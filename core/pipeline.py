@@ -20,7 +20,7 @@ from lakeward.core.errors import CommitConflict, ConservationError
 from lakeward.core.events import Mark
 from lakeward.core.ledger import Taken
 from lakeward.core.memory import Memory, floor, next_mark
-from lakeward.core.plan import MergePlan, plan
+from lakeward.core.plan import MergePlan, plan, refuse_flood, rejects
 from lakeward.core.ports import Batch, Entry, Notice, Opened, Queue, Recalled, Resolved, Source, Standing
 from lakeward.core.progress import Progress
 
@@ -163,6 +163,8 @@ def _work_out(job: Job[F], found: _Found[F], watch: Watch) -> Prepared[F]:
         with watch("resolve"):
             resolved = job.opened.table.resolve(planned, batch.frame)
             _check_sum(planned, resolved)
+            quarantined = resolved.counts.quarantined
+            refuse_flood(planned.dimension, rejects(planned, quarantined), resolved.counts.read)
     except BaseException:
         if resolved is not None:
             resolved.close()

@@ -12,17 +12,14 @@ from enum import Enum
 from typing import Final
 
 from lakeward.core.clock import Ahead
-from lakeward.core.dimension import Dimension, Ordered
-from lakeward.core.errors import ConfigError, QuarantineFull, SchemaConflict
+from lakeward.core.dimension import SHARE_FROM, Dimension, Ordered, Unreadable
+from lakeward.core.errors import ConfigError, QuarantineFull, SchemaConflict, SourceError
 from lakeward.core.events import LOAD_SEQUENCE, Cell, Mark, Operation, Position
 from lakeward.core.evolution import Evolution, evolve
 from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import Hold, Reason, Record
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
-
-MOST_REJECTS: Final = 100_000
-"""How many rows a batch may put into quarantine: what is there, each batch looks through."""
 
 
 class Capability(Enum):
@@ -165,13 +162,16 @@ def plan(
     `seen` are the objects of earlier batches, `records` what those held. A dimension that declares no columns has
     those of the batch. `stored` is the schema of the table as it is, or None where there
     is none yet. Raises SchemaConflict where the batch's columns are not the table's and no
-    policy says what to do, and ConfigError where the table format cannot do what the batch
-    calls for.
+    policy says what to do, QuarantineFull or SourceError where more of the batch cannot be
+    applied than the table tolerates, and ConfigError where the table format cannot do what
+    the batch calls for.
     """
     evolution = _evolution(dimension, facts, stored)
     taken = Schema(tuple(column for column in facts.schema if column.name not in evolution.ignored))
     dimension = replace(dimension, schema=taken)
-    _refuse_flood(dimension, facts)
+    delivered = _delivered(facts, seen)
+    _refuse_unreadable(dimension, facts, delivered)
+    refuse_flood(dimension, {reason.value: number for reason, number in facts.rejects.items()}, facts.read)
     missing = facts.needs - capabilities
     if missing:
         raise ConfigError(
@@ -191,7 +191,7 @@ def plan(
         creates=stored is None,
         folds=_folds(dimension, facts, records),
         mark=None if replaces else progress.mark,
-        copies=frozenset() if isinstance(dimension.lateness, Ordered) else _copies(facts, seen),
+        copies=frozenset() if isinstance(dimension.lateness, Ordered) else delivered,
         holds=holds,
         releases=releases,
         replaces=replaces,
@@ -211,7 +211,7 @@ def _folds(dimension: Dimension, facts: BatchFacts, records: Iterable[Record]) -
     return any(position is not None and position.sequence != LOAD_SEQUENCE for position in reached)
 
 
-def _copies(facts: BatchFacts, seen: Iterable[SourceObject]) -> frozenset[int]:
+def _delivered(facts: BatchFacts, seen: Iterable[SourceObject]) -> frozenset[int]:
     orders = {item.order for item in seen}
     return frozenset(found.object.order for found in facts.objects if found.object.order in orders)
 
@@ -223,17 +223,43 @@ def _is_above(least: Position | None, high_water: Position | None) -> bool:
     return Mark(*least[:2]) > high_water.mark
 
 
-def _refuse_flood(dimension: Dimension, facts: BatchFacts) -> None:
-    """Refuse a batch of which so much cannot be applied that its settings or its files must be wrong."""
-    rejected = sum(facts.rejects.values())
-    if rejected > MOST_REJECTS:
-        reasons = ", ".join(f"{number:,} {reason.value}" for reason, number in facts.rejects.items())
+def rejects(plan: MergePlan, quarantined: int) -> Mapping[str, int]:
+    """Return how many of so many rows go into quarantine for which reason; some a table refuses only itself."""
+    found = {reason.value: number for reason, number in plan.facts.rejects.items()}
+    refused = quarantined - sum(found.values())
+    reason = Reason.NO_KEY if plan.appends else Reason.TOO_LATE
+    return {**found, reason.value: refused} if refused > 0 else found
+
+
+def refuse_flood(dimension: Dimension, reasons: Mapping[str, int], read: int) -> None:
+    """Raise QuarantineFull where more of a batch cannot be applied than the table tolerates."""
+    rejected, tolerance = sum(reasons.values()), dimension.tolerance
+    is_many = rejected > tolerance.max_rows
+    is_much = read >= SHARE_FROM and rejected > tolerance.max_share * read
+    if is_many or is_much:
+        limit = f"max_rows = {tolerance.max_rows:,}" if is_many else f"max_share = {tolerance.max_share:g}"
+        words = ", ".join(f"{number:,} {reason}" for reason, number in reasons.items() if number)
         raise QuarantineFull(
-            f"{dimension.name}: {rejected:,} rows of one batch cannot be applied",
-            found=f"{reasons}, of {facts.read:,} rows; {MOST_REJECTS:,} are the most that one batch may have",
+            f"{dimension.name}: {rejected:,} of the {read:,} rows of one batch cannot be applied",
+            found=f"{words}; `{limit}` is the most that may go into quarantine",
             todo="Nothing of the table was applied; other tables go on. Is a column's type, its format or "
-            "`null_text` declared wrongly? Where the files are, make `max_files` smaller to find which.",
+            "`null_text` declared wrongly? Where the files are as they should be, raise the limit under "
+            f'[tables."{dimension.name}".quarantine].',
         )
+
+
+def _refuse_unreadable(dimension: Dimension, facts: BatchFacts, delivered: frozenset[int]) -> None:
+    """Raise SourceError at a row whose key cannot be read, where the table stops at one."""
+    if dimension.tolerance.unreadable is not Unreadable.STOP:
+        return
+    for found in facts.objects:
+        if found.unreadable and found.object.order not in delivered:
+            raise SourceError(
+                f"{dimension.name}: {found.object.name} has {found.unreadable:,} row(s) whose key cannot be read",
+                found='`unreadable = "stop"` is set: nobody can know which rows they change',
+                todo="Nothing of the table was applied; other tables go on. Replace the file by a right one, or "
+                'let the table become inexact with `unreadable = "inexact"`: the rows then go into quarantine.',
+            )
 
 
 def _evolution(dimension: Dimension, facts: BatchFacts, stored: Schema | None) -> Evolution:

@@ -20,6 +20,7 @@ from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.entrypoints.settings import (
     ColumnSettings,
     PipelineSettings,
+    QuarantineSettings,
     SchemaSettings,
     SparkSettings,
     TableSettings,
@@ -120,6 +121,7 @@ def _parts() -> Iterator[str]:
     yield from _table(TableOptions)
     yield from _section('[tables."schema.table".columns]', ColumnSettings)
     yield from _section('[tables."schema.table".schema]', SchemaSettings)
+    yield from _section('[tables."schema.table".quarantine]', QuarantineSettings)
     yield from ("## Environment\n", _ENVIRONMENT.rstrip("\n"))
     yield ""
 
@@ -167,7 +169,14 @@ def _words(annotation: Any) -> str:
     return _PLAIN[annotation]
 
 
-_PLAIN: Final[Mapping[Any, str]] = {str: "text", int: "whole number", ByteSize: "size", SchemaSettings: "table"}
+_PLAIN: Final[Mapping[Any, str]] = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    ByteSize: "size",
+    SchemaSettings: "table",
+    QuarantineSettings: "table",
+}
 
 
 def _default(field: FieldInfo) -> str:

@@ -13,9 +13,28 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
 
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, Ordered, TableName, Unbounded, Within
+from lakeward.core.dimension import (
+    ORDERED,
+    Dimension,
+    Lateness,
+    Ordered,
+    TableName,
+    Tolerance,
+    Unbounded,
+    Unreadable,
+    Within,
+)
 from lakeward.core.errors import ConfigError
 from lakeward.core.evolution import Policies, Policy
 from lakeward.core.schema import Column, Schema, parse_type
@@ -105,6 +124,22 @@ class SchemaSettings(Strict):
     )
 
 
+class QuarantineSettings(Strict):
+    """How much of a batch may go into quarantine. Above either limit the table stops, with nothing applied."""
+
+    max_share: float = Field(
+        0.05,
+        ge=0,
+        le=1,
+        description="The share of the rows read, between 0 and 1; counted in batches of at least 100 rows.",
+    )
+    max_rows: NonNegativeInt = Field(10_000, description="The number of rows; `0` stops at the first.")
+    unreadable: Literal["inexact", "stop"] = Field(
+        "inexact",
+        description="A row whose key cannot be read: the table goes on and is inexact from then on, or it stops.",
+    )
+
+
 class TableSettings(BaseModel):
     """One table. What the table format adds (`partition_by`, …) stands beside these keys."""
 
@@ -127,6 +162,9 @@ class TableSettings(BaseModel):
     )
     schema_: SchemaSettings = Field(
         default_factory=SchemaSettings, alias="schema", description="What becomes of a change of the columns."
+    )
+    quarantine: QuarantineSettings = Field(
+        default_factory=QuarantineSettings, description="How much of a batch may go into quarantine."
     )
     redelivery: PositiveInt = Field(
         1000,
@@ -177,6 +215,7 @@ class Configured:
             schema=Schema(tuple(declared)),
             key=tuple(table.key),
             lateness=_lateness_of(table, lateness),
+            tolerance=_tolerance_of(table.quarantine),
             policies=Policies(**{kind: Policy(word) for kind, word in table.schema_.model_dump().items()}),
         )
 
@@ -214,6 +253,10 @@ def _lateness_of(table: TableSettings, default: Lateness) -> Lateness:
         return Ordered(table.redelivery)
     duration = _DURATION.fullmatch(said or "")
     return default if duration is None else Within(int(duration[1]) * _MICROS[duration[2]])
+
+
+def _tolerance_of(said: QuarantineSettings) -> Tolerance:
+    return Tolerance(max_share=said.max_share, max_rows=said.max_rows, unreadable=Unreadable(said.unreadable))
 
 
 def load(file: Path) -> Configured:

@@ -168,11 +168,21 @@ def test_a_file_in_the_place_of_one_that_was_applied_stops_its_table(project: Pr
 
 
 def test_a_batch_that_is_mostly_rejects_is_refused_before_anything_is_written(
-    project: Project, monkeypatch: pytest.MonkeyPatch
+    project: Project,
 ) -> None:
-    monkeypatch.setattr("lakeward.core.plan.MOST_REJECTS", 2)
-    project.put(CDC, "I,1,a,1.00\nI,2,b,x\nI,3,c,y\nI,4,d,z\n")
-    assert "3 rows of one batch cannot be applied" in project.fails()
+    project.put(CDC, "".join(f"I,{number},a,{'x' if number < 6 else 1}\n" for number in range(100)))
+    assert "6 of the 100 rows of one batch cannot be applied" in project.fails()
+    planned = project.call("plan")
+    assert planned.code == 4
+    assert "max_share = 0.05" in planned.err
+    assert is_untouched(project)
+
+
+def test_a_row_whose_key_cannot_be_read_stops_a_table_that_says_so(project: Project) -> None:
+    project.configure(ITEM + 'quarantine = { unreadable = "stop" }\n')
+    project.put(LOAD, "1,a,1.00\n")
+    project.put(CDC, "I,2,b,2.00\nI,three,c,3.00\n")
+    assert f"{CDC} has 1 row(s) whose key cannot be read" in project.fails()
     assert is_untouched(project)
 
 

@@ -13,8 +13,8 @@ from rich.markup import escape
 from lakeward.core.clock import SLACK, Alarm, alarms
 from lakeward.core.errors import LakewardError, SetupError
 from lakeward.core.evolution import Kind
-from lakeward.core.memory import Reason
 from lakeward.core.pipeline import Idle, prepare
+from lakeward.core.plan import rejects
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,
@@ -106,7 +106,7 @@ def _show(name: Any, job: Any, prepared: Any, kind: str) -> None:
         )
     facts, counts = merge.facts, prepared.resolved.counts
     by_operation = " · ".join(f"{number:,} {op.value}" for op, number in facts.operations.items())
-    rejected = " · ".join(f"{number:,} {reason}" for reason, number in _rejects(prepared).items())
+    rejected = " · ".join(f"{n:,} {reason}" for reason, n in rejects(merge, counts.quarantined).items())
     out.print(f"   {len(facts.objects):,} files, {facts.read:,} rows: {by_operation or 'no event'}")
     out.print(f"   {view.count_words(counts, every=True)}")
     if rejected:
@@ -169,14 +169,6 @@ def _alarms(prepared: Any) -> Sequence[Alarm]:
     return () if limit is None else alarms(str(prepared.plan.dimension.name), ahead, limit - SLACK)
 
 
-def _rejects(prepared: Any) -> dict[str, int]:
-    """Return how many rows go into quarantine, by reason; some events are refused by the table alone."""
-    found = {reason.value: number for reason, number in prepared.plan.facts.rejects.items()}
-    refused = prepared.resolved.counts.quarantined - sum(found.values())
-    reason = Reason.NO_KEY if prepared.plan.appends else Reason.TOO_LATE
-    return {**found, **({reason.value: refused} if refused > 0 else {})}
-
-
 def _document(name: Any, job: Any, prepared: Any) -> dict[str, Any]:
 
     if prepared is None:
@@ -200,7 +192,7 @@ def _document(name: Any, job: Any, prepared: Any) -> dict[str, Any]:
         "others": list(prepared.taken.others),
         "late": list(prepared.taken.late),
         "operations": {operation.value: number for operation, number in merge.facts.operations.items()},
-        "rejects": _rejects(prepared),
+        "rejects": rejects(merge, prepared.resolved.counts.quarantined),
         "counts": asdict(prepared.resolved.counts),
         "written": prepared.resolved.written,
         "removed": prepared.resolved.removed,

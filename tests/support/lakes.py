@@ -17,7 +17,7 @@ from model_laws import batches, with_repeats
 
 from lakeward.adapters.memory import MemoryQueue, MemoryTable, MemoryTarget, facts_of
 from lakeward.core.clock import beyond
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unbounded
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Tolerance, Unbounded
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
 from lakeward.core.fold import apply
 from lakeward.core.ledger import SourceObject, Taken
@@ -34,6 +34,8 @@ Rows = Mapping[Key, tuple[Mapping[str, Any], Position]]
 PACKED = Schema((Column("h", Type("int")), *SCHEMA))
 NAME = TableName("shop", "item")
 OBJECTS_A_HISTORY = 100
+TOLERANT = Tolerance(max_share=1.0, max_rows=1_000_000)
+"""Histories are spoilt by chance, and a batch of them by more than a table takes by default."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def pack(
     Of a table with a key, some objects are delivered again; without one, a copy under
     another name is a fact of its own, so there are none.
     """
-    dimension = Dimension(name=NAME, schema=PACKED, key=tuple(key), lateness=ORDERED)
+    dimension = Dimension(name=NAME, schema=PACKED, key=tuple(key), lateness=ORDERED, tolerance=TOLERANT)
     deliveries: list[list[Item]] = []
     good: list[ChangeEvent] = []
     for history in range(histories):
@@ -119,7 +121,7 @@ def pack_late(
     Its databases commit by one clock. Some objects are delivered again. With `in_part`, some
     cells are not sent, and keys change.
     """
-    dimension = Dimension(name=NAME, schema=PACKED, key=("h", "id"), lateness=lateness)
+    dimension = Dimension(name=NAME, schema=PACKED, key=("h", "id"), lateness=lateness, tolerance=TOLERANT)
     objects: dict[int, list[ChangeEvent]] = {}
     loads: set[int] = set()
     load = 0.0 if too_late else random.choice([0.0, 0.3])
