@@ -6,24 +6,27 @@ Other adapters are held to it, and it is the default of the fast tests.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from decimal import Decimal
+from typing import Final, TypeAlias
 
 from lakeward.core.append import append
 from lakeward.core.clock import believed, beyond, latest
 from lakeward.core.delivery import Delivery, Resolution, Settled
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName
-from lakeward.core.errors import CommitConflict, TableError
-from lakeward.core.events import ChangeEvent, Key, Operation, Position
+from lakeward.core.errors import CommitConflict, MendError, TableError
+from lakeward.core.events import ChangeEvent, Key, Operation, Position, key_of
 from lakeward.core.evolution import Recorded
 from lakeward.core.fold import Row
 from lakeward.core.known import Known, Refused, Remembered, Stored
 from lakeward.core.ledger import Limits, SourceObject, Taken, take
 from lakeward.core.memory import HOLDING, Memory, Reason, Reject, trim
 from lakeward.core.plan import BatchFacts, Capability, MergePlan, ObjectFacts
-from lakeward.core.ports import Batch, Commit, Entry, Notice, Opened, Recalled, Resolved, Standing
+from lakeward.core.ports import Batch, Commit, Entry, Mended, Notice, Opened, Recalled, Resolved, Standing
 from lakeward.core.progress import Progress
+from lakeward.core.schema import Column
 from lakeward.core.settle import absorb, settle
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 
@@ -66,6 +69,47 @@ class MemorySource:
         limit = None if self.now is None else believed(self.now())
         facts = facts_of(dimension, items, [_object_facts(o, limit) for o in objects], limit)
         return Batch(items, replace(facts, loaded=self.loaded.get(dimension.name)))
+
+    def cells(self, dimension: Dimension, entry: Entry) -> Mapping[str, str | None]:
+        """Return nothing: objects here hold no row as it was written."""
+        return {}
+
+    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
+        """Return mended rows as events."""
+        return [event_of(dimension, entry, entry.mended) for entry in entries if entry.mended is not None]
+
+
+def event_of(dimension: Dimension, entry: Entry, mended: Mended) -> ChangeEvent:
+    """Return a mended row as an event; raises MendError where a cell does not fit its column."""
+    position, time = entry.position, entry.time
+    if mended.time is not None:
+        time = int(mended.time)
+        position = position._replace(sequence=time)
+    cells = {c.name: _typed(dimension, c, mended.cells[c.name]) for c in dimension.schema}
+    key = key_of(cells, dimension.key) or ()
+    return ChangeEvent(operation=mended.operation, position=position, key=key, cells=cells, time=time)
+
+
+_READERS: Final[Mapping[str, Callable[[str], object]]] = {
+    "int": int,
+    "bigint": int,
+    "float": float,
+    "double": float,
+    "decimal": Decimal,
+}
+
+
+def _typed(dimension: Dimension, item: Column, text: str | None) -> object:
+    try:
+        return None if text is None else _READERS.get(item.type.name, str)(text)
+    except (ValueError, ArithmeticError) as error:
+        raise MendError(
+            f"{dimension.name}: {text!r} is not a {item.type} (column {item.name})", todo="Correct the cell."
+        ) from error
+
+
+def _key_text(key: Key) -> str:
+    return json.dumps([str(part) for part in key])
 
 
 def _object_facts(found: MemoryObject, limit: int | None) -> ObjectFacts:
@@ -119,6 +163,7 @@ class MemoryTable:
     objects: dict[int, tuple[SourceObject, ...]] = field(default_factory=dict)
     quarantined: dict[int, list[Reject]] = field(default_factory=dict)
     given_up: dict[int, frozenset[Position]] = field(default_factory=dict)
+    mended: dict[Position, Mended] = field(default_factory=dict)
     capabilities: frozenset[Capability] = frozenset(Capability)
 
     # The table.
@@ -129,11 +174,13 @@ class MemoryTable:
 
     def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
         """Work out what the plan means."""
+        events = [item for item in frame if isinstance(item, ChangeEvent)]
+        mended = {event.position[2:]: event for event in events if plan.releases}
         delivery = Delivery(
             number=plan.batch,
-            events=[item for item in frame if isinstance(item, ChangeEvent)],
+            events=[] if plan.releases else events,
             rejects=[item for item in frame if isinstance(item, Reject)],
-            resolutions=[Resolution(position) for position in plan.releases],
+            resolutions=[Resolution(position, mended.get(position[2:])) for position in plan.releases],
             loaded=plan.facts.loaded,
             believed=plan.facts.believed,
         )
@@ -227,7 +274,7 @@ class MemoryTable:
             and change.event.position > reject.position
         ]
         return Entry(
-            key=repr(reject.keys[0]) if reject.keys else None,
+            key=_key_text(reject.keys[0]) if reject.keys and self.dimension.key else None,
             reason=reject.reason.value,
             detail="",
             object=f"{reject.position.object:08d}",
@@ -239,12 +286,25 @@ class MemoryTable:
             batch=batch,
             since=0,
             text="",
+            time=reject.time,
             waits=len(waits),
+            mended=self.mended.get(reject.position),
         )
 
-    def waiting(self, progress: Progress, given_up: Sequence[Entry]) -> Batch[Frame]:
-        """Return an empty batch: what waited is in the memory, and settling releases it."""
-        return Batch((), facts_of(self.dimension, ()))
+    def mend(self, progress: Progress, entries: Sequence[Entry], events: Frame) -> None:
+        """Write down what a person mended."""
+        for entry, event in zip(entries, events, strict=True):
+            if entry.key is not None and _key_text(event.keys[0]) != entry.key:
+                raise MendError(
+                    f"{self.dimension.name}: {entry.object}, row {entry.row} has another key now",
+                    found=f"it was {entry.key}",
+                    todo="The key stays as it was. Where it is wrong, give the row up.",
+                )
+        self.mended.update({entry.position: entry.mended for entry in entries if entry.mended is not None})
+
+    def waiting(self, progress: Progress, resolved: Sequence[Entry], mended: Frame | None) -> Batch[Frame]:
+        """Return what was mended: what waited is in the memory, and settling releases it."""
+        return Batch(mended or (), facts_of(self.dimension, mended or ()))
 
     # One key.
 

@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from lakeward.core.counts import Counts
 from lakeward.core.delivery import Delivery, Settled, record_of
 from lakeward.core.dimension import Dimension
-from lakeward.core.events import UNSET, Key, Operation
+from lakeward.core.events import UNSET, ChangeEvent, Key, Operation
 from lakeward.core.fold import Row
 from lakeward.core.memory import Memory, Reason, Reject
 
 
 def append(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delivery: Delivery) -> Settled:
     """Work out what `delivery` does to a table without a key: a row is written once per fact."""
-    written: dict[Key, Row | None] = {}
+    mended = [resolution.mended for resolution in delivery.resolutions if resolution.mended is not None]
+    written: dict[Key, Row | None] = {tuple(event.position): _row(dimension, event) for event in mended}
     rejects = list(delivery.rejects)
     duplicates = partial = 0
     for event in delivery.events:
@@ -23,15 +24,14 @@ def append(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delive
             duplicates += 1
         elif event.operation in (Operation.INSERT, Operation.READ):
             partial += event.lacks(dimension.schema.names)
-            sent = {name: value for name, value in event.cells.items() if value is not UNSET}
-            written[fact] = Row({name: sent.get(name) for name in dimension.schema.names}, event.position)
+            written[fact] = _row(dimension, event)
         else:
             rejects.append(Reject(event.position, Reason.NO_KEY, time=event.time))
     counts = Counts(
         read=len(delivery.events) + len(delivery.rejects),
         duplicates=duplicates,
         quarantined=len(rejects),
-        applied=len(written),
+        applied=len(written) - len(mended),
         unset_as_null=partial,
     )
     return Settled(
@@ -39,7 +39,7 @@ def append(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delive
         changes=[],
         bases=[],
         holds=[],
-        closed={r.position: None for r in delivery.resolutions},
+        closed={r.position: r.mended for r in delivery.resolutions},
         rejects=rejects,
         record=record_of(delivery),
         counts=counts,
@@ -47,3 +47,8 @@ def append(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delive
         loaded=memory.loaded,
         replaces=False,
     )
+
+
+def _row(dimension: Dimension, event: ChangeEvent) -> Row:
+    sent = {name: value for name, value in event.cells.items() if value is not UNSET}
+    return Row({name: sent.get(name) for name in dimension.schema.names}, event.position)

@@ -56,6 +56,10 @@ class SchemaConflict(LakewardError):
     """A batch and its table disagree about columns; nothing of the batch was applied."""
 
 
+class MendError(LakewardError):
+    """A row in quarantine cannot be mended like that: correct it and try again. Nothing was changed."""
+
+
 class QuarantineFull(LakewardError):
     """More of a batch cannot be applied than a person could look through; nothing of it was applied."""
 

@@ -20,6 +20,7 @@ from lakeward.core.errors import CommitConflict, ConservationError
 from lakeward.core.events import Mark
 from lakeward.core.ledger import Taken
 from lakeward.core.memory import Memory, floor, next_mark
+from lakeward.core.mending import check_mended
 from lakeward.core.plan import MergePlan, plan, refuse_flood, rejects
 from lakeward.core.ports import Batch, Entry, Notice, Opened, Queue, Recalled, Resolved, Source, Standing
 from lakeward.core.progress import Progress
@@ -94,6 +95,19 @@ class Report:
         return self.progress.counts
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """Entries of the quarantine that a person is done with: to be applied as they were mended, or given up."""
+
+    mended: Sequence[Entry] = ()
+    given_up: Sequence[Entry] = ()
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """All of them."""
+        return (*self.mended, *self.given_up)
+
+
 class Idle(Enum):
     """Why there is no batch: nothing waits, or all that does changed while it was read."""
 
@@ -120,16 +134,22 @@ def prepare(job: Job[F], watch: Watch = unwatched) -> Prepared[F] | Idle:
     return _work_out(job, _Found(standing=standing, recalled=recalled, batch=batch, taken=taken), watch)
 
 
-def prepare_release(job: Job[F], given_up: Sequence[Entry], watch: Watch = unwatched) -> Prepared[F]:
-    """Work out what follows once these entries of the quarantine are given up."""
+def prepare_release(job: Job[F], settled: Settlement, watch: Watch = unwatched) -> Prepared[F]:
+    """Work out what follows once these entries of the quarantine are settled."""
     with watch("believe"):
         standing = job.opened.table.standing()
     with watch("recall"):
         recalled = job.opened.companion.recall(standing.progress)
     with watch("read"):
-        batch = job.opened.quarantine.waiting(standing.progress, given_up)
-    found = _Found(standing=standing, recalled=recalled, batch=batch, given_up=given_up)
+        mended = job.source.mend(_as_it_stands(job, standing), settled.mended) if settled.mended else None
+        batch = job.opened.quarantine.waiting(standing.progress, settled.entries, mended)
+    found = _Found(standing=standing, recalled=recalled, batch=batch, settled=settled)
     return _work_out(job, found, watch)
+
+
+def _as_it_stands(job: Job[F], standing: Standing) -> Dimension:
+    """Return the dimension with the columns of the table: they are those that a mended row must have."""
+    return job.dimension if standing.schema is None else replace(job.dimension, schema=standing.schema)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +160,7 @@ class _Found(Generic[F]):
     recalled: Recalled
     batch: Batch[F]
     taken: Taken = field(default_factory=Taken)
-    given_up: Sequence[Entry] = ()
+    settled: Settlement = field(default_factory=Settlement)
 
 
 def _work_out(job: Job[F], found: _Found[F], watch: Watch) -> Prepared[F]:
@@ -148,7 +168,7 @@ def _work_out(job: Job[F], found: _Found[F], watch: Watch) -> Prepared[F]:
     resolved: Resolved | None = None
     try:
         with watch("decide"):
-            releases = frozenset(entry.position for entry in found.given_up)
+            releases = frozenset(entry.position for entry in found.settled.entries)
             planned = plan(
                 job.dimension,
                 batch.facts,
@@ -159,6 +179,7 @@ def _work_out(job: Job[F], found: _Found[F], watch: Watch) -> Prepared[F]:
                 records=found.recalled.records,
                 holds=tuple(hold for hold in found.recalled.holds if hold.position not in releases),
                 releases=releases,
+                mended=frozenset(entry.position for entry in found.settled.mended),
             )
         with watch("resolve"):
             resolved = job.opened.table.resolve(planned, batch.frame)
@@ -232,11 +253,28 @@ def apply_changes(
     return total
 
 
-def release(job: Job[F], given_up: Sequence[Entry], watch: Watch = unwatched) -> Report:
-    """Give up entries of the quarantine and apply what waited behind them, in order."""
+def mend(job: Job[F], entries: Sequence[Entry]) -> None:
+    """Write down rows of the quarantine as a person mended them; `release` applies them.
+
+    It is one write beside the table, and changes nothing of it: its key stays held. Raises
+    MendError, before anything is written, where a row does not fit the table.
+    """
+    standing = job.opened.table.standing()
+    dimension = _as_it_stands(job, standing)
+    for entry in entries:
+        check_mended(dimension, entry)
+    events = job.source.mend(dimension, entries)
+    job.opened.quarantine.mend(standing.progress, entries, events)
+
+
+def release(job: Job[F], settled: Settlement, watch: Watch = unwatched) -> Report:
+    """Apply entries of the quarantine as they were mended, or give them up, and what waited behind, in order."""
+    dimension = _as_it_stands(job, job.opened.table.standing())
+    for entry in settled.mended:
+        check_mended(dimension, entry)  # the table may have other columns since
 
     def once() -> Report:
-        prepared = prepare_release(job, given_up, watch)
+        prepared = prepare_release(job, settled, watch)
         try:
             return carry_out(job, prepared, watch)
         finally:

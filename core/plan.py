@@ -103,7 +103,7 @@ class MergePlan:
     memory of deletes must be asked; `folds`, that its events must meet what is remembered one
     by one, in order. What lies at or below the `mark` comes too late;
     `copies` are the orders of objects that were delivered before. `holds` are the keys that wait for a person.
-    `releases` marks a batch of events that waited rather than of new ones.
+    `releases` marks a batch of events that waited rather than of new ones: what held them is given up, or `mended`.
     """
 
     dimension: Dimension
@@ -119,6 +119,7 @@ class MergePlan:
     copies: frozenset[int] = frozenset()
     holds: tuple[Hold, ...] = ()
     releases: frozenset[Position] = frozenset()
+    mended: frozenset[Position] = frozenset()
     replaces: bool = False
 
     @property
@@ -156,6 +157,7 @@ def plan(
     records: Iterable[Record] = (),
     holds: tuple[Hold, ...] = (),
     releases: frozenset[Position] = frozenset(),
+    mended: frozenset[Position] = frozenset(),
 ) -> MergePlan:
     """Decide what applying a batch will do.
 
@@ -194,6 +196,7 @@ def plan(
         copies=frozenset() if isinstance(dimension.lateness, Ordered) else delivered,
         holds=holds,
         releases=releases,
+        mended=mended,
         replaces=replaces,
     )
 

@@ -12,11 +12,11 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension, Lateness
-from lakeward.core.events import Key, Position
+from lakeward.core.events import Key, Operation, Position
 from lakeward.core.evolution import Recorded
 from lakeward.core.known import Known
 from lakeward.core.ledger import SourceObject, Taken
-from lakeward.core.memory import Hold, Record
+from lakeward.core.memory import HOLDING, Hold, Reason, Record
 from lakeward.core.plan import BatchFacts, Capability, MergePlan
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
@@ -51,6 +51,14 @@ class Source(Protocol[F]):
 
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[F]:
         """Read the objects whole. Those that changed meanwhile, and all after them, are left out."""
+        ...
+
+    def cells(self, dimension: Dimension, entry: Entry) -> Mapping[str, str | None]:
+        """Return a row in quarantine as it was written, column by column; what cannot be told is left out."""
+        ...
+
+    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> F:
+        """Return mended rows as a frame of events; raises MendError for what does not fit its column."""
         ...
 
 
@@ -138,8 +146,23 @@ class Companion(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mended:
+    """What a person made of a row in quarantine: its cells as texts, as the source writes them, None for NULL.
+
+    `time` is the commit time, as a text, of a row that had none.
+    """
+
+    operation: Operation
+    cells: Mapping[str, str | None]
+    time: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A row in quarantine, and how many events wait behind it; a key change has another key as well."""
+    """A row in quarantine, and how many events wait behind it; a key change has another key as well.
+
+    `time` is its source time in microseconds since 1970. One that is `mended` waits to be replayed.
+    """
 
     key: str | None
     reason: str
@@ -153,7 +176,9 @@ class Entry:
     batch: int
     since: int
     text: str
+    time: int | None = None
     waits: int = 0
+    mended: Mended | None = None
     other_key: str | None = None
 
     @property
@@ -165,6 +190,11 @@ class Entry:
     def position(self) -> Position:
         """The place of the event."""
         return Position(self.epoch, self.sequence, self.order, self.row)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether later events of its key wait behind it."""
+        return self.key is not None and Reason(self.reason) in HOLDING
 
 
 class Quarantine(Protocol[F]):
@@ -178,8 +208,12 @@ class Quarantine(Protocol[F]):
         """Return what is in quarantine as of the table's batch, oldest first."""
         ...
 
-    def waiting(self, progress: Progress, given_up: Sequence[Entry]) -> Batch[F]:
-        """Return the events that nothing holds any more once these entries are given up."""
+    def mend(self, progress: Progress, entries: Sequence[Entry], events: F) -> None:
+        """Write down what a person mended, until it is replayed; raises MendError where a key is another."""
+        ...
+
+    def waiting(self, progress: Progress, resolved: Sequence[Entry], mended: F | None) -> Batch[F]:
+        """Return the events that these entries hold no more, and those that were mended."""
         ...
 
 

@@ -65,7 +65,7 @@ def test_any_delivery_of_many_histories_gives_their_databases(make_lake: MakeLak
 @given(seed=SEEDS)
 def test_what_waits_in_quarantine_follows_in_order(make_lake: MakeLake, seed: int) -> None:
     """Rows that cannot be applied hold their keys; once given up, what waited is applied."""
-    script = pack(Random(seed), 25, bad=0.03, gives_up=0.05)
+    script = pack(Random(seed), 25, bad=0.03, settles=0.05)
     player, expected = play_both(script, make_lake())
     assert any(moment.quarantine for moment in player.moments)
     assert player.promised == expected.promised

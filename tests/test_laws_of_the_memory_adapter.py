@@ -192,3 +192,37 @@ def test_a_table_without_a_key_keeps_each_fact_once(seed: int) -> None:
     script = pack(random, 3, bad=0.05, key=())
     player = Player(script, MemoryLake()).play(random.sample(CRASHES, len(CRASHES)))
     assert player.moments[-1].rows == script.truth
+
+
+@thorough
+@given(seed=SEEDS)
+def test_after_every_held_row_is_fixed_or_discarded_the_tables_are_those_of_the_mended_feed(seed: int) -> None:
+    """Quarantine: rows are mended and wait, are replayed or given up, in any order, over batches and crashes."""
+    random = Random(seed)
+    script = pack(random, 3, bad=0.1, fixed=0.6)
+    undisturbed = Player(script, MemoryLake()).play()
+    assert undisturbed.moments[-1].rows == script.truth
+    assert not undisturbed.moments[-1].quarantine
+    Player(script, MemoryLake(), expected=undisturbed.moments).play(random.sample(CRASHES, len(CRASHES)))
+
+
+@thorough
+@given(seed=SEEDS)
+def test_a_row_is_mended_in_its_place_whatever_the_mark(seed: int) -> None:
+    """Quarantine, where files come in any order that the lateness allows, and the mark has passed what is held."""
+    random = Random(seed)
+    script = pack_late(random, 3, random.choice([Within(3), Unbounded()]), bad=0.08, fixed=0.6)
+    undisturbed = Player(script, MemoryLake()).play()
+    assert undisturbed.moments[-1].rows == script.truth
+    assert not undisturbed.moments[-1].quarantine
+    Player(script, MemoryLake(), expected=undisturbed.moments).play(random.sample(CRASHES, 6))
+
+
+@thorough
+@given(seed=SEEDS)
+def test_a_mended_row_of_a_table_without_a_key_is_added_once(seed: int) -> None:
+    """However often a crash makes a batch repeat."""
+    random = Random(seed)
+    script = pack(random, 3, bad=0.1, fixed=0.6, key=())
+    player = Player(script, MemoryLake()).play(random.sample(CRASHES, len(CRASHES)))
+    assert player.moments[-1].rows == script.truth

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from lakeward.core.errors import ConfigError
-from lakeward.core.pipeline import release
+from lakeward.core.pipeline import Settlement, release
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,
@@ -141,7 +141,7 @@ def discard(
             raise ConfigError(
                 f"{name}: nothing of that is in quarantine", todo=f"`lakeward quarantine show {name}`"
             )
-        report = release(job, chosen)
+        report = release(job, Settlement(given_up=chosen))
     if as_json:
         given_up = [_document(name, entry) for entry in chosen]
         content = {"given_up": given_up, "progress": documents.progress(report.progress), "exit_code": 0}

@@ -6,7 +6,7 @@ history, so that one Spark job carries them all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -15,16 +15,16 @@ from typing import Any, Protocol, Self
 from histories import SCHEMA, Features, delivery_order, feed
 from model_laws import batches, with_repeats
 
-from lakeward.adapters.memory import MemoryQueue, MemoryTable, MemoryTarget, facts_of
+from lakeward.adapters.memory import MemoryQueue, MemoryTable, MemoryTarget, event_of, facts_of
 from lakeward.core.clock import beyond
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Tolerance, Unbounded
-from lakeward.core.events import ChangeEvent, Key, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
 from lakeward.core.fold import apply
 from lakeward.core.ledger import SourceObject, Taken
 from lakeward.core.memory import Reason, Reject
-from lakeward.core.pipeline import STEPS, Job, Watch, apply_changes, release, unwatched
+from lakeward.core.pipeline import STEPS, Job, Settlement, Watch, apply_changes, mend, release, unwatched
 from lakeward.core.plan import PARTIAL, ObjectFacts
-from lakeward.core.ports import Batch, Entry, Notice, Opened
+from lakeward.core.ports import Batch, Entry, Mended, Notice, Opened
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
 
@@ -40,9 +40,10 @@ TOLERANT = Tolerance(max_share=1.0, max_rows=1_000_000)
 
 @dataclass(frozen=True)
 class Script:
-    """What is delivered, batch by batch; after each, the entries of the quarantine to give up.
+    """What is delivered, batch by batch; after each, some entries of the quarantine are settled.
 
-    `gives_up` is the chance for each entry; whatever is left at the end is given up then.
+    `settles` is the chance for each entry; whatever is left at the end is settled then. Those in
+    `fixes` are mended, into the events that they should have been; the others are given up.
     `loaded_with` is the number of the delivery with which all full loads are complete,
     `believed` the latest source time that is; `in_part` says that there may be cells that
     are not sent, and key changes.
@@ -51,7 +52,8 @@ class Script:
     dimension: Dimension
     deliveries: Sequence[Sequence[Item]]
     events: Sequence[ChangeEvent]
-    gives_up: float = 0.0
+    settles: float = 0.0
+    fixes: Mapping[Position, ChangeEvent] = field(default_factory=dict)
     loaded_with: int = 0
     in_part: bool = False
     believed: int | None = None
@@ -71,18 +73,21 @@ def pack(
     histories: int,
     *,
     bad: float = 0.0,
-    gives_up: float = 0.3,
+    settles: float = 0.3,
+    fixed: float = 0.0,
     key: Sequence[str] = ("h", "id"),
     unset: bool = False,
 ) -> Script:
     """Return a script in which so many databases live side by side; `unset`: updates may lack cells.
 
     Of a table with a key, some objects are delivered again; without one, a copy under
-    another name is a fact of its own, so there are none.
+    another name is a fact of its own, so there are none. Of the bad rows, so many are `fixed`.
     """
     dimension = Dimension(name=NAME, schema=PACKED, key=tuple(key), lateness=ORDERED, tolerance=TOLERANT)
     deliveries: list[list[Item]] = []
     good: list[ChangeEvent] = []
+    rejects: dict[Position, Reject] = {}
+    fixes: dict[Position, ChangeEvent] = {}
     for history in range(histories):
         features = Features(
             sequence=random.choice(["commit", "unique", "none"]),
@@ -93,18 +98,46 @@ def pack(
         source = feed(random, features)
         objects = {n: [_of(history, event) for event in events] for n, events in source.objects.items()}
         spoilt = {e.position for events in objects.values() for e in events if random.random() < bad}
+        rejects |= {e.position: _rejected(e) for events in objects.values() for e in events if e.position in spoilt}
+        mended = _to_be_fixed(random, objects, spoilt, fixed, rejects, has_key=bool(key))
+        fixes |= mended
         whole = {n for n, events in objects.items() if not any(e.position in spoilt for e in events)}
         order, seen = [], set[int]()
         for number in with_repeats(random, sorted(source.objects), 0.25 if key else 0.0):
-            if number in whole or number not in seen:
+            if fixed or number in whole or number not in seen:
                 order.append(number)
                 seen.add(number)
         for index, batch in enumerate(batches(random, order)):
             deliveries += [[] for _ in range(index + 1 - len(deliveries))]
             for event in (event for number in sorted(set(batch)) for event in objects[number]):
-                deliveries[index].append(_rejected(event) if event.position in spoilt else event)
+                deliveries[index].append(rejects.get(event.position, event))
         good += [e for events in objects.values() for e in events if e.position not in spoilt]
-    return Script(dimension, deliveries, good, gives_up)
+    return Script(dimension, deliveries, [*good, *fixes.values()], settles, fixes)
+
+
+def _to_be_fixed(
+    random: Random,
+    objects: Mapping[int, Sequence[ChangeEvent]],
+    spoilt: Set[Position],
+    share: float,
+    rejects: dict[Position, Reject],
+    *,
+    has_key: bool,
+) -> dict[Position, ChangeEvent]:
+    """Choose spoilt events that a person will mend, by where they wait, and give them a reason that allows it."""
+    fixes: dict[Position, ChangeEvent] = {}
+    for event in (e for events in objects.values() for e in events if e.position in spoilt):
+        is_row = event.operation in (Operation.INSERT, Operation.READ)
+        if random.random() < share and (is_row or has_key):
+            position, reasons = event.position, [Reason.CAST, Reason.OPERATION]
+            if not event.is_load and position.sequence:
+                reasons.append(Reason.SEQUENCE)
+            reason = random.choice(reasons)
+            if reason is Reason.SEQUENCE:
+                position = position._replace(sequence=LOAD_SEQUENCE)
+            rejects[event.position] = Reject(position, reason, event.keys, time=event.time)
+            fixes[position] = event
+    return fixes
 
 
 def pack_late(
@@ -113,6 +146,7 @@ def pack_late(
     lateness: Lateness,
     *,
     bad: float = 0.0,
+    fixed: float = 0.0,
     too_late: bool = False,
     in_part: bool = False,
 ) -> Script:
@@ -141,6 +175,8 @@ def pack_late(
         for number, events in source.objects.items():
             objects[names[number]] = [_of(history, event, keeps_transaction=in_part) for event in events]
     spoilt = {e.position for events in objects.values() for e in events if random.random() < bad}
+    rejects = {e.position: _rejected(e) for events in objects.values() for e in events if e.position in spoilt}
+    fixes = _to_be_fixed(random, objects, spoilt, fixed, rejects, has_key=True)
     order = delivery_order(random, objects, Unbounded() if too_late else lateness)
     order.sort(key=lambda number: number not in sorted(loads)[:1])  # that a load has begun is known by its rows
     deliveries: list[list[Item]] = []
@@ -148,12 +184,12 @@ def pack_late(
     for batch in batches(random, with_repeats(random, order, 0.1), 3 if too_late else 12):
         listed = sorted({(event.position, number) for number in set(batch) for event in objects[number]})
         by_place = {event.position: event for number in set(batch) for event in objects[number]}
-        deliveries.append([_rejected(by_place[p]) if p in spoilt else by_place[p] for p, _ in listed])
+        deliveries.append([rejects.get(place, by_place[place]) for place, _ in listed])
         if loads & set(batch):
             loaded_with = len(deliveries) - 1
             loads -= set(batch)
     good = [event for events in objects.values() for event in events if event.position not in spoilt]
-    return Script(dimension, deliveries, good, 0.2, loaded_with, in_part)
+    return Script(dimension, deliveries, [*good, *fixes.values()], 0.2, fixes, loaded_with, in_part)
 
 
 def _of(history: int, event: ChangeEvent, *, keeps_transaction: bool = True) -> ChangeEvent:
@@ -233,6 +269,14 @@ class ScriptedSource:
         )
         return Batch(self.frame(dimension, items, in_part=self.script.in_part), known)
 
+    def cells(self, dimension: Dimension, entry: Entry) -> Mapping[str, str | None]:
+        """Return nothing: a person knows what the row should have been."""
+        return {}
+
+    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Any:
+        """Return the events that mended rows are."""
+        return self.frame(dimension, [event_of(dimension, e, e.mended) for e in entries if e.mended is not None])
+
 
 def _object_facts(found: SourceObject, items: Sequence[Item], limit: int | None) -> ObjectFacts:
     places = [item.position for item in items]
@@ -250,7 +294,7 @@ class Moment:
 
     progress: Progress
     rows: Rows
-    quarantine: Mapping[Position, int]
+    quarantine: Mapping[Position, tuple[int, bool]]
 
     @property
     def promised(self) -> tuple[Rows, Mapping[Position, int], Progress]:
@@ -298,8 +342,8 @@ class Player:
             self.source.arrived += 1
             self.queue.notices.append(Notice(str(NAME), str(self.source.arrived)))
             self._attempted(self._run, next(ends, None))
-            self._give_up(random, self.script.gives_up, ends)
-        self._give_up(random, 1.0, ends)
+            self._settle(random, self.script.settles, ends)
+        self._settle(random, 1.0, ends)
         return self
 
     @property
@@ -313,16 +357,27 @@ class Player:
         if notices:
             apply_changes(self._job(notices), watch)
 
-    def _give_up(self, random: Random, chance: float, ends: Iterator[tuple[str, str]]) -> None:
+    def _settle(self, random: Random, chance: float, ends: Iterator[tuple[str, str]]) -> None:
+        """Mend rows or give them up; what is mended may wait a while until it is replayed."""
         places = {entry.position for entry in self._entries() if random.random() < chance}
+        self._mend([entry for entry in self._entries() if entry.position in places])
+        if not places or (self.script.fixes and random.random() > chance + 0.5):
+            return
 
         def work(watch: Watch) -> None:
             left = [entry for entry in self._entries() if entry.position in places]
             if left:
-                release(self._job(), left, watch)
+                mended = [entry for entry in left if entry.mended is not None]
+                given_up = [entry for entry in left if entry.mended is None]
+                release(self._job(), Settlement(mended=mended, given_up=given_up), watch)
 
-        if places:
-            self._attempted(work, next(ends, None))
+        self._attempted(work, next(ends, None))
+
+    def _mend(self, entries: Sequence[Entry]) -> None:
+        fixes = self.script.fixes
+        known = [entry for entry in entries if entry.position in fixes]
+        if known:
+            mend(self._job(), [replace(entry, mended=_mended(entry, fixes[entry.position])) for entry in known])
 
     def _attempted(self, work: Callable[[Watch], object], end: tuple[str, str] | None) -> None:
         try:
@@ -331,7 +386,7 @@ class Player:
             work(unwatched)
         opened = self.lake.open(self.script.dimension)
         progress = opened.table.standing().progress
-        quarantine = {entry.position: entry.waits for entry in self._entries()}
+        quarantine = {entry.position: (entry.waits, entry.mended is not None) for entry in self._entries()}
         self.moments.append(Moment(progress, self.lake.rows(self.script.dimension), quarantine))
         if self.expected is not None:
             assert self.moments[-1].promised == self.expected[len(self.moments) - 1].promised
@@ -360,6 +415,12 @@ class Player:
         opened = self.lake.open(self.script.dimension)
         entries = opened.quarantine.entries(opened.table.standing().progress)
         return sorted(entries, key=lambda entry: entry.position)
+
+
+def _mended(entry: Entry, event: ChangeEvent) -> Mended:
+    cells = {name: str(value) for name, value in event.cells.items()}
+    time = str(event.position.sequence) if Reason(entry.reason) is Reason.SEQUENCE else None
+    return Mended(operation=event.operation, cells=cells, time=time)
 
 
 @dataclass
