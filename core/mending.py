@@ -48,24 +48,35 @@ def operations(dimension: Dimension, entry: Entry) -> tuple[Operation, ...]:
     return (Operation.INSERT, Operation.UPDATE, Operation.DELETE)
 
 
-def check_mended(dimension: Dimension, entry: Entry) -> None:
-    """Raise MendError where a row cannot be mended, or not into that."""
-    where = f"{dimension.name}: {entry.object}, row {entry.row}"
+def check_fixable(dimension: Dimension, entry: Entry) -> None:
+    """Raise MendError where a row cannot be mended."""
+    where = _where(dimension, entry)
     if not is_fixable(entry):
         raise MendError(
             f"{where} cannot be fixed",
             found=f"the reason is {entry.reason}, which holds no key: later changes of its row may be applied",
             todo=f"What can be done: {ADVICE[Reason(entry.reason)]}.",
         )
-    mended = entry.mended
-    if mended is None:
-        raise MendError(f"{where} is not mended", todo="Mend it first: `lakeward quarantine fix`.")
+    if entry.other_key is not None:
+        raise MendError(
+            f"{where} cannot be fixed",
+            found=f"it takes a row from the key {entry.other_key} to {entry.key}, and a mended row has one key",
+            todo="Let the source write both rows again, and give it up: `lakeward quarantine discard`.",
+        )
     if not dimension.key and entry.operation in (Operation.UPDATE.value, Operation.DELETE.value):
         raise MendError(
             f"{where} cannot be fixed",
             found=f"it is of the operation {entry.operation}, and the table has no key to find a row by",
             todo="Give it up: `lakeward quarantine discard`.",
         )
+
+
+def check_mended(dimension: Dimension, entry: Entry) -> None:
+    """Raise MendError where a row cannot be mended, or not into that."""
+    check_fixable(dimension, entry)
+    where, mended = _where(dimension, entry), entry.mended
+    if mended is None:
+        raise MendError(f"{where} is not mended", todo="Mend it first: `lakeward quarantine fix`.")
     allowed = operations(dimension, entry)
     if mended.operation not in allowed:
         raise MendError(
@@ -79,6 +90,10 @@ def check_mended(dimension: Dimension, entry: Entry) -> None:
             f"{where}: {'its commit time is not given' if needs_time else 'its commit time is known and stays'}",
             todo="Write it as `time`, as the source does." if needs_time else "Leave `time` out.",
         )
+
+
+def _where(dimension: Dimension, entry: Entry) -> str:
+    return f"{dimension.name}: {entry.object}, row {entry.row}"
 
 
 def _check_columns(where: str, dimension: Dimension, cells: Mapping[str, str | None]) -> None:

@@ -141,13 +141,13 @@ def prepare_release(job: Job[F], settled: Settlement, watch: Watch = unwatched) 
     with watch("recall"):
         recalled = job.opened.companion.recall(standing.progress)
     with watch("read"):
-        mended = job.source.mend(_as_it_stands(job, standing), settled.mended) if settled.mended else None
+        mended = job.source.mend(as_it_stands(job, standing), settled.mended) if settled.mended else None
         batch = job.opened.quarantine.waiting(standing.progress, settled.entries, mended)
     found = _Found(standing=standing, recalled=recalled, batch=batch, settled=settled)
     return _work_out(job, found, watch)
 
 
-def _as_it_stands(job: Job[F], standing: Standing) -> Dimension:
+def as_it_stands(job: Job[F], standing: Standing) -> Dimension:
     """Return the dimension with the columns of the table: they are those that a mended row must have."""
     return job.dimension if standing.schema is None else replace(job.dimension, schema=standing.schema)
 
@@ -260,7 +260,7 @@ def mend(job: Job[F], entries: Sequence[Entry]) -> None:
     MendError, before anything is written, where a row does not fit the table.
     """
     standing = job.opened.table.standing()
-    dimension = _as_it_stands(job, standing)
+    dimension = as_it_stands(job, standing)
     for entry in entries:
         check_mended(dimension, entry)
     events = job.source.mend(dimension, entries)
@@ -269,7 +269,7 @@ def mend(job: Job[F], entries: Sequence[Entry]) -> None:
 
 def release(job: Job[F], settled: Settlement, watch: Watch = unwatched) -> Report:
     """Apply entries of the quarantine as they were mended, or give them up, and what waited behind, in order."""
-    dimension = _as_it_stands(job, job.opened.table.standing())
+    dimension = as_it_stands(job, job.opened.table.standing())
     for entry in settled.mended:
         check_mended(dimension, entry)  # the table may have other columns since
 

@@ -193,7 +193,7 @@ def plan(
         creates=stored is None,
         folds=_folds(dimension, facts, records),
         mark=None if replaces else progress.mark,
-        copies=frozenset() if isinstance(dimension.lateness, Ordered) else delivered,
+        copies=delivered,
         holds=holds,
         releases=releases,
         mended=mended,

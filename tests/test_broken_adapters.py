@@ -67,6 +67,22 @@ def test_memory_that_nulls_what_was_not_sent_breaks_a_law() -> None:
         _law(lambda seed: _played_with_unset(seed, broken_memory.NullsWhatWasNotSent))
 
 
+@pytest.mark.parametrize("kind", broken_memory.MISTAKES_WITH_MENDED_ROWS, ids=lambda kind: kind.__name__)
+def test_a_memory_adapter_that_mends_wrongly_breaks_the_law_of_quarantine(kind: type[MemoryTable]) -> None:
+    with pytest.raises(SEEN):
+        _law(lambda seed: _mended(seed, kind))
+
+
+def test_the_same_mended_histories_break_nothing_that_is_whole() -> None:
+    """What breaks the adapters above is their being broken."""
+    _law(_mended)
+
+
+def _mended(seed: int, kind: type[MemoryTable] = MemoryTable) -> None:
+    script = pack(Random(seed), 2, bad=0.1, fixed=0.6)
+    assert Player(script, MemoryLake(kind)).play().moments[-1].rows == script.truth
+
+
 def test_a_queue_that_acknowledges_first_breaks_a_law() -> None:
     with pytest.raises(SEEN):
         _law(lambda seed: _played(seed, queue=broken_memory.AcknowledgesFirst()))
@@ -102,8 +118,31 @@ def test_the_same_script_breaks_no_whole_iceberg_adapter(make_lake: MakeLake) ->
     assert player.promised == [moment.promised for moment in player.expected or ()]
 
 
-def _on_iceberg(make_lake: MakeLake) -> Player:
-    script = pack(Random(7), 25)
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "break_it", broken_iceberg.MISTAKES_WITH_MENDED_ROWS, ids=lambda function: function.__name__
+)
+def test_an_iceberg_adapter_that_mends_wrongly_breaks_the_law_of_quarantine(
+    monkeypatch: pytest.MonkeyPatch, make_lake: MakeLake, break_it: broken_iceberg.Break
+) -> None:
+    """One script shows them all; whole, it plays to its end (the test after this)."""
+    player = _mended_on_iceberg(make_lake)
+    break_it(monkeypatch, player)
+    with pytest.raises(SEEN):
+        player.play()
+
+
+@pytest.mark.spark
+def test_the_same_mended_rows_break_no_whole_iceberg_adapter(make_lake: MakeLake) -> None:
+    _mended_on_iceberg(make_lake).play()
+
+
+def _mended_on_iceberg(make_lake: MakeLake) -> Player:
+    return _on_iceberg(make_lake, pack(Random(7), 4, bad=0.1, fixed=0.8))
+
+
+def _on_iceberg(make_lake: MakeLake, script: Script | None = None) -> Player:
+    script = script or pack(Random(7), 25)
     expected = Player(script, MemoryLake()).play()
     return Player(script, make_lake(PARTITIONED), expected=expected.moments)
 

@@ -72,6 +72,30 @@ def test_what_waits_in_quarantine_follows_in_order(make_lake: MakeLake, seed: in
     assert player.moments[-1].rows == script.truth
 
 
+@packed
+@given(seed=SEEDS)
+def test_after_every_held_row_is_fixed_or_discarded_the_tables_are_those_of_the_mended_feed(
+    make_lake: MakeLake, seed: int
+) -> None:
+    """Quarantine: rows are mended, wait, and are replayed; spoilt files come again; a crash changes nothing."""
+    random = Random(seed)
+    script = pack(random, 25, bad=0.05, settles=0.1, fixed=0.6)
+    player, expected = play_both(script, make_lake(), random.sample(CRASHES, 6))
+    assert player.promised == expected.promised
+    assert player.moments[-1].rows == script.truth
+
+
+@packed
+@given(seed=SEEDS)
+def test_a_row_is_mended_in_its_place_whatever_the_mark(make_lake: MakeLake, seed: int) -> None:
+    """Quarantine, where files come late and the mark has passed what is held."""
+    random = Random(seed)
+    script = pack_late(random, 12, Within(3), bad=0.05, fixed=0.6)
+    player, expected = play_both(script, make_lake(), random.sample(CRASHES, 4))
+    assert player.promised == expected.promised
+    assert player.moments[-1].rows == script.truth
+
+
 @pytest.mark.parametrize("lateness", [Within(3), Unbounded()], ids=repr)
 @packed
 @given(seed=SEEDS)

@@ -30,7 +30,7 @@ from lakeward.adapters.dms.reading import (
     escaped,
 )
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.casts import to_type
+from lakeward.adapters.spark.casts import misfit, to_type
 from lakeward.adapters.spark.names import column, quoted, text
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.schema import Column
@@ -187,7 +187,7 @@ def _typed(rows: DataFrame, layout: Layout, reading: Reading) -> DataFrame:
     schema, key = reading.dimension.schema, reading.dimension.key
     typed = {c.name: to_type(raw[c.name], c.type, reading.format_of(c.name)) for c in schema}
     typed_rows = rows.selectExpr("*", *[f"{sql} AS {quoted(name)}" for name, sql in typed.items()])
-    misfits = {c.name: _misfit(raw[c.name], quoted(c.name), c) for c in schema if c.type.name != "string"}
+    misfits = {c.name: misfit(raw[c.name], c) for c in schema if c.type.name != "string"}
     before = [_before(raw, item, reading) for item in reading.key_columns]
     broken = f"CASE WHEN {_RAW} IS NULL THEN {_why_broken(layout, reading.dialect)} END"
     return typed_rows.selectExpr(
@@ -210,7 +210,7 @@ def _before(raw: Mapping[str, str], item: Column, reading: Reading) -> tuple[str
         return f"CAST(NULL AS {ddl(item.type)})", "string(NULL)"
     value = f"CASE WHEN {raw[OP]} = 'U' THEN {raw[BEFORE + item.name]} END"
     typed = to_type(value, item.type, reading.format_of(item.name))
-    return typed, _misfit(value, typed, item)
+    return typed, misfit(value, item, typed)
 
 
 def _not_sent(layout: Layout, reading: Reading) -> str:
@@ -220,12 +220,6 @@ def _not_sent(layout: Layout, reading: Reading) -> str:
     own = [(i, name) for i, name in enumerate(layout.columns) if name in reading.dimension.schema.names]
     marked = ", ".join(f"CASE WHEN {_RAW}.u{index} THEN {text(name)} END" for index, name in own)
     return f"nullif(array_compact(array({marked})), CAST(array() AS array<string>))"
-
-
-def _misfit(raw: str, typed: str, item: Column) -> str:
-    words = text(f'" is not a {item.type} (column {item.name})')
-    is_unfit = f"{raw} IS NOT NULL AND {typed} IS NULL"
-    return f"CASE WHEN {is_unfit} THEN concat('\"', {raw}, {words}) END"
 
 
 def _first(texts: Sequence[str]) -> str:

@@ -25,6 +25,7 @@ from lakeward.adapters.dms.reading import (
     escaped,
 )
 from lakeward.adapters.spark import names
+from lakeward.adapters.spark.inline import as_json
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.errors import SourceError
@@ -94,7 +95,6 @@ _SIMPLE = {
 def read_parquet(spark: SparkSession, paths: Sequence[str], reading: Reading, *, has_op: bool) -> DataFrame:
     """Return the rows of Parquet files; their types are right, so little can be wrong with them."""
     schema = reading.dimension.schema
-    own = ", ".join(quoted(name) for name in schema.names)
     time, prefix = reading.timestamp_column, reading.before_prefix
     frame = spark.read.parquet(*[escaped(path) for path in paths])
     has = set(frame.columns)
@@ -107,7 +107,7 @@ def read_parquet(spark: SparkSession, paths: Sequence[str], reading: Reading, *,
         *[f"CAST({quoted(c.name)} AS {ddl(c.type)}) AS {quoted(c.name)}" for c in schema],
         f"{quoted(reading.op_column) if has_op else 'string(NULL)'} AS {OP_TEXT}",
         f"{'string(NULL)' if time is None else f'CAST({quoted(time)} AS string)'} AS {TIME_TEXT}",
-        f"to_json(struct({own})) AS {VALUE}",
+        f"{as_json(map(quoted, schema.names))} AS {VALUE}",
         f"_metadata.row_index + 1 AS {LINE}",
         f"_metadata.file_name AS {NAME}",
         *[f"string(NULL) AS {name}" for name in (KEY_MISFIT, MISFIT, BROKEN)],

@@ -173,11 +173,11 @@ def _problems(reading: Reading) -> list[tuple[str, str, str]]:
     for name in reading.dimension.key:
         words = text(f"the key column {name} is NULL")
         found.append((f"{quoted(name)} IS NULL", Reason.NULL_KEY.value, words))
-    not_known = _named(OP_TEXT, "is not an operation")
-    found.append((f"{names.OPERATION} IS NULL", Reason.OPERATION.value, not_known))
     if reading.timestamp_column is not None:
         no_time = f"NOT {_IS_LOAD} AND {names.TIME} IS NULL"
         found.append((no_time, Reason.SEQUENCE.value, _named(TIME_TEXT, "is not a commit time")))
+    not_known = _named(OP_TEXT, "is not an operation")
+    found.append((f"{names.OPERATION} IS NULL", Reason.OPERATION.value, not_known))
     found.append((f"{MISFIT} IS NOT NULL", Reason.CAST.value, MISFIT))
     return found
 

@@ -15,6 +15,7 @@ from lakeward.adapters.dms.csv import Dialect
 from lakeward.adapters.dms.csv_frames import WHOLE_FILES, read_csv
 from lakeward.adapters.dms.folder import Folder
 from lakeward.adapters.dms.layout import OP, Expected, Layout, find_layout
+from lakeward.adapters.dms.mending import csv_cells, is_parquet, json_cells, mended_events
 from lakeward.adapters.dms.names import FileName, known_name
 from lakeward.adapters.dms.options import DmsOptions
 from lakeward.adapters.dms.parquet import footer, read_parquet
@@ -28,7 +29,7 @@ from lakeward.core.clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
 from lakeward.core.errors import SchemaConflict, SourceError
 from lakeward.core.ledger import Limits, SourceObject, Taken, take, until_changed
-from lakeward.core.ports import Batch
+from lakeward.core.ports import Batch, Entry
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.plugins.options import nearest
 from lakeward.plugins.registry import clock
@@ -134,6 +135,32 @@ class DmsSource:
         listed, _ = self.folder.list(table) or ((), ())
         return until_changed(taken, {item.name: item for item in listed})
 
+    # Rows in quarantine.
+
+    def cells(self, dimension: Dimension, entry: Entry) -> Mapping[str, str | None]:
+        """Return a row as it was written, column by column; none where the file is gone."""
+        if is_parquet(entry):
+            return json_cells(entry.text)
+        expected = self._expected(dimension)
+        try:
+            head = self.folder.head(dimension.name, entry.object)
+            layout = find_layout(entry.object, head, expected, is_load=known_name(entry.object).is_load)
+        except (SourceError, SchemaConflict):
+            return {}
+        return csv_cells(entry.text, layout, expected.dialect)
+
+    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
+        """Return mended rows as events; those of Parquet files are written plainly, whatever the settings say."""
+        reading = self._reading(dimension)
+        encodings = {column.name: "base64" for column in dimension.schema if column.type.name == "binary"}
+        groups = {False: reading, True: replace(reading, source_zone="UTC", patterns=encodings)}
+        frames = [
+            mended_events(self.spark(), how, some)
+            for is_plain, how in groups.items()
+            if (some := [entry for entry in entries if is_parquet(entry) is is_plain])
+        ]
+        return reduce(DataFrame.unionByName, frames)
+
     # What the beginning of a file says.
 
     def _look_at(self, dimension: Dimension, item: SourceObject) -> _File:
@@ -147,12 +174,14 @@ class DmsSource:
                 todo=f'Declare them under [tables."{dimension.name}".columns]. Other tables go on.',
             )
         self._check_formats(dimension)
-        o = self.options
-        expected = Expected(
-            dimension, self._reading(dimension).dialect, o.op_column, o.timestamp_column, o.before_image_prefix
-        )
         head = self.folder.head(dimension.name, item.name)
-        return _File(item, name, layout=find_layout(item.name, head, expected, is_load=name.is_load))
+        layout = find_layout(item.name, head, self._expected(dimension), is_load=name.is_load)
+        return _File(item, name, layout=layout)
+
+    def _expected(self, dimension: Dimension) -> Expected:
+        o = self.options
+        dialect = self._reading(dimension).dialect
+        return Expected(dimension, dialect, o.op_column, o.timestamp_column, o.before_image_prefix)
 
     def _check_formats(self, dimension: Dimension) -> None:
         """Refuse formats that a column cannot have; once for each table."""

@@ -31,7 +31,7 @@ from lakeward.core.errors import TableError
 from lakeward.core.events import Mark, Position
 from lakeward.core.evolution import Kind, Policy, Recorded, SchemaChange
 from lakeward.core.ledger import SourceObject
-from lakeward.core.memory import Record
+from lakeward.core.memory import Hold, Record
 from lakeward.core.plan import PARTIAL, MergePlan
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Type, parse_type
@@ -45,6 +45,9 @@ OLD_RECORD: Final = "_lakeward_old_record"
 BATCH, DELETE, CHANGE, BASE, WAITING, RELEASED = "batch", "delete", "change", "base", "waiting", "released"
 EVENT: Final = f"CASE {names.OPERATION} WHEN 'delete' THEN '{DELETE}' ELSE '{CHANGE}' END"
 """The kind of an event that was applied, or overtaken, as SQL."""
+
+BY_PLACE: Final = f"bigint(row_number() OVER (ORDER BY {names.OBJECT}, {names.ROW}))"
+"""The arrival of events from several objects, as SQL."""
 
 _COLUMNS: Final[Mapping[str, Type]] = {
     KIND: Type("string"),
@@ -209,12 +212,11 @@ class IcebergCompanion:
             )
         freed = waiting if self.has_parts else waiting.where(column(RECORD).isin(list(keys)))
         in_part = [name for name in (names.UNSET, names.OLD, names.TRANSACTION) if name in waiting.columns]
-        arrival = f"bigint(row_number() OVER (ORDER BY {names.OBJECT}, {names.ROW})) AS {names.ARRIVAL}"
         return freed.selectExpr(
             *map(quoted, self.dimension.schema.names),
             *(names.OPERATION, names.SEQUENCE, names.OBJECT, names.ROW, names.TIME),
             *in_part,
-            arrival,
+            f"{BY_PLACE} AS {names.ARRIVAL}",
             *[f"string(NULL) AS {name}" for name in (names.REASON, names.DETAIL, names.TEXT)],
         )
 
@@ -235,24 +237,25 @@ class IcebergCompanion:
         return self.table.frame(f"{KIND} = '{kind}' AND {names.BATCH} <= {upto}")
 
     def trim(
-        self, progress: Progress, held: Callable[[], DataFrame | None], give_up: Callable[[DataFrame], None]
+        self,
+        progress: Progress,
+        holds: Sequence[Hold],
+        barriers: Callable[[Sequence[Hold]], DataFrame],
+        give_up: Callable[[DataFrame], None],
     ) -> None:
         """Forget changes that no older event can meet any more, and what waited once nothing is held.
 
-        `held` returns the keys that wait for a person; `give_up` gets the events that found no
-        row to complete.
+        Of keys that are held by `holds`, whose `barriers` are their keys and places, all is kept
+        that what is mended may meet. `give_up` gets the events that found no row to complete.
         """
         if progress.batch % _TRIM_EVERY:
             return
         self.objects(progress)
         folds = self.has_parts and not isinstance(self.dimension.lateness, Ordered)
-        done = (
-            []
-            if folds
-            else [f"({KIND} in ('{DELETE}', '{CHANGE}') and {names.BATCH} <= {self._settled(progress)})"]
-        )
+        done = [] if folds else [self._passed(progress, holds)]
         if folds and progress.mark is not None:
-            self._fold_into_bases(progress.mark, progress.batch, held(), give_up)
+            held = barriers(holds) if holds else None
+            self._fold_into_bases(progress.mark, progress.batch, held, give_up)
         if not progress.held:
             done.append(f"({KIND} in ('{WAITING}', '{RELEASED}') and {names.BATCH} <= {progress.batch})")
         if done:
@@ -260,6 +263,12 @@ class IcebergCompanion:
         for kind in (BATCH, DELETE, CHANGE):
             self.table.gather(f"{KIND} = '{kind}' and {names.BATCH} <= {progress.batch}")
         self.table.expire()
+
+    def _passed(self, progress: Progress, holds: Sequence[Hold]) -> str:
+        """Return what of the changes does not matter any more, as a condition of Iceberg."""
+        least = min((hold.position.sequence for hold in holds), default=None)
+        pinned = "" if least is None else f" and {names.SEQUENCE} < {least}"
+        return f"({KIND} in ('{DELETE}', '{CHANGE}') and {names.BATCH} <= {self._settled(progress)}{pinned})"
 
     def _fold_into_bases(
         self, mark: Mark, upto: int, held: DataFrame | None, give_up: Callable[[DataFrame], None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,10 +22,11 @@ from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.names import column, quoted
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.dimension import Dimension
-from lakeward.core.events import Position
+from lakeward.core.errors import MendError
+from lakeward.core.events import Operation, Position
 from lakeward.core.memory import HOLDING, Hold, Reason
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Entry
+from lakeward.core.ports import Entry, Mended
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Type
 
@@ -33,7 +35,8 @@ STATE: Final = "_lakeward_state"
 KEY: Final = "_lakeward_key"
 OBJECT_NAME: Final = "_lakeward_object_name"
 SINCE: Final = "_lakeward_since"
-HELD, BESIDE, FINAL, GIVEN_UP = "held", "held beside", "final", "given up"
+HELD, BESIDE, FINAL = "held", "held beside", "final"
+MENDED, REPLAYED, GIVEN_UP = "mended", "replayed", "given up"
 """A key change holds both its keys: a row of it has the other key and is `BESIDE`."""
 
 _TEXT: Final = Type("string")
@@ -61,16 +64,16 @@ class IcebergQuarantine:
         self.table = Beside(catalog, dimension.name, SUFFIX, spark)
 
     def hold(self, plan: MergePlan, rejects: DataFrame | None, *, count: int) -> None:
-        """Write so many rejects, and the word that others are given up, in one commit."""
+        """Write so many rejects, and the word that others are replayed or given up, in one commit."""
         if rejects is None and not plan.releases and not self.table.exists:
             return
         self.table.forget_above(plan.batch - 1)
         objects = {found.object.order: found.object.name for found in plan.facts.objects}
         frames = [] if rejects is None else [self._rejected(rejects, objects, plan.epoch, plan.batch)]
-        given_up = _given_up(plan)
-        if frames or given_up.num_rows:
+        settled = _settled(plan)
+        if frames or settled.num_rows:
             columns = {c.name: c.type for c in self._columns()}
-            self.table.add(columns, frames, given_up, count=count if frames else 0)
+            self.table.add(columns, frames, settled, count=count if frames else 0)
 
     def add_final(self, progress: Progress, rejects: DataFrame, objects: Mapping[int, str]) -> None:
         """Write rejects that are found after their batch was committed, each once; `objects` are named by order."""
@@ -108,16 +111,31 @@ class IcebergQuarantine:
 
     def entries(self, progress: Progress) -> Sequence[Entry]:
         """Return what is in quarantine as of the table's batch, oldest first; no Spark is needed."""
-        wanted = tuple(name for name in _COLUMNS if name != names.TIME)
-        rows = self.table.rows(f"{names.BATCH} <= {progress.batch}", wanted).to_pylist()
-        gone = {_place(row) for row in rows if row[STATE] == GIVEN_UP}
+        rows = self.table.rows(f"{names.BATCH} <= {progress.batch}", tuple(_COLUMNS)).to_pylist()
+        gone = {_place(row) for row in rows if row[STATE] in (GIVEN_UP, REPLAYED)}
+        fixes = sorted((row for row in rows if row[STATE] == MENDED), key=lambda row: row[SINCE])
+        mended = {_place(row): _mended(row) for row in fixes}
         beside = {_place(row): row[KEY] for row in rows if row[STATE] == BESIDE}
         found = [
-            replace(_entry(row), other_key=beside.get(_place(row)))
+            replace(_entry(row, mended.get(_place(row))), other_key=beside.get(_place(row)))
             for row in rows
             if row[STATE] in (HELD, FINAL) and _place(row) not in gone
         ]
         return sorted(found, key=lambda entry: (entry.batch, entry.order, entry.row))
+
+    def mend(self, progress: Progress, entries: Sequence[Entry], events: DataFrame) -> None:
+        """Write down what a person mended, in one commit; the newest word on a row counts."""
+        keys = events.selectExpr(names.OBJECT, names.ROW, f"{key_text(self.dimension.key)} AS {KEY}").collect()
+        found = {(row[names.OBJECT], row[names.ROW]): row[KEY] for row in keys}
+        for entry in entries:
+            key = found[entry.order, entry.row]
+            if key != entry.key:
+                raise MendError(
+                    f"{self.dimension.name}: {entry.object}, row {entry.row} has another key now",
+                    found=f"it was {entry.key}, and is {key}",
+                    todo="The key stays as it was. Where it is wrong, give the row up.",
+                )
+        self.table.add(_COLUMNS, [], _as_mended(entries, progress.batch), count=0)
 
     def holds(self, progress: Progress) -> tuple[Hold, ...]:
         """Return the keys that wait for a person."""
@@ -148,16 +166,35 @@ def _place(row: Mapping[str, Any]) -> Position:
     return Position(*[row[name] for name in _PLACE])
 
 
-def _given_up(plan: MergePlan) -> pa.Table:
+def _settled(plan: MergePlan) -> pa.Table:
     places = sorted(plan.releases)
-    columns: dict[str, Any] = {name: [place[part] for place in places] for part, name in enumerate(_PLACE)}
-    columns[STATE] = [GIVEN_UP] * len(places)
-    columns[names.BATCH] = [plan.batch] * len(places)
-    columns[SINCE] = [datetime.now(UTC)] * len(places)
+    columns = _placed(places, plan.batch)
+    columns[STATE] = [REPLAYED if place in plan.mended else GIVEN_UP for place in places]
     return pa.table(columns)
 
 
-def _entry(row: Mapping[str, Any]) -> Entry:
+def _as_mended(entries: Sequence[Entry], batch: int) -> pa.Table:
+    mended = [entry.mended for entry in entries if entry.mended is not None]
+    columns = _placed([entry.position for entry in entries], batch)
+    columns[STATE] = [MENDED] * len(entries)
+    columns[names.OPERATION] = [word.operation.value for word in mended]
+    columns[names.TEXT] = [json.dumps({"cells": word.cells, "time": word.time}) for word in mended]
+    return pa.table(columns)
+
+
+def _placed(places: Sequence[Position], batch: int) -> dict[str, Any]:
+    columns: dict[str, Any] = {name: [place[part] for place in places] for part, name in enumerate(_PLACE)}
+    columns[names.BATCH] = [batch] * len(places)
+    columns[SINCE] = [datetime.now(UTC)] * len(places)
+    return columns
+
+
+def _mended(row: Mapping[str, Any]) -> Mended:
+    content = json.loads(row[names.TEXT])
+    return Mended(operation=Operation(row[names.OPERATION]), cells=content["cells"], time=content["time"])
+
+
+def _entry(row: Mapping[str, Any], mended: Mended | None) -> Entry:
     return Entry(
         key=row[KEY],
         reason=row[names.REASON],
@@ -171,4 +208,6 @@ def _entry(row: Mapping[str, Any]) -> Entry:
         batch=row[names.BATCH],
         since=int(row[SINCE].timestamp() * 1_000_000),
         text=row[names.TEXT] or "",
+        time=row[names.TIME],
+        mended=mended,
     )

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.iceberg import ddl
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.change import Change
-from lakeward.adapters.iceberg.companion import BASE, DELETE, EVENT, RELEASED, WAITING, IcebergCompanion
+from lakeward.adapters.iceberg.companion import BASE, BY_PLACE, DELETE, EVENT, RELEASED, WAITING, IcebergCompanion
 from lakeward.adapters.iceberg.java import Jvm, committing, lost_race
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.iceberg.progress import standing_of
@@ -169,13 +169,11 @@ class IcebergTable:
             rejects=frame.where(IS_REJECT) if refused or f.rejects else None,
             table=self._load(plan, jvm),
         )
+        read = Counts(
+            read=f.read, skipped=f.skipped, quarantined=refused + sum(f.rejects.values()), applied=written
+        )
         return Resolved(
-            counts=Counts(
-                read=f.read,
-                skipped=f.skipped,
-                quarantined=refused + sum(f.rejects.values()),
-                applied=written,
-            ),
+            counts=Counts() if plan.releases else read,
             written=written,
             removed=0,
             detail=outcome,
@@ -202,7 +200,7 @@ class IcebergTable:
             removed=judged.where(f"{IS_NEWS} AND {IS_LIVE}"),
             changes=None if is_ordered else passing.where(f"NOT {IS_LOAD}"),
             deletes=winners(passing, judged, deletes=True) if is_ordered and tally.applied > written else None,
-            waiting=None if plan.releases else waiting,
+            waiting=waiting,
             released=passing if plan.releases else None,
             rejects=frame.where(IS_REJECT) if plan.facts.rejects or too_late else None,
             table=table,
@@ -312,14 +310,14 @@ class IcebergTable:
         return part_chains(plan, events, reduce(DataFrame.unionByName, barriers))
 
     def _not_waiting_yet(self, plan: MergePlan, waiting: DataFrame | None) -> tuple[DataFrame | None, int]:
-        """Leave out what waits already and was delivered again; return how many those are."""
-        if waiting is None or not plan.recalls or plan.releases or not plan.holds:
+        """Leave out what waits already, or still does behind another hold; return how many came again."""
+        if waiting is None or not plan.recalls or not plan.holds:
             return waiting, 0
         known = self.companion.waiting(plan.batch - 1)
         if known is None:
             return waiting, 0
         new = waiting.join(F.broadcast(known), [names.OBJECT, names.ROW], "left_anti")
-        return new, waiting.count() - new.count()
+        return new, 0 if plan.releases else waiting.count() - new.count()
 
     def _found(self, plan: MergePlan, events: DataFrame, table: Any) -> DataFrame:
         """Return what stands of the batch's keys: rows, and the memory of deletes where it may matter.
@@ -378,7 +376,8 @@ class IcebergTable:
         """Complete the counts of what passed by those of what did not."""
         if plan.releases:
             settled = tally.stale + tally.duplicates + tally.superseded + tally.applied
-            return Counts(released=settled)
+            mended = len(plan.mended) - (0 if waiting is None else waiting.count())
+            return Counts(released=settled - mended)
         return replace(
             tally,
             read=plan.facts.read,
@@ -477,13 +476,9 @@ class IcebergTable:
         self.companion.remember(plan, entries, count=changes + bases + c.waiting + c.released)
 
     def trim(self, progress: Progress) -> None:
-        """Forget what can no longer matter."""
-
-        def held() -> DataFrame | None:
-            holds = self.kept.holds(progress)
-            return self.kept.barriers(holds) if holds else None
-
-        self.companion.trim(progress, held, lambda events: self._give_up(progress, events))
+        """Forget what can no longer matter; a key that is held may need all that lies above what holds it."""
+        holds = self.kept.holds(progress) if progress.held else ()
+        self.companion.trim(progress, holds, self.kept.barriers, lambda events: self._give_up(progress, events))
 
     def _give_up(self, progress: Progress, events: DataFrame) -> None:
         """Quarantine events that found no row to complete before the mark passed them."""
@@ -505,10 +500,16 @@ class IcebergTable:
             for entry in self.kept.entries(progress)
         ]
 
-    def waiting(self, progress: Progress, given_up: Sequence[Entry]) -> Batch[DataFrame]:
-        """Return the events that waited behind these entries, as a frame of events."""
-        keys = [key for entry in given_up for key in entry.keys]
+    def mend(self, progress: Progress, entries: Sequence[Entry], events: DataFrame) -> None:
+        """Write down what a person mended."""
+        self.kept.mend(progress, entries, events)
+
+    def waiting(self, progress: Progress, resolved: Sequence[Entry], mended: DataFrame | None) -> Batch[DataFrame]:
+        """Return the events that waited behind these entries, and those that were mended, as a frame of events."""
+        keys = [key for entry in resolved for key in entry.keys]
         frame = self.companion.waiting_events(progress.batch, keys)
+        if mended is not None:
+            frame = frame.unionByName(mended, allowMissingColumns=True).withColumn(names.ARRIVAL, F.expr(BY_PLACE))
         found = survey(frame, self.dimension)
         may_need = PARTIAL if self.companion.has_parts else frozenset()
         known = facts(found, self.dimension, self.dimension.schema, (), progress.epoch, may_need=may_need)

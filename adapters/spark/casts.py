@@ -14,6 +14,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.spark.errors import FAILURES, said
+from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.names import text as literal
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.errors import ConfigError
@@ -42,13 +43,15 @@ class TextFormat:
 
 
 ENCODINGS: Final = ("hex", "base64", "utf-8")
-_NESTED = ("list", "map", "struct")
+NESTED: Final = ("list", "map", "struct")
+"""Types whose values have no form as text."""
+
 _IN_TIME = ("date", "timestamp", "timestamp_ntz")
 
 
 def check_text(item: Column, pattern: str | None, table: str) -> None:
     """Raise ConfigError where a column cannot be written as text, or not in that format."""
-    if item.type.name in _NESTED:
+    if item.type.name in NESTED:
         raise ConfigError(
             f"{table}: the column {item.name} is declared as {item.type}, and CSV has no such values",
             todo="Declare it as a string, or let DMS write Parquet.",
@@ -92,6 +95,16 @@ def to_type(text: str, type_: Type, written: TextFormat) -> str:
             return _binary(text, written)
         case name:
             raise ValueError(f"{name} has no form as text")
+
+
+def misfit(raw: str, item: Column, typed: str | None = None) -> str:
+    """Return in words, as SQL, that a text does not fit its column, NULL where it does.
+
+    The column is read already; else `typed` is what reads it.
+    """
+    words = literal(f'" is not a {item.type} (column {item.name})')
+    is_unfit = f"{raw} IS NOT NULL AND {typed or quoted(item.name)} IS NULL"
+    return f"CASE WHEN {is_unfit} THEN concat('\"', {raw}, {words}) END"
 
 
 def _like(text: str, pattern: str) -> str:

@@ -1,4 +1,4 @@
-"""Small frames whose rows stand in the query itself: nothing is sent to Java but a text."""
+"""Rows as texts: small frames that stand in the query itself, and rows of a frame as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakeward.adapters.spark.names import quoted, text
 
 
 def inline(
-    spark: SparkSession, columns: Mapping[str, str], rows: Iterable[Sequence[str | int | bool]]
+    spark: SparkSession, columns: Mapping[str, str], rows: Iterable[Sequence[str | int | bool | None]]
 ) -> DataFrame:
     """Return a frame of these rows; `columns` are their names and Spark types."""
     listed = ", ".join(f"({', '.join(map(_literal, row))})" for row in rows)
@@ -21,11 +21,24 @@ def inline(
     return spark.sql(f"SELECT {', '.join(typed)} FROM VALUES {listed} AS t({', '.join(plain)})")
 
 
-def _literal(value: str | int | bool) -> str:
+def _literal(value: str | int | bool | None) -> str:
     match value:
+        case None:
+            return "NULL"
         case bool():
             return str(value).lower()
         case int():
             return f"'{value}'"  # a number so great or so small that no literal could be written as one
         case _:
             return text(value)
+
+
+def as_json(columns: Iterable[str]) -> str:
+    """Return columns as one JSON text, as SQL, that loses nothing: NULLs stand in it, and microseconds."""
+    exact = {"ignoreNullFields": "false"}
+    exact |= {"timestampFormat": f"{_MOMENT}XXX", "timestampNTZFormat": _MOMENT}
+    options = ", ".join(f"{text(name)}, {text(value)}" for name, value in exact.items())
+    return f"to_json(struct({', '.join(columns)}), map({options}))"
+
+
+_MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"

@@ -15,9 +15,10 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import IS_EVENT, IS_HOLDING, IS_REJECT
+from lakeward.adapters.spark.inline import as_json
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.core.counts import Counts
-from lakeward.core.dimension import Dimension
+from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.events import LOAD_SEQUENCE
 from lakeward.core.memory import Reason
 from lakeward.core.plan import MergePlan
@@ -71,10 +72,15 @@ class Known(NamedTuple):
 
 
 def without_copies(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, Known]:
-    """Leave out the rows of objects that were delivered before."""
+    """Leave out the rows of objects that were delivered before.
+
+    Of an `ordered` table only the rejects: its events are told by what stands, and what is remembered.
+    """
     if not plan.copies:
         return frame, Known()
     is_copy = f"{names.OBJECT} IN ({', '.join(map(str, sorted(plan.copies)))})"
+    if isinstance(plan.dimension.lateness, Ordered):
+        is_copy = f"({is_copy} AND coalesce({IS_REJECT}, false))"
     row = frame.where(is_copy).agg(F.expr(f"count_if({IS_EVENT})"), F.expr(f"count_if({IS_REJECT})")).collect()[0]
     return frame.where(f"NOT {is_copy}"), Known(*row)
 
@@ -105,12 +111,12 @@ def as_rejects(frame: DataFrame, plan: MergePlan, ids: DataFrame, reason: Reason
 
 def _rejected(frame: DataFrame, dimension: Dimension, is_wrong: str, reason: Reason, words: str) -> DataFrame:
     time = f"timestamp_micros({names.TIME}) AS {names.TIME}"
-    cells = ", ".join([names.OPERATION, time, *map(quoted, dimension.schema.names)])
+    row = as_json([names.OPERATION, time, *map(quoted, dimension.schema.names)])
     return frame.withColumns(
         {
             names.REASON: F.expr(f"CASE WHEN {is_wrong} THEN '{reason.value}' ELSE {names.REASON} END"),
             names.DETAIL: F.expr(f"CASE WHEN {is_wrong} THEN {text(words)} ELSE {names.DETAIL} END"),
-            names.TEXT: F.expr(f"CASE WHEN {is_wrong} THEN to_json(struct({cells})) ELSE {names.TEXT} END"),
+            names.TEXT: F.expr(f"CASE WHEN {is_wrong} THEN {row} ELSE {names.TEXT} END"),
         }
     )
 

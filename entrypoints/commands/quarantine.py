@@ -1,18 +1,21 @@
-"""`lakeward quarantine`: what could not be applied, and giving it up."""
+"""`lakeward quarantine`: what could not be applied, and what becomes of it."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.text import Text
 
+from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.pipeline import Settlement, release
-from lakeward.entrypoints import documents, view
+from lakeward.core.mending import check_fixable, is_fixable
+from lakeward.core.pipeline import Job, Report, Settlement, as_it_stands, mend, release
+from lakeward.core.ports import Entry
+from lakeward.entrypoints import documents, entries_view, fixfile, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,
     AsJson,
@@ -24,17 +27,30 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
+from lakeward.entrypoints.entries import (
+    COLUMNS,
+    Before,
+    Choice,
+    File,
+    Limit,
+    Reasons,
+    Since,
+    choice,
+    document,
+    named,
+)
+from lakeward.entrypoints.exporting import Format, export
 from lakeward.entrypoints.locking import locked
 
-HELP = """Rows that could not be applied: why, where they are from, and giving them up.
+HELP = """Rows that could not be applied: why, where they are from, and what becomes of them.
 
 A row whose key is known holds the key: later changes of it wait, in order, until the row
-is given up. Rows of other keys flow.
+is fixed and replayed, or discarded. Rows of other keys flow.
 """
 
-LIST = """List what is in quarantine, table by table and reason by reason.
+LIST = """List what is in quarantine, table by table and reason by reason, with what can be done.
 
-Example: [bold]lakeward quarantine list[/]
+Example: [bold]lakeward quarantine list --since 2h[/]
 """
 
 SHOW = """Show the rows in quarantine of one table, or of one key: reason, file, row number and text.
@@ -42,122 +58,326 @@ SHOW = """Show the rows in quarantine of one table, or of one key: reason, file,
 Example: [bold]lakeward quarantine show shop.orders 9001[/]
 """
 
+FIX = """Mend rows that hold their key: write them to a file, and take the file back.
+
+Without --from it writes a file with the cells of the rows, for a person to correct. With
+--from it checks each cell as a file of the source is checked, and keeps the rows, mended,
+until `replay` applies them. Name the key, one row with --at, or some with the filters.
+
+Example: [bold]lakeward quarantine fix shop.orders 9001[/]
+Example: [bold]lakeward quarantine fix shop.orders --from shop.orders.fix.toml[/]
+"""
+
+REPLAY = """Apply mended rows, and what waited behind them, in order, in one commit.
+
+Example: [bold]lakeward quarantine replay shop.orders 9001[/]
+"""
+
 DISCARD = """Give up rows in quarantine. What waited behind them follows, in order, at once.
 
-Name the key (for a key of several columns, one value after another), or one row by its
-file and row number.
+Name the key (for a key of several columns, one value after another), one row by its
+file and row number, or some with the filters.
 
 Example: [bold]lakeward quarantine discard shop.orders 9001[/]
 Example: [bold]lakeward quarantine discard shop.orders --at 20261120-093000000.csv:88[/]
 """
 
+EXPORT = """Write rows in quarantine with their texts to a file, or to standard output.
+
+Example: [bold]lakeward quarantine export shop.orders --reason unreadable --to rows.jsonl[/]
+"""
+
 Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
 Key = Annotated[list[str] | None, typer.Argument(help="The key.", show_default="all")]
 At = Annotated[str | None, typer.Option("--at", help="One row, as FILE:ROW.")]
-Events = Annotated[int | None, typer.Option(min=1, help="Only the first so many rows.", show_default="all")]
+First = Annotated[
+    int | None,
+    typer.Option("--limit", "--events", min=1, help="Only the first so many rows.", show_default="all"),
+]
+From = Annotated[Path | None, typer.Option("--from", help="Take back a file of mended rows.")]
+To = Annotated[Path | None, typer.Option("--to", help="The file to write.", show_default="TABLE.fix.toml")]
+Out = Annotated[Path | None, typer.Option("--to", help="The file to write.", show_default="standard output")]
+Form = Annotated[Format, typer.Option("--format", help="One JSON document a line, or CSV.")]
 
 
 def list_entries(
-    tables: Tables = None, config: Config = DEFAULT_FILE, as_json: AsJson = False, debug: Debug = False
+    tables: Tables = None,
+    reason: Reasons = None,
+    since: Since = None,
+    before: Before = None,
+    file: File = None,
+    limit: Limit = None,
+    config: Config = DEFAULT_FILE,
+    as_json: AsJson = False,
+    debug: Debug = False,
 ) -> int:
     """List by table and reason."""
-    found = _entries(config, tables or (), debug=debug)
-    code = 3 if any(entries for _, entries in found) else 0
+    chosen = choice(reasons=reason, since=since, before=before, file=file, limit=limit)
+    found = [
+        (name, entry) for name, every in _entries(config, tables or (), debug=debug) for entry in chosen(every)
+    ]
+    code = 3 if found else 0
     if as_json:
-        listed = [_document(name, entry) for name, entries in found for entry in entries]
-        documents.emit("quarantine list", {"entries": listed, "exit_code": code})
+        shown = [document(name, entry) for name, entry in found[:limit]]
+        documents.emit("quarantine list", {"entries": shown, "more": len(found) - len(shown), "exit_code": code})
         return code
-    table = view.grid("table", "reason", "rows", "keys", "waiting", "since", right=("rows", "keys", "waiting"))
-    for name, entries in found:
-        for reason in sorted({entry.reason for entry in entries}):
-            some = [entry for entry in entries if entry.reason == reason]
-            keys = {entry.key for entry in some if entry.key is not None}
-            waits = sum({entry.key: entry.waits for entry in some}.values())
-            since = f"{view.ago(min(entry.since for entry in some))}"
-            numbers = (f"{len(some):,}", f"{len(keys):,}", f"{waits:,}")
-            table.add_row(escape(str(name)), reason, *numbers, since)
     out = view.console()
-    if not code:
-        out.print("Nothing is in quarantine.")
+    if not found:
+        out.print("Nothing is in quarantine." if chosen.is_any else "Nothing of that is in quarantine.")
         return 0
-    out.print(table)
-    first = next(name for name, entries in found if entries)
-    out.print(f"Next: `lakeward quarantine show {escape(str(first))}`")
+    groups: dict[tuple[TableName, bool, str], list[Entry]] = {}
+    for name, entry in found:
+        groups.setdefault((name, not entry.is_held, entry.reason), []).append(entry)
+    lines = sorted(groups.items(), key=lambda item: (item[0][1], *item[0]))
+    entries_view.print_groups(out, lines[:limit])
+    entries_view.print_more(out, len(lines) - len(lines[:limit]))
+    out.print(f"Next: `lakeward quarantine show {escape(str(found[0][0]))}`")
     return code
 
 
 def show_entries(
-    table: Table, key: Key = None, config: Config = DEFAULT_FILE, as_json: AsJson = False, debug: Debug = False
+    table: Table,
+    key: Key = None,
+    at: At = None,
+    reason: Reasons = None,
+    since: Since = None,
+    before: Before = None,
+    file: File = None,
+    limit: Limit = None,
+    config: Config = DEFAULT_FILE,
+    as_json: AsJson = False,
+    debug: Debug = False,
 ) -> int:
     """Show one by one."""
+    chosen = choice(key=key, at=at, reasons=reason, since=since, before=before, file=file, limit=limit)
     ((name, every),) = _entries(config, [table], debug=debug)
-    entries = _of_key(every, key)
-    code = 3 if entries else 0
+    found = sorted(chosen(every), key=lambda entry: not entry.is_held)
+    shown = found[:limit]
+    code = 3 if found else 0
     if as_json:
-        listed = [_document(name, entry) for entry in entries]
-        documents.emit("quarantine show", {"entries": listed, "exit_code": code})
+        content = {"entries": [document(name, entry) for entry in shown], "more": len(found) - len(shown)}
+        documents.emit("quarantine show", {**content, "exit_code": code})
         return code
     out = view.console()
-    if not entries:
-        out.print("Nothing is in quarantine." if not key else "Nothing of that key is in quarantine.")
+    if not found:
+        out.print("Nothing is in quarantine." if chosen.is_any else "Nothing of that is in quarantine.")
         return 0
-    grid = view.grid("key", "since", "waits", "reason", "from", "as written", right=("waits",))
-    for entry in entries:
-        why = f"{entry.reason}: {escape(entry.detail)}"
-        place = f"{escape(entry.object)}:{entry.row}"
-        shown = escape(key_words(entry.key))
-        grid.add_row(shown, view.ago(entry.since), f"{entry.waits:,}", why, place, Text(entry.text))
-    out.print(grid)
-    first = entries[0]
-    example = key_words(first.key) if first.key is not None else f"--at {first.object}:{first.row}"
-    out.print(f"Give it up: `lakeward quarantine discard {escape(str(name))} {escape(example)}`")
+    entries_view.print_entries(out, shown)
+    entries_view.print_more(out, len(found) - len(shown))
+    entries_view.print_next(out, name, shown)
     return code
+
+
+def fix(
+    table: Table,
+    key: Key = None,
+    at: At = None,
+    from_: From = None,
+    to: To = None,
+    reason: Reasons = None,
+    since: Since = None,
+    before: Before = None,
+    file: File = None,
+    limit: Limit = None,
+    config: Config = DEFAULT_FILE,
+    as_json: AsJson = False,
+    log: Log = "auto",
+    debug: Debug = False,
+) -> int:
+    """Write a file, or take it back."""
+    chosen = choice(key=key, at=at, reasons=reason, since=since, before=before, file=file, limit=limit)
+    if from_ is not None and not (chosen.is_any and limit is None and to is None):
+        raise ConfigError(
+            "say which rows to mend, or which file to take back: not both",
+            todo="With --from the file says which rows they are.",
+        )
+    if from_ is None:
+        _refuse_any(chosen, "mend")
+    with _job(table, config, log, debug=debug, reads=from_ is None) as (name, job):
+        entries = job.opened.quarantine.entries(job.opened.table.standing().progress)
+        if from_ is not None:
+            return _take_back(name, job, entries, from_, as_json=as_json)
+        return _write(name, job, _some(name, chosen, entries), to, as_json=as_json)
+
+
+def _write(name: TableName, job: Job[Any], entries: Sequence[Entry], to: Path | None, *, as_json: bool) -> int:
+    """Write rows to a file for a person; those that cannot be mended are left out, unless none can."""
+    dimension = as_it_stands(job, job.opened.table.standing())
+    fixable = [entry for entry in entries if is_fixable(entry)]
+    for entry in fixable or entries[:1]:
+        check_fixable(dimension, entry)
+    target = to or Path(f"{name.schema}.{name.table}.fix.toml")
+    fixfile.write(dimension, [(entry, job.source.cells(job.dimension, entry)) for entry in fixable], target)
+    if as_json:
+        content = {"file": str(target), "entries": [document(name, entry) for entry in fixable], "exit_code": 0}
+        documents.emit("quarantine fix", content)
+        return 0
+    out = view.console()
+    out.print(f"Wrote {escape(str(target))}: {len(fixable):,} row(s) to correct.")
+    if len(fixable) < len(entries):
+        out.print(
+            f"{len(entries) - len(fixable):,} row(s) cannot be fixed; `quarantine show` says what can be done."
+        )
+    command = f"lakeward quarantine fix {escape(str(name))} --from {escape(str(target))}"
+    out.print(f"Next: correct the cells, then `{command}`")
+    return 0
+
+
+def _take_back(name: TableName, job: Job[Any], entries: Sequence[Entry], file: Path, *, as_json: bool) -> int:
+    rows = fixfile.read(file, as_it_stands(job, job.opened.table.standing()))
+    mended = fixfile.match(rows, entries, str(name))
+    mend(job, mended)
+    if as_json:
+        content = {"mended": [document(name, entry) for entry in mended], "exit_code": 0}
+        documents.emit("quarantine fix", content)
+        return 0
+    out = view.console()
+    entries_view.print_done(out, "mended", mended)
+    out.print(f"Next: `lakeward quarantine replay {escape(str(name))}`")
+    return 0
+
+
+def replay(
+    table: Table,
+    key: Key = None,
+    at: At = None,
+    config: Config = DEFAULT_FILE,
+    as_json: AsJson = False,
+    log: Log = "auto",
+    debug: Debug = False,
+) -> int:
+    """Apply what is mended."""
+    chosen = choice(key=key, at=at)
+    with _job(table, config, log, debug=debug) as (name, job):
+        entries = chosen(job.opened.quarantine.entries(job.opened.table.standing().progress))
+        mended = [entry for entry in entries if entry.mended is not None]
+        if entries and not mended:
+            raise ConfigError(
+                f"{name}: nothing of that is mended",
+                found=f"{len(entries):,} row(s) are in quarantine as they were written",
+                todo=f"`lakeward quarantine fix {name} {named(entries[0])}`",
+            )
+        report = release(job, Settlement(mended=mended)) if mended else None
+    return _settled("replay", "replayed", name, mended, report, as_json=as_json)
 
 
 def discard(
     table: Table,
     key: Key = None,
     at: At = None,
-    events: Events = None,
+    reason: Reasons = None,
+    since: Since = None,
+    before: Before = None,
+    file: File = None,
+    limit: First = None,
     config: Config = DEFAULT_FILE,
     as_json: AsJson = False,
     log: Log = "auto",
     debug: Debug = False,
 ) -> int:
     """Give up."""
-    if bool(key) == bool(at):
-        raise ConfigError(
-            "say which rows to give up",
-            todo="Name a key, or one row with --at FILE:ROW; `quarantine show` lists them.",
-        )
-    start_logging(log, debug=debug)
-    configured = open_settings(config)
-    (name,) = configured.choose([table])
-    with locked(configured.state), container_of(configured) as container:
-        job = container.job(table=name)
-        entries = job.opened.quarantine.entries(job.opened.table.standing().progress)
-        chosen = _at(entries, at) if at else _of_key(entries, key)[:events]
-        if not chosen:
-            raise ConfigError(
-                f"{name}: nothing of that is in quarantine", todo=f"`lakeward quarantine show {name}`"
-            )
-        report = release(job, Settlement(given_up=chosen))
+    chosen = choice(key=key, at=at, reasons=reason, since=since, before=before, file=file, limit=limit)
+    _refuse_any(chosen, "give up")
+    with _job(table, config, log, debug=debug) as (name, job):
+        every = job.opened.quarantine.entries(job.opened.table.standing().progress)
+        given_up = _some(name, chosen, every)
+        report = release(job, Settlement(given_up=given_up))
+    more = len(chosen(every)) - len(given_up)
+    return _settled("discard", "given up", name, given_up, report, as_json=as_json, more=more)
+
+
+def export_entries(
+    table: Table,
+    key: Key = None,
+    at: At = None,
+    to: Out = None,
+    form: Form = "jsonl",
+    reason: Reasons = None,
+    since: Since = None,
+    before: Before = None,
+    file: File = None,
+    limit: Limit = None,
+    config: Config = DEFAULT_FILE,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """Write to a file."""
+    chosen = choice(key=key, at=at, reasons=reason, since=since, before=before, file=file, limit=limit)
+    ((name, every),) = _entries(config, [table], debug=debug)
+    found = chosen(every)
+    shown = [document(name, entry) for entry in found[:limit]]
+    more = len(found) - len(shown)
+    if as_json and to is None:
+        documents.emit("quarantine export", {"entries": shown, "more": more, "exit_code": 0})
+        return 0
+    export(shown, COLUMNS, to, form)
     if as_json:
-        given_up = [_document(name, entry) for entry in chosen]
-        content = {"given_up": given_up, "progress": documents.progress(report.progress), "exit_code": 0}
-        documents.emit("quarantine discard", content)
+        documents.emit("quarantine export", {"file": str(to), "rows": len(shown), "more": more, "exit_code": 0})
+    elif to is not None or more:
+        out = view.console(stderr=True)
+        out.print(f"{len(shown):,} row(s) written{'' if to is None else f' to {escape(str(to))}'}.")
+        entries_view.print_more(out, more)
+    return 0
+
+
+def _settled(
+    command: str,
+    word: str,
+    name: TableName,
+    entries: Sequence[Entry],
+    report: Report | None,
+    *,
+    as_json: bool,
+    more: int = 0,
+) -> int:
+    """Say what was done; without a report nothing was."""
+    if as_json:
+        progress = None if report is None else documents.progress(report.progress)
+        content = {word.replace(" ", "_"): [document(name, entry) for entry in entries], "more": more}
+        documents.emit(f"quarantine {command}", {**content, "progress": progress, "exit_code": 0})
         return 0
     out = view.console()
-    for entry in chosen:
-        place = f"{escape(entry.object)}:{entry.row}"
-        out.print(f"given up: {escape(key_words(entry.key))}  {place}  {escape(entry.text)}")
+    if report is None:
+        out.print("Nothing waits to be replayed.")
+        return 0
+    entries_view.print_done(out, word, entries)
+    if more:
+        out.print(f"… and {more:,} more are left.")
     released = report.counts.released
     settled = f"{released:,} {'row that waited is' if released == 1 else 'rows that waited are'} settled"
     out.print(f"{settled}; {report.written:,} rows written, {report.removed:,} removed")
     return 0
 
 
-def _entries(config: Any, tables: Sequence[str], *, debug: bool) -> list[tuple[Any, Sequence[Any]]]:
+def _refuse_any(chosen: Choice, verb: str) -> None:
+    if chosen.is_any:
+        raise ConfigError(
+            f"say which rows to {verb}",
+            todo="Name a key, one row with --at FILE:ROW, or some with --reason, --file, --since, --before; "
+            "`quarantine show` lists them.",
+        )
+
+
+def _some(name: TableName, chosen: Choice, entries: Sequence[Entry]) -> list[Entry]:
+    found = chosen(entries)[: chosen.limit]
+    if not found:
+        raise ConfigError(f"{name}: nothing of that is in quarantine", todo=f"`lakeward quarantine show {name}`")
+    return found
+
+
+@contextmanager
+def _job(
+    table: str, config: Path, log: str, *, debug: bool, reads: bool = False
+) -> Iterator[tuple[TableName, Job[Any]]]:
+    """Open the job of one table, alone unless it only `reads`."""
+    start_logging(log, debug=debug)
+    configured = open_settings(config)
+    (name,) = configured.choose([table])
+    with nullcontext() if reads else locked(configured.state), container_of(configured) as container:
+        yield name, container.job(table=name)
+
+
+def _entries(config: Path, tables: Sequence[str], *, debug: bool) -> list[tuple[TableName, Sequence[Entry]]]:
     start_logging("off", debug=debug)
     configured = open_settings(config)
     with container_of(configured) as container:
@@ -169,41 +389,13 @@ def _entries(config: Any, tables: Sequence[str], *, debug: bool) -> list[tuple[A
         return found
 
 
-def _of_key(entries: Sequence[Any], key: Sequence[str] | None) -> list[Any]:
-    return [entry for entry in entries if not key or (entry.key and json.loads(entry.key) == list(key))]
-
-
-def _at(entries: Sequence[Any], at: str) -> list[Any]:
-    return [entry for entry in entries if f"{entry.object}:{entry.row}" == at]
-
-
-def key_words(key: str | None) -> str:
-    """Return a key as a person writes it."""
-    return "–" if key is None else " ".join(str(part) for part in json.loads(key))
-
-
-def _document(name: Any, entry: Any) -> dict[str, Any]:
-
-    return {
-        "table": str(name),
-        "key": None if entry.key is None else json.loads(entry.key),
-        "reason": entry.reason,
-        "detail": entry.detail,
-        "object": entry.object,
-        "row": entry.row,
-        "operation": entry.operation,
-        "position": entry.position,
-        "batch": entry.batch,
-        "since": documents.time(entry.since),
-        "text": entry.text,
-        "waits": entry.waits,
-    }
-
-
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="rich")
     group.command("list", help=LIST)(list_entries)
     group.command("show", help=SHOW)(show_entries)
+    group.command("fix", help=FIX)(fix)
+    group.command("replay", help=REPLAY)(replay)
     group.command("discard", help=DISCARD)(discard)
+    group.command("export", help=EXPORT)(export_entries)
     app.add_typer(group, name="quarantine")

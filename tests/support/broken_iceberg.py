@@ -12,7 +12,7 @@ from lakes import Player
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakeward.adapters.iceberg import companion, table
+from lakeward.adapters.iceberg import companion, quarantine, table
 from lakeward.adapters.iceberg.change import Change
 from lakeward.adapters.iceberg.companion import IcebergCompanion
 from lakeward.adapters.iceberg.table import FILE, IcebergTable
@@ -21,7 +21,7 @@ from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import standing
 from lakeward.core.evolution import SchemaChange
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Commit, Resolved
+from lakeward.core.ports import Commit, Entry, Resolved
 from lakeward.core.progress import Progress
 
 Break = Callable[[pytest.MonkeyPatch, Player], None]
@@ -158,6 +158,45 @@ def forgets_deletes_above_the_mark(patch: pytest.MonkeyPatch, _player: Player) -
     patch.setattr(companion, "_TRIM_EVERY", 1)
     patch.setattr(IcebergCompanion, "_settled", lambda _self, progress: progress.batch)
 
+
+def takes_a_mended_row_for_given_up(patch: pytest.MonkeyPatch, _player: Player) -> None:
+    """Releases what waited behind a mended row, and applies nothing in its place."""
+    waiting = IcebergTable.waiting
+
+    def without(self: IcebergTable, progress: Progress, resolved: Sequence[Entry], mended: Any) -> Any:
+        return waiting(self, progress, resolved, None if mended is None else mended.limit(0))
+
+    patch.setattr(IcebergTable, "waiting", without)
+
+
+def puts_a_mended_row_on_top(patch: pytest.MonkeyPatch, _player: Player) -> None:
+    """Applies a mended row as the newest of its key, whatever came after it."""
+    waiting = IcebergTable.waiting
+
+    def on_top(self: IcebergTable, progress: Progress, resolved: Sequence[Entry], mended: Any) -> Any:
+        newest = None if mended is None else mended.withColumn(names.SEQUENCE, F.lit(1 << 40))
+        return waiting(self, progress, resolved, newest)
+
+    patch.setattr(IcebergTable, "waiting", on_top)
+
+
+def forgets_what_was_mended(patch: pytest.MonkeyPatch, _player: Player) -> None:
+    """Stamps what a person mended with a batch that does not exist yet."""
+    as_mended = quarantine._as_mended
+    patch.setattr(quarantine, "_as_mended", lambda entries, batch: as_mended(entries, batch + 1))
+
+
+def holds_a_copy_again(patch: pytest.MonkeyPatch, _player: Player) -> None:
+    """Takes a copy of a row that is in quarantine, or was, for a new one."""
+    patch.setattr(table, "without_copies", lambda frame, _plan: (frame, resolve.Known()))
+
+
+MISTAKES_WITH_MENDED_ROWS: tuple[Break, ...] = (
+    takes_a_mended_row_for_given_up,
+    puts_a_mended_row_on_top,
+    forgets_what_was_mended,
+    holds_a_copy_again,
+)
 
 BREAKS: tuple[Break, ...] = (
     loses_the_last_event,

@@ -154,6 +154,56 @@ def _whole(event: ChangeEvent) -> ChangeEvent:
     return replace(event, cells={name: None if cell is UNSET else cell for name, cell in event.cells.items()})
 
 
+class TakesAMendedRowForGivenUp(MemoryTable):
+    """Releases what waited behind a mended row, and applies nothing in its place."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        return MemoryTable.resolve(self, plan, () if plan.releases else frame)
+
+
+class PutsAMendedRowOnTop(MemoryTable):
+    """Applies a mended row as the newest of its key, whatever came after it."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        resolved = MemoryTable.resolve(self, plan, frame)
+        for event in _events(frame) if plan.releases else ():
+            if event.operation is not Operation.DELETE:
+                resolved.detail.rows[event.key] = Row(event.cells, event.position)
+        return resolved
+
+
+class AppliesAMendedRowAlone(MemoryTable):
+    """Forgets what waited behind it."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        if not plan.mended:
+            return MemoryTable.resolve(self, plan, frame)
+        memory = self.memory
+        waiting = {place for place, change in memory.changes.items() if change.waiting}
+        kept = {place: change for place, change in memory.changes.items() if place not in waiting}
+        self.memory = replace(memory, changes=kept)
+        try:
+            return MemoryTable.resolve(self, plan, frame)
+        finally:
+            self.memory = memory
+
+
+class ForgetsWhatWasMended(MemoryTable):
+    """Keeps what a person mended in the process alone."""
+
+    def recall(self, progress: Progress) -> Recalled:
+        recalled = MemoryTable.recall(self, progress)
+        self.mended.clear()
+        return recalled
+
+
+MISTAKES_WITH_MENDED_ROWS: Sequence[type[MemoryTable]] = (
+    TakesAMendedRowForGivenUp,
+    PutsAMendedRowOnTop,
+    AppliesAMendedRowAlone,
+    ForgetsWhatWasMended,
+)
+
 BROKEN_TABLES: Sequence[type[MemoryTable]] = (
     LosesTheLastEvent,
     LetsTheFirstOfATieWin,

@@ -1,0 +1,178 @@
+"""The file in which a person mends rows of the quarantine: TOML, with the cells as texts, by column."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import MendError
+from lakeward.core.events import Operation
+from lakeward.core.memory import Reason
+from lakeward.core.mending import operations
+from lakeward.core.ports import Entry, Mended
+from lakeward.entrypoints.entries import place
+from lakeward.plugins.options import nearest
+
+_HEAD: Final = """\
+# Rows of {table} that wait in quarantine. Correct their cells, and take the file back with
+#
+#   lakeward quarantine fix {table} --from {file}
+#
+# Cells are texts, as the source writes them. NULL is {{ null = true }}. Each column needs a cell. The key stays as
+# it is. A row that is taken out of the file stays as it is.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the file: where it is from, and what it is to be."""
+
+    file: str
+    row: int
+    mended: Mended
+
+
+def write(dimension: Dimension, rows: Sequence[tuple[Entry, Mapping[str, str | None]]], file: Path) -> None:
+    """Write a new file with these rows, and their cells as far as they are known; or raise MendError."""
+    try:
+        with file.open("x", encoding="utf-8") as out:
+            out.write(_content(dimension, rows, file))
+    except FileExistsError as error:
+        raise MendError(
+            f"{file} exists", todo="Take it back with --from, name another file with --to, or move it away."
+        ) from error
+    except OSError as error:
+        raise MendError(f"{file} cannot be written", found=str(error)) from error
+
+
+def _content(dimension: Dimension, rows: Sequence[tuple[Entry, Mapping[str, str | None]]], file: Path) -> str:
+    parts = [_HEAD.format(table=dimension.name, file=file), f"table = {_text(str(dimension.name))}"]
+    for entry, cells in rows:
+        parts += ["", *_row(dimension, entry, cells)]
+    return "\n".join(parts) + "\n"
+
+
+def _row(dimension: Dimension, entry: Entry, cells: Mapping[str, str | None]) -> Iterator[str]:
+    mended, allowed = entry.mended, operations(dimension, entry)
+    yield "[[row]]"
+    yield f"file = {_text(entry.object)}"
+    yield f"row = {entry.row}"
+    yield f"# {entry.reason}: {_words(entry.detail)}"
+    yield f"# As it was written: {_words(entry.text)}"
+    if mended is not None or len(allowed) == 1:
+        yield f"operation = {_text((allowed[0] if mended is None else mended.operation).value)}"
+    else:
+        yield f'operation = ""  # {", ".join(operation.value for operation in allowed)}: which of them?'
+    if Reason(entry.reason) is Reason.SEQUENCE:
+        yield f"time = {_text((mended and mended.time) or '')}  # the commit time, in UTC"
+    yield "[row.cells]"
+    known = cells if mended is None else mended.cells
+    for column in dimension.schema:
+        what = f"{column.type}, of the key" if column.name in dimension.key else str(column.type)
+        if column.name in known:
+            yield f"{_text(column.name)} = {_cell(known[column.name])}  # {_words(what)}"
+        else:
+            yield f'# {_text(column.name)} = ""  # {_words(what)}; which cell this is cannot be told: write it'
+
+
+def _cell(value: str | None) -> str:
+    return "{ null = true }" if value is None else _text(value)
+
+
+def _text(value: str) -> str:
+    """Return a text as TOML writes it: as JSON does, but for one character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _words(value: str) -> str:
+    """Return words as a comment may hold them, on one line."""
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in value)
+
+
+def read(file: Path, dimension: Dimension) -> Sequence[Row]:
+    """Read a file; raises MendError, saying where and what, for anything wrong with it."""
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise MendError(f"{file} cannot be read", found=str(error)) from error
+    except tomllib.TOMLDecodeError as error:
+        raise MendError(f"{file} is no TOML", found=str(error), todo="https://toml.io/en/v1.0.0") from error
+    _check_keys(str(file), content, ("table", "row"))
+    if content.get("table") != str(dimension.name):
+        raise MendError(f"{file} is not of {dimension.name}", found=f"`table` is {content.get('table')!r}")
+    listed = content.get("row")
+    if not isinstance(listed, list) or not all(isinstance(row, dict) for row in listed):
+        raise MendError(f"{file} has no rows", todo="Each begins with [[row]].")
+    rows = [_read_row(file, row) for row in listed]
+    places = [(row.file, row.row) for row in rows]
+    twice = next((place for place in places if places.count(place) > 1), None)
+    if twice is not None:
+        raise MendError(f"{file} has {twice[0]}, row {twice[1]}, twice", todo="Take one of them out.")
+    return rows
+
+
+def _read_row(file: Path, row: Mapping[str, Any]) -> Row:
+    where = f"{file}: {row.get('file', 'a row')}:{row.get('row', '?')}"
+    _check_keys(where, row, ("file", "row", "operation", "time", "cells"))
+    for key, kind in (("file", str), ("row", int), ("operation", str), ("cells", dict)):
+        if not isinstance(row.get(key), kind):
+            raise MendError(f"{where} has no right `{key}`", todo="`lakeward quarantine fix` writes the file anew.")
+    time = row.get("time")
+    if time is not None and not (isinstance(time, str) and time):
+        raise MendError(f"{where}: `time` is not filled in", todo="Write the commit time as a text, in quotes.")
+    cells = {name: _read_cell(where, name, value) for name, value in row["cells"].items()}
+    return Row(
+        row["file"], row["row"], Mended(operation=_operation(where, row["operation"]), cells=cells, time=time)
+    )
+
+
+def _read_cell(where: str, name: str, value: object) -> str | None:
+    if isinstance(value, str):
+        return value
+    if value == {"null": True}:
+        return None
+    raise MendError(
+        f"{where}: the cell {name} is neither a text nor NULL",
+        found=f"found {value!r}",
+        todo="Write it in quotes, as the source does, or as { null = true }.",
+    )
+
+
+def _operation(where: str, text: str) -> Operation:
+    known = [operation.value for operation in Operation]
+    if text not in known:
+        raise MendError(
+            f"{where}: {text!r} is no operation" if text else f"{where}: `operation` is not filled in",
+            found="operations are " + ", ".join(known),
+            todo=nearest(text, known),
+        )
+    return Operation(text)
+
+
+def _check_keys(where: str, content: Mapping[str, Any], known: Sequence[str]) -> None:
+    for key in content:
+        if key not in known:
+            raise MendError(
+                f"{where}: there is no key {key!r}",
+                todo=nearest(key, known) or "Cells stand under [row.cells]; the keys are " + ", ".join(known),
+            )
+
+
+def match(rows: Sequence[Row], entries: Sequence[Entry], table: str) -> list[Entry]:
+    """Return the entries of the quarantine with what the file makes of them; raises MendError for one not there."""
+    by_place = {place(entry): entry for entry in entries}
+    found = []
+    for row in rows:
+        entry = by_place.get(f"{row.file}:{row.row}")
+        if entry is None:
+            raise MendError(
+                f"{table}: {row.file}, row {row.row} is not in quarantine",
+                todo=f"It may be settled already: `lakeward quarantine show {table}`.",
+            )
+        found.append(replace(entry, mended=row.mended))
+    return found

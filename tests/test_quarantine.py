@@ -1,0 +1,223 @@
+"""Rows in quarantine, by the commands that a person has: fix, replay, discard, export."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import io
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from project import ITEM, Project
+
+pytestmark = pytest.mark.spark
+
+LOAD, CDC, LATER = "LOAD00000001.csv", "20261121-100000000.csv", "20261121-100000001.csv"
+FIX = "shop.item.fix.toml"
+D = Decimal
+
+
+def correct(project: Project, **cells: str) -> Path:
+    """Correct cells in the file that `fix` wrote, as an editor would."""
+    file = project.folder / FIX
+    lines = file.read_text("utf-8").splitlines()
+    for name, value in cells.items():
+        assert any(line.startswith((f'"{name}" =', f"{name} =")) for line in lines), lines
+        lines = [
+            f"{line.split(' =')[0]} = {value}" if line.startswith((f'"{name}" =', f"{name} =")) else line
+            for line in lines
+        ]
+    file.write_text("\n".join(lines), "utf-8")
+    return file
+
+
+def refusal(project: Project, *arguments: str) -> str:
+    ended = project.call("quarantine", "fix", "shop.item", *(arguments or ("--from", FIX)))
+    assert ended.code == 1, ended.out
+    return ended.err
+
+
+def test_a_held_row_is_fixed_in_a_file_and_replayed_with_what_waited(project: Project) -> None:
+    project.put(LOAD, "1,a,1.00\n2,b,2.00\n")
+    project.put(CDC, 'U,1,"c, #1",not a price\nU,2,e,5.00\nU,2,f,NULL\nU,2,g,much\n')
+    project.run(3)
+    written = project.call("quarantine", "fix", "shop.item")
+    assert "say which rows to mend" in written.err
+    written = project.call("quarantine", "fix", "shop.item", "--reason", "cast")
+    assert (written.code, f"Wrote {FIX}: 2 row(s)" in written.out) == (0, True)
+    assert f"lakeward quarantine fix shop.item --from {FIX}" in written.out
+    content = (project.folder / FIX).read_text("utf-8")
+    assert '"name" = "c, #1"  # string' in content
+    assert '"price" = "not a price"  # decimal(8,2)' in content
+    assert '"id" = "1"  # int, of the key' in content
+    assert '# cast: "much" is not a decimal(8,2) (column price)' in content
+
+    error = refusal(project)
+    assert "2 mended row(s) do not fit the table" in error
+    assert f'{CDC}, row 1: "not a price" is not a decimal(8,2) (column price)' in error
+    assert f"{FIX} exists" in refusal(project, "1")
+
+    correct(project, price='"3.50"')
+    taken = project.call("quarantine", "fix", "shop.item", "--from", FIX)
+    assert (taken.code, taken.out.count("mended: ")) == (0, 2), taken.err
+    assert project.rows() == [(1, "a", D("1.00")), (2, "f", None)]
+    project.put(LATER, "U,1,d,4.00\nD,2,g,3.50\n")
+    counts = project.run(3)["shop.item"]["counts"]
+    assert counts["waiting"] == 2, "what is mended holds its key until it is replayed"
+    assert [(entry["state"], entry["waits"]) for entry in project.entries()] == [("mended", 1), ("mended", 1)]
+    assert "(mended)" in project.call("quarantine", "show", "shop.item").out
+
+    replayed = project.call("quarantine", "replay", "shop.item", "1")
+    assert (replayed.code, "1 row that waited is settled; 1 rows written, 1 removed" in replayed.out) == (0, True)
+    assert project.rows() == [(1, "d", D("4.00")), (2, "f", None)]
+    assert project.call("quarantine", "replay", "shop.item", "--json").document["replayed"][0]["key"] == ["2"]
+    assert project.rows() == [(1, "d", D("4.00"))]
+    assert project.call("quarantine", "replay", "shop.item").out == "Nothing waits to be replayed.\n"
+    assert project.run()["shop.item"]["progress"]["held"] == 0
+    assert "is not in quarantine" in refusal(project)
+
+
+def test_a_file_that_is_not_right_is_refused_and_nothing_is_mended(project: Project) -> None:
+    project.put(CDC, "U,1,c,not a price\nI,NULL,n,1.00\n")
+    project.run(3)
+    project.call("quarantine", "fix", "shop.item", "1")
+    whole = (project.folder / FIX).read_text("utf-8")
+    for before, after, words in (
+        ('"price" = "not a price"', '"price" = 3.5', "the cell price is neither a text nor NULL"),
+        ('"price" = "not a price"', '"price" = ""', '"" is not a decimal(8,2)'),
+        ('"price" = "not a price"', '"prize" = "3.50"', "it has prize, which the table has not; it lacks price"),
+        ('"id" = "1"', '"id" = "2"', 'it was ["1"], and is ["2"]'),
+        ('"id" = "1"', '"id" = { null = true }', "the key column id cannot be NULL"),
+        ('operation = "update"', 'operation = "delete"', "cannot be a row of the operation delete"),
+        ('operation = "update"', 'operation = "updaet"', "Did you mean 'update'?"),
+        ("row = 1", "row = 7", "row 7 is not in quarantine"),
+        ("row = 1", "row = 2", "row 2 cannot be fixed"),
+        ('table = "shop.item"', 'table = "shop.other"', "is not of shop.item"),
+        ("[row.cells]", 'time = "2026-11-21 10:00:00"\n[row.cells]', "its commit time is known and stays"),
+        ("[row.cells]", "[row.cels]", "Did you mean 'cells'?"),
+        ("[[row]]", "[[row", "is no TOML"),
+    ):
+        changed = whole.replace('"not a price"  #', '"3.50"  #') if "price" not in before else whole
+        changed = changed.replace(before, after)
+        (project.folder / FIX).write_text(changed, "utf-8")
+        assert words in refusal(project), after
+    assert [entry["state"] for entry in project.entries()] == ["held", "final"]
+    ended = project.call("quarantine", "replay", "shop.item", "1")
+    assert (ended.code, "nothing of that is mended" in ended.err) == (1, True)
+    assert "What can be done: let the source write the row again, with its key" in refusal(
+        project, "--at", f"{CDC}:2", "--to", "other.toml"
+    )
+
+
+TIMED = 'timestamp_column = "at"'
+
+
+def test_a_row_without_time_or_operation_is_mended_into_its_place_whatever_the_mark(project: Project) -> None:
+    project.configure(ITEM + 'lateness = "1h"\n', source=TIMED)
+    project.put(LOAD, ",1,a,1.00\n,2,b,2.00\n")
+    at = "2026-11-21 {}:00:00"
+    project.put(
+        CDC,
+        f"U,{at.format(10)},1,at ten,1.00\nU,soon,1,at eleven,1.00\nX,{at.format(10)},2,gone,1.00\n"
+        f"U,{at.format(12)},1,at twelve,1.00\n",
+    )
+    project.run(3)
+    project.put(LATER, f"I,{at.format(20)},3,c,1.00\n")
+    project.run(3)
+    project.put("20261121-100000002.csv", f"I,{at.format(23)},4,d,1.00\n")
+    table = project.run(3)["shop.item"]
+    assert [name for _, name, _ in project.rows()] == ["a", "b", "c", "d"], "what may be older waits as well"
+    assert project.call("quarantine", "fix", "shop.item", "--file", "20261121-*").code == 0
+    file = correct(project)
+    assert 'operation = ""  # insert, update, delete: which of them?' in file.read_text("utf-8")
+    text = file.read_text("utf-8").replace('operation = ""', 'operation = "delete"')
+    assert "`time` is not filled in" in refusal(project)
+    file.write_text(text.replace('time = ""', 'time = "today"'), "utf-8")
+    assert '"today" is not a commit time' in refusal(project)
+    file.write_text(text.replace('time = ""', f'time = "{at.format(11)}"'), "utf-8")
+    assert project.call("quarantine", "fix", "shop.item", "--from", FIX).code == 0
+    mended = project.call("quarantine", "replay", "shop.item", "--json").document
+    assert mended["progress"]["mark"] == table["progress"]["mark"]
+    assert [name for _, name, _ in project.rows()] == ["at twelve", "c", "d"]
+    assert project.entries() == []
+
+
+def test_a_row_of_a_parquet_file_keeps_what_it_had_to_the_last_digit(project: Project) -> None:
+    project.configure('[tables."shop.item"]\nkey = ["id"]\n')
+    moment = dt.datetime(2026, 11, 21, 10, 0, 0, 123457)
+    rows = {
+        "Op": ["X"],
+        "id": [1],
+        "at": pa.array([moment.replace(tzinfo=dt.UTC)], pa.timestamp("us", "UTC")),
+        "local": pa.array([moment], pa.timestamp("us")),
+        "price": [D("0.10")],
+        "ratio": [0.1],
+        "raw": [b"\x00\xff"],
+        "name": pa.array([None], pa.string()),
+    }
+    (project.folder / "landing/shop/item").mkdir(parents=True)
+    pq.write_table(pa.table(rows), project.folder / "landing/shop/item/20261121-100000000.parquet")
+    project.run(3)
+    assert project.call("quarantine", "fix", "shop.item", "1").code == 0
+    text = (project.folder / FIX).read_text("utf-8")
+    assert '"name" = { null = true }  # string' in text
+    (project.folder / FIX).write_text(text.replace('operation = ""', 'operation = "insert"'), "utf-8")
+    taken = project.call("quarantine", "fix", "shop.item", "--from", FIX)
+    assert taken.code == 0, taken.err
+    assert project.call("quarantine", "replay", "shop.item").code == 0
+    expected = tuple(rows[name][0] for name in ("id", "price", "ratio", "raw"))
+    assert project.rows(columns=("id", "price", "ratio", "raw")) == [expected]
+    assert project.rows(columns=("at", "local", "name")) == [(moment.replace(tzinfo=dt.UTC), moment, None)]
+
+
+def test_a_row_whose_cells_cannot_be_told_apart_is_left_to_a_person(project: Project) -> None:
+    """Its file is gone, or has not the column that the table has: nothing is guessed, nothing filled in."""
+    file = project.put(CDC, "U,1,c,not a price\n")
+    project.run(3)
+    file.unlink()
+    assert project.call("quarantine", "fix", "shop.item", "1").code == 0
+    text = (project.folder / FIX).read_text("utf-8")
+    assert '# "price" = ""  # decimal(8,2); which cell this is cannot be told: write it' in text
+    assert "# As it was written: U,1,c,not a price" in text
+    assert "it lacks id; it lacks name; it lacks price" in refusal(project)
+
+
+def test_rows_are_chosen_by_reason_file_and_time_and_exported_with_their_texts(project: Project) -> None:
+    project.put(LOAD, "1,a,1.00\nNULL,b,x\n2\n")
+    project.put(CDC, 'U,1,"with ""quotes"", and ü",x\nU,1,d,1.00\nI,NULL,f,1.00\nI,NULL,g,1.00\n')
+    project.run(3)
+    listed = project.call("quarantine", "list").out
+    held, final = listed.split("Final: they hold nothing.")
+    assert "cast" in held
+    assert "null_key" in final
+    assert "let the source write the row again, with its key" in final
+
+    def rows(*options: str) -> list[tuple[str, int]]:
+        entries = project.call("quarantine", "show", "shop.item", "--json", *options).document["entries"]
+        return [(entry["object"], entry["row"]) for entry in entries]
+
+    assert rows("--reason", "null_key") == [(LOAD, 2), (CDC, 3), (CDC, 4)]
+    assert rows("--reason", "null_key", "--reason", "unreadable", "--file", "LOAD*") == [(LOAD, 2), (LOAD, 3)]
+    assert rows("--before", "1h") == []
+    assert len(rows("--since", "1h")) == 5
+    assert rows("--at", f"{CDC}:3") == [(CDC, 3)]
+    shown = project.call("quarantine", "show", "shop.item", "--limit", "2").out
+    assert "… and 3 more" in shown
+    assert "Did you mean 'null_key'?" in project.call("quarantine", "list", "--reason", "nul_key").err
+
+    exported = [json.loads(line) for line in project.call("quarantine", "export", "shop.item").out.splitlines()]
+    texts = ['U,1,"with ""quotes"", and ü",x', "NULL,b,x"]
+    assert [row["text"] for row in exported if row["row"] in (1, 2)] == texts[::-1]
+    ended = project.call("quarantine", "export", "shop.item", "1", "--format", "csv", "--to", "rows.csv")
+    assert ended.code == 0
+    [row] = csv.DictReader(io.StringIO((project.folder / "rows.csv").read_text("utf-8")))
+    assert (row["key"], row["text"], row["waits"]) == ('["1"]', texts[0], "1")
+    assert "rows.csv exists" in project.call("quarantine", "export", "shop.item", "--to", "rows.csv").err
+
+    gone = project.call("quarantine", "discard", "shop.item", "--reason", "null_key", "--limit", "2")
+    assert (gone.code, "… and 1 more are left." in gone.out) == (0, True)
+    assert sorted(entry["reason"] for entry in project.entries()) == ["cast", "null_key", "unreadable"]
