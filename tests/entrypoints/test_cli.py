@@ -297,12 +297,35 @@ def test_an_empty_quarantine_says_so(lakeward: Command, tmp_path: Path) -> None:
     assert lakeward("quarantine", "list", "--json").document["entries"] == []
 
 
-@pytest.mark.parametrize("arguments", [[], ["1", "--at", "LOAD00000001.csv:3"]])
-def test_giving_up_needs_to_know_what(lakeward: Command, tmp_path: Path, arguments: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["discard", "shop.orders"], "say which rows to give up"),
+        (["discard", "shop.orders", "--limit", "3"], "say which rows to give up"),
+        (["discard", "shop.orders", "1", "--at", "LOAD00000001.csv:3"], "say which rows are meant"),
+        (["fix", "shop.orders"], "say which rows to mend"),
+        (["fix", "shop.orders", "1", "--from", "rows.toml"], "say which rows to mend, or which file to take back"),
+        (["fix", "shop.orders", "--from", "rows.toml"], "rows.toml cannot be read"),
+        (["list", "--reason", "kast"], "'kast' is no reason"),
+        (["show", "shop.orders", "--since", "yesterday"], "'yesterday' is no time and no duration"),
+        (["export", "shop.orders", "--to", "no/folder/rows.csv"], "no/folder/rows.csv cannot be written"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_is_meant_by_a_command_of_the_quarantine_must_be_clear(
+    lakeward: Command, tmp_path: Path, arguments: list[str], said: str
+) -> None:
     write(tmp_path, shop.SETTINGS)
-    ended = lakeward("quarantine", "discard", "shop.orders", *arguments)
-    assert ended.code == 1
-    assert ended.err.startswith("error: say which rows to give up\n")
+    ended = lakeward("quarantine", *arguments)
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith(f"error: {said}")
+
+
+def test_nothing_to_replay_is_no_mistake(lakeward: Command, tmp_path: Path) -> None:
+    """A replay that was stopped after its commit is given again."""
+    write(tmp_path, shop.SETTINGS)
+    ended = lakeward("quarantine", "replay", "shop.orders")
+    assert (ended.code, ended.out) == (0, "Nothing waits to be replayed.\n")
 
 
 def test_giving_up_what_is_not_there_is_a_mistake(lakeward: Command, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from projects import MEMORY, write
 
-from lakeward.core.dimension import Lateness, Ordered, TableName, Unbounded, Within
+from lakeward.core.dimension import Lateness, Ordered, TableName, Tolerance, Unbounded, Unreadable, Within
 from lakeward.core.errors import ConfigError
 from lakeward.entrypoints.settings import Configured, load, table_name
 
@@ -73,6 +73,28 @@ def test_all_tables_are_chosen_where_none_is_named(tmp_path: Path) -> None:
     configured = load(write(tmp_path, MEMORY, '[tables."b.b"]\n[tables."a.a"]\n'))
     assert [*map(str, configured.choose([]))] == ["b.b", "a.a"]
     assert [*map(str, configured.choose(["a.a"]))] == ["a.a"]
+
+
+def test_limits_of_the_quarantine_are_those_of_the_table_or_the_default(tmp_path: Path) -> None:
+    parts = """
+        [defaults]
+        quarantine = { max_share = 1, unreadable = "stop" }
+        [tables."shop.orders"]
+        [tables."shop.lines"]
+        quarantine = { max_rows = 0 }
+    """
+    configured = load(write(tmp_path, MEMORY, parts))
+    orders, lines = (configured.dimension(TableName("shop", name)).tolerance for name in ("orders", "lines"))
+    assert orders == Tolerance(max_share=1.0, unreadable=Unreadable.STOP)
+    assert lines == Tolerance(max_rows=0)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["max_share = 5", "max_share = -0.1", "max_rows = -1", 'unreadable = "ignore"', "max_row = 1"]
+)
+def test_limits_that_are_none_are_refused(tmp_path: Path, wrong: str) -> None:
+    error = refusal(tmp_path, MEMORY, f'[tables."shop.orders"]\nquarantine = {{ {wrong} }}\n')
+    assert wrong.partition(" =")[0] in str(error.found)
 
 
 # What cannot be read.

@@ -1,0 +1,165 @@
+"""Rows in quarantine: which are meant, how they are exported, and the file in which they are mended."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import ConfigError, MendError
+from lakeward.core.events import LOAD_SEQUENCE, Operation
+from lakeward.core.memory import Reason
+from lakeward.core.mending import ADVICE, FIXABLE, check_mended
+from lakeward.core.ports import Entry, Mended
+from lakeward.core.schema import Column, Schema, Type
+from lakeward.entrypoints import fixfile
+from lakeward.entrypoints.entries import COLUMNS, choice, document, moment
+from lakeward.entrypoints.exporting import export
+
+NAME = TableName("shop", 'odd "item"')
+NAMES = ("id", "odd = 'name'", "\x7f#")
+DIMENSION = Dimension(name=NAME, key=("id",), schema=Schema(tuple(Column(name, Type("string")) for name in NAMES)))
+
+
+def entry(row: int = 1, reason: Reason = Reason.CAST, **more: object) -> Entry:
+    whole = {"key": '["1"]', "detail": "", "object": "a.csv", "operation": "update", "epoch": 1, "sequence": 5}
+    whole |= {"order": 1, "batch": 1, "since": row * 1_000_000, "text": "U,1"}
+    return Entry(reason=reason.value, row=row, **{**whole, **more})  # type: ignore[arg-type]
+
+
+# Which rows.
+
+
+def test_options_narrow_each_other_down() -> None:
+    rows = [entry(1), entry(2, Reason.NULL_KEY, key=None), entry(3, object="b.csv"), entry(4, key='["2"]')]
+    chosen = {
+        "key": choice(key=["1"]),
+        "place": choice(at="a.csv:2"),
+        "reasons": choice(reasons=["cast", "null_key"], file="a.*"),
+        "since": choice(since="1970-01-01T00:00:03Z"),
+        "both": choice(since="1970-01-01T00:00:02Z", before="1970-01-01T00:00:03+00:00"),
+    }
+    found = {name: [one.row for one in choose(rows)] for name, choose in chosen.items()}
+    assert found == {"key": [1, 3], "place": [2], "reasons": [1, 2, 4], "since": [3, 4], "both": [2]}
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("30s", 30), ("5m", 300), ("5 min", 300), ("2h", 7200), ("1d", 86_400)]
+)
+def test_a_duration_is_a_time_before_now(text: str, seconds: int) -> None:
+    now = datetime(2026, 11, 21, tzinfo=UTC)
+    assert now.timestamp() - moment(text, now) / 1_000_000 == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "2 weeks", "2026-13-01", "99999999999d"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="is no time and no duration"):
+        moment(text)
+
+
+# Export.
+
+
+@given(text=st.text())
+def test_what_is_exported_is_the_text_as_it_was_written(
+    text: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("export")
+    rows = [document(NAME, entry(text=text))]
+    assert tuple(rows[0]) == COLUMNS
+    export(rows, COLUMNS, folder / "rows.jsonl", "jsonl")
+    assert json.loads((folder / "rows.jsonl").read_text("utf-8"))["text"] == text
+    export(rows, COLUMNS, folder / "rows.csv", "csv")
+    with (folder / "rows.csv").open(encoding="utf-8", newline="") as file:
+        assert next(csv.DictReader(file))["text"] == text
+
+
+def test_an_export_of_nothing_has_its_header(capsys: pytest.CaptureFixture[str]) -> None:
+    export([], COLUMNS, None, "csv")
+    assert next(csv.reader(io.StringIO(capsys.readouterr().out))) == list(COLUMNS)
+
+
+# The file in which rows are mended.
+
+TEXTS = st.text() | st.none()
+
+
+@given(cells=st.tuples(TEXTS, TEXTS, TEXTS), text=st.text(), detail=st.text())
+def test_a_file_that_nobody_touched_gives_the_cells_that_were_written(
+    cells: tuple[str | None, ...], text: str, detail: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Whatever characters names, cells, texts and reasons have."""
+    file = tmp_path_factory.mktemp("fix") / "rows.toml"
+    known = dict(zip(NAMES, cells, strict=True))
+    fixfile.write(DIMENSION, [(entry(text=text, detail=detail), known)], file)
+    [row] = fixfile.read(file, DIMENSION)
+    assert row == fixfile.Row("a.csv", 1, Mended(operation=Operation.UPDATE, cells=known))
+    [found] = fixfile.match([row], [entry()], str(NAME))
+    assert found.mended == row.mended
+
+
+def test_a_row_that_was_mended_is_written_as_it_was_mended(tmp_path: Path) -> None:
+    mended = Mended(operation=Operation.DELETE, cells=dict.fromkeys(NAMES, "x"), time="2026-11-21 10:00:00")
+    known = entry(reason=Reason.SEQUENCE, mended=mended, operation=None)
+    fixfile.write(DIMENSION, [(known, {})], tmp_path / "rows.toml")
+    assert [row.mended for row in fixfile.read(tmp_path / "rows.toml", DIMENSION)] == [mended]
+
+
+def test_a_row_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    known = dict.fromkeys(NAMES, "x")
+    fixfile.write(DIMENSION, [(entry(), known), (entry(), known)], tmp_path / "rows.toml")
+    with pytest.raises(MendError, match="twice"):
+        fixfile.read(tmp_path / "rows.toml", DIMENSION)
+
+
+# What a mended row may be.
+
+
+@pytest.mark.parametrize("reason", [reason for reason in Reason if reason not in FIXABLE], ids=str)
+def test_what_holds_nothing_cannot_be_mended_and_is_told_what_can_be_done(reason: Reason) -> None:
+    mended = Mended(operation=Operation.UPDATE, cells=dict.fromkeys(NAMES, "x"))
+    with pytest.raises(MendError) as refused:
+        check_mended(DIMENSION, entry(reason=reason, mended=mended))
+    assert ADVICE[reason] in str(refused.value.todo)
+
+
+@pytest.mark.parametrize(
+    ("known", "operation", "is_taken"),
+    [
+        (entry(), Operation.UPDATE, True),
+        (entry(), Operation.INSERT, False),
+        (entry(reason=Reason.OPERATION, operation=None), Operation.DELETE, True),
+        (entry(reason=Reason.OPERATION, operation=None), Operation.TRUNCATE, False),
+        (entry(reason=Reason.OPERATION, operation=None, sequence=LOAD_SEQUENCE), Operation.READ, True),
+        (entry(reason=Reason.OPERATION, operation=None, sequence=LOAD_SEQUENCE), Operation.INSERT, False),
+    ],
+)
+def test_an_operation_that_was_known_stays(known: Entry, operation: Operation, is_taken: bool) -> None:
+    mended = Mended(operation=operation, cells=dict.fromkeys(NAMES, "x"))
+    if is_taken:
+        check_mended(DIMENSION, replace(known, mended=mended))
+    else:
+        with pytest.raises(MendError, match="cannot be a row of the operation"):
+            check_mended(DIMENSION, replace(known, mended=mended))
+
+
+def test_an_update_of_a_table_without_a_key_cannot_be_mended() -> None:
+    mended = Mended(operation=Operation.UPDATE, cells=dict.fromkeys(NAMES, "x"))
+    with pytest.raises(MendError, match="cannot be fixed"):
+        check_mended(replace(DIMENSION, key=()), entry(key=None, mended=mended))
+
+
+def test_a_commit_time_is_given_where_there_is_none_and_only_there() -> None:
+    mended = Mended(operation=Operation.UPDATE, cells=dict.fromkeys(NAMES, "x"))
+    with pytest.raises(MendError, match="its commit time is not given"):
+        check_mended(DIMENSION, entry(reason=Reason.SEQUENCE, mended=mended))
+    with pytest.raises(MendError, match="its commit time is known and stays"):
+        check_mended(DIMENSION, entry(mended=replace(mended, time="2026-11-21 10:00:00")))
