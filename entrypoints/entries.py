@@ -149,8 +149,8 @@ def place(entry: Entry) -> str:
 
 
 def named(entry: Entry) -> str:
-    """Return how a command names a row: by its key, else by its place."""
-    return f"--at {place(entry)}" if entry.key is None else key_words(entry)
+    """Return how a command names a row: by the key that it holds, else by its place."""
+    return key_words(entry) if entry.is_held else f"--at {place(entry)}"
 
 
 def state(entry: Entry) -> str:

@@ -138,7 +138,7 @@ def test_the_same_mended_rows_break_no_whole_iceberg_adapter(make_lake: MakeLake
 
 
 def _mended_on_iceberg(make_lake: MakeLake) -> Player:
-    return _on_iceberg(make_lake, pack(Random(7), 4, bad=0.1, fixed=0.8))
+    return _on_iceberg(make_lake, pack(Random(8), 4, bad=0.1, fixed=0.8))
 
 
 def _on_iceberg(make_lake: MakeLake, script: Script | None = None) -> Player:

@@ -14,6 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from project import ITEM, Project
 
+from lakeward.adapters.iceberg import companion
+
 pytestmark = pytest.mark.spark
 
 LOAD, CDC, LATER = "LOAD00000001.csv", "20261121-100000000.csv", "20261121-100000001.csv"
@@ -144,6 +146,28 @@ def test_a_row_without_time_or_operation_is_mended_into_its_place_whatever_the_m
     assert mended["progress"]["mark"] == table["progress"]["mark"]
     assert [name for _, name, _ in project.rows()] == ["at twelve", "c", "d"]
     assert project.entries() == []
+
+
+def test_what_a_held_row_may_meet_is_remembered_as_long_as_it_is_held(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The delete was applied before the row that it deletes came, and the mark has passed both."""
+    monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
+    project.configure(ITEM + 'lateness = "4h"\n', source=TIMED)
+    at = "2026-11-21 {}:00:00"
+    project.put(LATER, f"I,{at.format(10)},1,a,1.00\nI,{at.format(10)},2,b,1.00\nD,{at.format(12)},1,a,1.00\n")
+    project.run()
+    project.put(CDC, f"U,{at.format(11)},1,late,many\nU,{at.format(11)},2,late,many\n")
+    project.run(3)
+    for hour in (17, 23):
+        project.put(f"20261121-1000000{hour}.csv", f"I,{at.format(hour)},{hour},c,1.00\n")
+        table = project.run(3)["shop.item"]
+    assert table["progress"]["mark"] > "2026-11-21T12"
+    project.call("quarantine", "fix", "shop.item", "--reason", "cast")
+    correct(project, price='"5.00"')
+    assert project.call("quarantine", "fix", "shop.item", "--from", FIX).code == 0
+    assert project.call("quarantine", "replay", "shop.item").code == 0
+    assert [(id_, name) for id_, name, _ in project.rows()] == [(2, "late"), (17, "c"), (23, "c")]
 
 
 def test_a_row_of_a_parquet_file_keeps_what_it_had_to_the_last_digit(project: Project) -> None:
