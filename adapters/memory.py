@@ -26,7 +26,7 @@ from lakeward.core.memory import HOLDING, Memory, Reason, Reject, trim
 from lakeward.core.plan import BatchFacts, Capability, MergePlan, ObjectFacts
 from lakeward.core.ports import Batch, Commit, Entry, Mended, Notice, Opened, Recalled, Resolved, Standing
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Column
+from lakeward.core.schema import Column, Type
 from lakeward.core.settle import absorb, settle
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 
@@ -82,9 +82,9 @@ class MemorySource:
 def event_of(dimension: Dimension, entry: Entry, mended: Mended) -> ChangeEvent:
     """Return a mended row as an event; raises MendError where a cell does not fit its column."""
     position, time = entry.position, entry.time
-    if mended.time is not None:
-        time = int(mended.time)
-        position = position._replace(sequence=time)
+    given = _typed(dimension, Column("time", Type("bigint")), mended.time)
+    if isinstance(given, int):
+        position, time = position._replace(sequence=given), given
     cells = {c.name: _typed(dimension, c, mended.cells[c.name]) for c in dimension.schema}
     key = key_of(cells, dimension.key) or ()
     return ChangeEvent(operation=mended.operation, position=position, key=key, cells=cells, time=time)
