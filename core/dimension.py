@@ -94,7 +94,9 @@ class Dimension:
     """An entity of the source and how the lake keeps it.
 
     Without a `key` the table is append-only. `unique_sequences` says that the source's
-    sequence is unique per key, so that a copy of an event is known by it.
+    sequence is unique per key, so that a copy of an event is known by it. With
+    `keeps_text` a source gives the text of every row, not of rejects alone: rows may be
+    refused after they are read.
     """
 
     name: TableName
@@ -106,3 +108,4 @@ class Dimension:
     unique_sequences: bool = False
     policies: Policies = FOLLOWING
     tolerance: Tolerance = Tolerance()
+    keeps_text: bool = False

@@ -23,6 +23,7 @@ class Reason(Enum):
     """Why an event is in quarantine; `docs/quarantine.md` explains each."""
 
     CAST = "cast"
+    QUALITY = "quality"
     OPERATION = "operation"
     SEQUENCE = "sequence"
     KEY_SHIFT = "key_shift"
@@ -33,7 +34,7 @@ class Reason(Enum):
     INCOMPLETE_ROW = "incomplete_row"
 
 
-HOLDING = frozenset({Reason.CAST, Reason.OPERATION, Reason.SEQUENCE, Reason.KEY_SHIFT})
+HOLDING = frozenset({Reason.CAST, Reason.QUALITY, Reason.OPERATION, Reason.SEQUENCE, Reason.KEY_SHIFT})
 """Reasons that hold the key: its later events wait. The others hold nothing."""
 
 

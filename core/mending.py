@@ -15,12 +15,13 @@ from lakeward.core.events import LOAD_SEQUENCE, Operation
 from lakeward.core.memory import Reason
 from lakeward.core.ports import Entry
 
-FIXABLE: Final = frozenset({Reason.CAST, Reason.OPERATION, Reason.SEQUENCE})
+FIXABLE: Final = frozenset({Reason.CAST, Reason.OPERATION, Reason.SEQUENCE, Reason.QUALITY})
 """Reasons whose rows can be mended: their key is known, and nothing behind them was applied."""
 
 ADVICE: Final[Mapping[Reason, str]] = {
     Reason.CAST: "fix the row, or give it up",
     Reason.OPERATION: "fix the row, or give it up",
+    Reason.QUALITY: "fix the row, or give it up; or correct the rule, and let the source write the row again",
     Reason.SEQUENCE: "fix the row by giving its commit time, or give it up",
     Reason.KEY_SHIFT: "give it up, and let the source write the row again",
     Reason.UNREADABLE: "let the source write the row again; the table stays inexact until it is loaded anew",

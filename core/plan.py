@@ -41,7 +41,8 @@ PARTIAL: Final = frozenset({Capability.UNSET, Capability.KEY_CHANGE})
 class ObjectFacts:
     """What one object of a batch was found to hold; of `unreadable` rows not even the key is known.
 
-    `ahead` is its greatest source time that lies too far in the future to be believed.
+    `ahead` is its greatest source time that lies too far in the future to be believed. `is_load`
+    says that it is one of a declared full load, also where it holds nothing.
     """
 
     object: SourceObject
@@ -50,6 +51,7 @@ class ObjectFacts:
     greatest: Position | None = None
     unreadable: int = 0
     ahead: int | None = None
+    is_load: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,7 @@ class BatchFacts:
     capabilities that its events call for, `may_need` those that events of its source may
     call for, in this batch or another. `time` is its greatest source time, up to the latest
     that is `believed` (None: all are).
+    `warnings` are how many rows break a quality rule that only warns, by what the rule is called.
     """
 
     schema: Schema
@@ -76,6 +79,7 @@ class BatchFacts:
     may_need: frozenset[Capability] = frozenset()
     loaded: int | None = None
     believed: int | None = None
+    warnings: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def ahead(self) -> Ahead | None:

@@ -14,6 +14,7 @@ from lakeward.core.dimension import TableName
 from lakeward.core.pipeline import Job
 from lakeward.core.ports import Notice, Queue, Source, Target
 from lakeward.entrypoints.settings import Configured, TableSettings
+from lakeward.entrypoints.shaping import check_rules, shaped
 from lakeward.plugins import Registry, Runtime, Shelf
 from lakeward.plugins.manager import load, registry_of
 from lakeward.plugins.registry import clock
@@ -99,12 +100,14 @@ def make_job(
     source: Source[Any],
     target: Target[Any],
     queue: Queue,
+    spark: Callable[[], Any],
     table: TableName,
     notices: Sequence[Notice] = (),
 ) -> Job[Any]:
     """Put one table's job together."""
     dimension = configured.dimension(table, source.lateness)
-    return Job(dimension=dimension, source=source, opened=target.open(dimension), queue=queue, notices=notices)
+    ruled = shaped(source, configured.rules(table), spark)
+    return Job(dimension=dimension, source=ruled, opened=target.open(dimension), queue=queue, notices=notices)
 
 
 class Container(containers.DeclarativeContainer):
@@ -119,4 +122,5 @@ class Container(containers.DeclarativeContainer):
     source = providers.Singleton(make_source, registry, configured, runtime)
     target = providers.Singleton(make_target, registry, configured, runtime)
     queue = providers.Singleton(make_queue, registry, configured, runtime)
-    job = providers.Factory(make_job, configured=configured, source=source, target=target, queue=queue)
+    job = providers.Factory(make_job, configured=configured, source=source, target=target, queue=queue, spark=spark)
+    rules = providers.Callable(check_rules, configured=configured, source=source, spark=spark)

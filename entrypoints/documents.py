@@ -118,6 +118,7 @@ def table_run(run: TableRun) -> Mapping[str, Any]:
                 "written": report.written,
                 "removed": report.removed,
                 "counts": asdict(report.counts),
+                "quality_warnings": dict(report.plan.facts.warnings),
             }
             for report in run.reports
         ],

@@ -16,9 +16,9 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.memory import Reason
 from lakeward.core.mending import ADVICE
+from lakeward.core.nearest import nearest
 from lakeward.core.ports import Entry
 from lakeward.entrypoints import documents
-from lakeward.plugins.options import nearest
 
 Reasons = Annotated[
     list[str] | None,

@@ -14,9 +14,9 @@ from lakeward.core.errors import MendError
 from lakeward.core.events import Operation
 from lakeward.core.memory import Reason
 from lakeward.core.mending import operations
+from lakeward.core.nearest import nearest
 from lakeward.core.ports import Entry, Mended
 from lakeward.entrypoints.entries import place
-from lakeward.plugins.options import nearest
 
 _HEAD: Final = """\
 # Rows of {table} that wait in quarantine. Correct their cells, and take the file back with

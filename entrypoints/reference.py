@@ -8,15 +8,17 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from types import NoneType, UnionType
-from typing import Any, Final, Literal, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ByteSize
 from pydantic.fields import FieldInfo
 
 from lakeward.adapters.dms.options import DmsOptions
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
+from lakeward.entrypoints.quality import QualityRule
+from lakeward.entrypoints.rules import ColumnRule
 from lakeward.entrypoints.settings import (
     ColumnSettings,
     PipelineSettings,
@@ -91,6 +93,16 @@ Beside them stand the keys of the table format. Those of `iceberg` say how a tab
 Changing one later changes nothing of a table that is there; only `write_mode` is heeded by every commit.
 """
 
+_RULES: Final = """\
+Column rules, in order, each a table with the key `rule` and those of that rule;
+[column rules](column-rules.md) has examples.
+"""
+
+_QUALITY: Final = """\
+Quality rules, each a table with the key `rule` and those of that rule;
+[quality rules](quality-rules.md) has examples.
+"""
+
 _ENVIRONMENT: Final = """\
 | variable | meaning |
 |---|---|
@@ -122,8 +134,20 @@ def _parts() -> Iterator[str]:
     yield from _section('[tables."schema.table".columns]', ColumnSettings)
     yield from _section('[tables."schema.table".schema]', SchemaSettings)
     yield from _section('[tables."schema.table".quarantine]', QuarantineSettings)
+    yield from _rules('[[tables."schema.table".rules]]', _RULES, ColumnRule)
+    yield from _rules('[[tables."schema.table".quality]]', _QUALITY, QualityRule)
     yield from ("## Environment\n", _ENVIRONMENT.rstrip("\n"))
     yield ""
+
+
+def _rules(name: str, words: str, union: Any) -> Iterator[str]:
+    """Yield a section with what each rule takes, beside the word that says which it is."""
+    yield f"## `{name}`\n"
+    yield words
+    for model in get_args(get_args(union)[0]):
+        (word,) = get_args(model.model_fields["rule"].annotation)
+        yield f'`rule = "{word}"`: {model.__doc__}\n'
+        yield from _table(model, leave={"rule"})
 
 
 def _section(name: str, model: type[BaseModel], also: Mapping[str, str] | None = None) -> Iterator[str]:
@@ -132,11 +156,17 @@ def _section(name: str, model: type[BaseModel], also: Mapping[str, str] | None =
     yield from _table(model, also)
 
 
-def _table(model: type[BaseModel], also: Mapping[str, str] | None = None) -> Iterator[str]:
+def _table(
+    model: type[BaseModel], also: Mapping[str, str] | None = None, leave: Collection[str] = ()
+) -> Iterator[str]:
+    if not model.model_fields.keys() - leave:
+        return
     yield "| key | type | default | meaning |\n|---|---|---|---|"
     for key, meaning in (also or {}).items():
         yield f"| `{key}` | text | required | {meaning} |"
     for key, field in model.model_fields.items():
+        if key in leave:
+            continue
         cells = (f"`{field.alias or key}`", _type(field), _default(field), field.description or "")
         yield "| " + " | ".join(_cell(cell) for cell in cells) + " |"
     yield ""
@@ -156,11 +186,15 @@ def _type(field: FieldInfo) -> str:
 
 def _words(annotation: Any) -> str:
     arguments = get_args(annotation)
-    if get_origin(annotation) is UnionType:
+    if get_origin(annotation) in (UnionType, Union) and NoneType in arguments:
         (annotation,) = [item for item in arguments if item is not NoneType]
         return _words(annotation)
     if get_origin(annotation) is Literal:
         return ", ".join(f"`{json.dumps(item)}`" for item in arguments)
+    if get_origin(annotation) is Annotated:
+        return _words(arguments[0])
+    if get_origin(annotation) in (UnionType, Union):
+        return "table"
     if get_origin(annotation) is list:
         return f"list of {_words(arguments[0])}s"
     if get_origin(annotation) is dict:

@@ -7,8 +7,8 @@ import signal
 import sys
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -45,6 +45,14 @@ class TableRun:
     def counts(self) -> Counts:
         """The counts of all its batches."""
         return sum((report.counts for report in self.reports), Counts())
+
+    @property
+    def warnings(self) -> Mapping[str, int]:
+        """How many rows broke a quality rule that only warns, by what it is called."""
+        told: Counter[str] = Counter()
+        for report in self.reports:
+            told.update(report.plan.facts.warnings)
+        return told
 
     @property
     def progress(self) -> Progress | None:
@@ -99,9 +107,10 @@ class Stop:
 def run_tables(container: Container, tables: Sequence[TableName], observer: Observer, stop: Stop) -> list[TableRun]:
     """Bring tables up to date; one that fails keeps its place and stops no other.
 
-    Raises SetupError where Spark cannot be started at all.
+    Raises SetupError where Spark cannot be started at all, and ConfigError for rules that it does not take.
     """
     container.source(), container.target()  # what is wrong with the settings is said before any thread starts
+    container.rules(tables=tables)
     runs = [TableRun(table) for table in tables]
     wanted = {str(run.table): run for run in runs}
     notices: dict[str, list[Notice]] = defaultdict(list)

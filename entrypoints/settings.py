@@ -37,11 +37,16 @@ from lakeward.core.dimension import (
 )
 from lakeward.core.errors import ConfigError
 from lakeward.core.evolution import Policies, Policy
+from lakeward.core.nearest import nearest
+from lakeward.core.quality import check as check_quality
 from lakeward.core.schema import Column, Schema, parse_type
-from lakeward.plugins.options import nearest, validated
+from lakeward.core.shape import SYSTEM_PREFIX, Shape, shape, source_key
+from lakeward.core.shaping import TableRules
+from lakeward.entrypoints.quality import QualityRule, quality_rules
+from lakeward.entrypoints.rules import ColumnRule, column_rules
+from lakeward.plugins.options import validated
 
 FILE: Final = "lakeward.toml"
-SYSTEM_PREFIX: Final = "_lakeward_"
 BESIDE: Final = ("__changes", "__quarantine")
 """What the tables are called that lakeward keeps beside each of its tables."""
 
@@ -147,11 +152,13 @@ class TableSettings(BaseModel):
 
     key: list[str] = Field(
         default_factory=list,
-        description="The columns of the primary key. Without a key the table is append-only.",
+        description="The columns of the primary key, as the rules leave them. Without a key the table is "
+        "append-only.",
     )
     columns: dict[str, ColumnSettings] = Field(
         default_factory=dict,
-        description="Columns and their types, in the order of the files. CSV needs them; Parquet brings them.",
+        description="Columns of the source and their types, in the order of the files. CSV needs them; Parquet "
+        "brings them.",
     )
     mode: Literal["mirror"] = Field("mirror", description="How rows are kept: `mirror` equals the source table.")
     lateness: Annotated[str | None, AfterValidator(_lateness)] = Field(
@@ -165,6 +172,14 @@ class TableSettings(BaseModel):
     )
     quarantine: QuarantineSettings = Field(
         default_factory=QuarantineSettings, description="How much of a batch may go into quarantine."
+    )
+    rules: list[ColumnRule] = Field(
+        default_factory=list,
+        description="What the columns become on their way into the table, in order; see docs/column-rules.md.",
+    )
+    quality: list[QualityRule] = Field(
+        default_factory=list,
+        description="What must hold for its rows and files; see docs/quality-rules.md.",
     )
     redelivery: PositiveInt = Field(
         1000,
@@ -197,8 +212,8 @@ class Configured:
             raise ConfigError(
                 f"{file}: two names under [tables] are of the same table", found=", ".join(settings.tables)
             )
-        for name, table in self.tables.items():
-            _check_table(name, table)
+        self._rules = {name: _rules_of(table) for name, table in self.tables.items()}
+        self._shapes = {name: _check_table(name, table, self._rules[name]) for name, table in self.tables.items()}
         _check_names(self.tables)
 
     @property
@@ -209,15 +224,18 @@ class Configured:
     def dimension(self, name: TableName, lateness: Lateness = ORDERED) -> Dimension:
         """Return the dimension of a table; `lateness` is for one that says nothing of its own."""
         table = self.tables[name]
-        declared = [Column(column, parse_type(c.type)) for column, c in table.columns.items()]
         return Dimension(
             name=name,
-            schema=Schema(tuple(declared)),
+            schema=self._shapes[name].schema,
             key=tuple(table.key),
             lateness=_lateness_of(table, lateness),
             tolerance=_tolerance_of(table.quarantine),
             policies=Policies(**{kind: Policy(word) for kind, word in table.schema_.model_dump().items()}),
         )
+
+    def rules(self, name: TableName) -> TableRules:
+        """Return the rules of a table, and the columns that its source is declared to have."""
+        return self._rules[name]
 
     def formats(self) -> Mapping[TableName, Mapping[str, str]]:
         """Return the formats of columns that have one, by table."""
@@ -306,7 +324,17 @@ def table_name(text: str) -> TableName:
     return TableName(schema.replace('""', '"') or plain_schema, table.replace('""', '"') or plain_table)
 
 
-def _check_table(name: TableName, table: TableSettings) -> None:
+def _rules_of(table: TableSettings) -> TableRules:
+    declared = [Column(column, parse_type(c.type)) for column, c in table.columns.items()]
+    return TableRules(
+        columns=column_rules(table.rules),
+        quality=quality_rules(table.quality),
+        source=Schema(tuple(declared)),
+    )
+
+
+def _check_table(name: TableName, table: TableSettings, rules: TableRules) -> Shape:
+    """Return what becomes of the columns of a table, as far as they are declared."""
     for part in name:
         if ".." in part or any(c in "/\\" or unicodedata.category(c) == "Cc" for c in part):
             raise ConfigError(
@@ -321,15 +349,17 @@ def _check_table(name: TableName, table: TableSettings) -> None:
                 f"{name}: the column {column!r} begins with {SYSTEM_PREFIX}",
                 todo="lakeward adds columns of such names. Let DMS rename it.",
             )
-    strange = [column for column in table.key if table.columns and column not in table.columns]
-    if strange:
-        raise ConfigError(
-            f"{name}: the key names {strange[0]!r}, and no column is called so",
-            found="the columns are " + ", ".join(table.columns),
-            todo=nearest(strange[0], table.columns),
-        )
     if len(set(table.key)) < len(table.key):
         raise ConfigError(f"{name}: the key names a column twice", found=", ".join(table.key))
+    if not table.columns:
+        return shape((), rules.source)
+    try:
+        made = shape(rules.columns, rules.source)
+        source_key(made, table.key)
+        check_quality(rules.quality, made.schema, table.key)
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error.what}", found=error.found, todo=error.todo) from error
+    return made
 
 
 def _check_names(tables: Mapping[TableName, TableSettings]) -> None:

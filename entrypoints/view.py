@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -107,6 +107,18 @@ def sum_words(counts: Counts) -> str:
     names = ("applied", "superseded", "duplicates", "stale", "quarantined", "waiting", "skipped")
     parts = [f"{getattr(counts, name):,} {name}" for name in names if getattr(counts, name)]
     return f"{counts.read:,} read = " + (" + ".join(parts) or "0 applied")
+
+
+def quality_words(warnings: Mapping[str, int]) -> list[str]:
+    """Return what to say of quality rules that only warn.
+
+    >>> quality_words({"length(name)": 2})
+    ['2 rows break length(name); they are applied.']
+    """
+    return [
+        f"{rows:,} row{'s break' if rows > 1 else ' breaks'} {name}; {'they are' if rows > 1 else 'it is'} applied."
+        for name, rows in warnings.items()
+    ]
 
 
 def local_time(micros: int | None, *, exact: bool = False) -> str:

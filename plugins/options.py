@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from lakeward.core.errors import ConfigError
+from lakeward.core.nearest import nearest
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -28,29 +29,25 @@ def validated(
         raise _in_words(error, model, where, also, within) from error
 
 
-def nearest(given: str, known: Iterable[str]) -> str | None:
-    """Return a question that names the nearest known word, or None.
-
-    >>> nearest("waerhouse", ["warehouse", "catalog"])
-    "Did you mean 'warehouse'?"
-    """
-    near = difflib.get_close_matches(given, list(known), n=1)
-    return f"Did you mean {near[0]!r}?" if near else None
-
-
 def _in_words(
     error: ValidationError, model: type[BaseModel], where: str, also: Iterable[str], within: str
 ) -> ConfigError:
     found, hints = [], []
     for item in error.errors():
-        path = [str(part) for part in item["loc"]]
+        path, known = _walk(model, item["loc"])
         if item["type"] == "extra_forbidden":
             found.append(f"{_shown(within, path[:-1])} has no key {path[-1]!r}")
-            hints.append(nearest(path[-1], [*_keys(model, path[:-1]), *also]))
+            hints.append(nearest(path[-1], [*known, *also]))
         elif item["type"] == "missing":
             found.append(f"{_shown(within, path[:-1])} lacks the key {path[-1]!r}")
-        elif item["type"] in ("model_type", "dict_type"):
+        elif item["type"] in ("model_type", "dict_type", "model_attributes_type"):
             found.append(f"{_shown(within, path)} must be a table of keys")
+        elif item["type"] == "union_tag_not_found":
+            found.append(f"{_shown(within, path)} lacks the key {item['ctx']['discriminator']}")
+        elif item["type"] == "union_tag_invalid":
+            tags = [tag.strip("' ") for tag in item["ctx"]["expected_tags"].split(",")]
+            found.append(f"{_shown(within, path)}: there is no {_key_of(item)} {item['ctx']['tag']!r}")
+            hints.append(nearest(item["ctx"]["tag"], tags) or f"There are {', '.join(tags)}.")
         else:
             message = item["msg"].removeprefix("Value error, ")
             found.append(f"{_shown(within, path)}: {message[:1].lower()}{message[1:]}")
@@ -61,23 +58,53 @@ def _in_words(
     )
 
 
+def _key_of(item: Any) -> str:
+    """Return the key that tells the form of a table."""
+    return str(item["ctx"]["discriminator"]).strip("'")
+
+
 def _shown(within: str, path: Iterable[str]) -> str:
-    """Name a table of the settings, or a key in one, as TOML would."""
+    """Name a table of the settings, or a key in one, as TOML would; of a list, by its number from 1."""
     parts = [part if re.fullmatch(r"[\w-]+", part) else f'"{part}"' for part in path]
     inside = ".".join([*([within] if within else []), *parts])
     return f"[{inside}]" if inside else "the file"
 
 
-def _keys(model: type[BaseModel], path: Iterable[str]) -> list[str]:
-    """Return the keys that the table at a path knows."""
+def _walk(model: type[BaseModel], place: Sequence[int | str]) -> tuple[list[str], list[str]]:
+    """Return the path of an error as it is shown, and the keys that the table it is in knows."""
+    path: list[str] = []
     known: Any = model
-    for part in path:
-        if _is_model(known):
-            field = known.model_fields.get(part)
-            known = None if field is None else field.annotation
-        else:  # a table of tables of one form, or nothing that is known
+    keys: list[str] = []
+    for part in place:
+        choices = [choice for choice in _choices(known) if _is_model(choice)]
+        if len(choices) > 1:  # a table whose form one of its keys tells: that key's value is part of the place
+            known = next((choice for choice in choices if part in _tags(choice)), None)
+            continue
+        if choices:
+            known = choices[0]
+            keys = [field.alias or name for name, field in known.model_fields.items()]
+            named = {field.alias or name: field.annotation for name, field in known.model_fields.items()}
+            known = named.get(str(part))
+        else:  # a list or a table of tables of one form, or nothing that is known
+            keys = []
             (*_, known) = get_args(known) or (None,)
-    return list(known.model_fields) if _is_model(known) else []
+        path.append(str(part + 1) if isinstance(part, int) else part)
+    return path, keys
+
+
+def _choices(annotation: Any) -> tuple[Any, ...]:
+    """Return the forms that a value may have."""
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+
+
+def _tags(model: type[BaseModel]) -> set[Any]:
+    """Return the values of the keys that tell the form of a table."""
+    fields = model.model_fields.values()
+    return {
+        tag for field in fields if get_origin(field.annotation) is Literal for tag in get_args(field.annotation)
+    }
 
 
 def _is_model(candidate: Any) -> bool:

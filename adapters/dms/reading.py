@@ -114,6 +114,7 @@ def to_events(rows: DataFrame, files: DataFrame, reading: Reading) -> DataFrame:
     words = " ".join(f"WHEN {wrong} THEN {said}" for wrong, _, said in problems)
     reasons = " ".join(f"WHEN {wrong} THEN '{reason}'" for wrong, reason, _ in problems)
     is_reject = f"{names.REASON} != '{SKIPPED}'"
+    has_text = "true" if reading.dimension.keeps_text else is_reject
     changes = "0L" if reading.timestamp_column is None else names.TIME
     lowest = f"({LOAD_SEQUENCE + 1}L - 1)"  # the least bigint cannot be written as a literal
     known = rows.join(F.broadcast(files), NAME).selectExpr(
@@ -129,7 +130,7 @@ def to_events(rows: DataFrame, files: DataFrame, reading: Reading) -> DataFrame:
         names.TIME,
         names.REASON,
         f"CASE WHEN {is_reject} THEN CASE {words} END END AS {names.DETAIL}",
-        f"CASE WHEN {is_reject} THEN {_as_text()} END AS {names.TEXT}",
+        f"CASE WHEN {has_text} THEN {_as_text()} END AS {names.TEXT}",
         *(_in_part(reading) if reading.in_part else ()),
         TORN,
         f"{BROKEN} IS NOT NULL AND NOT {BLANK} AS {MALFORMED}",

@@ -29,9 +29,9 @@ from lakeward.core.clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
 from lakeward.core.errors import SchemaConflict, SourceError
 from lakeward.core.ledger import Limits, SourceObject, Taken, take, until_changed
+from lakeward.core.nearest import nearest
 from lakeward.core.ports import Batch, Entry
 from lakeward.core.schema import Column, Schema, Type
-from lakeward.plugins.options import nearest
 from lakeward.plugins.registry import clock
 
 _DAY: Final = 24 * 3600 * 1_000_000
@@ -121,7 +121,9 @@ class DmsSource:
             raise
         may_need = self._reading(dimension).in_part
         known = facts(found, dimension, dimension.schema, objects, epoch, may_need=may_need)
-        known = replace(known, believed=limit)
+        of_load = {file.object for file in files if file.name.is_load}
+        listed = tuple(replace(item, is_load=item.object in of_load) for item in known.objects)
+        known = replace(known, objects=listed, believed=limit)
         if not all(file.name.is_load for file in files):
             known = replace(known, loaded=epoch)  # changes come behind the last file of the full load
         return Batch(frame.drop(TORN, MALFORMED), known, close=partial(_free, frame))

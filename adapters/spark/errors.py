@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
+
+
+def keep_quiet() -> None:
+    """Let PySpark print no error of its own: what Spark says is said once, in our words."""
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+
 
 SparkFailure: TypeAlias = PySparkException | Py4JError
 FAILURES: Final = (PySparkException, Py4JError)

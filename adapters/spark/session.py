@@ -15,6 +15,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.spark import classes
+from lakeward.adapters.spark.errors import keep_quiet
 from lakeward.adapters.spark.jars import LINE, Progress, fetch, locked
 from lakeward.adapters.spark.java import check_java
 from lakeward.core.errors import ConfigError, SetupError
@@ -99,6 +100,7 @@ class Sessions:
                 found=f"lakeward sets it to {SETTINGS[fixed[0]]}",
                 todo="Take it out of [spark.settings].",
             )
+        keep_quiet()
         self.jars = jars
         self.settings = {**TUNING, **settings}
         self.log = log

@@ -52,8 +52,10 @@ def plan(
     documented, failed, any_work = [], [], False
     with container_of(configured) as container:
         container.source()
+        chosen = configured.choose(tables or ())
+        container.rules(tables=chosen)
         kind = configured.settings.target["kind"]
-        for name in configured.choose(tables or ()):
+        for name in chosen:
             job = container.job(table=name)
             try:
                 found = prepare(job)
@@ -158,6 +160,7 @@ def warnings(prepared: Any) -> list[str]:
             "of one that is not: where files are missing, this is how it shows."
         )
     found += [f"{alarm.what}: {alarm.found} ({alarm.code})" for alarm in _alarms(prepared)]
+    found += view.quality_words(prepared.plan.facts.warnings)
     if since := prepared.plan.facts.inexact_since:
         found.append(f"{since} has rows whose key cannot be read: the table becomes inexact.")
     return found
@@ -199,6 +202,7 @@ def _document(name: Any, job: Any, prepared: Any) -> dict[str, Any]:
         "held": prepared.resolved.held,
         "held_before": _held_before(merge),
         "alarms": [documents.alarm(found) for found in _alarms(prepared)],
+        "quality_warnings": dict(merge.facts.warnings),
         "warnings": warnings(prepared),
     }
 

@@ -94,6 +94,9 @@ def show(runs: Sequence[TableRun], code: int) -> None:
     if total.read:
         out.print(view.sum_words(total))
     for run in runs:
+        for words in view.quality_words(run.warnings):
+            out.print(f"[yellow]⚠[/] {escape(str(run.table))}: {escape(words)}")
+    for run in runs:
         if run.error is not None:
             sys.stdout.flush()
             view.print_error(run.error)

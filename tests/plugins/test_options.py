@@ -9,9 +9,10 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from lakeward.core.errors import ConfigError
+from lakeward.core.nearest import nearest
 from lakeward.plugins import Runtime
 from lakeward.plugins.manager import load, registry_of
-from lakeward.plugins.options import nearest, validated
+from lakeward.plugins.options import validated
 
 
 class Tray(BaseModel):

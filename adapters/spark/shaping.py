@@ -1,0 +1,260 @@
+"""Rules carried out on a frame of events: DataFrame to DataFrame, then its facts anew."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.errors import FAILURES, said
+from lakeward.adapters.spark.events import (
+    AHEAD,
+    IS_EVENT,
+    IS_HOLDING,
+    IS_REJECT,
+    SKIPPED,
+    Group,
+    by_object,
+    facts,
+    survey,
+    with_ahead,
+)
+from lakeward.adapters.spark.names import quoted, text
+from lakeward.adapters.spark.quality import WAS_READ, judged, row_rules, warning_flags
+from lakeward.adapters.spark.rules import INNER, OUTER, layers, pads
+from lakeward.adapters.spark.rules_check import check_words, needs_spark, resolved, resolved_quality
+from lakeward.adapters.spark.types import ddl
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import ConfigError, MendError, SourceError
+from lakeward.core.inputs import Input, NullShare
+from lakeward.core.memory import Reason
+from lakeward.core.plan import BatchFacts
+from lakeward.core.ports import Batch
+from lakeward.core.quality import check
+from lakeward.core.rules import Hash
+from lakeward.core.schema import Schema
+from lakeward.core.shape import Shape, key_steps, source_key
+from lakeward.core.shaping import Shaped, TableRules
+
+MISFIT: Final = "_lakeward_rule_misfit"
+KEY_MISFIT: Final = "_lakeward_rule_key_misfit"
+"""What the rules add to a row: a value that does not fit, of a key or of another column, in words."""
+
+
+class SparkShaper:
+    """The rules of one table, in Spark; `secret_of` returns the key of a hash by its name."""
+
+    def __init__(
+        self, rules: TableRules, spark: Callable[[], SparkSession], secret_of: Callable[[str], bytes]
+    ) -> None:
+        self.rules = rules
+        self.spark = spark
+        self.secret_of = secret_of
+        self._resolved: dict[Schema, TableRules] = {}
+
+    def check(self) -> None:
+        """Raise ConfigError for what Spark does not take, and for secrets that are not there."""
+        for name in self._secrets():
+            self.secret_of(name)
+        if needs_spark([*self.rules.columns, *self.rules.quality]):
+            check_words(self.spark(), self.rules.columns, self.rules.quality)
+            self._rules_of(self.rules.source)
+
+    def _secrets(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(rule.key for rule in self.rules.columns if isinstance(rule, Hash)))
+
+    def _rules_of(self, source: Schema) -> TableRules:
+        """Return the rules with the columns that their expressions read of such a source."""
+        if source not in self._resolved:
+            rules = self.rules
+            if needs_spark([*rules.columns, *rules.quality]):
+                rules = replace(rules, columns=resolved(self.spark(), rules.columns, source))
+                made = rules.shape(source).schema if len(source) else None
+                rules = replace(rules, quality=resolved_quality(self.spark(), rules.quality, made))
+            self._resolved[source] = rules
+        return self._resolved[source]
+
+    def shape(self, batch: Batch[DataFrame], dimension: Dimension, epoch: int) -> Shaped[DataFrame]:
+        """Return the batch as the rules make it; it is kept in place of the one it is made of."""
+        if not isinstance(batch.frame, DataFrame):
+            raise ConfigError(
+                "rules need a source that reads with Spark", found=f"it gives a {type(batch.frame).__name__}"
+            )
+        rules = self._rules_of(self.rules.complete(batch.facts.schema))
+        form = rules.shape(batch.facts.schema)
+        if rules.columns and batch.facts.may_need:
+            raise ConfigError(
+                "column rules need rows that are sent whole",
+                found="the source may send parts of rows, or change keys (`no_sup_value`, `before_image_prefix`)",
+                todo="Take the rules of the table out, or those settings of [source]. Quality rules may stay.",
+            )
+        source_key(form, dimension.key)
+        check(rules.quality, form.schema, dimension.key)
+        schema = form.without([name for name in form.source.names if batch.facts.schema.find(name) is None])
+        judges = row_rules(rules.quality, schema)
+        flags = warning_flags(judges)
+        dimension = replace(dimension, schema=schema)
+        whole = kept_text(judged(self._made(batch, form, dimension), judges, schema, dimension.key)).persist()
+        try:
+            found = self._survey(_flagged(whole, batch.facts.believed), dimension, flags)
+            inputs = _inputs(whole, batch, found, rules, schema)
+        except BaseException:
+            whole.unpersist()
+            raise
+        batch.close()
+        known = _facts(found, batch, dimension, epoch, flags)
+        gone = tuple(name for name in form.schema.names if schema.find(name) is None)
+        return Shaped(Batch(whole.drop(*flags), known, close=lambda: _free(whole)), inputs, gone)
+
+    def mended(self, frame: DataFrame, dimension: Dimension) -> DataFrame:
+        """Return rows that a person mended; raises MendError where one breaks a rule."""
+        judges = row_rules(self._rules_of(dimension.schema).quality, dimension.schema)
+        whole = judged(frame, judges, dimension.schema, dimension.key)
+        wrong = whole.where(IS_REJECT).select(names.ROW, names.DETAIL).collect()
+        if wrong:
+            raise MendError(
+                f"{dimension.name}: {len(wrong):,} mended row(s) still break a quality rule",
+                found="; ".join(f"row {row[names.ROW]} {row[names.DETAIL]}" for row in wrong),
+                todo="Nothing was changed. Correct the cells, and take the file again.",
+            )
+        return frame
+
+    def _made(self, batch: Batch[DataFrame], form: Shape, dimension: Dimension) -> DataFrame:
+        """Return the frame with the columns that the batch gives the table, and what does not fit as rejects."""
+        absent = [name for name in form.source.names if batch.facts.schema.find(name) is None]
+        frame = applied(self._with_secrets(batch.frame, absent, form), form, dimension.key, self._secrets())
+        frame = as_rejects(frame, form.schema, dimension.key)
+        return frame.drop(*[name for name in form.schema.names if dimension.schema.find(name) is None])
+
+    def _with_secrets(self, frame: DataFrame, absent: Sequence[str], form: Shape) -> DataFrame:
+        """Add what hashes begin with, by a join: then no secret stands in the text of a query."""
+        columns = [
+            f"CAST(NULL AS {ddl(c.type)}) AS {quoted(c.name)}" if c.name in absent else quoted(c.name)
+            for c in form.source
+        ]
+        rest = [quoted(name) for name in frame.columns if form.source.find(name) is None]
+        frame = frame.selectExpr(*columns, *rest)
+        secrets: dict[str, list[bytes]] = {}
+        for number, name in enumerate(self._secrets()):
+            inner, outer = pads(self.secret_of(name))
+            secrets |= {f"{INNER}{number}": [inner], f"{OUTER}{number}": [outer]}
+        if not secrets:
+            return frame
+        return frame.crossJoin(F.broadcast(self.spark().createDataFrame(pa.table(secrets))))
+
+    def _survey(self, frame: DataFrame, dimension: Dimension, flags: Mapping[str, str]) -> Sequence[Group]:
+        try:
+            return survey(frame, dimension, *flags, *([AHEAD] if AHEAD in frame.columns else []))
+        except FAILURES as error:
+            raise SourceError(
+                f"{dimension.name}: a rule cannot be carried out on the rows of the batch",
+                found=said(error),
+                todo="Nothing of the table was applied; other tables go on. An expression must give a value for "
+                "each row: try_cast, try_divide and the like give NULL where it has none.",
+            ) from error
+
+
+def applied(frame: DataFrame, form: Shape, key: Sequence[str], secrets: Sequence[str]) -> DataFrame:
+    """Return the frame with the columns that the rules make, and what does not fit."""
+    of_source = set(form.source.names)
+    rest = [name for name in frame.columns if name not in of_source]
+    own = ", ".join(map(quoted, form.source.names))
+    written = f"CASE WHEN {names.TEXT} IS NULL THEN to_json(struct({own})) ELSE {names.TEXT} END AS {names.TEXT}"
+    frame = frame.selectExpr(
+        *[quoted(name) for name in form.source.names],
+        *[written if name == names.TEXT else name for name in rest],
+        *[f"string(NULL) AS {name}" for name in (MISFIT, KEY_MISFIT)],
+    )
+    for layer in layers(form, key_steps(form, key), secrets):
+        misfit = f"coalesce({', '.join([MISFIT, *layer.misfits, 'string(NULL)'])}) AS {MISFIT}"
+        key_misfit = f"coalesce({', '.join([KEY_MISFIT, *layer.key_misfits, 'string(NULL)'])}) AS {KEY_MISFIT}"
+        frame = frame.selectExpr(*layer.select(), *rest, misfit, key_misfit)
+    return frame.drop(*[name for name in rest if name.startswith((INNER, OUTER))])
+
+
+def as_rejects(frame: DataFrame, schema: Schema, key: Sequence[str]) -> DataFrame:
+    """Turn rows with a value that does not fit, or without a key, into rejects."""
+    must_have_key = f"(({IS_EVENT} AND NOT {names.OPERATION} <=> 'truncate') OR {IS_HOLDING})"
+    problems = [(f"{must_have_key} AND {KEY_MISFIT} IS NOT NULL", Reason.UNREADABLE, KEY_MISFIT)]
+    for name in key:
+        words = text(f"the key column {name} is NULL")
+        problems.append((f"{must_have_key} AND {quoted(name)} IS NULL", Reason.NULL_KEY, words))
+    problems.append((f"{IS_EVENT} AND {MISFIT} IS NOT NULL", Reason.CAST, MISFIT))
+    reasons = " ".join(f"WHEN {wrong} THEN '{reason.value}'" for wrong, reason, _ in problems)
+    words = " ".join(f"WHEN {wrong} THEN {said_}" for wrong, _, said_ in problems)
+    changed = {
+        names.REASON: f"CASE {reasons} ELSE {names.REASON} END",
+        names.DETAIL: f"CASE {words} ELSE {names.DETAIL} END",
+    }
+    columns = [*schema.names, *[name for name in frame.columns if schema.find(name) is None]]
+    kept = [name for name in columns if name not in (MISFIT, KEY_MISFIT)]
+    return frame.selectExpr(*[f"{changed[n]} AS {n}" if n in changed else quoted(n) for n in kept])
+
+
+def _flagged(frame: DataFrame, limit: int | None) -> DataFrame:
+    return frame if limit is None else with_ahead(frame, limit)
+
+
+def kept_text(frame: DataFrame) -> DataFrame:
+    """Keep the text of rejects alone."""
+    return frame.withColumn(names.TEXT, F.expr(f"CASE WHEN {IS_REJECT} THEN {names.TEXT} END"))
+
+
+def _facts(
+    found: Sequence[Group],
+    batch: Batch[DataFrame],
+    dimension: Dimension,
+    epoch: int,
+    flags: Mapping[str, str],
+) -> BatchFacts:
+    """Return the facts anew, with what the rows themselves do not say."""
+    objects = [item.object for item in batch.facts.objects]
+    known = facts(found, dimension, dimension.schema, objects, epoch, may_need=batch.facts.may_need)
+    of_load = {item.object for item in batch.facts.objects if item.is_load}
+    warned: Counter[str] = Counter()
+    for flag, name in flags.items():
+        warned[name] += sum(group.rows for group in found if flag in group.flags)
+    return replace(
+        known,
+        objects=tuple(replace(item, is_load=item.object in of_load) for item in known.objects),
+        believed=batch.facts.believed,
+        loaded=batch.facts.loaded,
+        needs=known.needs | batch.facts.needs,
+        warnings={name: rows for name, rows in warned.items() if rows},
+    )
+
+
+def _inputs(
+    frame: DataFrame, batch: Batch[DataFrame], found: Sequence[Group], rules: TableRules, schema: Schema
+) -> tuple[Input, ...]:
+    """Return what rules of inputs look at, for each object; NULLs are counted in a pass of their own."""
+    wanted = {rule.column for rule in rules.quality if isinstance(rule, NullShare)} & set(schema.names)
+    counted: dict[int, dict[str, int]] = {}
+    if wanted:
+        order = sorted(wanted)
+        sums = [F.expr(f"count_if({quoted(name)} IS NULL) AS n{place}") for place, name in enumerate(order)]
+        rows = frame.where(WAS_READ).groupBy(names.OBJECT).agg(F.expr("count(*) AS valued"), *sums).collect()
+        for row in rows:
+            nulls = {name: row[f"n{place}"] for place, name in enumerate(order)}
+            counted[row[names.OBJECT]] = {"": row["valued"], **nulls}
+    groups = by_object(found)
+    return tuple(
+        Input(
+            name=item.object.name,
+            is_load=item.is_load,
+            rows=sum(g.rows for g in groups.get(item.object.order, ()) if g.reason != SKIPPED),
+            valued=counted.get(item.object.order, {}).get("", 0),
+            nulls=counted.get(item.object.order, {}),
+        )
+        for item in batch.facts.objects
+    )
+
+
+def _free(frame: DataFrame) -> None:
+    frame.unpersist()

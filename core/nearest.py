@@ -1,0 +1,16 @@
+"""The word that was meant."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def nearest(given: str, known: Iterable[str]) -> str | None:
+    """Return a question that names the nearest known word, or None.
+
+    >>> nearest("waerhouse", ["warehouse", "catalog"])
+    "Did you mean 'warehouse'?"
+    """
+    near = difflib.get_close_matches(given, list(known), n=1)
+    return f"Did you mean {near[0]!r}?" if near else None

@@ -1,0 +1,402 @@
+"""Column rules: what a source's columns become on their way into a table.
+
+A rule is a value. Here is which columns it reads, makes and removes; what it makes of a
+cell is said in plain Python by `lakeward.core.cells`. Rules of one table are put together
+by `lakeward.core.shape`, and `docs/column-rules.md` explains each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from lakeward.core.errors import ConfigError
+from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.texts import MISFIT, from_text
+
+TEXT: Final = Type("string")
+WITH_TEXT: Final = ("string", "int", "bigint", "decimal", "boolean", "date", "timestamp", "timestamp_ntz")
+"""Types whose values have one form as text, the same everywhere."""
+
+DATE_PARTS: Final = ("year", "quarter", "month", "week", "day", "day_of_week", "day_of_year")
+TIME_PARTS: Final = ("hour", "minute", "second")
+SIDES: Final = ("both", "left", "right")
+
+
+class Rule:
+    """What all rules have: columns that they read, make and remove, of a schema that has what they read.
+
+    A rule that `keeps_apart` makes different values of different values, so that a key may
+    pass it. `kind` is its word in the settings.
+    """
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+    keeps_apart: ClassVar[bool] = False
+
+    def reads(self, schema: Schema) -> tuple[str, ...]:
+        """Return the columns that it reads; they must be there."""
+        raise NotImplementedError
+
+    def makes(self, schema: Schema) -> tuple[Column, ...]:
+        """Return the columns that it makes or changes; raises ConfigError where a type does not fit."""
+        raise NotImplementedError
+
+    def removes(self, schema: Schema) -> tuple[str, ...]:
+        """Return the columns that are gone afterwards."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfColumn(Rule):
+    """A rule that changes one column; with `to` it makes another one and leaves that as it is."""
+
+    column: str
+    to: str | None = None
+
+    takes: ClassVar[tuple[str, ...]] = ("string",)
+
+    @property
+    def target(self) -> str:
+        """The column that holds what comes of it."""
+        return self.column if self.to is None else self.to
+
+    def reads(self, schema: Schema) -> tuple[str, ...]:
+        """Return its column."""
+        return (self.column,)
+
+    def makes(self, schema: Schema) -> tuple[Column, ...]:
+        """Return the column with its new type."""
+        item = known(schema, self.column)
+        expect(item, self.takes)
+        return (Column(self.target, self.type_of(item)),)
+
+    def type_of(self, item: Column) -> Type:
+        """Return the type that a column has afterwards."""
+        return item.type
+
+
+def known(schema: Schema, name: str) -> Column:
+    """Return a column that `reads` has named."""
+    found = schema.find(name)
+    if found is None:
+        raise KeyError(name)
+    return found
+
+
+def expect(item: Column, types: tuple[str, ...]) -> None:
+    """Raise ConfigError where a column is of none of these types."""
+    if item.type.name not in types:
+        listed = " or ".join((", ".join(types[:-1]), types[-1])) if len(types) > 1 else types[0]
+        raise ConfigError(
+            f"it takes a {listed}",
+            found=f"the column {item.name} is {item.type}",
+            todo="Cast the column first, or name another one.",
+        )
+
+
+def expect_value(value: str, type_: Type) -> None:
+    """Raise ConfigError where a text is no value of a type."""
+    if from_text(value, type_) is MISFIT:
+        raise ConfigError(f"{value!r} is no {type_}", todo="docs/types.md says what each type takes.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rename(Rule):
+    """A column by another name."""
+
+    column: str
+    to: str
+
+    kind: ClassVar[str] = "rename"
+    keeps_apart: ClassVar[bool] = True
+
+    def reads(self, schema: Schema) -> tuple[str, ...]:
+        """Return the column."""
+        return (self.column,)
+
+    def makes(self, schema: Schema) -> tuple[Column, ...]:
+        """Return it under its new name."""
+        return (Column(self.to, known(schema, self.column).type),)
+
+    def removes(self, schema: Schema) -> tuple[str, ...]:
+        """Return it under its old name."""
+        return (self.column,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cast(OfColumn):
+    """A column of another type, by way of its text; what does not fit is a reject, never NULL.
+
+    `format` is how the text is written, of the source's or of the new type; times without
+    a zone are in `zone`.
+    """
+
+    type: Type
+    format: str | None = None
+    zone: str = "UTC"
+
+    kind: ClassVar[str] = "cast"
+    takes: ClassVar[tuple[str, ...]] = (*WITH_TEXT, "float")
+    keeps_apart: ClassVar[bool] = True
+
+    def type_of(self, item: Column) -> Type:
+        """Return the new type; raises ConfigError for types that no text leads to."""
+        is_text = item.type.name == "string" or self.type.name == "string"
+        wider_float = item.type.name == "float" and self.type.name == "double"
+        if self.type.is_nested or (item.type.name == "float" and not wider_float):
+            raise ConfigError(
+                f"there is no cast from {item.type} to {self.type}", found=f"the column {item.name} is {item.type}"
+            )
+        if self.type.name == "binary" and item.type.name != "string":
+            raise ConfigError(f"there is no cast from {item.type} to binary", todo="Cast it to string first.")
+        if self.format is not None and not (is_text and self._has_format(item)):
+            raise ConfigError(
+                f"a cast from {item.type} to {self.type} has no format",
+                found=f"format is {self.format!r}",
+                todo="Leave it out.",
+            )
+        return self.type
+
+    def _has_format(self, item: Column) -> bool:
+        written = self.type if item.type.name == "string" else item.type
+        return written.name in ("date", "timestamp", "timestamp_ntz", "binary") and written != item.type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trim(OfColumn):
+    """A text without certain characters at its ends."""
+
+    characters: str = " "
+    side: str = "both"
+
+    kind: ClassVar[str] = "trim"
+    keeps_apart: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replace(OfColumn):
+    """A text in which each match of a pattern gives way to `by`: $1 to $9 are groups, $$ is a dollar."""
+
+    pattern: str
+    by: str
+
+    kind: ClassVar[str] = "replace"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Default(OfColumn):
+    """A column that has this value, written as text, where it was NULL."""
+
+    value: str
+
+    kind: ClassVar[str] = "default"
+    takes: ClassVar[tuple[str, ...]] = (*WITH_TEXT, "float", "double")
+
+    def type_of(self, item: Column) -> Type:
+        """Return the type as it is; raises ConfigError where the value is none of that type."""
+        expect_value(self.value, item.type)
+        return item.type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mask(OfColumn):
+    """A text of which only the last `keep` characters can be read; one of no more than that is masked whole."""
+
+    keep: int = 0
+    character: str = "*"
+
+    kind: ClassVar[str] = "mask"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hash(OfColumn):
+    """The HMAC-SHA-256 of a value's text in UTF-8, in 64 lower-case hexadecimal digits.
+
+    `key` names where the secret is, as `env:NAME`.
+    """
+
+    key: str
+
+    kind: ClassVar[str] = "hash"
+    takes: ClassVar[tuple[str, ...]] = WITH_TEXT
+    keeps_apart: ClassVar[bool] = True
+
+    def type_of(self, item: Column) -> Type:
+        """Return a text's type."""
+        return TEXT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatePart(OfColumn):
+    """A part of a date or a time, as a whole number; points in time are in UTC."""
+
+    part: str
+
+    kind: ClassVar[str] = "date_part"
+    takes: ClassVar[tuple[str, ...]] = ("date", "timestamp", "timestamp_ntz")
+
+    def type_of(self, item: Column) -> Type:
+        """Return the type of a whole number; raises ConfigError for the hour of a date."""
+        if item.type.name == "date" and self.part in TIME_PARTS:
+            raise ConfigError(f"a date has no {self.part}", found=f"the column {item.name} is {item.type}")
+        return Type("int")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split(Rule):
+    """A text cut at each match of a pattern; what lies behind the last part stays in it, unless `rest` is "drop".
+
+    A part that is not there is NULL.
+    """
+
+    column: str
+    pattern: str
+    into: tuple[str, ...]
+    rest: str = "keep"
+
+    kind: ClassVar[str] = "split"
+
+    def reads(self, schema: Schema) -> tuple[str, ...]:
+        """Return the column that is cut; it stays."""
+        return (self.column,)
+
+    def makes(self, schema: Schema) -> tuple[Column, ...]:
+        """Return a column a part."""
+        expect(known(schema, self.column), ("string",))
+        return tuple(Column(name, TEXT) for name in self.into)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Concat(Rule):
+    """The texts of several columns with a separator between them; NULL where one is, unless `nulls` is "skip"."""
+
+    columns: tuple[str, ...]
+    to: str
+    separator: str = ""
+    nulls: str = "null"
+
+    kind: ClassVar[str] = "concat"
+
+    def reads(self, schema: Schema) -> tuple[str, ...]:
+        """Return the columns that are joined; they stay."""
+        return self.columns
+
+    def makes(self, schema: Schema) -> tuple[Column, ...]:
+        """Return the new column."""
+        for name in self.columns:
+            expect(known(schema, name), WITH_TEXT)
+        return (Column(self.to, TEXT),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constant(Rule):
+    """A column that has the same value in each row, written as text."""
+
+    to: str
+    value: str
+    type: Type = TEXT
+
+    kind: ClassVar[str] = "constant"
+    keeps_apart: ClassVar[bool] = True
+
+    def reads(self, schema: Schema) -> tuple[str, ...]:
+        """Return nothing."""
+        return ()
+
+    def makes(self, schema: Schema) -> tuple[Column, ...]:
+        """Return the new column."""
+        expect(Column(self.to, self.type), (*WITH_TEXT, "float", "double"))
+        expect_value(self.value, self.type)
+        return (Column(self.to, self.type),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drop(Rule):
+    """Columns that the table does not get."""
+
+    columns: tuple[str, ...]
+
+    kind: ClassVar[str] = "drop"
+
+    def reads(self, schema: Schema) -> tuple[str, ...]:
+        """Return the columns: one that is not there may be misspelt."""
+        return self.columns
+
+    def makes(self, schema: Schema) -> tuple[Column, ...]:
+        """Return nothing."""
+        return ()
+
+    def removes(self, schema: Schema) -> tuple[str, ...]:
+        """Return the columns."""
+        return self.columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keep(Rule):
+    """The only columns that the table gets, those that are new at the source left out too."""
+
+    columns: tuple[str, ...]
+
+    kind: ClassVar[str] = "keep"
+
+    def reads(self, schema: Schema) -> tuple[str, ...]:
+        """Return the columns."""
+        return self.columns
+
+    def makes(self, schema: Schema) -> tuple[Column, ...]:
+        """Return nothing."""
+        return ()
+
+    def removes(self, schema: Schema) -> tuple[str, ...]:
+        """Return all others."""
+        return tuple(name for name in schema.names if name not in self.columns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flatten(Rule):
+    """The fields of a nested column as columns of their own, each called as `prefix` and its name."""
+
+    column: str
+    prefix: str
+
+    kind: ClassVar[str] = "flatten"
+    keeps_apart: ClassVar[bool] = True
+
+    def reads(self, schema: Schema) -> tuple[str, ...]:
+        """Return the nested column."""
+        return (self.column,)
+
+    def makes(self, schema: Schema) -> tuple[Column, ...]:
+        """Return a column a field."""
+        item = known(schema, self.column)
+        expect(item, ("struct",))
+        return tuple(Column(self.prefix + part.name, part.type) for part in item.type.parts)
+
+    def removes(self, schema: Schema) -> tuple[str, ...]:
+        """Return the nested column."""
+        return (self.column,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sql(Rule):
+    """What an expression of Spark's SQL gives, which must be of that type; plain Python cannot say it.
+
+    `columns` are those that it reads: only Spark's parser can tell.
+    """
+
+    expression: str
+    to: str
+    type: Type
+    columns: tuple[str, ...] = ()
+
+    kind: ClassVar[str] = "sql"
+
+    def reads(self, schema: Schema) -> tuple[str, ...]:
+        """Return the columns that the parser found."""
+        return self.columns
+
+    def makes(self, schema: Schema) -> tuple[Column, ...]:
+        """Return its column, which may be one that is there."""
+        return (Column(self.to, self.type),)

@@ -1,0 +1,163 @@
+"""A source whose rows pass the rules of their table before anything else sees them.
+
+The source behind it reads its own columns; pipeline and table know those that the rules
+make. How a frame is shaped is for an adapter to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Generic, Protocol, TypeVar
+
+from lakeward.core.dimension import Dimension, Lateness
+from lakeward.core.errors import AlarmRaised, ConfigError, MendError
+from lakeward.core.inputs import Input, breaches
+from lakeward.core.ledger import SourceObject, Taken
+from lakeward.core.ports import Batch, Entry, Source
+from lakeward.core.quality import Action, QualityRule, RowRule
+from lakeward.core.rules import Cast, Flatten, Rule
+from lakeward.core.schema import Schema
+from lakeward.core.shape import Shape, shape, source_key
+
+F = TypeVar("F")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRules:
+    """The rules of one table, in order, and the columns that its source is declared to have, if any."""
+
+    columns: tuple[Rule, ...] = ()
+    quality: tuple[QualityRule, ...] = ()
+    source: Schema = field(default_factory=lambda: Schema(()))
+
+    def __bool__(self) -> bool:
+        return bool(self.columns or self.quality)
+
+    @property
+    def refuse(self) -> bool:
+        """Whether a row that the source could read may be refused."""
+        may_refuse = any(isinstance(rule, Cast | Flatten) for rule in self.columns)
+        return may_refuse or any(
+            isinstance(rule, RowRule) and rule.action is Action.QUARANTINE for rule in self.quality
+        )
+
+    def complete(self, found: Schema) -> Schema:
+        """Return the columns of a batch with those that it lacks, which are declared, at their places."""
+        declared = [found.find(item.name) or item for item in self.source]
+        return Schema((*declared, *[item for item in found if self.source.find(item.name) is None]))
+
+    def shape(self, found: Schema) -> Shape:
+        """Return what the rules make of a batch's columns, as if it lacked none."""
+        return shape(self.columns, self.complete(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Shaped(Generic[F]):
+    """A batch after the rules, and what input rules look at; `absent` are columns of the table that it lacks."""
+
+    batch: Batch[F]
+    inputs: tuple[Input, ...] = ()
+    absent: tuple[str, ...] = ()
+
+
+class Shaper(Protocol[F]):
+    """What carries out the rules of one table."""
+
+    @property
+    def rules(self) -> TableRules:
+        """The rules."""
+        ...
+
+    def check(self) -> None:
+        """Raise ConfigError for what is wrong with the rules, before anything is read."""
+        ...
+
+    def shape(self, batch: Batch[F], dimension: Dimension, epoch: int) -> Shaped[F]:
+        """Return a batch as the rules make it, its facts found anew; `dimension` is the table's."""
+        ...
+
+    def mended(self, frame: F, dimension: Dimension) -> F:
+        """Return rows that a person mended; raises MendError where one breaks a quality rule."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ShapedSource(Generic[F]):
+    """A source with the rules of one table behind it."""
+
+    source: Source[F]
+    shaper: Shaper[F]
+
+    @property
+    def lateness(self) -> Lateness:
+        """That of the source."""
+        return self.source.lateness
+
+    def take(self, dimension: Dimension, seen: Mapping[str, SourceObject], floor: int | None) -> Taken:
+        """Choose the next objects."""
+        return self.source.take(self._at_the_source(dimension), seen, floor)
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[F]:
+        """Read the objects and shape them; one that breaks a rule, and all behind it, are left out.
+
+        Raises AlarmRaised where that is the first.
+        """
+        batch = self.source.read(self._at_the_source(dimension), taken, epoch)
+        if not batch.facts.objects:
+            return batch
+        try:
+            shaped = self.shaper.shape(batch, dimension, epoch)
+        except ConfigError as error:
+            batch.close()
+            raise ConfigError(f"{dimension.name}: {error.what}", found=error.found, todo=error.todo) from error
+        except BaseException:
+            batch.close()
+            raise
+        told = breaches(self.shaper.rules.quality, shaped.inputs, shaped.absent)
+        if not told:
+            return shaped.batch
+        shaped.batch.close()
+        bad = [item.name for item in taken.objects].index(told[0][0])
+        if bad == 0:
+            raise _rejected(dimension, *told[0])
+        return self.read(dimension, replace(taken, objects=taken.objects[:bad]), epoch)
+
+    def cells(self, dimension: Dimension, entry: Entry) -> Mapping[str, str | None]:
+        """Return the cells of a row in quarantine."""
+        self._refuse_to_mend(dimension)
+        return self.source.cells(dimension, entry)
+
+    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> F:
+        """Return mended rows as events; raises MendError where one does not fit, or breaks a quality rule."""
+        self._refuse_to_mend(dimension)
+        return self.shaper.mended(self.source.mend(dimension, entries), dimension)
+
+    def _refuse_to_mend(self, dimension: Dimension) -> None:
+        """Refuse to mend rows of columns that rules make: which cell of the source is wrong cannot be told."""
+        if self.shaper.rules.columns:
+            raise MendError(
+                f"{dimension.name} has column rules, and its rows cannot be fixed here",
+                found="the table's columns are not those of its files",
+                todo="Correct the rule, or let the source write the row again; then give the row up: "
+                "`lakeward quarantine discard`.",
+            )
+
+    def _at_the_source(self, dimension: Dimension) -> Dimension:
+        """Return the dimension with the columns and the key as the source has them.
+
+        Without declared columns the shaper alone can tell which column a key is made of.
+        """
+        declared = self.shaper.rules.source
+        key = source_key(self.shaper.rules.shape(declared), dimension.key) if len(declared) else ()
+        return replace(dimension, schema=declared, key=key, keeps_text=self.shaper.rules.refuse)
+
+
+def _rejected(dimension: Dimension, name: str, words: str) -> AlarmRaised:
+    return AlarmRaised(
+        "QUALITY-001",
+        f"{dimension.name}: {name} is rejected whole",
+        found=words,
+        todo="Nothing of it was applied, and nothing behind it; other tables go on. Replace the file by a right "
+        "one, or change the rule.",
+    )
