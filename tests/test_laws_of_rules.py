@@ -107,7 +107,7 @@ def _breaks(event: ChangeEvent) -> bool:
 
 def test_an_input_that_breaks_a_rule_is_rejected_whole_and_what_lies_before_it_is_applied() -> None:
     script = pack(Random(3), 3)
-    source = ScriptedSource(script, lambda _, items: items)
+    source = ScriptedSource(script, MemoryLake().frame)
     source.arrived = len(script.deliveries)
     number = next(n for n, items in enumerate(script.deliveries) if len({i.position.object for i in items}) > 2)
     taken = Taken(source._objects(number))
