@@ -164,7 +164,7 @@ def many_files(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
 
 
 def first_row(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
-    """From the start of a process to its first committed row."""
+    """From the start of a process to its first committed row, with the cache as `jars fetch` leaves it."""
     say("phase 3: from the start of the process to the first row")
     plain, archived = (cold.cache(folder / name) for name in ("plain", "archived"))
     archive = cold.archive(archived)
@@ -182,8 +182,8 @@ def first_row(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
     times = {name: [taken[name] for taken in seconds] for name in starts}
     what = "start of the process to the first committed row"
     pairs = {
-        what: ("bare", "lakeward", size.start),
-        f"{what}, lakeward after `jars archive`": ("bare", "lakeward, archive", None),
+        what: ("bare", "lakeward, archive", size.start),
+        f"{what}, without an archive of classes": ("bare", "lakeward", None),
         f"{what}, both with the archive": ("bare, archive", "lakeward, archive", None),
     }
     for name, (theirs, ours, bound) in pairs.items():

@@ -18,6 +18,8 @@ from lakeward.adapters.spark.jars import cache
 
 _FOLDER: Final = "classes"
 _UNFINISHED: Final = ".new"
+_MOST: Final = 4
+"""So many archives are kept, the newest: each virtual environment has its own, of about 200 MB."""
 
 
 def archive_of(java: Path, jars: Sequence[Path]) -> Path:
@@ -41,10 +43,14 @@ def make(archive: Path) -> str:
 
 
 def keep(archive: Path) -> Path | None:
-    """Put a finished archive in its place, and return it; None where Java wrote none."""
+    """Put a finished archive in its place, and return it; None where Java wrote none. The oldest go."""
     if not _unfinished(archive).exists():
         return None
-    return _unfinished(archive).replace(archive)
+    kept = _unfinished(archive).replace(archive)
+    made = sorted(archive.parent.glob("*.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for old in made[_MOST:]:
+        old.unlink(missing_ok=True)
+    return kept
 
 
 def _unfinished(archive: Path) -> Path:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.markup import escape
 
 from lakeward.adapters.spark.jars import LINE, cache, fetch, is_cached, locked
-from lakeward.adapters.spark.java import check_spark
-from lakeward.core.errors import ConfigError
+from lakeward.adapters.spark.java import check_java, check_spark
+from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import AsJson
 
@@ -25,17 +25,26 @@ Example: [bold]lakeward jars[/]
 
 FETCH = """Fetch jars into the cache: those that a table format or catalog needs, or all.
 
+With those of Iceberg's default catalog, a small pipeline then runs once, and Java keeps its classes as they are
+when they are loaded, so that runs start sooner.
+
 Example: [bold]lakeward jars fetch iceberg sqlite[/]
 """
 
 ARCHIVE = """Keep Java's classes as they are once they are loaded, so that runs start sooner.
 
-A small pipeline runs in a folder of its own, once. Java passes the archive over where jars or Java have
-changed; make it anew then, and in an image after the jars are fetched.
+A small pipeline runs in a folder of its own, once. [bold]jars fetch[/] does it as well. Java passes the archive
+over where jars or Java have changed; make it anew then.
 
 Example: [bold]lakeward jars archive[/]
 """
 
+_OF_THE_ARCHIVE: Final = ("iceberg", "sqlite")
+"""What a run needs with the default settings."""
+
+MakesArchive = Annotated[
+    bool, typer.Option("--archive/--no-archive", help="Keep Java's classes too, for sooner starts (about 200 MB).")
+]
 Needs = Annotated[
     list[str] | None, typer.Argument(help="What needs them, as iceberg or sqlite.", show_default="all")
 ]
@@ -62,8 +71,8 @@ def list_jars(context: typer.Context, as_json: AsJson = False) -> int:
     return 0
 
 
-def fetch_jars(needs: Needs = None) -> int:
-    """Fetch."""
+def fetch_jars(needs: Needs = None, archive: MakesArchive = True) -> int:
+    """Fetch, and make the archive of Java's classes where it is not there."""
     known = sorted({jar.needed_by for jar in locked()})
     for need in needs or ():
         if need not in known:
@@ -71,22 +80,38 @@ def fetch_jars(needs: Needs = None) -> int:
     jars = locked(needs) if needs else locked()
     for jar in jars:
         fetch(jar, view.Download(jar.file, jar.size))
-    view.console().print(f"{len(jars)} jars are in the cache, and are what they should be.")
+    out = view.console()
+    out.print(f"{len(jars)} jars are in the cache, and are what they should be.")
+    if archive and set(_OF_THE_ARCHIVE) <= {jar.needed_by for jar in jars}:
+        try:
+            _make_archive(is_wanted_anew=False)
+        except LakewardError as error:
+            out.print(f"Java's classes are not kept, so runs take longer to start: {escape(error.what)}.")
+            out.print("Later: `lakeward jars archive`.")
     return 0
 
 
 def archive_classes() -> int:
     """Make the archive of Java's classes."""
-    check_spark()
-    from lakeward.entrypoints.archive import make_archive  # noqa: PLC0415  # it imports Spark
-
-    for jar in locked(("iceberg", "sqlite")):
+    for jar in locked(_OF_THE_ARCHIVE):
         fetch(jar, view.Download(jar.file, jar.size))
+    _make_archive(is_wanted_anew=True)
+    return 0
+
+
+def _make_archive(*, is_wanted_anew: bool) -> None:
+    check_spark()
+    from lakeward.adapters.spark.classes import archive_of  # noqa: PLC0415  # they import Spark
+    from lakeward.entrypoints.archive import make_archive  # noqa: PLC0415
+
     out = view.console()
+    there = archive_of(check_java(), [cache() / jar.file for jar in locked(_OF_THE_ARCHIVE)])
+    if there.exists() and not is_wanted_anew:
+        out.print(f"{there} has Java's classes.")
+        return
     with tempfile.TemporaryDirectory() as folder, out.status("Running a small pipeline, which takes a minute …"):
         kept = make_archive(Path(folder))
     out.print(f"{kept} has Java's classes, {kept.stat().st_size / 1e6:.0f} MB. It may be removed at any time.")
-    return 0
 
 
 def add_to(app: typer.Typer) -> None:
