@@ -18,7 +18,7 @@ from lakeward.entrypoints.run import Stop, TableRun, run_tables
 from lakeward.entrypoints.settings import FILE, load
 
 
-def write_settings(folder: Path, landing: Path, spark: Mapping[str, str]) -> Path:
+def write_settings(folder: Path, landing: Path, spark: Mapping[str, str], lateness: str = "24h") -> Path:
     """Write the settings of a pipeline that mirrors the table; everything else is as lakeward has it."""
     lines = [
         "[pipeline]",
@@ -34,6 +34,7 @@ def write_settings(folder: Path, landing: Path, spark: Mapping[str, str]) -> Pat
         *[f'"{name}" = "{value}"' for name, value in spark.items()],
         f'[tables."{TABLE}"]',
         f'key = ["{KEY}"]',
+        f'lateness = "{lateness}"',
         f'[tables."{TABLE}".columns]',
         *[f'{name} = "{type_}"' for name, type_ in TYPES.items()],
     ]

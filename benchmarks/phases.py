@@ -13,7 +13,7 @@ import cold
 import mirror
 from feed import Feed, expected_rows
 from gate import Way, check_equal, check_rows, check_small_feed
-from processes import HEAP, Elsewhere, both
+from processes import HEAP, MEMORY, Elsewhere, started
 
 Say: TypeAlias = Callable[[str], None]
 
@@ -22,9 +22,13 @@ UNCOUNTED: Final = " (warms up, not counted)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much is measured, and what must be reached; for changes, by the number of rows in the table."""
+    """How much is measured, and what must be reached; for changes, by the number of rows in the table.
+
+    `memory` bounds what it costs to remember them.
+    """
 
     changes: Mapping[int, float | None]
+    memory: Mapping[int, float | None]
     many: float | None
     start: float | None
     keys: int
@@ -40,6 +44,7 @@ class Size:
 
 FULL: Final = Size(
     changes={1_000_000: 3.0, 5_000_000: 5.0},
+    memory={1_000_000: 2.0, 5_000_000: 1.3},
     many=15.0,
     start=1.3,
     keys=10_000,
@@ -54,6 +59,7 @@ FULL: Final = Size(
 )
 QUICK: Final = Size(
     changes={20_000: None},
+    memory={20_000: None},
     many=None,
     start=None,
     keys=500,
@@ -100,7 +106,7 @@ def gate(folder: Path, say: Say) -> None:
     """Check that both ways are right; raises WrongRows where one is not."""
     say("gate: a small feed, compared row by row with plain Python")
     feed = Feed(folder / "landing", rows=1_000)
-    with both(folder, folder / "landing") as ways:
+    with started(folder, folder / "landing") as ways:
         check_small_feed(ways, feed)
 
 
@@ -113,7 +119,7 @@ def random_changes(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
 def _random_changes(folder: Path, size: Size, rows: int, bound: float | None, say: Say) -> Iterator[Measured]:
     feed = Feed(folder / "landing", rows)
     seconds: dict[int, list[Mapping[str, float]]] = {size.files: [], 1: []}
-    with both(folder, folder / "landing") as ways:
+    with started(folder, folder / "landing", MEMORY) as ways:
         say(f"phase 1: a table of {rows:,} rows")
         load = feed.load()
         say(f"  loaded: {_words(_by_turns(ways, lambda _, way: way.load(load)))}")
@@ -132,6 +138,13 @@ def _random_changes(folder: Path, size: Size, rows: int, bound: float | None, sa
             ours=[taken["lakeward"] for taken in found],
             bound=bound if files > 1 else None,
         )
+    yield Measured(
+        what=f"the same {size.files} files, remembered for a day, to not remembered",
+        theirs=[taken["lakeward"] for taken in seconds[size.files]],
+        ours=[taken[MEMORY] for taken in seconds[size.files]],
+        bound=size.memory[rows],
+        is_share=True,
+    )
 
 
 def many_files(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
@@ -140,7 +153,7 @@ def many_files(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
     scale = size.many_files / size.naive_files
     given: dict[str, list[Path]] = {"lakeward": [], "naive": []}
     seconds: list[Mapping[str, float]] = []
-    with both(folder, folder / "landing") as ways:
+    with started(folder, folder / "landing") as ways:
         say(f"phase 2: {size.many_files} files of {size.events_per_file:,} rows")
         load = feed.load()
         _by_turns(ways, lambda _, way: way.load(load))

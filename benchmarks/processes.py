@@ -52,14 +52,23 @@ def _answer(question: str, *given: object) -> Any:
     return getattr(_way, question)(*given)
 
 
+MEMORY: Final = "lakeward, 24h"
+"""lakeward where changes may come a day late, as by default: it remembers every change of a day."""
+
+
 @contextmanager
-def both(folder: Path, landing: Path) -> Iterator[Mapping[str, Way]]:
-    """Start both ways, with their tables under this folder; end their processes afterwards."""
-    settings = mirror.write_settings(folder / "lakeward", landing, HEAP)
-    ours = Elsewhere(partial(mirror.Mirror, settings))
-    theirs = Elsewhere(partial(naive.start, folder / "naive", HEAP))
+def started(folder: Path, landing: Path, *more: str) -> Iterator[Mapping[str, Way]]:
+    """Start the ways, with their tables under this folder, and `more` of them; end their processes afterwards.
+
+    Files come in order, and lakeward is told so, but for the way that is called MEMORY.
+    """
+    lateness = {"lakeward": "ordered", **dict.fromkeys(more, "24h")}
+    ways = {"naive": Elsewhere(partial(naive.start, folder / "naive", HEAP))}
+    for name, late in lateness.items():
+        settings = mirror.write_settings(folder / name, landing, HEAP, late)
+        ways[name] = Elsewhere(partial(mirror.Mirror, settings))
     try:
-        yield {"lakeward": ours, "naive": theirs}
+        yield ways
     finally:
-        for way in (ours, theirs):
+        for way in ways.values():
             way.pool.shutdown()

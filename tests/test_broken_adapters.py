@@ -164,6 +164,29 @@ def test_the_same_late_script_breaks_no_whole_iceberg_adapter(make_lake: MakeLak
     assert player.promised == [moment.promised for moment in player.expected or ()]
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("break_it", broken_iceberg.PART_BREAKS, ids=lambda function: function.__name__)
+def test_a_broken_iceberg_adapter_breaks_a_law_of_rows_in_part(
+    monkeypatch: pytest.MonkeyPatch, make_lake: MakeLake, break_it: broken_iceberg.Break
+) -> None:
+    player = _in_part_on_iceberg(make_lake)
+    break_it(monkeypatch, player)
+    with pytest.raises(SEEN):
+        player.play()
+
+
+@pytest.mark.spark
+def test_the_same_rows_in_part_break_no_whole_iceberg_adapter(make_lake: MakeLake) -> None:
+    player = _in_part_on_iceberg(make_lake).play()
+    assert player.promised == [moment.promised for moment in player.expected or ()]
+
+
+def _in_part_on_iceberg(make_lake: MakeLake) -> Player:
+    script = pack_late(Random(5), 5, Within(3), bad=0.04, in_part=True)
+    expected = Player(script, MemoryLake()).play()
+    return Player(script, make_lake(), expected=expected.moments)
+
+
 def _late_on_iceberg(make_lake: MakeLake) -> Player:
     script = pack_late(Random(26), 4, Within(3), too_late=True)
     expected = Player(script, MemoryLake()).play()

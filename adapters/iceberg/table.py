@@ -8,8 +8,7 @@ they replace, and the progress, all or nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import reduce
+from dataclasses import replace
 from typing import Any, Final
 
 from pyiceberg.transforms import BucketTransform
@@ -24,35 +23,16 @@ from lakeward.adapters.iceberg.java import Jvm, committing, lost_race
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.iceberg.progress import standing_of
 from lakeward.adapters.iceberg.quarantine import IcebergQuarantine
+from lakeward.adapters.iceberg.resolving import FILE, POS, Outcome, Resolver
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.chains import Before, Chains, fold, part_chains, without_known
-from lakeward.adapters.spark.events import IS_EVENT, IS_LOAD, IS_REJECT, facts, survey
+from lakeward.adapters.spark.events import facts, survey
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import (
-    ID,
-    INCOMPLETE,
-    IS_LIVE,
-    IS_NEWS,
-    SMALL,
-    Known,
     as_incomplete,
-    as_rejects,
-    counts,
-    events_of,
-    holding_rejects,
-    keys_of_both,
-    late_as_rejects,
-    part_at_barriers,
-    reject_without_key,
     standing,
-    verdicts,
-    winners,
-    without_copies,
 )
 from lakeward.adapters.spark.types import ddl as type_ddl
-from lakeward.adapters.spark.types import from_bound
-from lakeward.core.counts import Counts
-from lakeward.core.dimension import Dimension, Ordered
+from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict, TableError
 from lakeward.core.evolution import Kind
 from lakeward.core.memory import HOLDING, Reason
@@ -60,31 +40,8 @@ from lakeward.core.plan import PARTIAL, Capability, MergePlan
 from lakeward.core.ports import Batch, Commit, Entry, Recalled, Resolved, Standing
 from lakeward.core.progress import Progress
 
-FILE: Final = "_lakeward_standing_file"
-POS: Final = "_lakeward_standing_pos"
 _ROWS_A_FILE: Final = 1_000_000
 """One writing task for so many rows: small batches make one file, not one for each core."""
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What resolving found, for the steps that carry it out."""
-
-    upserts: DataFrame
-    removed: DataFrame | None = None
-    changes: DataFrame | None = None
-    deletes: DataFrame | None = None
-    bases: DataFrame | None = None
-    waiting: DataFrame | None = None
-    released: DataFrame | None = None
-    rejects: DataFrame | None = None
-    table: Any = None
-    cached: list[DataFrame] = field(default_factory=list)
-
-    def close(self) -> None:
-        """Free what is cached."""
-        for frame in self.cached:
-            frame.unpersist()
 
 
 class IcebergTable:
@@ -135,9 +92,9 @@ class IcebergTable:
         if plan.creates:
             ddl.check_options(jvm, self.dimension, self.options)
         with committing(str(self.dimension.name)):
-            if plan.appends:
-                return self._resolve_appends(plan, frame, jvm)
-            return self._resolve_merge(plan, frame, jvm)
+            table = None if plan.creates else jvm.table(*self.name)
+            resolver = Resolver(self.name, self.companion, self.kept, self.spark)
+            return resolver.appends(plan, frame, table) if plan.appends else resolver.merge(plan, frame, table)
 
     def _refuse_wider_partitions(self, plan: MergePlan) -> None:
         """Refuse to widen a column that rows are partitioned by as they are: Iceberg cannot write to both kinds."""
@@ -154,242 +111,6 @@ class IcebergTable:
                     todo="Nothing of the table was applied; other tables go on. Take that partition out "
                     "(`ALTER TABLE … DROP PARTITION FIELD …` in Spark), or load the table anew.",
                 )
-
-    def _load(self, plan: MergePlan, jvm: Jvm) -> Any:
-        return None if plan.creates else jvm.table(*self.name)
-
-    def _resolve_appends(self, plan: MergePlan, frame: DataFrame, jvm: Jvm) -> Resolved:
-        """Every fact of a table without a key is a row of its own."""
-        frame = reject_without_key(frame)
-        f = plan.facts
-        written = sum(n for operation, n in f.operations.items() if operation.value in ("insert", "read"))
-        refused = sum(f.operations.values()) - written
-        outcome = Outcome(
-            upserts=frame.where(IS_EVENT),
-            rejects=frame.where(IS_REJECT) if refused or f.rejects else None,
-            table=self._load(plan, jvm),
-        )
-        read = Counts(
-            read=f.read, skipped=f.skipped, quarantined=refused + sum(f.rejects.values()), applied=written
-        )
-        return Resolved(
-            counts=Counts() if plan.releases else read,
-            written=written,
-            removed=0,
-            detail=outcome,
-        )
-
-    def _resolve_merge(self, plan: MergePlan, frame: DataFrame, jvm: Jvm) -> Resolved:
-        table = self._load(plan, jvm)
-        frame, known = without_copies(frame, plan)
-        frame, too_late = late_as_rejects(frame, plan)
-        if plan.folds:
-            return self._resolve_folds(plan, frame, table, known, too_late)
-        passing, waiting = self._part(plan, events_of(frame), frame)
-        waiting, copies = self._not_waiting_yet(plan, waiting)
-        if waiting is not None and plan.evolution.absent and not waiting.isEmpty():
-            raise _cannot_wait(plan)
-        found = None if table is None else self._found(plan, passing, table)
-        judged = verdicts(passing, found, plan, (FILE, POS)).persist()
-        tally, written, removed = counts(judged, passing, plan)
-        all_stand = written == tally.stale + tally.duplicates + tally.superseded + tally.applied
-        upserts = passing if all_stand else winners(passing, judged, deletes=False)
-        is_ordered = isinstance(plan.dimension.lateness, Ordered)
-        outcome = Outcome(
-            upserts=self._kept(plan, upserts, judged, table),
-            removed=judged.where(f"{IS_NEWS} AND {IS_LIVE}"),
-            changes=None if is_ordered else passing.where(f"NOT {IS_LOAD}"),
-            deletes=winners(passing, judged, deletes=True) if is_ordered and tally.applied > written else None,
-            waiting=waiting,
-            released=passing if plan.releases else None,
-            rejects=frame.where(IS_REJECT) if plan.facts.rejects or too_late else None,
-            table=table,
-            cached=[judged],
-        )
-        duplicates = tally.duplicates + copies + known.events + known.rejects
-        quarantined = sum(plan.facts.rejects.values()) - known.rejects + too_late
-        return Resolved(
-            counts=self._counts(plan, replace(tally, duplicates=duplicates, quarantined=quarantined), waiting),
-            written=written,
-            removed=removed,
-            held=self._held(plan, frame),
-            detail=outcome,
-            close=outcome.close,
-        )
-
-    def _resolve_folds(
-        self, plan: MergePlan, frame: DataFrame, table: Any, known: Known, too_late: int
-    ) -> Resolved:
-        """Fold the events in order over what is remembered; hold key changes that no rule decides."""
-        before = self._before(plan, table)
-        shifted = copies = 0
-        while True:
-            events = events_of(frame)
-            if before.is_ordered and plan.recalls and before.remembered is not None:
-                events, copies = without_known(events, before.remembered)
-            passing, waiting = self._part(plan, events, frame)
-            chains = fold(plan, passing, before)
-            undecided = chains.undecided()
-            if undecided is None:
-                break
-            shifted += undecided.count()
-            frame = as_rejects(frame, plan, undecided, Reason.KEY_SHIFT, _SHIFTED)
-            frame = frame.localCheckpoint()
-            chains.close()
-        is_ordered = isinstance(plan.dimension.lateness, Ordered)
-        tally, incomplete = chains.counts()
-        if incomplete and is_ordered:
-            ids = chains.verdicts().where("verdict = 'incomplete'").selectExpr(f"id AS {ID}")
-            frame = as_rejects(frame, plan, ids, Reason.INCOMPLETE_ROW, INCOMPLETE)
-        waiting, waited = self._not_waiting_yet(plan, waiting)
-        upserts = chains.rows()
-        rejected = shifted + incomplete if is_ordered else shifted
-        outcome = Outcome(
-            upserts=upserts,
-            removed=chains.stood,
-            changes=_to_remember(plan, passing, chains),
-            bases=None if is_ordered else chains.first_touched,
-            waiting=None if plan.releases else waiting,
-            released=passing if plan.releases else None,
-            rejects=frame.where(IS_REJECT) if plan.facts.rejects or too_late or rejected else None,
-            table=table,
-            cached=[chains.folded],
-        )
-        tally = replace(
-            tally,
-            duplicates=tally.duplicates + copies + waited + known.events + known.rejects,
-            quarantined=sum(plan.facts.rejects.values()) - known.rejects + too_late + rejected,
-        )
-        counts = self._counts(plan, tally, waiting)
-        if not is_ordered:
-            counts = replace(counts, waiting=counts.waiting + incomplete)
-        return Resolved(
-            counts=counts,
-            written=upserts.count(),
-            removed=chains.stood.count(),
-            held=self._held(plan, frame),
-            detail=outcome,
-            close=outcome.close,
-        )
-
-    def _before(self, plan: MergePlan, table: Any) -> Before:
-        """Return what the table knows of before a batch."""
-        is_ordered = isinstance(plan.dimension.lateness, Ordered)
-        upto = plan.batch - 1
-        return Before(
-            remembered=self.companion.events(upto),
-            bases=None if is_ordered else self.companion.bases(upto),
-            rows=lambda keys: self._rows_of(plan, table, keys),
-            is_ordered=is_ordered,
-        )
-
-    def _rows_of(self, plan: MergePlan, table: Any, keys: DataFrame) -> DataFrame:
-        """Return the rows of these keys as they stand, and where they lie."""
-        stands = [f"{name} AS {standing(name)}" for name in names.POSITION]
-        if table is None or table.currentSnapshot() is None:
-            types = [f"CAST(NULL AS {type_ddl(c.type)}) AS {quoted(c.name)}" for c in plan.evolution.schema]
-            places = [f"bigint(NULL) AS {name}" for name in (*map(standing, names.POSITION), POS)]
-            return self.spark().range(0).selectExpr(*types, *places, f"'' AS {FILE}")
-        rows = self._rows(plan, table, prunes=Capability.KEY_CHANGE not in plan.facts.may_need)
-        has = [name for name in plan.evolution.schema.names if name in rows.columns]
-        rows = rows.selectExpr(*map(quoted, has), *stands, f"_file AS {FILE}", f"_pos AS {POS}")
-        return rows.join(keys, list(plan.dimension.key), "left_semi")
-
-    def _part(self, plan: MergePlan, events: DataFrame, frame: DataFrame) -> tuple[DataFrame, DataFrame | None]:
-        """Part the events into those that pass and those that wait behind a hold."""
-        barriers = [self.kept.barriers(plan.holds)] if plan.holds else []
-        if any(reason in HOLDING for reason in plan.facts.rejects):
-            barriers.append(holding_rejects(frame, plan))
-        if not barriers:
-            return events, None
-        if not plan.folds:
-            return part_at_barriers(events, reduce(DataFrame.unionByName, barriers), plan)
-        waiting = self.companion.waiting(plan.batch - 1)
-        if waiting is not None and not plan.releases and names.OLD in waiting.columns:
-            barriers.append(keys_of_both(waiting.where(f"{names.OLD} IS NOT NULL"), plan.dimension.key))
-        return part_chains(plan, events, reduce(DataFrame.unionByName, barriers))
-
-    def _not_waiting_yet(self, plan: MergePlan, waiting: DataFrame | None) -> tuple[DataFrame | None, int]:
-        """Leave out what waits already, or still does behind another hold; return how many came again."""
-        if waiting is None or not plan.recalls or not plan.holds:
-            return waiting, 0
-        known = self.companion.waiting(plan.batch - 1)
-        if known is None:
-            return waiting, 0
-        new = waiting.join(F.broadcast(known), [names.OBJECT, names.ROW], "left_anti")
-        return new, 0 if plan.releases else waiting.count() - new.count()
-
-    def _found(self, plan: MergePlan, events: DataFrame, table: Any) -> DataFrame:
-        """Return what stands of the batch's keys: rows, and the memory of deletes where it may matter.
-
-        The table's keys and positions are streamed past the keys of the batch; where those
-        lie in a range, the files outside of it are not read.
-        """
-        key = list(plan.dimension.key)
-        target = self._rows(plan, table)
-        wanted = events.selectExpr(*map(quoted, key))
-        if plan.facts.read <= SMALL:
-            wanted = F.broadcast(wanted)
-        found = target.selectExpr(
-            *map(quoted, key),
-            *[f"{name} AS {standing(name)}" for name in names.POSITION],
-            f"true AS {IS_LIVE}",
-            f"_file AS {FILE}",
-            f"_pos AS {POS}",
-        ).join(wanted, key, "left_semi")
-        gone = self.companion.deletes(plan.batch - 1) if plan.recalls else None
-        if gone is None:
-            return found
-        place = f"max(struct({', '.join(names.POSITION)})) AS place"
-        newest = gone.join(wanted, key, "left_semi").groupBy(*map(quoted, key)).agg(F.expr(place))
-        remembered = newest.join(found.selectExpr(*map(quoted, key)), key, "left_anti").selectExpr(
-            *map(quoted, key),
-            *[f"place.{name} AS {standing(name)}" for name in names.POSITION],
-            f"false AS {IS_LIVE}",
-        )
-        return found.unionByName(remembered, allowMissingColumns=True)
-
-    def _rows(self, plan: MergePlan, table: Any, *, prunes: bool = True) -> DataFrame:
-        """Return the rows of the table as it was loaded; if it `prunes`, in the range of the batch's keys."""
-        snapshot, rows = table.currentSnapshot(), self.spark().read
-        if snapshot is not None:
-            rows = rows.option("versionAsOf", str(snapshot.snapshotId()))
-        target = rows.table(quoted(*self.name))
-        for name, bounds in zip(plan.dimension.key, plan.facts.key_range if prunes else (), strict=False):
-            item = plan.dimension.schema.find(name)
-            if bounds is not None and item is not None:
-                least, most = (from_bound(bound, item.type) for bound in bounds)
-                target = target.where(f"{quoted(name)} BETWEEN {least} AND {most}")
-        return target
-
-    def _kept(self, plan: MergePlan, upserts: DataFrame, judged: DataFrame, table: Any) -> DataFrame:
-        """Give updated rows what stands in the columns that the batch has not; a new row has NULL there."""
-        absent, key = plan.evolution.absent, list(plan.dimension.key)
-        if not absent or table is None or table.currentSnapshot() is None:
-            return upserts
-        rows = self._rows(plan, table).selectExpr(*map(quoted, [*key, *absent]))
-        updated = judged.where(f"{IS_LIVE} AND deletes = 0 AND inserts = 0").selectExpr(ID)
-        kept = upserts.join(updated, ID, "left_semi").join(rows, key, "left")
-        return kept.unionByName(upserts.join(updated, ID, "left_anti"), allowMissingColumns=True)
-
-    def _counts(self, plan: MergePlan, tally: Counts, waiting: DataFrame | None) -> Counts:
-        """Complete the counts of what passed by those of what did not."""
-        if plan.releases:
-            settled = tally.stale + tally.duplicates + tally.superseded + tally.applied
-            mended = len(plan.mended) - (0 if waiting is None else waiting.count())
-            return Counts(released=settled - mended)
-        return replace(
-            tally,
-            read=plan.facts.read,
-            skipped=plan.facts.skipped,
-            waiting=0 if waiting is None else waiting.count(),
-        )
-
-    def _held(self, plan: MergePlan, frame: DataFrame) -> int:
-        held = {str(key[0]) for hold in plan.holds for key in hold.keys}
-        if any(reason in HOLDING for reason in plan.facts.rejects):
-            held |= self.kept.keys_of(frame)
-        return len(held)
 
     def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
         """Make rows and progress visible in one transaction."""
@@ -516,31 +237,9 @@ class IcebergTable:
         return Batch(frame, known)
 
 
-_SHIFTED: Final = "a row stands on the key that it enters, and the feed does not tell the transactions"
-
-
-def _to_remember(plan: MergePlan, passing: DataFrame, chains: Chains) -> DataFrame:
-    """Return the events to remember: all that passed, or in an `ordered` table those that leave no row."""
-    if not isinstance(plan.dimension.lateness, Ordered):
-        return passing
-    leaves_none = (
-        "verdict = 'applied' AND operation = 'delete' OR verdict IN ('applied', 'superseded') AND old IS NOT NULL"
-    )
-    return passing.join(chains.verdicts().where(leaves_none).selectExpr(f"id AS {ID}"), ID, "left_semi")
-
-
 def _as_entries(rows: DataFrame) -> DataFrame:
     """Return rows that stand in the form of events."""
     place = {standing(name): name for name in names.POSITION}
     return rows.withColumnsRenamed(place).selectExpr(
         "*", f"string(NULL) AS {names.OPERATION}", f"bigint(NULL) AS {names.TIME}"
-    )
-
-
-def _cannot_wait(plan: MergePlan) -> SchemaConflict:
-    return SchemaConflict(
-        f"{plan.dimension.name}: rows that lack a column of the table would wait behind a held key",
-        found="missing: " + ", ".join(plan.evolution.absent),
-        todo="Nothing was applied, for it would not be known later that they lack it. Settle what is in "
-        "quarantine (`lakeward quarantine list`), and run again.",
     )

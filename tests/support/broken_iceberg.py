@@ -12,11 +12,12 @@ from lakes import Player
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakeward.adapters.iceberg import companion, quarantine, table
+from lakeward.adapters.iceberg import companion, quarantine, resolving, table
 from lakeward.adapters.iceberg.change import Change
 from lakeward.adapters.iceberg.companion import IcebergCompanion
-from lakeward.adapters.iceberg.table import FILE, IcebergTable
-from lakeward.adapters.spark import names, resolve
+from lakeward.adapters.iceberg.resolving import FILE, Resolver
+from lakeward.adapters.iceberg.table import IcebergTable
+from lakeward.adapters.spark import items, names, resolve
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import standing
 from lakeward.core.evolution import SchemaChange
@@ -29,7 +30,7 @@ Break = Callable[[pytest.MonkeyPatch, Player], None]
 
 def loses_the_last_event(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Drops the event that arrived last, and says that it was superseded."""
-    events_of, counts = table.events_of, table.counts
+    events_of, counts = resolving.events_of, resolving.counts
 
     def lossy(frame: DataFrame) -> DataFrame:
         last = frame.agg(F.max(names.ARRIVAL)).collect()[0][0]
@@ -39,20 +40,20 @@ def loses_the_last_event(patch: pytest.MonkeyPatch, _player: Player) -> None:
         tally, written, removed = counts(judged, events, plan)
         return replace(tally, superseded=tally.superseded + 1), written, removed
 
-    patch.setattr(table, "events_of", lossy)
-    patch.setattr(table, "counts", pretending)
+    patch.setattr(resolving, "events_of", lossy)
+    patch.setattr(resolving, "counts", pretending)
 
 
 def lets_the_first_of_a_tie_win(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Orders events of one key and commit by the opposite of their arrival."""
-    events_of = table.events_of
+    events_of = resolving.events_of
 
     def turned(frame: DataFrame) -> DataFrame:
         ordered = F.col(names.SEQUENCE) > 0
         arrival = F.when(ordered, F.lit(1 << 40) - F.col(names.ARRIVAL)).otherwise(F.col(names.ARRIVAL))
         return events_of(frame.withColumn(names.ARRIVAL, arrival))
 
-    patch.setattr(table, "events_of", turned)
+    patch.setattr(resolving, "events_of", turned)
 
 
 def checks_nothing_for_being_stale(patch: pytest.MonkeyPatch, _player: Player) -> None:
@@ -84,9 +85,9 @@ def acknowledges_first(_patch: pytest.MonkeyPatch, player: Player) -> None:
 
 def looks_into_one_partition_only(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Finds the row of a key only where it lies in the partition that the event would go to."""
-    found = IcebergTable._found
+    found = Resolver._found
 
-    def in_its_partition(self: IcebergTable, plan: MergePlan, events: DataFrame, loaded: Any) -> DataFrame:
+    def in_its_partition(self: Resolver, plan: MergePlan, events: DataFrame, loaded: Any) -> DataFrame:
         key = list(plan.dimension.key)
         partition = F.concat(F.lit("a_trunc="), F.expr("a - pmod(a, 3)"), F.lit("/"))
         places = events.select(*key, partition.alias("place"))
@@ -98,7 +99,7 @@ def looks_into_one_partition_only(patch: pytest.MonkeyPatch, _player: Player) ->
             .distinct()
         )
 
-    patch.setattr(IcebergTable, "_found", in_its_partition)
+    patch.setattr(Resolver, "_found", in_its_partition)
 
 
 def leaves_the_position_of_a_no_op(patch: pytest.MonkeyPatch, _player: Player) -> None:
@@ -145,12 +146,12 @@ def believes_what_a_crash_left(patch: pytest.MonkeyPatch, _player: Player) -> No
 
 def takes_what_comes_too_late(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Applies what lies at or below the mark."""
-    patch.setattr(table, "late_as_rejects", lambda frame, _plan: (frame, 0))
+    patch.setattr(resolving, "late_as_rejects", lambda frame, _plan: (frame, 0))
 
 
 def takes_copies_for_news(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Judges what an object holds, though it was delivered before."""
-    patch.setattr(table, "without_copies", lambda frame, _plan: (frame, resolve.Known()))
+    patch.setattr(resolving, "without_copies", lambda frame, _plan: (frame, resolve.Known()))
 
 
 def forgets_deletes_above_the_mark(patch: pytest.MonkeyPatch, _player: Player) -> None:
@@ -188,7 +189,7 @@ def forgets_what_was_mended(patch: pytest.MonkeyPatch, _player: Player) -> None:
 
 def holds_a_copy_again(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Takes a copy of a row that is in quarantine, or was, for a new one."""
-    patch.setattr(table, "without_copies", lambda frame, _plan: (frame, resolve.Known()))
+    patch.setattr(resolving, "without_copies", lambda frame, _plan: (frame, resolve.Known()))
 
 
 MISTAKES_WITH_MENDED_ROWS: tuple[Break, ...] = (
@@ -224,9 +225,50 @@ LATE_BREAKS: tuple[Break, ...] = (
 """Mistakes that matter where objects come late."""
 
 
+def nulls_what_was_not_sent(patch: pytest.MonkeyPatch, _player: Player) -> None:
+    """Takes a cell that an event does not have for NULL."""
+    patch.setattr(items, "_SENT_NOT", "CAST(array() AS array<string>)")
+
+
+def keeps_no_bases(patch: pytest.MonkeyPatch, _player: Player) -> None:
+    """Remembers events, and not the rows that they were applied to."""
+    patch.setattr(IcebergCompanion, "bases", lambda _self, _upto: None)
+
+
+def knows_no_transactions(patch: pytest.MonkeyPatch, _player: Player) -> None:
+    """Takes each key change for a transaction of its own."""
+    named = items.Key.named
+
+    def nameless(self: items.Key, events: DataFrame) -> DataFrame:
+        return named(self, events).withColumn(names.TRANSACTION, F.lit(None).cast("string"))
+
+    patch.setattr(items.Key, "named", nameless)
+
+
+def lets_key_changes_pass_held_keys(patch: pytest.MonkeyPatch, _player: Player) -> None:
+    """Stops at a held key only what does not leave or enter another."""
+    part = resolving.part_chains
+
+    def apart(plan: MergePlan, events: DataFrame, barriers: DataFrame) -> tuple[DataFrame, DataFrame]:
+        is_move = f"{names.OLD} IS NOT NULL"
+        passing, waiting = part(plan, events.where(f"NOT ({is_move})"), barriers)
+        return passing.unionByName(events.where(is_move), allowMissingColumns=True), waiting
+
+    patch.setattr(resolving, "part_chains", apart)
+
+
+PART_BREAKS: tuple[Break, ...] = (
+    nulls_what_was_not_sent,
+    keeps_no_bases,
+    knows_no_transactions,
+    lets_key_changes_pass_held_keys,
+)
+"""Mistakes that matter where rows are sent in part, and keys change."""
+
+
 def nulls_what_the_files_lack(patch: pytest.MonkeyPatch) -> None:
     """Writes NULL into a column that the files of an update do not have."""
-    patch.setattr(IcebergTable, "_kept", lambda _self, _plan, upserts, _judged, _table: upserts)
+    patch.setattr(Resolver, "_kept", lambda _self, _plan, upserts, _judged, _table: upserts)
 
 
 def changes_columns_in_a_commit_of_their_own(patch: pytest.MonkeyPatch) -> None:
