@@ -123,7 +123,7 @@ def leaves_the_position_of_a_no_op(patch: pytest.MonkeyPatch, _player: Player) -
 def forgets_deletes_too_early(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Trims what the source may still deliver again."""
 
-    def trim(self: IcebergCompanion, progress: Progress) -> None:
+    def trim(self: IcebergCompanion, _progress: Progress, *_more: object) -> None:
         self.table.forget(f"{companion.KIND} = '{companion.DELETE}'")
 
     patch.setattr(IcebergCompanion, "trim", trim)
