@@ -5,8 +5,8 @@ Each kind of difference has a policy; `docs/schema-changes.md` says what it does
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
@@ -21,6 +21,7 @@ class Kind(Enum):
     WIDEN = "widen"
     NARROW = "narrow"
     RETYPE = "incompatible"
+    RENAME = "rename"
 
 
 class Policy(Enum):
@@ -33,15 +34,25 @@ class Policy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policies:
-    """What becomes of each kind of change of a table's columns; an incompatible type always stops it."""
+    """What becomes of each kind of change of a table's columns; an incompatible type always stops it.
+
+    `paths` has the policies of a column or a field within one, by its path, and of all that is in it.
+    `renames` says by old names what columns are called now.
+    """
 
     add: Policy = Policy.EVOLVE
     drop: Policy = Policy.EVOLVE
     widen: Policy = Policy.EVOLVE
     narrow: Policy = Policy.FAIL
+    paths: Mapping[str, Mapping[Kind, Policy]] = field(default_factory=dict, hash=False)
+    renames: Mapping[str, str] = field(default_factory=dict, hash=False)
 
-    def of(self, kind: Kind) -> Policy:
-        """Return what becomes of a change of that kind."""
+    def of(self, kind: Kind, names: Sequence[str] = ()) -> Policy:
+        """Return what becomes of a change of that kind of such a column or field: the nearest path counts."""
+        for size in range(len(names), 0, -1):
+            policy = self.paths.get(".".join(names[:size]), {}).get(kind)
+            if policy is not None:
+                return policy
         policies = {Kind.ADD: self.add, Kind.DROP: self.drop, Kind.WIDEN: self.widen, Kind.NARROW: self.narrow}
         return policies.get(kind, Policy.FAIL)
 
@@ -52,12 +63,28 @@ FOLLOWING: Final = Policies()
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """One difference: column `path` was `before` and is `after` (None where it is not there)."""
+    """One difference: column `path` was `before` and is `after` (None where it is not there).
+
+    A field within a column has the names that lead to it, the column's first, as `within`; a
+    column that is renamed is called `to` from now on.
+    """
 
     kind: Kind
     path: str
     before: Type | None
     after: Type | None
+    within: tuple[str, ...] = ()
+    to: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that lead to it: that of the column, then those of fields."""
+        return self.within or (self.path,)
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether it is one of a field within a column."""
+        return bool(self.within)
 
     def __str__(self) -> str:
         match self.kind:
@@ -65,22 +92,42 @@ class SchemaChange:
                 return f"column {self.path} ({self.after}) is new"
             case Kind.DROP:
                 return f"column {self.path} ({self.before}) is missing"
+            case Kind.RENAME:
+                return f"column {self.path} is called {self.to} now"
             case _:
                 return f"column {self.path} was {self.before} and is {self.after}"
 
 
 def compare(current: Schema, incoming: Schema) -> tuple[SchemaChange, ...]:
-    """Return what must change for `current` to become `incoming`; order does not count."""
+    """Return what must change for `current` to become `incoming`, path by path; order does not count."""
+    return tuple(_fields(current.columns, incoming.columns, ()))
+
+
+def _fields(current: Sequence[Column], incoming: Sequence[Column], path: tuple[str, ...]) -> Iterator[SchemaChange]:
     before = {column.name: column.type for column in current}
     after = {column.name: column.type for column in incoming}
-    added = [SchemaChange(Kind.ADD, name, None, type_) for name, type_ in after.items() if name not in before]
-    dropped = [SchemaChange(Kind.DROP, name, type_, None) for name, type_ in before.items() if name not in after]
-    retyped = [
-        SchemaChange(_kind(type_, after[name]), name, type_, after[name])
-        for name, type_ in before.items()
-        if name in after and after[name] != type_
-    ]
-    return (*added, *dropped, *retyped)
+    for name, type_ in after.items():
+        if name not in before:
+            yield _change(Kind.ADD, (*path, name), None, type_)
+    for name, type_ in before.items():
+        if name not in after:
+            yield _change(Kind.DROP, (*path, name), type_, None)
+    for name, type_ in before.items():
+        if after.get(name, type_) != type_:
+            yield from _types(type_, after[name], (*path, name))
+
+
+def _types(before: Type, after: Type, path: tuple[str, ...]) -> Iterator[SchemaChange]:
+    """Compare two types that differ: within, where they are of one form; the key of a map never changes."""
+    keeps_key = before.name != "map" or before.parts[:1] == after.parts[:1]
+    if before.name == after.name and before.is_nested and keeps_key:
+        yield from _fields(before.parts, after.parts, path)
+    else:
+        yield _change(_kind(before, after), path, before, after)
+
+
+def _change(kind: Kind, path: tuple[str, ...], before: Type | None, after: Type | None) -> SchemaChange:
+    return SchemaChange(kind, ".".join(path), before, after, path if len(path) > 1 else ())
 
 
 _WIDER = {("int", "bigint"), ("float", "double")}
@@ -116,18 +163,34 @@ class Evolution:
 
     @property
     def changes(self) -> tuple[SchemaChange, ...]:
-        """The differences that the table follows by changing its own columns."""
-        return tuple(change for change in self._of(Kind.ADD, Kind.WIDEN) if change.path not in self.ignored)
+        """The differences that the table follows by changing its own columns; new names come first."""
+        follows = {Kind.RENAME, Kind.ADD, Kind.WIDEN}
+        return tuple(c for c, policy in self.differences if c.kind in follows and policy is Policy.EVOLVE)
 
     @property
     def absent(self) -> tuple[str, ...]:
         """Columns that the batch has not: they keep their values on an update, and are NULL on an insert."""
-        return tuple(change.path for change in self._of(Kind.DROP))
+        return tuple(change.path for change in self._of(Kind.DROP) if not change.is_nested)
 
     @property
     def ignored(self) -> tuple[str, ...]:
-        """Columns of the batch that the table does not take."""
-        return tuple(change.path for change in self._of(Kind.ADD) if self.schema.find(change.path) is None)
+        """Columns of the batch, and fields within them, that the table does not take."""
+        added = [(c, policy) for c, policy in self.differences if c.kind is Kind.ADD]
+        return tuple(change.path for change, policy in added if policy is Policy.IGNORE)
+
+    @property
+    def renames(self) -> Mapping[str, str]:
+        """The columns that the table calls by another name from now on, by the old one."""
+        return {change.path: change.to for change in self._of(Kind.RENAME) if change.to is not None}
+
+    def taken(self, incoming: Schema) -> Schema:
+        """Return the columns of a batch that the table takes; within nested ones they are as the table has them."""
+        columns = []
+        for column in incoming:
+            own = self.schema.find(column.name)
+            if own is not None:
+                columns.append(own if own.type.is_nested else column)
+        return Schema(tuple(columns))
 
     def _of(self, *kinds: Kind) -> list[SchemaChange]:
         return [change for change, _ in self.differences if change.kind in kinds]
@@ -143,18 +206,63 @@ class Recorded:
     policy: Policy
 
 
+def with_new_names(schema: Schema, renames: Mapping[str, str]) -> Schema:
+    """Return columns by the names that they have now; one whose new name is taken keeps its own."""
+    names = _new_names(schema, renames)
+    return Schema(tuple(Column(names.get(c.name, c.name), c.type) for c in schema))
+
+
+def _new_names(schema: Schema, renames: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the new names of columns, by the old ones, as far as nothing stands in the way."""
+    has = [renames[name] for name in schema.names if name in renames]
+    return {
+        old: new
+        for old, new in renames.items()
+        if schema.find(old) is not None and schema.find(new) is None and has.count(new) == 1
+    }
+
+
 def evolve(current: Schema, incoming: Schema, policies: Policies, key: Sequence[str] = ()) -> Evolution:
-    """Return what becomes of a table's columns under a batch's; a column of the key cannot go."""
-    columns = {column.name: column.type for column in current}
-    differences, refused = [], []
-    for change in compare(current, incoming):
-        policy = policies.of(change.kind)
-        if policy is Policy.FAIL or (change.kind is Kind.DROP and change.path in key):
+    """Return what becomes of a table's columns under a batch's.
+
+    A column of the key cannot go, nor can a field within a column: it would not be known which
+    values of elements it keeps. Columns that have new names have them before anything is compared.
+    """
+    renamed, refused = _renamed(current, incoming, policies.renames)
+    columns = Type("struct", parts=with_new_names(current, policies.renames).columns)
+    differences = [(change, Policy.EVOLVE) for change in renamed]
+    for change in compare(Schema(columns.parts), incoming):
+        policy = policies.of(change.kind, change.names)
+        stays = change.kind is Kind.DROP and (change.is_nested or change.path in key)
+        if policy is Policy.FAIL or stays:
             refused.append(change)
             continue
         differences.append((change, policy))
-        follows = policy is Policy.EVOLVE and change.kind in (Kind.ADD, Kind.WIDEN)
-        if follows and change.after is not None:
-            columns[change.path] = change.after
-    schema = Schema(tuple(Column(name, type_) for name, type_ in columns.items()))
-    return Evolution(schema, tuple(differences), tuple(refused))
+        if policy is Policy.EVOLVE and change.kind in (Kind.ADD, Kind.WIDEN) and change.after is not None:
+            columns = _followed(columns, change.names, change.after)
+    return Evolution(Schema(columns.parts), tuple(differences), tuple(refused))
+
+
+def _renamed(
+    current: Schema, incoming: Schema, renames: Mapping[str, str]
+) -> tuple[list[SchemaChange], list[SchemaChange]]:
+    """Return the renames to be done, and those that cannot: a name is taken, or files still have the old one."""
+    names = _new_names(current, renames)
+    done: list[SchemaChange] = []
+    refused: list[SchemaChange] = []
+    for old, new in renames.items():
+        found, still = current.find(old), incoming.find(old)
+        if found is None and still is None:
+            continue
+        type_ = None if found is None else found.type
+        change = SchemaChange(Kind.RENAME, old, type_, type_, to=new)
+        (refused if still is not None or old not in names else done).append(change)
+    return done, refused
+
+
+def _followed(of: Type, names: Sequence[str], type_: Type) -> Type:
+    """Return a nested type whose part of these names has another type, or is added."""
+    name, *rest = names
+    parts = {part.name: part.type for part in of.parts}
+    parts[name] = _followed(parts[name], rest, type_) if rest else type_
+    return replace(of, parts=tuple(Column(part, found) for part, found in parts.items()))

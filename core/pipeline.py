@@ -18,6 +18,7 @@ from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import CommitConflict, ConservationError
 from lakeward.core.events import Mark
+from lakeward.core.evolution import with_new_names
 from lakeward.core.ledger import Taken
 from lakeward.core.memory import Memory, floor, next_mark
 from lakeward.core.mending import check_mended
@@ -149,7 +150,9 @@ def prepare_release(job: Job[F], settled: Settlement, watch: Watch = unwatched) 
 
 def as_it_stands(job: Job[F], standing: Standing) -> Dimension:
     """Return the dimension with the columns of the table: they are those that a mended row must have."""
-    return job.dimension if standing.schema is None else replace(job.dimension, schema=standing.schema)
+    if standing.schema is None:
+        return job.dimension
+    return replace(job.dimension, schema=with_new_names(standing.schema, job.dimension.policies.renames))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ it out must amount to is said by `lakeward.core.fold.apply`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
@@ -15,11 +15,11 @@ from lakeward.core.clock import Ahead
 from lakeward.core.dimension import SHARE_FROM, Dimension, Ordered, Unreadable
 from lakeward.core.errors import ConfigError, QuarantineFull, SchemaConflict, SourceError
 from lakeward.core.events import LOAD_SEQUENCE, Cell, Mark, Operation, Position
-from lakeward.core.evolution import Evolution, evolve
+from lakeward.core.evolution import Evolution, Kind, SchemaChange, evolve
 from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import Hold, Reason, Record
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Schema
+from lakeward.core.schema import Column, Schema
 
 
 class Capability(Enum):
@@ -173,8 +173,7 @@ def plan(
     the batch calls for.
     """
     evolution = _evolution(dimension, facts, stored)
-    taken = Schema(tuple(column for column in facts.schema if column.name not in evolution.ignored))
-    dimension = replace(dimension, schema=taken)
+    dimension = replace(dimension, schema=evolution.taken(facts.schema))
     delivered = _delivered(facts, seen)
     _refuse_unreadable(dimension, facts, delivered)
     refuse_flood(dimension, {reason.value: number for reason, number in facts.rejects.items()}, facts.read)
@@ -272,22 +271,39 @@ def _refuse_unreadable(dimension: Dimension, facts: BatchFacts, delivered: froze
 def _evolution(dimension: Dimension, facts: BatchFacts, stored: Schema | None) -> Evolution:
     declared = dimension.schema if len(dimension.schema) else facts.schema
     evolution = evolve(stored or declared, facts.schema, dimension.policies, dimension.key)
+    where = f" in {facts.objects[0].object.name}" if facts.objects else ""
+    for change in evolution.refused:
+        if change.kind is Kind.RENAME:
+            raise _cannot_rename(dimension, change, stored, where)
     if evolution.refused:
-        where = f" in {facts.objects[0].object.name}" if facts.objects else ""
         raise SchemaConflict(
             f"{dimension.name}: the columns of the source and of the table differ",
             found="; ".join(map(str, evolution.refused)) + where,
             todo="Nothing of the table was applied; other tables go on. Declare the columns as they are now "
             "under [tables], let the table follow (docs/schema-changes.md), or keep these files back.",
         )
-    _refuse_names_alike(dimension, evolution.schema)
+    _refuse_names_alike(dimension, evolution.schema.columns)
     return evolution
 
 
-def _refuse_names_alike(dimension: Dimension, schema: Schema) -> None:
-    """Refuse two columns that differ only in case: most readers would not tell them apart."""
+def _cannot_rename(dimension: Dimension, change: SchemaChange, stored: Schema | None, where: str) -> SchemaConflict:
+    """Say what stands in the way of a new name: a column of that name, or one that still has the old one."""
+    has_both = stored is not None and stored.find(change.path) is not None
+    found = f"the table has both {change.path} and {change.to}, or two columns that would be called so"
+    return SchemaConflict(
+        f"{dimension.name}: the column {change.path} cannot be called {change.to}",
+        found=found if has_both else f"the source still has a column {change.path}{where}",
+        todo="Nothing of the table was applied; other tables go on. Take the name out of `rename` under "
+        f'[tables."{dimension.name}".schema] where they are two columns; where they are one, copy the values of '
+        "the one into the other and drop it.",
+    )
+
+
+def _refuse_names_alike(dimension: Dimension, columns: Sequence[Column]) -> None:
+    """Refuse two columns, or fields of one, that differ only in case: most readers would not tell them apart."""
     known: dict[str, str] = {}
-    for name in schema.names:
+    for name, type_ in ((column.name, column.type) for column in columns):
+        _refuse_names_alike(dimension, type_.parts)
         other = known.setdefault(name.lower(), name)
         if other != name:
             raise SchemaConflict(

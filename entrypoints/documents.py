@@ -101,6 +101,8 @@ def progress(found: Progress) -> Mapping[str, Any]:
 def schema_change(change: SchemaChange) -> Mapping[str, Any]:
     """Return a change of a column."""
     before, after = (None if type_ is None else str(type_) for type_ in (change.before, change.after))
+    if change.to is not None:
+        before, after = change.path, change.to
     return {"kind": change.kind.value, "column": change.path, "before": before, "after": after}
 
 

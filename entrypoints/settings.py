@@ -36,7 +36,7 @@ from lakeward.core.dimension import (
     Within,
 )
 from lakeward.core.errors import ConfigError
-from lakeward.core.evolution import Policies, Policy
+from lakeward.core.evolution import Kind, Policies, Policy
 from lakeward.core.nearest import nearest
 from lakeward.core.quality import check as check_quality
 from lakeward.core.schema import Column, Schema, parse_type
@@ -102,6 +102,11 @@ class ColumnSettings(Strict):
         return value
 
 
+def _may_name(name: str) -> bool:
+    """Whether a column may be called so."""
+    return bool(name) and name.isprintable() and not name.startswith(SYSTEM_PREFIX)
+
+
 _DURATION: Final = re.compile(r"([1-9][0-9]*) *(s|m|h|d)")
 _MICROS: Final = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
 
@@ -110,6 +115,17 @@ def _lateness(value: str | None) -> str | None:
     if value not in (None, "ordered", "unbounded") and not _DURATION.fullmatch(str(value)):
         raise ValueError('must be a duration such as "24h", "30m" or "7d", or "ordered", or "unbounded"')
     return value
+
+
+class PathSettings(Strict):
+    """What becomes of a change of one column or field, and of what is in it, where it is not what `schema` says."""
+
+    add: Literal["evolve", "ignore", "fail"] | None = Field(None, description="It is new.")
+    drop: Literal["evolve", "fail"] | None = Field(
+        None, description="It is missing. A field within a column always stops the table."
+    )
+    widen: Literal["evolve", "fail"] | None = Field(None, description="Its type becomes wider.")
+    narrow: Literal["evolve", "fail"] | None = Field(None, description="Its type becomes narrower.")
 
 
 class SchemaSettings(Strict):
@@ -127,6 +143,28 @@ class SchemaSettings(Strict):
     narrow: Literal["evolve", "fail"] = Field(
         "fail", description="A narrower type: the table keeps its own, or stops."
     )
+    columns: dict[str, PathSettings] = Field(
+        default_factory=dict,
+        description="The same for one column, or for a field within one by its path, as `address.city`, "
+        "`items.element.price`, `attributes.value.unit`; the nearest path counts.",
+    )
+    rename: dict[str, str] = Field(
+        default_factory=dict,
+        description='Columns that are called by another name now: `{ old_name = "new_name" }`. The table follows, '
+        "and files may have either name.",
+    )
+
+    @field_validator("rename")
+    @classmethod
+    def _is_no_chain(cls, value: dict[str, str]) -> dict[str, str]:
+        for old, new in value.items():
+            if old == new:
+                raise ValueError(f"{old!r} is its new name, too")
+            if new in value:
+                raise ValueError(f"{new!r} is renamed itself: give each old name the name that is used now")
+            if not _may_name(new):
+                raise ValueError(f"{new!r} cannot name a column")
+        return value
 
 
 class QuarantineSettings(Strict):
@@ -230,7 +268,7 @@ class Configured:
             key=tuple(table.key),
             lateness=_lateness_of(table, lateness),
             tolerance=_tolerance_of(table.quarantine),
-            policies=Policies(**{kind: Policy(word) for kind, word in table.schema_.model_dump().items()}),
+            policies=_policies_of(table.schema_),
         )
 
     def rules(self, name: TableName) -> TableRules:
@@ -275,6 +313,20 @@ def _lateness_of(table: TableSettings, default: Lateness) -> Lateness:
 
 def _tolerance_of(said: QuarantineSettings) -> Tolerance:
     return Tolerance(max_share=said.max_share, max_rows=said.max_rows, unreadable=Unreadable(said.unreadable))
+
+
+def _policies_of(said: SchemaSettings) -> Policies:
+    return Policies(
+        add=Policy(said.add),
+        drop=Policy(said.drop),
+        widen=Policy(said.widen),
+        narrow=Policy(said.narrow),
+        paths={
+            path: {Kind(kind): Policy(word) for kind, word in of.model_dump(exclude_none=True).items()}
+            for path, of in said.columns.items()
+        },
+        renames=said.rename,
+    )
 
 
 def load(file: Path) -> Configured:
@@ -349,6 +401,7 @@ def _check_table(name: TableName, table: TableSettings, rules: TableRules) -> Sh
                 f"{name}: the column {column!r} begins with {SYSTEM_PREFIX}",
                 todo="lakeward adds columns of such names. Let DMS rename it.",
             )
+    _check_renames(name, table)
     if len(set(table.key)) < len(table.key):
         raise ConfigError(f"{name}: the key names a column twice", found=", ".join(table.key))
     if not table.columns:
@@ -360,6 +413,17 @@ def _check_table(name: TableName, table: TableSettings, rules: TableRules) -> Sh
     except ConfigError as error:
         raise ConfigError(f"{name}: {error.what}", found=error.found, todo=error.todo) from error
     return made
+
+
+def _check_renames(name: TableName, table: TableSettings) -> None:
+    """Refuse settings that call a column by a name that it has no more."""
+    for old, new in table.schema_.rename.items():
+        for where, named in (("key", table.key), ("columns", table.columns)):
+            if old in named:
+                raise ConfigError(
+                    f"{name}: `{where}` names {old!r}, which is called {new!r} now, as `schema.rename` says",
+                    todo=f"Name it {new!r} there, too; or take it out of `rename`, if {old!r} is another column.",
+                )
 
 
 def _check_names(tables: Mapping[TableName, TableSettings]) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from lakeward.adapters.dms.csv import Dialect, Field, Record, fields, records
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict
-from lakeward.core.evolution import Policy
+from lakeward.core.evolution import Kind, Policy
 
 OP: Final = "\0op"
 TIME: Final = "\0time"
@@ -49,10 +49,18 @@ class Expected:
         before = () if self.before_prefix is None else tuple(BEFORE + name for name in key)
         return (*added, *self.dimension.schema.names, *before)
 
+    @property
+    def known(self) -> Mapping[str, str]:
+        """The columns of the table by what a header may call them, in small letters: by an old name, too."""
+        now = {column.lower(): column for column in self.dimension.schema.names}
+        renames = self.dimension.policies.renames
+        then = {old.lower(): new for old, new in renames.items() if self.dimension.schema.find(new) is not None}
+        return {**then, **now}
+
     def before(self, name: str) -> str | None:
         """Tell what a column is whose name says that it is from before a change: of the key, or of no use."""
         prefix = (self.before_prefix or "").lower()
-        known = {column.lower(): column for column in self.dimension.schema.names}
+        known = self.known
         if not prefix or not name.lower().startswith(prefix):
             return None
         column = known.get(name.lower().removeprefix(prefix))
@@ -87,23 +95,25 @@ def _is_header(row: Sequence[Field], expected: Expected) -> bool:
     named = [field.lower() if isinstance(field, str) else "" for field in row]
     if named[0] in added:
         return True
-    names = expected.dimension.schema.names
-    return 2 * sum(name.lower() in named for name in names) > len(names)
+    found = {expected.known[name] for name in named if name in expected.known}
+    return 2 * len(found) > len(expected.dimension.schema)
 
 
 def _from_header(name: str, row: Sequence[Field], expected: Expected, *, is_load: bool) -> tuple[str, ...]:
     added = {expected.op_column.lower(): OP}
     if expected.timestamp_column is not None:
         added[expected.timestamp_column.lower()] = TIME
-    known = {column.lower(): column for column in expected.dimension.schema.names}
+    known = expected.known
     named = [field if isinstance(field, str) else "" for field in row]
     columns = [added.get(f.lower()) or known.get(f.lower()) or expected.before(f) for f in named]
+    _refuse_twice(name, named, columns, expected)
     policies = expected.dimension.policies
+    for place, field in enumerate(named):
+        if columns[place] is None and policies.of(Kind.ADD, [field]) is Policy.IGNORE:
+            columns[place] = f"{IGNORED}{place}"
     strange = [field for field, column in zip(named, columns, strict=True) if column is None]
-    if policies.add is Policy.IGNORE:
-        columns = [f"{IGNORED}{place}" if column is None else column for place, column in enumerate(columns)]
-        strange = []
-    may_lack = expected.dimension.schema.names if policies.drop is not Policy.FAIL else ()
+    every = expected.dimension.schema.names
+    may_lack = [column for column in every if policies.of(Kind.DROP, [column]) is not Policy.FAIL]
     wanted = [*expected.dimension.schema.names, *added.values()]
     missing = [column for column in wanted if column not in columns and column != OP]
     if not strange:  # else a column that has another name would only be said to be new
@@ -113,6 +123,24 @@ def _from_header(name: str, row: Sequence[Field], expected: Expected, *, is_load
     if strange or missing:
         raise _conflict(name, expected, strange, missing)
     return tuple(column for column in columns if column is not None)
+
+
+def _refuse_twice(name: str, named: Sequence[str], columns: Sequence[str | None], expected: Expected) -> None:
+    """Refuse a header that has both the old and the new name of a column."""
+    for new in set(expected.dimension.policies.renames.values()):
+        both = [field for field, column in zip(named, columns, strict=True) if column == new]
+        if len(both) > 1:
+            raise has_both(expected.dimension, name, both)
+
+
+def has_both(dimension: Dimension, name: str, both: Sequence[str]) -> SchemaConflict:
+    """Say that a file has a column by two of its names."""
+    return SchemaConflict(
+        f"{dimension.name}: {name} has a column by two names",
+        found=f"it has {' and '.join(both)}, which are one column, as `schema.rename` says",
+        todo="Nothing of the table was applied; other tables go on. Take the old name out of `rename` under "
+        f'[tables."{dimension.name}".schema] if it is another column now, or keep the file back.',
+    )
 
 
 def _from_width(name: str, rows: Sequence[Record], expected: Expected, *, is_load: bool) -> tuple[str, ...]:

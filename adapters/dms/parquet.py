@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -92,22 +94,36 @@ _SIMPLE = {
 }
 
 
-def read_parquet(spark: SparkSession, paths: Sequence[str], reading: Reading, *, has_op: bool) -> DataFrame:
-    """Return the rows of Parquet files; their types are right, so little can be wrong with them."""
+_AS_NOW: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def read_parquet(
+    spark: SparkSession,
+    paths: Sequence[str],
+    reading: Reading,
+    *,
+    has_op: bool,
+    called: Mapping[str, str] = _AS_NOW,
+) -> DataFrame:
+    """Return the rows of Parquet files; their types are right, so little can be wrong with them.
+
+    `called` says what the files call columns that have other names now.
+    """
     schema = reading.dimension.schema
     time, prefix = reading.timestamp_column, reading.before_prefix
     frame = spark.read.parquet(*[escaped(path) for path in paths])
     has = set(frame.columns)
+    owns = [quoted(called.get(name, name)) for name in schema.names]
     before = []
     for index, item in enumerate(reading.key_columns):
-        name = f"{prefix or ''}{item.name}"
+        name = f"{prefix or ''}{called.get(item.name, item.name)}"
         value = quoted(name) if prefix is not None and name in has else "NULL"
         before.append(f"CAST({value} AS {ddl(item.type)}) AS {before_column(index)}")
     return frame.selectExpr(
-        *[f"CAST({quoted(c.name)} AS {ddl(c.type)}) AS {quoted(c.name)}" for c in schema],
+        *[f"CAST({own} AS {ddl(c.type)}) AS {quoted(c.name)}" for own, c in zip(owns, schema, strict=True)],
         f"{quoted(reading.op_column) if has_op else 'string(NULL)'} AS {OP_TEXT}",
         f"{'string(NULL)' if time is None else f'CAST({quoted(time)} AS string)'} AS {TIME_TEXT}",
-        f"{as_json(map(quoted, schema.names))} AS {VALUE}",
+        f"{as_json(owns)} AS {VALUE}",
         f"_metadata.row_index + 1 AS {LINE}",
         f"_metadata.file_name AS {NAME}",
         *[f"string(NULL) AS {name}" for name in (KEY_MISFIT, MISFIT, BROKEN)],

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.dms.csv import Dialect
 from lakeward.adapters.dms.csv_frames import WHOLE_FILES, read_csv
 from lakeward.adapters.dms.folder import Folder
-from lakeward.adapters.dms.layout import OP, Expected, Layout, find_layout
+from lakeward.adapters.dms.layout import OP, Expected, Layout, find_layout, has_both
 from lakeward.adapters.dms.mending import csv_cells, is_parquet, json_cells, mended_events
 from lakeward.adapters.dms.names import FileName, known_name
 from lakeward.adapters.dms.options import DmsOptions
@@ -142,7 +142,8 @@ class DmsSource:
     def cells(self, dimension: Dimension, entry: Entry) -> Mapping[str, str | None]:
         """Return a row as it was written, column by column; none where the file is gone."""
         if is_parquet(entry):
-            return json_cells(entry.text)
+            names_now = dimension.policies.renames
+            return {names_now.get(name, name): cell for name, cell in json_cells(entry.text).items()}
         expected = self._expected(dimension)
         try:
             head = self.folder.head(dimension.name, entry.object)
@@ -255,7 +256,8 @@ class DmsSource:
             )
         prefix = self.options.before_image_prefix
         before = [] if prefix is None else [prefix + c.name for c in found]
-        return Schema(tuple(c for c in found if c.name not in added and c.name not in before))
+        own = Schema(tuple(c for c in found if c.name not in added and c.name not in before))
+        return _called_now(dimension, file, own)
 
     def _reading(self, dimension: Dimension) -> Reading:
         o = self.options
@@ -283,7 +285,7 @@ class DmsSource:
         ]
         groups: dict[object, list[_File]] = defaultdict(list)
         for file in files:
-            groups[file.layout or file.has_op(self.options.op_column)].append(file)
+            groups[file.layout or (file.has_op(self.options.op_column), _old_names(dimension, file))].append(file)
         folder = self.folder.of(dimension.name).absolute()
         frames = []
         for group in groups.values():
@@ -294,7 +296,8 @@ class DmsSource:
                 frames.append(read_csv(spark, paths, first.layout, reading, has_torn_rows=torn))
             else:
                 has_op = first.has_op(self.options.op_column)
-                frames.append(read_parquet(spark, paths, reading, has_op=has_op))
+                called = {new: old for old, new in _old_names(dimension, first)}
+                frames.append(read_parquet(spark, paths, reading, has_op=has_op, called=called))
         rows = reduce(DataFrame.unionByName, frames)
         return to_events(rows, file_frame(spark, numbered), reading)
 
@@ -339,6 +342,22 @@ class DmsSource:
             todo="Nothing of the table was applied; other tables go on. Declare the columns as they are now "
             "under [tables], or keep the file back.",
         )
+
+
+def _old_names(dimension: Dimension, file: _File) -> tuple[tuple[str, str], ...]:
+    """Return the columns that a Parquet file has by an old name, with the new one."""
+    has = () if file.schema is None else file.schema.names
+    return tuple((old, new) for old, new in dimension.policies.renames.items() if old in has)
+
+
+def _called_now(dimension: Dimension, file: _File, own: Schema) -> Schema:
+    """Return the columns of a file by the names that they have now; one is there once."""
+    names_now = [dimension.policies.renames.get(name, name) for name in own.names]
+    for new in set(dimension.policies.renames.values()):
+        both = [name for name, now in zip(own.names, names_now, strict=True) if now == new]
+        if len(both) > 1:
+            raise has_both(dimension, file.object.name, both)
+    return Schema(tuple(Column(now, c.type) for now, c in zip(names_now, own, strict=True)))
 
 
 def _free(frame: DataFrame) -> None:

@@ -17,6 +17,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import StructType
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -25,6 +26,7 @@ from lakeward.adapters.iceberg.columns import columns_in, to_iceberg
 from lakeward.adapters.iceberg.java import Jvm, committing
 from lakeward.adapters.iceberg.keys import completed
 from lakeward.adapters.spark import names
+from lakeward.adapters.spark.fitting import called_now
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.dimension import TableName
@@ -47,7 +49,7 @@ NOTHING: Final = pa.table({})
 
 
 class Beside:
-    """A table named like another, with a suffix."""
+    """A table named like another, with a suffix; `renames` says by old names what columns are called now."""
 
     def __init__(
         self,
@@ -55,9 +57,11 @@ class Beside:
         table: TableName,
         suffix: str,
         spark: Callable[[], SparkSession],
+        renames: Mapping[str, str],
     ) -> None:
         self.catalog = catalog
         self.table = table
+        self.renames = renames
         self.suffix = suffix
         self.spark = spark
 
@@ -91,7 +95,8 @@ class Beside:
         if snapshot is not None:
             # Should the columns change meanwhile, Spark would not go on with what it has read without a version.
             rows = rows.option("versionAsOf", str(snapshot.snapshot_id))
-        return rows.table(quoted(*self.name)).where(condition)
+        found = rows.table(quoted(*self.name)).where(condition)
+        return called_now(called_now(found, _renamed_since(table)), self.renames)
 
     def _made(self, columns: Mapping[str, Type], partition_by: str | None) -> Table:
         """Return the table, made where it is not there, and with the columns that it lacked."""
@@ -104,11 +109,32 @@ class Beside:
                 source = schema.find_field(partition_by).field_id
                 spec = PartitionSpec(PartitionField(source, 1000, IdentityTransform(), partition_by))
             return self.catalog.create(self.table, self.suffix, schema, spec, PROPERTIES)
+        self.rename(table)
         has = {column.name: column.type for column in columns_in(table.schema())}
         if any(has.get(name) != type_ for name, type_ in columns.items()):
             with table.update_schema() as update:
                 update.union_by_name(schema)
         return table
+
+    def pending(self, table: Table) -> Mapping[str, str]:
+        """Return the columns that still have an old name, with the new one."""
+        has = table.schema().column_names
+        return {old: new for old, new in self.renames.items() if old in has and new not in has}
+
+    def rename(self, table: Table) -> None:
+        """Give columns their new names, in the struct of an old key, too; no row is written."""
+        fields = {field.name: field.field_type for field in table.schema().fields}
+        old_key = fields.get(names.OLD)
+        inner = [field.name for field in old_key.fields] if isinstance(old_key, StructType) else []
+        nested = {old: new for old, new in self.renames.items() if old in inner}
+        pending = self.pending(table)
+        if not (pending or nested):
+            return
+        with table.update_schema() as update:
+            for old, new in pending.items():
+                update.rename_column(old, new)
+            for old, new in nested.items():
+                update.rename_column((names.OLD, old), new)
 
     def add(
         self,
@@ -183,6 +209,16 @@ class Beside:
     def forget_above(self, batch: int) -> None:
         """Remove what is stamped above a batch: a crash left it."""
         self.forget(f"{names.BATCH} > {batch}")
+
+
+def _renamed_since(table: Table) -> Mapping[str, str]:
+    """Return the columns that were renamed after the last snapshot: Spark reads it by its own names."""
+    snapshot = table.current_snapshot()
+    if snapshot is None or snapshot.schema_id is None:
+        return {}
+    then = table.schemas()[snapshot.schema_id]
+    names_now = {field.field_id: field.name for field in table.schema().fields}
+    return {f.name: names_now[f.field_id] for f in then.fields if names_now.get(f.field_id, f.name) != f.name}
 
 
 def _shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -14,9 +14,11 @@ from pyspark.sql import DataFrame
 from lakeward.adapters.iceberg.java import Jvm, indexed
 from lakeward.adapters.iceberg.progress import PROPERTY, SCHEMA_PROPERTY, TAG
 from lakeward.adapters.iceberg.vectors import Deletion, deletions, write_deletes
+from lakeward.adapters.spark.fitting import called_now, fitted
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.errors import ConservationError
 from lakeward.core.evolution import Kind, SchemaChange
+from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit
 from lakeward.core.progress import Progress
 
@@ -40,18 +42,27 @@ class Change:
 
     def evolve(self, changes: Sequence[SchemaChange]) -> None:
         """Give the table its new columns and types; rows that are added from now on have them."""
+        self._rename({change.path: change.to for change in changes if change.to is not None})
         update = self.transaction.updateSchema()
         for change in changes:
-            if change.after is None:
-                raise AssertionError(f"{change}: columns stay")
-            type_ = self.jvm.type(ddl(change.after))
+            if change.after is None or change.kind is Kind.RENAME:
+                continue
+            type_, (*parent, name) = self.jvm.type(ddl(change.after)), change.names
             if change.kind is Kind.ADD:
-                update.addColumn(None, change.path, type_)  # without a parent: a name may have dots
+                update.addColumn(".".join(parent) or None, name, type_)  # without a parent a name may have dots
             else:
                 update.updateColumn(change.path, type_.asPrimitiveType())
         update.commit()
         self.target = self.transaction.table()
         self.schema_changes = changes
+
+    def _rename(self, renames: Mapping[str, str]) -> None:
+        """Rename columns, first, so that all else goes by the new names; their data stays as it is."""
+        if renames:
+            update = self.transaction.updateSchema()
+            for old, new in renames.items():
+                update.renameColumn(old, new)
+            update.commit()
 
     def add(self, rows: DataFrame) -> None:
         """Write new rows."""
@@ -64,12 +75,13 @@ class Change:
         version = self.jvm.iceberg.TableUtil.formatVersion(self.table)
         self.delete_files += write_deletes(self.jvm, self.table, self.io, self.deletions, version=version)
 
-    def rewrite(self, positions: pa.Table, gone: DataFrame, key: list[str], rows: DataFrame | None) -> None:
+    def rewrite(self, positions: pa.Table, gone: DataFrame, plan: MergePlan, rows: DataFrame | None) -> None:
         """Write the files that hold these rows anew, without the rows whose keys are in `gone`."""
         tasks = self._tasks(dict(_by_file(positions)))
         self.removed_files = [task.file() for task in tasks.values()]
         with self.jvm.reading(self.table, list(tasks.values())) as old:
-            kept = old.join(gone, key, "left_anti")
+            now = fitted(called_now(old, plan.evolution.renames), plan.evolution.schema)
+            kept = now.join(gone, list(plan.dimension.key), "left_anti")
             every = kept if rows is None else kept.unionByName(rows, allowMissingColumns=True)
             self.added += self.jvm.stage(self.target, every)
             counted = [self._live_rows(task) for task in tasks.values()]

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from lakeward.adapters.iceberg.beside import Beside
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
@@ -24,7 +25,8 @@ from lakeward.adapters.iceberg.columns import SYSTEM_COLUMNS
 from lakeward.adapters.iceberg.keys import key_text
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.chains import trim_chains
-from lakeward.adapters.spark.names import column, quoted
+from lakeward.adapters.spark.fitting import fitted
+from lakeward.adapters.spark.names import column, quoted, text
 from lakeward.adapters.spark.resolve import keys_of_both, standing
 from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.errors import TableError
@@ -66,7 +68,7 @@ class IcebergCompanion:
 
     def __init__(self, catalog: IcebergCatalog, dimension: Dimension, spark: Callable[[], SparkSession]) -> None:
         self.dimension = dimension
-        self.table = Beside(catalog, dimension.name, SUFFIX, spark)
+        self.table = Beside(catalog, dimension.name, SUFFIX, spark, dimension.policies.renames)
         self.records: dict[int, _Remembered] = {}
         self.stamped = 0
         self.has_leftovers = False
@@ -120,9 +122,8 @@ class IcebergCompanion:
             differences = content.get("schema", [])
             for difference in differences:
                 if difference not in told:
-                    kind, path, before, after, policy = difference
-                    change = SchemaChange(Kind(kind), path, _read(before), _read(after))
-                    changes.append(Recorded(content["at"], content["objects"][0][0], change, Policy(policy)))
+                    change, policy = difference_of(difference)
+                    changes.append(Recorded(content["at"], content["objects"][0][0], change, policy))
             told = differences
         return changes
 
@@ -173,7 +174,7 @@ class IcebergCompanion:
 
     def events(self, upto: int) -> DataFrame | None:
         """Return the events that are remembered, up to `n`, or None where there is no companion."""
-        return self.table.frame(f"{KIND} IN ('{DELETE}', '{CHANGE}') AND {names.BATCH} <= {upto}")
+        return self._frame(f"{KIND} IN ('{DELETE}', '{CHANGE}') AND {names.BATCH} <= {upto}")
 
     def bases(self, upto: int) -> DataFrame | None:
         """Return the bases, up to `n`; the position of the row is named as that of a row that stands."""
@@ -234,7 +235,22 @@ class IcebergCompanion:
         return places
 
     def _kind(self, kind: str, upto: int) -> DataFrame | None:
-        return self.table.frame(f"{KIND} = '{kind}' AND {names.BATCH} <= {upto}")
+        return self._frame(f"{KIND} = '{kind}' AND {names.BATCH} <= {upto}")
+
+    def _frame(self, condition: str) -> DataFrame | None:
+        """Return entries as the table has its columns now; what was not sent has the new names, too."""
+        found = self.table.frame(condition)
+        if found is None:
+            return None
+        found = fitted(found, self.dimension.schema)
+        words = [f"WHEN x = {text(old)} THEN {text(new)}" for old, new in self.table.renames.items()]
+        for batch, remembered in sorted(self.records.items()):
+            for old, new in remembered.renames.items():
+                words.append(f"WHEN x = {text(old)} AND {names.BATCH} < {batch} THEN {text(new)}")
+        if not words or names.UNSET not in found.columns:
+            return found
+        unset = f"transform({names.UNSET}, x -> CASE {' '.join(words)} ELSE x END)"
+        return found.withColumn(names.UNSET, F.expr(unset))
 
     def trim(
         self,
@@ -325,6 +341,7 @@ class _Remembered:
 
     objects: tuple[SourceObject, ...]
     record: Record | None
+    renames: Mapping[str, str]
 
 
 def _record(plan: MergePlan) -> pa.Table:
@@ -338,33 +355,52 @@ def _record(plan: MergePlan) -> pa.Table:
         "operations": {operation.value: count for operation, count in facts.operations.items()},
         "rejects": {reason.value: count for reason, count in facts.rejects.items()},
         "at": time.time_ns() // 1000,
-        "schema": [
-            [change.kind.value, change.path, _text(change.before), _text(change.after), policy.value]
-            for change, policy in plan.evolution.differences
-        ],
+        "schema": [_as_json(change, policy) for change, policy in plan.evolution.differences],
     }
     if record is not None:
         content |= {"least": record.least, "greatest": record.greatest, "time": record.time}
         content |= {"loads": sorted(record.loads), "loaded": record.loaded}
-    text = json.dumps(content, separators=(",", ":"))
-    return pa.table({KIND: [BATCH], names.BATCH: [plan.batch], RECORD: [text]})
+    line = json.dumps(content, separators=(",", ":"))
+    return pa.table({KIND: [BATCH], names.BATCH: [plan.batch], RECORD: [line]})
 
 
-def _read(text: str | None) -> Type | None:
-    return None if text is None else parse_type(text)
+def _as_json(change: SchemaChange, policy: Policy) -> list[str | None]:
+    """Return a difference for the record of its batch; a rename has names in the place of types."""
+    before, after = _text(change.before), _text(change.after)
+    if change.kind is Kind.RENAME:
+        before, after = change.path, change.to
+    return [change.kind.value, change.path, before, after, policy.value]
+
+
+def difference_of(recorded: Sequence[str | None]) -> tuple[SchemaChange, Policy]:
+    """Read a difference as the record of a batch has it."""
+    kind, path, before, after, policy = recorded
+    if Kind(kind) is Kind.RENAME:
+        return SchemaChange(Kind.RENAME, str(path), None, None, to=after), Policy(policy)
+    return SchemaChange(Kind(kind), str(path), _read(before), _read(after)), Policy(policy)
+
+
+def renames_of(content: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the columns that a batch renamed, by their old names, as its record has it."""
+    changes = [difference_of(recorded)[0] for recorded in content.get("schema", [])]
+    return {change.path: change.to for change in changes if change.to is not None}
+
+
+def _read(written: str | None) -> Type | None:
+    return None if written is None else parse_type(written)
 
 
 def _text(type_: Type | None) -> str | None:
     return None if type_ is None else str(type_)
 
 
-def _remembered(batch: int, text: str) -> _Remembered:
-    content = json.loads(text)
+def _remembered(batch: int, written: str) -> _Remembered:
+    content = json.loads(written)
     objects = tuple(
         SourceObject(name, order, size, modified) for name, order, size, modified, _ in content["objects"]
     )
     if content.get("least") is None:
-        return _Remembered(objects, None)
+        return _Remembered(objects, None, renames_of(content))
     record = Record(
         batch,
         frozenset(item.order for item in objects),
@@ -374,4 +410,4 @@ def _remembered(batch: int, text: str) -> _Remembered:
         frozenset(content.get("loads", ())),
         content.get("loaded", 0),
     )
-    return _Remembered(objects, record)
+    return _Remembered(objects, record, renames_of(content))

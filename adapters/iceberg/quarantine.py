@@ -61,13 +61,16 @@ class IcebergQuarantine:
     def __init__(self, catalog: IcebergCatalog, dimension: Dimension, spark: Callable[[], SparkSession]) -> None:
         self.dimension = dimension
         self.spark = spark
-        self.table = Beside(catalog, dimension.name, SUFFIX, spark)
+        self.table = Beside(catalog, dimension.name, SUFFIX, spark, dimension.policies.renames)
 
     def hold(self, plan: MergePlan, rejects: DataFrame | None, *, count: int) -> None:
         """Write so many rejects, and the word that others are replayed or given up, in one commit."""
         if rejects is None and not plan.releases and not self.table.exists:
             return
         self.table.forget_above(plan.batch - 1)
+        table = self.table.load()
+        if table is not None and plan.evolution.renames:
+            self.table.rename(table)
         objects = {found.object.order: found.object.name for found in plan.facts.objects}
         frames = [] if rejects is None else [self._rejected(rejects, objects, plan.epoch, plan.batch)]
         settled = _settled(plan)
@@ -155,7 +158,11 @@ class IcebergQuarantine:
 
     def barriers(self, holds: Sequence[Hold]) -> DataFrame:
         """Return key and position of these holds, as a frame."""
-        rows = self.table.rows(f"{STATE} in ('{HELD}', '{BESIDE}')", (*self.dimension.key, *_PLACE))
+        table = self.table.load()
+        pending = {} if table is None else {new: old for old, new in self.table.pending(table).items()}
+        key = [pending.get(name, name) for name in self.dimension.key]
+        rows = self.table.rows(f"{STATE} in ('{HELD}', '{BESIDE}')", (*key, *_PLACE))
+        rows = rows.rename_columns({old: new for new, old in pending.items() if old in key})
         wanted = pa.table({name: [hold.position[part] for hold in holds] for part, name in enumerate(_PLACE)})
         wanted = wanted.cast(pa.schema([rows.schema.field(name) for name in _PLACE]))
         held = rows.join(wanted, list(_PLACE), join_type="left semi")

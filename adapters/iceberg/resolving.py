@@ -19,6 +19,7 @@ from lakeward.adapters.iceberg.quarantine import IcebergQuarantine
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.chains import Before, Chains, fold, part_chains, without_known
 from lakeward.adapters.spark.events import IS_EVENT, IS_LOAD, IS_REJECT
+from lakeward.adapters.spark.fitting import called_now, fitted
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import (
     ID,
@@ -278,6 +279,9 @@ class Resolver:
         if snapshot is not None:
             rows = rows.option("versionAsOf", str(snapshot.snapshotId()))
         target = rows.table(quoted(*self.name))
+        if plan.evolution.changes:
+            target = called_now(target.selectExpr("*", "_file", "_pos"), plan.evolution.renames)
+            target = fitted(target, plan.evolution.schema)
         for name, bounds in zip(plan.dimension.key, plan.facts.key_range if prunes else (), strict=False):
             item = plan.dimension.schema.find(name)
             if bounds is not None and item is not None:

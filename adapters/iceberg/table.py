@@ -26,6 +26,7 @@ from lakeward.adapters.iceberg.quarantine import IcebergQuarantine
 from lakeward.adapters.iceberg.resolving import FILE, POS, Outcome, Resolver
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import facts, survey
+from lakeward.adapters.spark.fitting import fitted
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import (
     as_incomplete,
@@ -34,7 +35,7 @@ from lakeward.adapters.spark.resolve import (
 from lakeward.adapters.spark.types import ddl as type_ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict, TableError
-from lakeward.core.evolution import Kind
+from lakeward.core.evolution import Kind, with_new_names
 from lakeward.core.memory import HOLDING, Reason
 from lakeward.core.plan import PARTIAL, Capability, MergePlan
 from lakeward.core.ports import Batch, Commit, Entry, Recalled, Resolved, Standing
@@ -74,7 +75,7 @@ class IcebergTable:
         """Return what the last commit of ours says, and take the columns from it."""
         found = standing_of(self.catalog, self.dimension.name)
         if found.schema is not None:
-            self._know(found.schema)
+            self._know(with_new_names(found.schema, self.dimension.policies.renames))
         return found
 
     def _know(self, schema: Any) -> None:
@@ -88,6 +89,7 @@ class IcebergTable:
         self._know(plan.evolution.schema)
         jvm = Jvm(self.spark())
         ddl.check_names(self.dimension)
+        frame = fitted(frame, plan.dimension.schema)
         self._refuse_wider_partitions(plan)
         if plan.creates:
             ddl.check_options(jvm, self.dimension, self.options)
@@ -104,6 +106,7 @@ class IcebergTable:
             return
         for part in table.spec().fields:
             name = table.schema().find_column_name(part.source_id)
+            name = plan.evolution.renames.get(name or "", name)
             if name in widened and not isinstance(part.transform, BucketTransform):
                 raise SchemaConflict(
                     f"{self.dimension.name}: a column that the table is partitioned by cannot become wider",
@@ -157,9 +160,8 @@ class IcebergTable:
         if resolved.removed and outcome.removed is not None:
             positions = outcome.removed.groupBy(FILE).agg(F.collect_list(POS)).toArrow()
             if self.options.write_mode == "copy-on-write":
-                key = list(plan.dimension.key)
-                gone = outcome.removed.selectExpr(*map(quoted, key))
-                change.rewrite(positions, gone, key, rows if resolved.written else None)
+                gone = outcome.removed.selectExpr(*map(quoted, plan.dimension.key))
+                change.rewrite(positions, gone, plan, rows if resolved.written else None)
                 return
             change.delete(positions)
         if resolved.written:

@@ -28,9 +28,23 @@ def test_a_name_in_another_case_is_another_column() -> None:
     assert len(compare(columns(ID="int"), columns(id="int"))) == 2
 
 
-def test_a_difference_within_a_nested_type_is_one() -> None:
-    (change,) = compare(columns(a="struct<x: int>"), columns(a="struct<x: int, y: int>"))
-    assert str(change) == "column a was struct<x: int> and is struct<x: int, y: int>"
+def test_a_difference_within_a_nested_type_has_a_path() -> None:
+    """The key of a map is a part of its type."""
+    before = columns(a="struct<x: int, y: int>", b="list<struct<x: int>>", c="map<int, float>", d="map<int, int>")
+    after = columns(
+        a="struct<y: bigint>", b="list<struct<x: int, z: int>>", c="map<int, double>", d="map<date, int>"
+    )
+    assert [str(change) for change in compare(before, after)] == [
+        "column a.x (int) is missing",
+        "column a.y was int and is bigint",
+        "column b.element.z (int) is new",
+        "column c.value was float and is double",
+        "column d was map<int, int> and is map<date, int>",
+    ]
+
+
+def test_fields_in_another_order_are_no_change() -> None:
+    assert compare(columns(a="struct<x: int, y: int>"), columns(a="struct<y: int, x: int>")) == ()
 
 
 @pytest.mark.parametrize(
@@ -45,7 +59,9 @@ def test_a_difference_within_a_nested_type_is_one() -> None:
         ("int", "double", Kind.RETYPE),
         ("int", "string", Kind.RETYPE),
         ("timestamp", "timestamp_ntz", Kind.RETYPE),
-        ("list<int>", "list<bigint>", Kind.RETYPE),
+        ("list<int>", "list<bigint>", Kind.WIDEN),
+        ("list<int>", "struct<element: int>", Kind.RETYPE),
+        ("date", "timestamp_ntz", Kind.RETYPE),
     ],
 )
 def test_a_type_becomes_wider_or_narrower_or_another(before: str, after: str, kind: Kind) -> None:
