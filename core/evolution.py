@@ -212,6 +212,11 @@ def with_new_names(schema: Schema, renames: Mapping[str, str]) -> Schema:
     return Schema(tuple(Column(names.get(c.name, c.name), c.type) for c in schema))
 
 
+def names_then(schema: Schema, renames: Mapping[str, str]) -> Mapping[str, str]:
+    """Return what a table still calls the columns that will have new names, by the new ones."""
+    return {new: old for old, new in _new_names(schema, renames).items()}
+
+
 def _new_names(schema: Schema, renames: Mapping[str, str]) -> Mapping[str, str]:
     """Return the new names of columns, by the old ones, as far as nothing stands in the way."""
     has = [renames[name] for name in schema.names if name in renames]

@@ -21,6 +21,7 @@ from lakeward.entrypoints.quality import QualityRule
 from lakeward.entrypoints.rules import ColumnRule
 from lakeward.entrypoints.settings import (
     ColumnSettings,
+    PathSettings,
     PipelineSettings,
     QuarantineSettings,
     SchemaSettings,
@@ -133,6 +134,7 @@ def _parts() -> Iterator[str]:
     yield from _table(TableOptions)
     yield from _section('[tables."schema.table".columns]', ColumnSettings)
     yield from _section('[tables."schema.table".schema]', SchemaSettings)
+    yield from _section('[tables."schema.table".schema.columns."path"]', PathSettings)
     yield from _section('[tables."schema.table".quarantine]', QuarantineSettings)
     yield from _rules('[[tables."schema.table".rules]]', _RULES, ColumnRule)
     yield from _rules('[[tables."schema.table".quality]]', _QUALITY, QualityRule)
@@ -198,7 +200,7 @@ def _words(annotation: Any) -> str:
     if get_origin(annotation) is list:
         return f"list of {_words(arguments[0])}s"
     if get_origin(annotation) is dict:
-        of = "columns" if arguments[1] is ColumnSettings else f"{_words(arguments[1])}s"
+        of = {ColumnSettings: "columns", PathSettings: "tables"}.get(arguments[1]) or f"{_words(arguments[1])}s"
         return f"table of {of}"
     return _PLAIN[annotation]
 

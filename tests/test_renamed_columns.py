@@ -113,9 +113,7 @@ def test_what_is_held_and_waits_follows(project: Project) -> None:
 
 def test_cells_that_were_not_sent_are_known_by_their_new_names(project: Project) -> None:
     """Events in part are remembered by name; so are the keys that rows left, and a map may be taken away again."""
-    source = 'timestamp_column = "at"\nno_sup_value = true\nbefore_image_prefix = "BI_"'
-    nothing = "?lakeward?"
-    source = source.replace("no_sup_value = true", f'no_sup_value = "{nothing}"')
+    source, nothing = 'timestamp_column = "at"\nno_sup_value = "~"\nbefore_image_prefix = "BI_"', "~"
     head = "Op,at,id,name,price,BI_id"
     project.configure(item("id", BEFORE), source)
     put(project, 10, head, "I,2026-11-21 10:00:00,1,a,1.00,", f"U,2026-11-21 10:00:05,1,{nothing},5.00,1")

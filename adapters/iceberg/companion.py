@@ -243,14 +243,13 @@ class IcebergCompanion:
         if found is None:
             return None
         found = fitted(found, self.dimension.schema)
-        words = [f"WHEN x = {text(old)} THEN {text(new)}" for old, new in self.table.renames.items()]
-        for batch, remembered in sorted(self.records.items()):
-            for old, new in remembered.renames.items():
-                words.append(f"WHEN x = {text(old)} AND {names.BATCH} < {batch} THEN {text(new)}")
-        if not words or names.UNSET not in found.columns:
+        if names.UNSET not in found.columns:
             return found
-        unset = f"transform({names.UNSET}, x -> CASE {' '.join(words)} ELSE x END)"
-        return found.withColumn(names.UNSET, F.expr(unset))
+        unset = names.UNSET
+        for batch, remembered in sorted(self.records.items()):
+            unset = _called_now(unset, remembered.renames, f"{names.BATCH} < {batch}")
+        unset = _called_now(unset, self.table.renames, "true")
+        return found if unset == names.UNSET else found.withColumn(names.UNSET, F.expr(unset))
 
     def trim(
         self,
@@ -362,6 +361,14 @@ def _record(plan: MergePlan) -> pa.Table:
         content |= {"loads": sorted(record.loads), "loaded": record.loaded}
     line = json.dumps(content, separators=(",", ":"))
     return pa.table({KIND: [BATCH], names.BATCH: [plan.batch], RECORD: [line]})
+
+
+def _called_now(listed: str, renames: Mapping[str, str], condition: str) -> str:
+    """Return a list of names with the new ones in the place of old ones, in rows that meet a condition, as SQL."""
+    if not renames:
+        return listed
+    words = " ".join(f"WHEN x = {text(old)} AND {condition} THEN {text(new)}" for old, new in renames.items())
+    return f"transform({listed}, x -> CASE {words} ELSE x END)"
 
 
 def _as_json(change: SchemaChange, policy: Policy) -> list[str | None]:

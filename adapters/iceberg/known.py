@@ -8,7 +8,7 @@ that hold it the rest: in 5 million rows in no order, that takes half a second.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import reduce
 from math import nan
 from typing import Any, Final
@@ -52,6 +52,7 @@ def known_of(catalog: IcebergCatalog, dimension: Dimension, key: Key) -> Known:
     records = search.records()
     at = {batch: Made(content["at"]) for batch, content in records}
     at |= {p.batch: Made(snapshot.timestamp_ms * 1000, str(snapshot.snapshot_id)) for snapshot, p in made}
+    search.renames = {batch: companion.renames_of(content) for batch, content in sorted(records)}
     remembered, base = search.remembered()
     return Known(
         key=key,
@@ -72,6 +73,7 @@ class _Search:
         self.catalog = catalog
         self.dimension = dimension
         self.key = key
+        self.renames: Mapping[int, Mapping[str, str]] = {}
         self.upto = LessThanOrEqual(term=Reference(names.BATCH), value=literal(upto))
 
     def of_key(self, prefix: str = "") -> BooleanExpression:
@@ -128,7 +130,7 @@ class _Search:
                 yield Remembered(event=self._event(row), batch=_batch(row), settled=_batch(row))
 
     def _event(self, row: Entry) -> ChangeEvent:
-        not_sent = row.get(SENT_NOT) or ()
+        not_sent = self._not_sent(row)
         old = row.get(OLD)
         operation = Operation(row[names.OPERATION])
         return ChangeEvent(
@@ -143,6 +145,14 @@ class _Search:
             old_key=None if old is None else self._key(old),
             time=row[names.TIME],
         )
+
+    def _not_sent(self, row: Entry) -> Collection[str]:
+        """Return the columns that an event did not send, by the names that they have now."""
+        found = list(row.get(SENT_NOT) or ())
+        for batch, renames in self.renames.items():
+            if _batch(row) < batch:
+                found = [renames.get(name, name) for name in found]
+        return found
 
     def _key(self, row: Entry) -> Key:
         return tuple(canonical(row[name]) for name in self.dimension.key)

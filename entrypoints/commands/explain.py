@@ -12,6 +12,7 @@ from rich.text import Text
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, Cell
+from lakeward.core.evolution import names_then
 from lakeward.core.explain import Step, explain
 from lakeward.core.fold import Row
 from lakeward.core.literals import read_key
@@ -68,7 +69,9 @@ def _story(container: Any, name: TableName, texts: list[str]) -> Story:
     standing = target.standing(dimension)
     if standing.schema is None:
         raise ConfigError(f"{name}: nothing was applied yet, so no key is known", todo="`lakeward run` applies it.")
-    dimension = replace(dimension, schema=standing.schema)
+    called = names_then(standing.schema, dimension.policies.renames)
+    key = tuple(called.get(name, name) for name in dimension.key)
+    dimension = replace(dimension, schema=standing.schema, key=key)
     known = target.known(dimension, read_key(dimension, texts))
     if not known.is_anything:
         raise ConfigError(

@@ -92,6 +92,75 @@ def test_a_table_does_without_a_column_or_keeps_its_wider_type() -> None:
     assert (found.schema, found.changes, found.ignored) == (columns(a="bigint"), (), ("b",))
 
 
+def test_fields_within_columns_follow_as_columns_do() -> None:
+    before = columns(a="struct<x: int>", b="list<struct<x: int>>", c="map<string, struct<x: float>>")
+    after = columns(
+        a="struct<y: date, x: bigint>", b="list<struct<x: int, z: int>>", c="map<string, struct<x: double>>"
+    )
+    found = evolve(before, after, FOLLOWING)
+    assert (found.refused, found.absent) == ((), ())
+    assert found.schema == columns(
+        a="struct<x: bigint, y: date>", b="list<struct<x: int, z: int>>", c="map<string, struct<x: double>>"
+    )
+    assert found.taken(after) == found.schema
+
+
+@pytest.mark.parametrize(
+    "after", ["struct<x: int>", "struct<x: int, y: string>", "map<int, int>", "struct<x: int, y: map<date, int>>"]
+)
+def test_within_columns_nothing_may_be_missing_or_of_another_type(after: str) -> None:
+    assert evolve(columns(a="struct<x: int, y: map<int, int>>"), columns(a=after), FOLLOWING).refused
+
+
+def test_the_policy_of_the_nearest_path_counts() -> None:
+    paths = {"a": {Kind.ADD: Policy.IGNORE}, "a.x": {Kind.ADD: Policy.FAIL}, "a.x.y": {Kind.WIDEN: Policy.FAIL}}
+    policies = Policies(paths=paths)
+    given_ = [
+        (("b",), Kind.ADD),
+        (("a", "c"), Kind.ADD),
+        (("a", "x", "d"), Kind.ADD),
+        (("a", "x", "y"), Kind.WIDEN),
+        (("a", "x"), Kind.WIDEN),
+    ]
+    assert [policies.of(kind, names).value for names, kind in given_] == [
+        "evolve",
+        "ignore",
+        "fail",
+        "fail",
+        "evolve",
+    ]
+    found = evolve(columns(a="struct<x: int>"), columns(a="struct<x: int, c: int>"), policies)
+    assert (found.schema, found.ignored, found.changes) == (columns(a="struct<x: int>"), ("a.c",), ())
+    assert found.taken(columns(a="struct<x: int, c: int>")) == columns(a="struct<x: int>")
+
+
+def test_a_renamed_column_is_compared_by_its_new_name() -> None:
+    policies = Policies(renames={"a": "b", "older": "b"})
+    found = evolve(columns(id="int", a="int"), columns(id="int", b="bigint"), policies, ["id"])
+    assert found.schema == columns(id="int", b="bigint")
+    assert [str(change) for change in found.changes] == [
+        "column a is called b now",
+        "column b was int and is bigint",
+    ]
+    assert found.renames == {"a": "b"}
+    again = evolve(found.schema, columns(id="int", b="bigint"), policies, ["id"])
+    assert again.differences == ()
+
+
+@pytest.mark.parametrize(
+    ("current", "incoming"),
+    [
+        (columns(a="int", b="int"), columns(b="int")),
+        (columns(a="int"), columns(a="int", b="int")),
+        (columns(b="int"), columns(a="int", b="int")),
+        (columns(a="int", older="int"), columns(b="int")),
+    ],
+)
+def test_two_columns_are_never_made_one(current: Schema, incoming: Schema) -> None:
+    refused = evolve(current, incoming, Policies(renames={"a": "b", "older": "b"})).refused
+    assert {change.kind for change in refused} >= {Kind.RENAME}
+
+
 SCHEMAS = st.dictionaries(st.sampled_from("abcd"), TYPES, max_size=4).map(
     lambda types: Schema(tuple(Column(name, type_) for name, type_ in types.items()))
 )

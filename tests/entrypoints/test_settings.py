@@ -9,6 +9,7 @@ from projects import MEMORY, write
 
 from lakeward.core.dimension import Lateness, Ordered, TableName, Tolerance, Unbounded, Unreadable, Within
 from lakeward.core.errors import ConfigError
+from lakeward.core.evolution import Kind, Policies, Policy
 from lakeward.entrypoints.settings import Configured, load, table_name
 
 ORDERS = """
@@ -95,6 +96,42 @@ def test_limits_of_the_quarantine_are_those_of_the_table_or_the_default(tmp_path
 def test_limits_that_are_none_are_refused(tmp_path: Path, wrong: str) -> None:
     error = refusal(tmp_path, MEMORY, f'[tables."shop.orders"]\nquarantine = {{ {wrong} }}\n')
     assert wrong.partition(" =")[0] in str(error.found)
+
+
+def test_policies_are_those_of_the_table_and_of_paths_in_it(tmp_path: Path) -> None:
+    parts = """
+        [tables."shop.orders"]
+        key = ["no"]
+        columns = { no = "int" }
+        [tables."shop.orders".schema]
+        narrow = "evolve"
+        rename = { id = "no" }
+        columns."address.city" = { add = "ignore" }
+    """
+    found = load(write(tmp_path, MEMORY, parts)).dimension(TableName("shop", "orders")).policies
+    assert found == Policies(
+        narrow=Policy.EVOLVE, renames={"id": "no"}, paths={"address.city": {Kind.ADD: Policy.IGNORE}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ('schema.rename = { a = "a" }', "'a' is its new name, too"),
+        ('schema.rename = { a = "b", b = "c" }', "'b' is renamed itself"),
+        ('schema.rename = { a = "_lakeward_row" }', "cannot name a column"),
+        ('schema.rename = { id = "no" }\nkey = ["id"]', "`key` names 'id', which is called 'no' now"),
+        (
+            'schema.rename = { id = "no" }\ncolumns = { id = "int" }',
+            "`columns` names 'id', which is called 'no' now",
+        ),
+        ('schema.columns."a.b" = { rename = "c" }', "rename"),
+        ('schema.columns."a.b" = { drop = "ignore" }', "drop"),
+    ],
+)
+def test_what_cannot_be_said_of_columns_is_refused(tmp_path: Path, wrong: str, said: str) -> None:
+    error = refusal(tmp_path, MEMORY, f'[tables."shop.orders"]\n{wrong}\n')
+    assert said in f"{error.what} {error.found}"
 
 
 # What cannot be read.

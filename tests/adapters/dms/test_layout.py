@@ -10,7 +10,7 @@ from lakeward.adapters.dms.csv import Dialect
 from lakeward.adapters.dms.layout import IGNORED, OP, TIME, Expected, Layout, find_layout
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict
-from lakeward.core.evolution import FOLLOWING, Policies, Policy
+from lakeward.core.evolution import FOLLOWING, Kind, Policies, Policy
 from lakeward.core.schema import Column, Schema, Type
 
 COLUMNS = ("id", "name", "city")
@@ -93,6 +93,23 @@ def test_a_header_names_the_commit_time_as_the_endpoint_does() -> None:
 def test_a_load_with_a_header_may_have_op_or_not() -> None:
     assert layout("id,name,city\n", is_load=True).columns == COLUMNS
     assert layout("Op,id,name,city\n", is_load=True).columns == (OP, *COLUMNS)
+
+
+def test_a_header_may_have_old_names_and_never_both() -> None:
+    renamed = Policies(renames={"Town": "city", "place": "city", "gone": "elsewhere"})
+    for old in ("town", "PLACE", "city"):
+        assert layout(f"Op,id,{old},name\n", policies=renamed).columns == (OP, "id", "city", "name")
+    assert refusal("Op,id,name,town,city\n", policies=renamed) == (
+        "it has town and city, which are one column, as `schema.rename` says"
+    )
+    assert refusal("Op,id,name,city,gone\n", policies=renamed) == "it has gone, which the table has not"
+
+
+def test_a_policy_of_one_column_counts_for_it_alone() -> None:
+    policies = Policies(paths={"zip": {Kind.ADD: Policy.IGNORE}, "city": {Kind.DROP: Policy.FAIL}})
+    assert layout("Op,id,zip,city\n", policies=policies).columns[1] == "id"
+    assert refusal("Op,id,name,city,land\n", policies=policies) == "it has land, which the table has not"
+    assert refusal("Op,id,name\n", policies=policies) == "it lacks city"
 
 
 @pytest.mark.parametrize(

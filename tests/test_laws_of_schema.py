@@ -1,0 +1,165 @@
+"""The law of schema on Spark and Iceberg, Parquet files through the pipeline: a legal change loses no value, an
+illegal one touches no row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from broken_iceberg import nulls_what_the_files_lack
+from drifting import KEY, Drift, Row, held, illegal, legal, row_of, rows_after
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from project import Project
+from pyiceberg.catalog import load_catalog
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+from lakeward.adapters.iceberg import table as iceberg_table
+from lakeward.adapters.iceberg.columns import columns_in, to_iceberg
+from lakeward.core.evolution import Policies
+from lakeward.core.schema import Column, Schema
+from lakeward.entrypoints import settings as read_settings
+
+pytestmark = pytest.mark.spark
+
+packed = settings(
+    max_examples=1,
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+"""An example is many columns at once, each with a change of its own, or several tables."""
+
+
+@st.composite
+def cases(draw: st.DrawFn, drifts: st.SearchStrategy[Drift]) -> tuple[Drift, Sequence[Row], Sequence[Row]]:
+    """Draw a change, the rows that a table has before it, and those of a later file: one new, one not."""
+    drift = draw(drifts)
+    then = [draw(row_of(drift.before, key)) for key in (1, 2)]
+    return drift, then, [draw(row_of(drift.after, key)) for key in (1, 3)]
+
+
+Case = tuple[Drift, Sequence[Row], Sequence[Row]]
+
+
+def tells_much(case: Case) -> bool:
+    """Whether a case has values to lose, and each kind of change to lose them with."""
+    drift, (first, second), _ = case
+    goes = [c.name for c in drift.before if drift.after.find(c.name) is None and c.name not in drift.renames]
+    grown = [c.name for c in drift.before if c.type.is_nested and drift.after.find(c.name) not in (None, c)]
+    return (
+        any(second[name] is not None for name in drift.renames)
+        and any(first[name] is not None for name in goes)
+        and any(second[name] for name in grown)
+    )
+
+
+def are_many(drawn: Sequence[Case]) -> bool:
+    """Whether no two cases break a column of the same type."""
+    types = [drift.before.find("wrong") for drift, _, _ in drawn]
+    return len(set(types)) == len(types)
+
+
+def deliver(project: Project, table: str, hour: int, schema: Schema, rows: Sequence[Row], operations: str) -> None:
+    whole = Schema((Column("Op", replace(KEY.type, name="string")), *schema))
+    listed = [{"Op": operation, **_as_arrow(row)} for operation, row in zip(operations, rows, strict=True)]
+    content = pa.Table.from_pylist(listed, schema_to_pyarrow(to_iceberg(whole), include_field_ids=False))
+    folder = project.folder / "landing/shop" / table
+    folder.mkdir(parents=True, exist_ok=True)
+    pq.write_table(content, folder / f"20261121-{hour}0000000.parquet")
+
+
+def _as_arrow(value: Any) -> Any:
+    """Return a value with the keys of maps, which are no names of fields, as pairs."""
+    match value:
+        case dict() if value and set(value) <= {7, "k"}:
+            return [(key, _as_arrow(item)) for key, item in value.items()]
+        case dict():
+            return {name: _as_arrow(item) for name, item in value.items()}
+        case list():
+            return [_as_arrow(item) for item in value]
+        case _:
+            return value
+
+
+def stored(project: Project, table: str) -> tuple[Schema, list[Row]]:
+    lake = project.folder / "lake"
+    catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{lake / 'catalog.db'}", warehouse=f"file://{lake}")
+    found = catalog.load_table(("shop", table))
+    columns = [column for column in columns_in(found.schema()) if not column.name.startswith("_lakeward_")]
+    schema = Schema(tuple(columns))
+    rows = found.scan().to_arrow().select(schema.names).to_pylist()
+    return schema, sorted((held(row, schema) for row in rows), key=lambda row: int(row["id"]))
+
+
+def configure(project: Project, renames: Mapping[str, Mapping[str, str]]) -> None:
+    tables = [
+        f'[tables."shop.{table}"]\nkey = ["id"]\n[tables."shop.{table}".schema.rename]\n'
+        + "".join(f'{old} = "{new}"\n' for old, new in of.items())
+        for table, of in renames.items()
+    ]
+    project.configure("\n".join(tables))
+
+
+@packed
+@given(case=cases(legal(10, 14)).filter(tells_much))
+def test_a_legal_change_loses_no_value(project: Project, case: Case) -> None:
+    drift, then, now = case
+    configure(project, {"one": {}})
+    deliver(project, "one", 10, drift.before, then, "II")
+    project.run()
+    assert stored(project, "one")[1] == [held(row, drift.before) for row in then]
+    configure(project, {"one": drift.renames})
+    deliver(project, "one", 11, drift.after, now, "UI")
+    project.run()
+    schema, rows = stored(project, "one")
+    assert rows == rows_after(drift, schema, then, now)
+    assert {*drift.kept(dict.fromkeys(drift.before.names)), *drift.after.names} == set(schema.names)
+
+
+@packed
+@given(drawn=st.lists(cases(illegal()), min_size=4, max_size=4).filter(are_many))
+def test_an_illegal_change_touches_no_row(project: Project, drawn: list[Case]) -> None:
+    tables = {f"t{place}": case for place, case in enumerate(drawn)}
+    configure(project, {table: {} for table in tables})
+    for table, (drift, then, _) in tables.items():
+        deliver(project, table, 10, drift.before, then, "II")
+    project.run()
+    before = {table: stored(project, table) for table in tables}
+    configure(project, {table: drift.renames for table, (drift, _, _) in tables.items()})
+    for table, (drift, _, now) in tables.items():
+        deliver(project, table, 11, drift.after, now, "UI")
+    for ran in project.run(code=4).values():
+        assert "wrong" in ran["error"]["found"]
+    assert {table: stored(project, table) for table in tables} == before
+
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+def forgets_the_map(patch: pytest.MonkeyPatch) -> None:
+    """Takes a column of another name for another column."""
+    policies_of = read_settings._policies_of
+    patch.setattr(read_settings, "_policies_of", lambda said: replace(policies_of(said), renames={}))
+
+
+def leaves_nested_values_as_they_were(patch: pytest.MonkeyPatch) -> None:
+    """Takes the fields of nested values by their places, not by their names."""
+    patch.setattr(iceberg_table, "fitted", lambda frame, _schema: frame)
+
+
+@pytest.mark.parametrize("broken", [forgets_the_map, leaves_nested_values_as_they_were, nulls_what_the_files_lack])
+def test_the_law_sees_what_loses_values(project: Project, monkeypatch: pytest.MonkeyPatch, broken: Break) -> None:
+    broken(monkeypatch)
+    with pytest.raises(AssertionError):
+        test_a_legal_change_loses_no_value(project)
+
+
+def test_the_law_sees_what_takes_an_illegal_change(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Policies, "of", lambda *_: read_settings.Policy.EVOLVE)
+    with pytest.raises(AssertionError):
+        test_an_illegal_change_touches_no_row(project)

@@ -1,0 +1,90 @@
+"""Structs, lists and maps whose fields come and widen: the table follows by path, or says why it stops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from project import Project
+
+pytestmark = pytest.mark.spark
+
+THEN = pa.struct([("city", pa.string()), ("zip", pa.int32())])
+NOW = pa.struct([("zip", pa.int64()), ("land", pa.string()), ("city", pa.string())])
+
+
+def configure(project: Project, more: str = "", source: str = "") -> None:
+    project.configure(f'[tables."shop.item"]\nkey = ["id"]\n{more}\n', source)
+
+
+def deliver(project: Project, hour: int, rows: Sequence[Sequence[Any]], inner: pa.DataType) -> None:
+    """Deliver rows of an operation, a key, a commit time, and what stands in a struct, a list and a map."""
+    columns = [("Op", pa.string()), ("id", pa.int32()), ("at", pa.timestamp("us"))]
+    columns += [("one", inner), ("many", pa.list_(inner)), ("named", pa.map_(pa.string(), inner))]
+    names = [name for name, _ in columns]
+    whole = [
+        dict(zip(names, [op, key, at * 1_000_000, value, [value, None], [("k", value)]], strict=True))
+        for op, key, at, value in rows
+    ]
+    folder = project.folder / "landing/shop/item"
+    folder.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(whole, pa.schema(columns)), folder / f"20261121-{hour}0000000.parquet")
+
+
+def rows(project: Project) -> dict[int, Any]:
+    found = project.rows(columns=("id", "one", "many", "named"))
+    for _, one, many, named in found:
+        assert many == [one, None]
+        assert named == [("k", one)]
+    return {key: one for key, one, _, _ in found}
+
+
+@pytest.mark.parametrize("layout", ["", 'write_mode = "copy-on-write"'])
+def test_fields_are_added_and_made_wider_by_path(project: Project, layout: str) -> None:
+    """What is remembered and waits follows: a late event and a row behind a held key have the new fields."""
+    source = 'timestamp_column = "at"'
+    configure(project, layout, source)
+    deliver(project, 10, [("I", 1, 10, {"city": "a", "zip": 1}), ("I", 2, 10, None), ("X", 3, 10, None)], THEN)
+    deliver(project, 11, [("I", 3, 20, {"city": "w", "zip": 3})], THEN)
+    project.run(code=3)
+    deliver(project, 12, [("U", 1, 30, {"city": "b", "zip": 2**40, "land": "x"})], NOW)
+    deliver(project, 13, [("U", 3, 30, {"city": "v", "zip": 2**41, "land": "y"})], NOW)
+    changes = project.call("plan", "--json").document["tables"][0]["schema_changes"]
+    assert [(one["kind"], one["column"]) for one in changes] == [
+        ("add", "one.land"),
+        ("widen", "one.zip"),
+        ("add", "many.element.land"),
+        ("widen", "many.element.zip"),
+        ("add", "named.value.land"),
+        ("widen", "named.value.zip"),
+    ]
+    project.run(code=3)
+    deliver(project, 14, [("U", 1, 25, {"city": "late", "zip": 5}), ("U", 2, 25, {"city": "c", "zip": 6})], THEN)
+    refused = project.fails()
+    assert "column one.land (string) is missing" in refused
+    (project.folder / "landing/shop/item/20261121-140000000.parquet").unlink()
+    project.call("quarantine", "discard", "shop.item", "3")
+    assert rows(project) == {
+        1: {"city": "b", "zip": 2**40, "land": "x"},
+        2: None,
+        3: {"city": "v", "zip": 2**41, "land": "y"},
+    }
+    told = project.call("status", "--schema").out
+    assert "many.element.land" in told
+
+
+def test_a_path_has_policies_of_its_own(project: Project) -> None:
+    ignore = '[tables."shop.item".schema.columns]\none = { add = "ignore" }\nmany = { add = "ignore" }\n'
+    configure(project)
+    deliver(project, 10, [("I", 1, 0, {"city": "a", "zip": 1})], THEN)
+    project.run()
+    configure(project, f'{ignore}"named.value" = {{ widen = "fail" }}')
+    deliver(project, 11, [("U", 1, 0, {"city": "b", "zip": 2, "land": "x"})], NOW)
+    assert "column named.value.zip was int and is bigint" in project.fails()
+    configure(project, f'{ignore}named = {{ add = "ignore" }}')
+    project.run()
+    assert rows(project) == {1: {"city": "b", "zip": 2}}
+    assert "Not taken, as `schema.add` says" not in project.call("plan").out
