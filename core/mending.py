@@ -35,7 +35,7 @@ ADVICE: Final[Mapping[Reason, str]] = {
 
 def is_fixable(entry: Entry) -> bool:
     """Whether a row can be mended: the others hold nothing, and later events of their key may be applied."""
-    return Reason(entry.reason) in FIXABLE
+    return Reason(entry.reason) in FIXABLE and entry.other_key is None
 
 
 def operations(dimension: Dimension, entry: Entry) -> tuple[Operation, ...]:
@@ -52,17 +52,18 @@ def operations(dimension: Dimension, entry: Entry) -> tuple[Operation, ...]:
 def check_fixable(dimension: Dimension, entry: Entry) -> None:
     """Raise MendError where a row cannot be mended."""
     where = _where(dimension, entry)
-    if not is_fixable(entry):
+    if Reason(entry.reason) not in FIXABLE:
         raise MendError(
             f"{where} cannot be fixed",
-            found=f"the reason is {entry.reason}, which holds no key: later changes of its row may be applied",
+            found=f"the reason is {entry.reason}: what the row should have been does not depend on it alone",
             todo=f"What can be done: {ADVICE[Reason(entry.reason)]}.",
         )
     if entry.other_key is not None:
         raise MendError(
             f"{where} cannot be fixed",
             found=f"it takes a row from the key {entry.other_key} to {entry.key}, and a mended row has one key",
-            todo="Let the source write both rows again, and give it up: `lakeward quarantine discard`.",
+            todo="Let the source write the row again, and give this up (`lakeward quarantine discard`). The row of "
+            "the old key stays until the table is loaded anew.",
         )
     if not dimension.key and entry.operation in (Operation.UPDATE.value, Operation.DELETE.value):
         raise MendError(

@@ -184,6 +184,7 @@ def plan(
             found="needed: " + ", ".join(sorted(item.value for item in missing)),
             todo="Nothing was applied. Choose a table format that declares it (`lakeward plugins`).",
         )
+    _refuse_key_changes(dimension, facts)
     replaces = facts.loaded is not None and facts.loaded > progress.epoch
     return MergePlan(
         dimension=dimension,
@@ -202,6 +203,18 @@ def plan(
         mended=mended,
         replaces=replaces,
     )
+
+
+def _refuse_key_changes(dimension: Dimension, facts: BatchFacts) -> None:
+    """Refuse key changes in an `ordered` table: it forgets the rows that they cover between two batches."""
+    if isinstance(dimension.lateness, Ordered) and Capability.KEY_CHANGE in facts.needs and dimension.key:
+        where = f" in {facts.objects[0].object.name}" if len(facts.objects) == 1 else ""
+        raise ConfigError(
+            f"{dimension.name}: the key of a row changes, and the table is `ordered`",
+            found=f"a key change{where}; a transaction may go on moving rows in the next batch",
+            todo='Nothing was applied. Give the table a `lateness` that is a duration, as "24h", with a '
+            "`timestamp_column`: then what a transaction has moved is remembered.",
+        )
 
 
 def _folds(dimension: Dimension, facts: BatchFacts, records: Iterable[Record]) -> bool:
@@ -233,7 +246,7 @@ def rejects(plan: MergePlan, quarantined: int) -> Mapping[str, int]:
     """Return how many of so many rows go into quarantine for which reason; some a table refuses only itself."""
     found = {reason.value: number for reason, number in plan.facts.rejects.items()}
     refused = quarantined - sum(found.values())
-    reason = Reason.NO_KEY if plan.appends else Reason.TOO_LATE
+    reason = Reason.NO_KEY if plan.appends else Reason.TOO_LATE if plan.has_late else Reason.INCOMPLETE_ROW
     return {**found, reason.value: refused} if refused > 0 else found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -149,8 +150,11 @@ def place(entry: Entry) -> str:
 
 
 def named(entry: Entry) -> str:
-    """Return how a command names a row: by the key that it holds, else by its place."""
-    return key_words(entry) if entry.is_held else f"--at {place(entry)}"
+    """Return how a command names a row: by the key that it holds, as a shell takes it, else by its place."""
+    if not entry.is_held:
+        return shlex.join(["--at", place(entry)])
+    parts = key_parts(entry) or ()
+    return shlex.join(["--", *parts] if any(part.startswith("-") for part in parts) else parts)
 
 
 def state(entry: Entry) -> str:

@@ -88,8 +88,8 @@ def test_any_order_within_the_lateness_gives_their_databases(seed: int) -> None:
 def test_rows_that_are_sent_in_part_and_keys_that_change_give_their_databases(seed: int) -> None:
     """Lateness with all that a row depends on: cells not sent, keys that change, swaps within a transaction.
 
-    An `ordered` table has no memory from which a transaction could be taken up again that was
-    held in the middle, so nothing is held there.
+    An `ordered` table refuses key changes: it has no memory from which a transaction could be
+    taken up again in the next batch.
     """
     random = Random(seed)
     lateness = random.choice([ORDERED, Within(3), Unbounded()])

@@ -96,3 +96,24 @@ def test_columns_of_before_are_found_by_name_in_a_header(parts: Project) -> None
     parts.put("20261121-101000000.csv", head + "U,2026-11-21 10:10:00,1,4,~,~,one\n")
     parts.run()
     assert [(key, name, str(price)) for key, name, price in parts.rows()] == [(4, "one", "1.00")]
+
+
+def test_a_part_that_waited_behind_a_row_that_is_given_up_waits_for_its_row(parts: Project) -> None:
+    put(parts, "10:00", "I,1,one,dear,", "U,1,~,1.10,1")
+    run = parts.run(code=3)["shop.item"]
+    assert (run["counts"]["waiting"], run["progress"]["held"]) == (1, 1)
+    assert parts.call("quarantine", "discard", "shop.item", "1").code == 0
+    assert parts.rows() == []
+    put(parts, "09:00", "I,1,one,1.00,")
+    parts.run()
+    assert [(key, name, str(price)) for key, name, price in parts.rows()] == [(1, "one", "1.10")]
+
+
+def test_a_key_change_stops_a_table_whose_files_come_in_order(parts: Project) -> None:
+    """Between two batches it would forget which rows a transaction has moved."""
+    parts.configure(tables=ITEM + 'lateness = "ordered"\n', source=IN_PART)
+    put(parts, "10:00", "I,1,one,1.00,", "I,2,two,2.00,")
+    parts.run()
+    put(parts, "10:10", "U,2,~,~,1")
+    assert "the key of a row changes, and the table is `ordered`" in parts.fails()
+    assert [key for key, _, _ in parts.rows()] == [1, 2]

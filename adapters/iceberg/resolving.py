@@ -185,13 +185,15 @@ class Resolver:
             quarantined=sum(plan.facts.rejects.values()) - known.rejects + too_late + rejected,
         )
         counts = self._counts(plan, tally, waiting)
-        if not is_ordered:
+        if plan.releases:
+            counts = replace(counts, released=counts.released + incomplete)
+        elif not is_ordered:
             counts = replace(counts, waiting=counts.waiting + incomplete)
         return Resolved(
             counts=counts,
             written=upserts.count(),
             removed=chains.stood.count(),
-            held=self._held(plan, frame),
+            held=self._held(plan, frame, shifted=shifted),
             detail=outcome,
             close=outcome.close,
         )
@@ -312,9 +314,9 @@ class Resolver:
             waiting=0 if waiting is None else waiting.count(),
         )
 
-    def _held(self, plan: MergePlan, frame: DataFrame) -> int:
+    def _held(self, plan: MergePlan, frame: DataFrame, *, shifted: int = 0) -> int:
         held = {str(key[0]) for hold in plan.holds for key in hold.keys}
-        if any(reason in HOLDING for reason in plan.facts.rejects):
+        if shifted or any(reason in HOLDING for reason in plan.facts.rejects):
             held |= self.kept.keys_of(frame)
         return len(held)
 

@@ -17,7 +17,7 @@ from model_laws import batches, with_repeats
 
 from lakeward.adapters.memory import MemoryQueue, MemoryTable, MemoryTarget, event_of, facts_of
 from lakeward.core.clock import beyond
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Tolerance, Unbounded
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, Ordered, TableName, Tolerance, Unbounded
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
 from lakeward.core.fold import apply
 from lakeward.core.ledger import SourceObject, Taken
@@ -153,7 +153,7 @@ def pack_late(
     """Return a script in which objects come in any order that the lateness allows, or (`too_late`) in any.
 
     Its databases commit by one clock. Some objects are delivered again. With `in_part`, some
-    cells are not sent, and keys change.
+    cells are not sent, and keys change where a table is not `ordered`.
     """
     dimension = Dimension(name=NAME, schema=PACKED, key=("h", "id"), lateness=lateness, tolerance=TOLERANT)
     objects: dict[int, list[ChangeEvent]] = {}
@@ -167,7 +167,7 @@ def pack_late(
             transactions=16,
             scatter=scatter,
             unset=in_part,
-            moves=in_part,
+            moves=in_part and not isinstance(lateness, Ordered),
         )
         source = feed(random, features)
         names = {number: history * OBJECTS_A_HISTORY + number for number in source.objects}
