@@ -15,11 +15,14 @@ from drifting import KEY, Drift, Row, held, illegal, legal, row_of, rows_after
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from project import Project
-from pyiceberg.catalog import load_catalog
 from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyspark.sql import SparkSession
 
 from lakeward.adapters.iceberg import table as iceberg_table
+from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.columns import columns_in, to_iceberg
+from lakeward.adapters.iceberg.options import IcebergOptions
+from lakeward.core.dimension import TableName
 from lakeward.core.evolution import Policies
 from lakeward.core.schema import Column, Schema
 from lakeward.entrypoints import settings as read_settings
@@ -86,14 +89,16 @@ def _as_arrow(value: Any) -> Any:
             return value
 
 
-def stored(project: Project, table: str) -> tuple[Schema, list[Row]]:
-    lake = project.folder / "lake"
-    catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{lake / 'catalog.db'}", warehouse=f"file://{lake}")
-    found = catalog.load_table(("shop", table))
+def stored(project: Project, spark: SparkSession, table: str) -> tuple[Schema, list[Row]]:
+    lake = IcebergCatalog(IcebergOptions(warehouse="lake/"), project.folder)
+    found = lake.load(TableName("shop", table))
+    assert found is not None
     columns = [column for column in columns_in(found.schema()) if not column.name.startswith("_lakeward_")]
-    schema = Schema(tuple(columns))
-    rows = found.scan().to_arrow().select(schema.names).to_pylist()
-    return schema, sorted((held(row, schema) for row in rows), key=lambda row: int(row["id"]))
+    schema, session = Schema(tuple(columns)), spark.newSession()
+    for name, value in lake.spark_settings.items():
+        session.conf.set(name, value)
+    rows = session.table(f"lake.shop.{table}").select(*schema.names).orderBy("id").toArrow().to_pylist()
+    return schema, [held(row, schema) for row in rows]  # PyIceberg reads a list of structs that is NULL as empty
 
 
 def configure(project: Project, renames: Mapping[str, Mapping[str, str]]) -> None:
@@ -107,35 +112,35 @@ def configure(project: Project, renames: Mapping[str, Mapping[str, str]]) -> Non
 
 @packed
 @given(case=cases(legal(10, 14)).filter(tells_much))
-def test_a_legal_change_loses_no_value(project: Project, case: Case) -> None:
+def test_a_legal_change_loses_no_value(project: Project, spark: SparkSession, case: Case) -> None:
     drift, then, now = case
     configure(project, {"one": {}})
     deliver(project, "one", 10, drift.before, then, "II")
     project.run()
-    assert stored(project, "one")[1] == [held(row, drift.before) for row in then]
+    assert stored(project, spark, "one")[1] == [held(row, drift.before) for row in then]
     configure(project, {"one": drift.renames})
     deliver(project, "one", 11, drift.after, now, "UI")
     project.run()
-    schema, rows = stored(project, "one")
+    schema, rows = stored(project, spark, "one")
     assert rows == rows_after(drift, schema, then, now)
     assert {*drift.kept(dict.fromkeys(drift.before.names)), *drift.after.names} == set(schema.names)
 
 
 @packed
 @given(drawn=st.lists(cases(illegal()), min_size=4, max_size=4).filter(are_many))
-def test_an_illegal_change_touches_no_row(project: Project, drawn: list[Case]) -> None:
+def test_an_illegal_change_touches_no_row(project: Project, spark: SparkSession, drawn: list[Case]) -> None:
     tables = {f"t{place}": case for place, case in enumerate(drawn)}
     configure(project, {table: {} for table in tables})
     for table, (drift, then, _) in tables.items():
         deliver(project, table, 10, drift.before, then, "II")
     project.run()
-    before = {table: stored(project, table) for table in tables}
+    before = {table: stored(project, spark, table) for table in tables}
     configure(project, {table: drift.renames for table, (drift, _, _) in tables.items()})
     for table, (drift, _, now) in tables.items():
         deliver(project, table, 11, drift.after, now, "UI")
     for ran in project.run(code=4).values():
         assert "wrong" in ran["error"]["found"]
-    assert {table: stored(project, table) for table in tables} == before
+    assert {table: stored(project, spark, table) for table in tables} == before
 
 
 Break = Callable[[pytest.MonkeyPatch], None]
@@ -153,13 +158,17 @@ def leaves_nested_values_as_they_were(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("broken", [forgets_the_map, leaves_nested_values_as_they_were, nulls_what_the_files_lack])
-def test_the_law_sees_what_loses_values(project: Project, monkeypatch: pytest.MonkeyPatch, broken: Break) -> None:
+def test_the_law_sees_what_loses_values(
+    project: Project, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, broken: Break
+) -> None:
     broken(monkeypatch)
     with pytest.raises(AssertionError):
-        test_a_legal_change_loses_no_value(project)
+        test_a_legal_change_loses_no_value(project, spark)
 
 
-def test_the_law_sees_what_takes_an_illegal_change(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_law_sees_what_takes_an_illegal_change(
+    project: Project, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Policies, "of", lambda *_: read_settings.Policy.EVOLVE)
     with pytest.raises(AssertionError):
-        test_an_illegal_change_touches_no_row(project)
+        test_an_illegal_change_touches_no_row(project, spark)

@@ -8,7 +8,7 @@ and does not exist.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any, Final
 
@@ -153,7 +153,7 @@ class Beside:
         columns change.
         """
         with committing(str(self.table)):
-            is_small = count <= MOST_IN_ARROW and size <= MOST_BYTES
+            is_small = count <= MOST_IN_ARROW and size <= MOST_BYTES and not _loses_nulls(columns.values())
             parts = [frame.toArrow() for frame in frames] if is_small else []
             parts += [rows] if rows.num_rows else []
             table = self._made(columns, partition_by)
@@ -192,6 +192,8 @@ class Beside:
         table = self.load()
         if table is None:
             return
+        if _loses_nulls(column.type for column in columns_in(table.schema())):
+            return
         tasks = list(table.scan(row_filter=condition, selected_fields=(names.BATCH,)).plan_files())
         rows = sum(task.file.record_count for task in tasks)
         if len(tasks) < _MANY_FILES or rows > MOST_IN_ARROW:
@@ -209,6 +211,15 @@ class Beside:
     def forget_above(self, batch: int) -> None:
         """Remove what is stamped above a batch: a crash left it."""
         self.forget(f"{names.BATCH} > {batch}")
+
+
+def _loses_nulls(types: Iterable[Type]) -> bool:
+    """Whether some type has lists or maps of structs: PyIceberg makes an empty one of one that is NULL."""
+    return any(
+        (type_.name in ("list", "map") and type_.parts[-1].type.name == "struct")
+        or _loses_nulls(part.type for part in type_.parts)
+        for type_ in types
+    )
 
 
 def _renamed_since(table: Table) -> Mapping[str, str]:

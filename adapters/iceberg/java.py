@@ -49,8 +49,8 @@ class Jvm:
 
     def type(self, ddl: str) -> Any:
         """Return Iceberg's type for one of Spark's."""
-        found = self.gateway.jvm.org.apache.spark.sql.types.DataType.fromDDL(ddl)
-        return self.iceberg.spark.SparkSchemaUtil.convert(found)
+        found = self.gateway.jvm.org.apache.spark.sql.types.DataType.fromDDL(f"value {ddl}")
+        return self.iceberg.spark.SparkSchemaUtil.convert(found).findType("value")
 
     def list(self, items: Sequence[object]) -> Any:
         """Return a Java list of these."""
