@@ -230,11 +230,6 @@ def nulls_what_was_not_sent(patch: pytest.MonkeyPatch, _player: Player) -> None:
     patch.setattr(items, "_SENT_NOT", "CAST(array() AS array<string>)")
 
 
-def keeps_no_bases(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Remembers events, and not the rows that they were applied to."""
-    patch.setattr(IcebergCompanion, "bases", lambda _self, _upto: None)
-
-
 def knows_no_transactions(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Takes each key change for a transaction of its own."""
     named = items.Key.named
@@ -259,7 +254,6 @@ def lets_key_changes_pass_held_keys(patch: pytest.MonkeyPatch, _player: Player) 
 
 PART_BREAKS: tuple[Break, ...] = (
     nulls_what_was_not_sent,
-    keeps_no_bases,
     knows_no_transactions,
     lets_key_changes_pass_held_keys,
 )
