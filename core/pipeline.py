@@ -180,6 +180,7 @@ def _work_out(job: Job[F], found: _Found[F], watch: Watch) -> Prepared[F]:
                 capabilities=job.opened.table.capabilities,
                 seen=found.recalled.objects.values(),
                 records=found.recalled.records,
+                in_part=found.recalled.in_part,
                 holds=tuple(hold for hold in found.recalled.holds if hold.position not in releases),
                 releases=releases,
                 mended=frozenset(entry.position for entry in found.settled.mended),

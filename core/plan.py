@@ -159,13 +159,15 @@ def plan(
     capabilities: frozenset[Capability],
     seen: Iterable[SourceObject] = (),
     records: Iterable[Record] = (),
+    in_part: bool = False,
     holds: tuple[Hold, ...] = (),
     releases: frozenset[Position] = frozenset(),
     mended: frozenset[Position] = frozenset(),
 ) -> MergePlan:
     """Decide what applying a batch will do.
 
-    `seen` are the objects of earlier batches, `records` what those held. A dimension that declares no columns has
+    `seen` are the objects of earlier batches, `records` what those held; `in_part` says that
+    some event that is remembered may not be whole. A dimension that declares no columns has
     those of the batch. `stored` is the schema of the table as it is, or None where there
     is none yet. Raises SchemaConflict where the batch's columns are not the table's and no
     policy says what to do, QuarantineFull or SourceError where more of the batch cannot be
@@ -195,7 +197,7 @@ def plan(
         recalls=not _is_above(facts.least, progress.high_water),
         appends=not dimension.key,
         creates=stored is None,
-        folds=_folds(dimension, facts, records),
+        folds=_folds(dimension, facts, records, in_part=in_part),
         mark=None if replaces else progress.mark,
         copies=delivered,
         holds=holds,
@@ -217,14 +219,14 @@ def _refuse_key_changes(dimension: Dimension, facts: BatchFacts) -> None:
         )
 
 
-def _folds(dimension: Dimension, facts: BatchFacts, records: Iterable[Record]) -> bool:
+def _folds(dimension: Dimension, facts: BatchFacts, records: Iterable[Record], *, in_part: bool) -> bool:
     """Whether events must be folded in order: some are in part, or any may meet such a one.
 
     Nothing but rows of a full load meets nothing.
     """
     if not dimension.key or PARTIAL & facts.needs:
         return bool(dimension.key)
-    if isinstance(dimension.lateness, Ordered) or not PARTIAL & facts.may_need:
+    if isinstance(dimension.lateness, Ordered) or not (in_part or PARTIAL & facts.may_need):
         return False
     reached = [facts.greatest, *(record.greatest for record in records)]
     return any(position is not None and position.sequence != LOAD_SEQUENCE for position in reached)

@@ -119,11 +119,16 @@ class Table(Protocol[F_contra]):
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What a table remembers, as of its last commit; `records` are those of all its batches."""
+    """What a table remembers, as of its last commit.
+
+    `records` are those of all its batches; `in_part` says that some event that is remembered
+    may have been sent in part, or change its key.
+    """
 
     objects: Mapping[str, SourceObject] = field(default_factory=dict)
     holds: tuple[Hold, ...] = ()
     records: Sequence[Record] = ()
+    in_part: bool = False
 
 
 class Companion(Protocol):

@@ -183,15 +183,8 @@ class IcebergCompanion:
         return None if found is None else found.withColumnsRenamed(place)
 
     def deletes(self, upto: int) -> DataFrame | None:
-        """Return key and position of the remembered deletes, up to `n`; a key change deletes what it leaves."""
-        wanted = (*self.dimension.key, *names.POSITION)
-        found, events = self._kind(DELETE, upto), self.events(upto)
-        if found is None or events is None or names.OLD not in found.columns:
-            return found
-        moved = events.where(f"{names.OLD} IS NOT NULL")
-        left = [f"{names.OLD}.{quoted(name)} AS {quoted(name)}" for name in self.dimension.key]
-        deletes = found.selectExpr(*map(quoted, wanted))
-        return deletes.unionByName(moved.selectExpr(*left, *names.POSITION))
+        """Return key and position of the remembered deletes, up to `n`."""
+        return self._kind(DELETE, upto)
 
     def waiting(self, upto: int) -> DataFrame | None:
         """Return the entries of events that wait as of `n`, or None where there is no companion."""

@@ -11,7 +11,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import reduce
 from math import nan
-from typing import Any, Final
+from typing import Any
 
 from pyiceberg.expressions import And, BooleanExpression, EqualTo, IsNaN, LessThanOrEqual, Or, Reference
 from pyiceberg.expressions.literals import literal
@@ -22,21 +22,12 @@ from lakeward.adapters.iceberg import companion, quarantine
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.progress import commits_of
 from lakeward.adapters.spark import names
-from lakeward.core.dimension import Dimension
+from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position, canonical
 from lakeward.core.fold import Row
 from lakeward.core.known import Known, Made, Refused, Remembered, Stored
 from lakeward.core.memory import Base, Reason
 from lakeward.core.progress import Progress
-
-OLD: Final = "_lakeward_old"
-"""Of a key change: the key that the row leaves, as a struct."""
-
-SENT_NOT: Final = "_lakeward_unset"
-"""The names of the columns that an event did not send."""
-
-BASE: Final = "base"
-"""The kind of an entry that is the row of a key before the first event of it that is remembered."""
 
 Entry = Mapping[str, Any]
 
@@ -108,16 +99,24 @@ class _Search:
         return [(row[names.BATCH], json.loads(row[companion.RECORD])) for row in found]
 
     def remembered(self) -> tuple[Sequence[Remembered], Base | None]:
-        """Return the events of the key that are remembered or wait, and the row before them."""
+        """Return the events of the key that are remembered or wait, and the row before them.
+
+        Where events are folded, a key of which events are remembered and no row was absent before.
+        """
         table = self.catalog.load(self.dimension.name, companion.SUFFIX)
         if table is None or self.dimension.key[0] not in table.schema().column_names:
             return [], None
         wanted: BooleanExpression = Or(self.of_key(), _equal(names.OPERATION, Operation.TRUNCATE.value))
-        if OLD in table.schema().column_names:
-            wanted = Or(wanted, self.of_key(f"{OLD}."))
+        in_part = names.OLD in table.schema().column_names
+        if in_part:
+            wanted = Or(wanted, self.of_key(f"{names.OLD}."))
         rows = [row for row in _rows(table, And(wanted, self.upto)) if row[companion.KIND] != companion.BATCH]
-        base = min((row for row in rows if row[companion.KIND] == BASE), key=_batch, default=None)
-        return list(self._events(rows)), None if base is None else Base(self.key, self._row(base), _batch(base))
+        events = list(self._events(rows))
+        bases = sorted((row for row in rows if row[companion.KIND] == companion.BASE), key=_batch)
+        if bases:
+            return events, Base(self.key, self._row(bases[0]), _batch(bases[0]))
+        was_absent = in_part and events and not isinstance(self.dimension.lateness, Ordered)
+        return events, Base(self.key, None, 0) if was_absent else None
 
     def _events(self, rows: Sequence[Entry]) -> Iterator[Remembered]:
         released = {_place(row): _batch(row) for row in rows if row[companion.KIND] == companion.RELEASED}
@@ -131,7 +130,7 @@ class _Search:
 
     def _event(self, row: Entry) -> ChangeEvent:
         not_sent = self._not_sent(row)
-        old = row.get(OLD)
+        old = row.get(names.OLD)
         operation = Operation(row[names.OPERATION])
         return ChangeEvent(
             operation=operation,
@@ -148,7 +147,7 @@ class _Search:
 
     def _not_sent(self, row: Entry) -> Collection[str]:
         """Return the columns that an event did not send, by the names that they have now."""
-        found = list(row.get(SENT_NOT) or ())
+        found = list(row.get(names.UNSET) or ())
         for batch, renames in self.renames.items():
             if _batch(row) < batch:
                 found = [renames.get(name, name) for name in found]
@@ -160,14 +159,19 @@ class _Search:
     # The quarantine.
 
     def refused(self) -> Sequence[Refused]:
-        """Return the rows of the key in quarantine, and when those were given up that were."""
+        """Return the rows of the key in quarantine, and when those were given up that were.
+
+        What was mended and replayed is an event like any other, and none of them.
+        """
         table = self.catalog.load(self.dimension.name, quarantine.SUFFIX)
         if table is None:
             return []
-        wanted = Or(self.of_key(), _equal(quarantine.STATE, quarantine.GIVEN_UP))
-        rows = _rows(table, And(wanted, self.upto))
+        settled = Or(*[_equal(quarantine.STATE, state) for state in quarantine.SETTLED])
+        rows = _rows(table, And(Or(self.of_key(), settled), self.upto))
         gone = {_place(row): _batch(row) for row in rows if row[quarantine.STATE] == quarantine.GIVEN_UP}
-        return [_refused(row, gone) for row in rows if row[quarantine.STATE] != quarantine.GIVEN_UP]
+        replayed = {_place(row) for row in rows if row[quarantine.STATE] == quarantine.REPLAYED}
+        refused = [row for row in rows if row[quarantine.STATE] in quarantine.REFUSED]
+        return [_refused(row, gone) for row in refused if _place(row) not in replayed]
 
 
 def _equal(name: str, value: Any) -> BooleanExpression:

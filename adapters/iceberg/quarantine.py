@@ -37,7 +37,9 @@ OBJECT_NAME: Final = "_lakeward_object_name"
 SINCE: Final = "_lakeward_since"
 HELD, BESIDE, FINAL = "held", "held beside", "final"
 MENDED, REPLAYED, GIVEN_UP = "mended", "replayed", "given up"
-"""A key change holds both its keys: a row of it has the other key and is `BESIDE`."""
+REFUSED, SETTLED = (HELD, BESIDE, FINAL), (REPLAYED, GIVEN_UP)
+"""What a row of the table says: one that was refused, what a person made of it, or that it is
+settled. A key change holds both its keys: a row of it has the other key and is `BESIDE`."""
 
 _TEXT: Final = Type("string")
 _COLUMNS: Final[Mapping[str, Type]] = {
@@ -63,15 +65,17 @@ class IcebergQuarantine:
         self.spark = spark
         self.table = Beside(catalog, dimension.name, SUFFIX, spark, dimension.policies.renames)
 
-    def hold(self, plan: MergePlan, rejects: DataFrame | None, *, count: int) -> None:
-        """Write so many rejects, and the word that others are replayed or given up, in one commit."""
+    def hold(self, plan: MergePlan, rejects: DataFrame | None, objects: Mapping[int, str], *, count: int) -> None:
+        """Write so many rejects, and the word that others are replayed or given up, in one commit.
+
+        `objects` are the names of those that they are from, by their order.
+        """
         if rejects is None and not plan.releases and not self.table.exists:
             return
         self.table.forget_above(plan.batch - 1)
         table = self.table.load()
         if table is not None and plan.evolution.renames:
             self.table.rename(table)
-        objects = {found.object.order: found.object.name for found in plan.facts.objects}
         frames = [] if rejects is None else [self._rejected(rejects, objects, plan.epoch, plan.batch)]
         settled = _settled(plan)
         if frames or settled.num_rows:
@@ -115,7 +119,7 @@ class IcebergQuarantine:
     def entries(self, progress: Progress) -> Sequence[Entry]:
         """Return what is in quarantine as of the table's batch, oldest first; no Spark is needed."""
         rows = self.table.rows(f"{names.BATCH} <= {progress.batch}", tuple(_COLUMNS)).to_pylist()
-        gone = {_place(row) for row in rows if row[STATE] in (GIVEN_UP, REPLAYED)}
+        gone = {_place(row) for row in rows if row[STATE] in SETTLED}
         fixes = sorted((row for row in rows if row[STATE] == MENDED), key=lambda row: row[SINCE])
         mended = {_place(row): _mended(row) for row in fixes}
         beside = {_place(row): row[KEY] for row in rows if row[STATE] == BESIDE}

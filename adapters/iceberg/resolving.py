@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 from lakeward.adapters.iceberg.companion import IcebergCompanion
 from lakeward.adapters.iceberg.quarantine import IcebergQuarantine
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.chains import Before, Chains, fold, part_chains, without_known
-from lakeward.adapters.spark.events import IS_EVENT, IS_LOAD, IS_REJECT
+from lakeward.adapters.spark.chains import Before, Chains, fold, part_chains
+from lakeward.adapters.spark.events import IS_EVENT, IS_LOAD, IS_REJECT, KeyRange, range_of
 from lakeward.adapters.spark.fitting import called_now, fitted
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import (
@@ -47,7 +47,7 @@ from lakeward.core.counts import Counts
 from lakeward.core.dimension import Ordered
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.memory import HOLDING, Reason
-from lakeward.core.plan import Capability, MergePlan
+from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Resolved
 
 FILE: Final = "_lakeward_standing_file"
@@ -73,6 +73,17 @@ class Outcome:
         """Free what is cached."""
         for frame in self.cached:
             frame.unpersist()
+
+
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """The events that pass and those that wait, the chains of what passes, and how many events no rule decides."""
+
+    frame: DataFrame
+    passing: DataFrame
+    waiting: DataFrame | None
+    chains: Chains
+    shifted: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,43 +156,30 @@ class Resolver:
 
     def _folds(self, plan: MergePlan, frame: DataFrame, table: Any, known: Known, too_late: int) -> Resolved:
         """Fold the events in order over what is remembered; hold key changes that no rule decides."""
-        before = self._before(plan, table)
-        shifted = copies = 0
-        while True:
-            events = events_of(frame)
-            if before.is_ordered and plan.recalls and before.remembered is not None:
-                events, copies = without_known(events, before.remembered)
-            passing, waiting = self._part(plan, events, frame)
-            chains = fold(plan, passing, before)
-            undecided = chains.undecided()
-            if undecided is None:
-                break
-            shifted += undecided.count()
-            frame = as_rejects(frame, plan, undecided, Reason.KEY_SHIFT, _SHIFTED)
-            frame = frame.localCheckpoint()
-            chains.close()
         is_ordered = isinstance(plan.dimension.lateness, Ordered)
+        done = self._decided(plan, frame, table)
+        frame, chains, rejected = done.frame, done.chains, done.shifted
         tally, incomplete = chains.counts()
         if incomplete and is_ordered:
             ids = chains.verdicts().where("verdict = 'incomplete'").selectExpr(f"id AS {ID}")
             frame = as_rejects(frame, plan, ids, Reason.INCOMPLETE_ROW, INCOMPLETE)
-        waiting, waited = self._not_waiting_yet(plan, waiting)
+            rejected += incomplete
+        waiting, waited = self._not_waiting_yet(plan, done.waiting)
         upserts = chains.rows()
-        rejected = shifted + incomplete if is_ordered else shifted
         outcome = Outcome(
             upserts=upserts,
             removed=chains.stood,
-            changes=_to_remember(plan, passing, chains),
+            changes=_deletes(done.passing, chains) if is_ordered else done.passing,
             bases=None if is_ordered else chains.first_touched,
-            waiting=None if plan.releases else waiting,
-            released=passing if plan.releases else None,
+            waiting=waiting,
+            released=_released(done) if plan.releases else None,
             rejects=frame.where(IS_REJECT) if plan.facts.rejects or too_late or rejected else None,
             table=table,
             cached=[chains.folded],
         )
         tally = replace(
             tally,
-            duplicates=tally.duplicates + copies + waited + known.events + known.rejects,
+            duplicates=tally.duplicates + waited + known.events + known.rejects,
             quarantined=sum(plan.facts.rejects.values()) - known.rejects + too_late + rejected,
         )
         counts = self._counts(plan, tally, waiting)
@@ -193,10 +191,23 @@ class Resolver:
             counts=counts,
             written=upserts.count(),
             removed=chains.stood.count(),
-            held=self._held(plan, frame, shifted=shifted),
+            held=self._held(plan, frame, shifted=done.shifted),
             detail=outcome,
             close=outcome.close,
         )
+
+    def _decided(self, plan: MergePlan, frame: DataFrame, table: Any) -> _Decided:
+        """Fold what passes, again and again until no key change of it is left that no rule decides."""
+        before, shifted = self._before(plan, table), 0
+        while True:
+            passing, waiting = self._part(plan, events_of(frame), frame)
+            chains = fold(plan, passing, before)
+            undecided = chains.undecided()
+            if undecided is None:
+                return _Decided(frame, passing, waiting, chains, shifted)
+            shifted += undecided.count()
+            frame = as_rejects(frame, plan, undecided, Reason.KEY_SHIFT, _SHIFTED).localCheckpoint()
+            chains.close()
 
     def _before(self, plan: MergePlan, table: Any) -> Before:
         """Return what the table knows of before a batch."""
@@ -216,7 +227,7 @@ class Resolver:
             types = [f"CAST(NULL AS {type_ddl(c.type)}) AS {quoted(c.name)}" for c in plan.evolution.schema]
             places = [f"bigint(NULL) AS {name}" for name in (*map(standing, names.POSITION), POS)]
             return self.spark().range(0).selectExpr(*types, *places, f"'' AS {FILE}")
-        rows = self._rows(plan, table, prunes=Capability.KEY_CHANGE not in plan.facts.may_need)
+        rows = self._rows(plan, table, range_of(keys, plan.dimension))
         has = [name for name in plan.evolution.schema.names if name in rows.columns]
         rows = rows.selectExpr(*map(quoted, has), *stands, f"_file AS {FILE}", f"_pos AS {POS}")
         return rows.join(keys, list(plan.dimension.key), "left_semi")
@@ -252,7 +263,7 @@ class Resolver:
         lie in a range, the files outside of it are not read.
         """
         key = list(plan.dimension.key)
-        target = self._rows(plan, table)
+        target = self._rows(plan, table, plan.facts.key_range)
         wanted = events.selectExpr(*map(quoted, key))
         if plan.facts.read <= SMALL:
             wanted = F.broadcast(wanted)
@@ -275,8 +286,8 @@ class Resolver:
         )
         return found.unionByName(remembered, allowMissingColumns=True)
 
-    def _rows(self, plan: MergePlan, table: Any, *, prunes: bool = True) -> DataFrame:
-        """Return the rows of the table as it was loaded; if it `prunes`, in the range of the batch's keys."""
+    def _rows(self, plan: MergePlan, table: Any, key_range: KeyRange) -> DataFrame:
+        """Return the rows of the table as it was loaded, in a range of keys."""
         snapshot, rows = table.currentSnapshot(), self.spark().read
         if snapshot is not None:
             rows = rows.option("versionAsOf", str(snapshot.snapshotId()))
@@ -284,7 +295,7 @@ class Resolver:
         if plan.evolution.changes:
             target = called_now(target.selectExpr("*", "_file", "_pos"), plan.evolution.renames)
             target = fitted(target, plan.evolution.schema)
-        for name, bounds in zip(plan.dimension.key, plan.facts.key_range if prunes else (), strict=False):
+        for name, bounds in zip(plan.dimension.key, key_range, strict=False):
             item = plan.dimension.schema.find(name)
             if bounds is not None and item is not None:
                 least, most = (from_bound(bound, item.type) for bound in bounds)
@@ -296,7 +307,7 @@ class Resolver:
         absent, key = plan.evolution.absent, list(plan.dimension.key)
         if not absent or table is None or table.currentSnapshot() is None:
             return upserts
-        rows = self._rows(plan, table).selectExpr(*map(quoted, [*key, *absent]))
+        rows = self._rows(plan, table, plan.facts.key_range).selectExpr(*map(quoted, [*key, *absent]))
         updated = judged.where(f"{IS_LIVE} AND deletes = 0 AND inserts = 0").selectExpr(ID)
         kept = upserts.join(updated, ID, "left_semi").join(rows, key, "left")
         return kept.unionByName(upserts.join(updated, ID, "left_anti"), allowMissingColumns=True)
@@ -324,14 +335,16 @@ class Resolver:
 _SHIFTED: Final = "a row stands on the key that it enters, and the feed does not tell the transactions"
 
 
-def _to_remember(plan: MergePlan, passing: DataFrame, chains: Chains) -> DataFrame:
-    """Return the events to remember: all that passed, or in an `ordered` table those that leave no row."""
-    if not isinstance(plan.dimension.lateness, Ordered):
-        return passing
-    leaves_none = (
-        "verdict = 'applied' AND operation = 'delete' OR verdict IN ('applied', 'superseded') AND old IS NOT NULL"
-    )
-    return passing.join(chains.verdicts().where(leaves_none).selectExpr(f"id AS {ID}"), ID, "left_semi")
+def _released(done: _Decided) -> DataFrame:
+    """Return the events that wait no more: those that pass, and those that are held themselves now."""
+    shifted = done.frame.where(f"{names.REASON} = '{Reason.KEY_SHIFT.value}'")
+    return done.passing.unionByName(shifted, allowMissingColumns=True)
+
+
+def _deletes(passing: DataFrame, chains: Chains) -> DataFrame:
+    """Return the deletes that stand in the end: all that an `ordered` table remembers."""
+    stand = chains.verdicts().where("verdict = 'applied' AND operation = 'delete'").selectExpr(f"id AS {ID}")
+    return passing.join(stand, ID, "left_semi")
 
 
 def _cannot_wait(plan: MergePlan) -> SchemaConflict:

@@ -28,10 +28,7 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import facts, survey
 from lakeward.adapters.spark.fitting import fitted
 from lakeward.adapters.spark.names import quoted
-from lakeward.adapters.spark.resolve import (
-    as_incomplete,
-    standing,
-)
+from lakeward.adapters.spark.resolve import as_incomplete, standing
 from lakeward.adapters.spark.types import ddl as type_ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict, TableError
@@ -173,11 +170,21 @@ class IcebergTable:
         """Return the objects that were seen and the keys that are held, as of the table's batch."""
         objects = self.companion.objects(progress)
         records = [found.record for found in self.companion.records.values() if found.record is not None]
-        return Recalled(objects, self.kept.holds(progress), records)
+        return Recalled(objects, self.kept.holds(progress), records, self.companion.has_parts)
 
     def hold(self, plan: MergePlan, resolved: Resolved) -> None:
         """Write what the batch could not apply, and what a person gave up."""
-        self.kept.hold(plan, resolved.detail.rejects, count=resolved.counts.quarantined)
+        rejects = resolved.detail.rejects
+        objects = {found.object.order: found.object.name for found in plan.facts.objects}
+        if plan.releases and rejects is not None:
+            objects = self._named(rejects)
+        self.kept.hold(plan, rejects, objects, count=resolved.counts.quarantined)
+
+    def _named(self, events: DataFrame) -> dict[int, str]:
+        """Return the names of the objects of earlier batches that events are from, by their order."""
+        wanted = {row[0] for row in events.select(names.OBJECT).distinct().collect()}
+        listed = (item for found in self.companion.records.values() for item in found.objects)
+        return {item.order: item.name for item in listed if item.order in wanted}
 
     def remember(self, plan: MergePlan, resolved: Resolved) -> None:
         """Write the batch record, the events that were applied, that wait, or were released, and bases.
@@ -205,8 +212,7 @@ class IcebergTable:
 
     def _give_up(self, progress: Progress, events: DataFrame) -> None:
         """Quarantine events that found no row to complete before the mark passed them."""
-        listed = self.companion.objects(progress).values()
-        self.kept.add_final(progress, as_incomplete(events, self.dimension), {o.order: o.name for o in listed})
+        self.kept.add_final(progress, as_incomplete(events, self.dimension), self._named(events))
 
     def entries(self, progress: Progress) -> Sequence[Entry]:
         """Return what is in quarantine, and how many events wait behind each."""

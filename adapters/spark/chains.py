@@ -165,13 +165,6 @@ def _whole(plan: MergePlan) -> Dimension:
     return replace(plan.dimension, schema=plan.evolution.schema)
 
 
-def without_known(events: DataFrame, remembered: DataFrame) -> tuple[DataFrame, int]:
-    """Leave out the events that are remembered as they are; return how many those were."""
-    places = F.broadcast(remembered.select(*PLACE_COLUMNS))
-    new = events.join(places, list(PLACE_COLUMNS), "left_anti")
-    return new, events.join(places, list(PLACE_COLUMNS), "left_semi").count()
-
-
 def _lowest(bases: DataFrame) -> DataFrame:
     """Return of each key the base that was noted first."""
     rest = ", ".join(quoted(name) for name in bases.columns if name != KEY)

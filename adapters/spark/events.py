@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -86,6 +86,20 @@ class Group:
 
 
 _IN_PART: Final = {Capability.UNSET: names.UNSET, Capability.KEY_CHANGE: names.OLD}
+
+
+KeyRange: TypeAlias = tuple[tuple[Any, Any] | None, ...]
+"""The least and the greatest value of each key column, or None where finding them would take a sort."""
+
+
+def range_of(keys: DataFrame, dimension: Dimension) -> KeyRange:
+    """Return the range of some keys, which are no more than a batch has."""
+    columns = [(name, dimension.schema.find(name)) for name in dimension.key]
+    bounds = [None if item is None else bound_of(quoted(name), item.type) for name, item in columns]
+    found = [F.expr(f"{of}({sql}) AS {of}_{n}") for n, sql in enumerate(bounds) if sql for of in ("min", "max")]
+    row: Mapping[str, Any] = keys.agg(*found).collect()[0].asDict() if found else {}
+    ends = [(row[f"min_{n}"], row[f"max_{n}"]) if sql else None for n, sql in enumerate(bounds)]
+    return tuple(None if pair is None or pair[0] is None else pair for pair in ends)
 
 
 def survey(frame: DataFrame, dimension: Dimension, *flags: str) -> Sequence[Group]:

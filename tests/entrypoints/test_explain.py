@@ -14,7 +14,7 @@ from projects import write
 from told_lake import SETTINGS, ToldLake, event, place, record
 
 from lakeward.adapters.iceberg import quarantine
-from lakeward.adapters.iceberg.known import BASE, OLD, SENT_NOT
+from lakeward.adapters.iceberg.companion import BASE
 from lakeward.adapters.spark import names
 from lakeward.core.events import LOAD_SEQUENCE, Position
 from lakeward.core.literals import value_of
@@ -43,15 +43,15 @@ def told(lakeward: Command, *arguments: str) -> Mapping[str, Any]:
 def test_columns_that_only_a_later_companion_has_are_read(lakeward: Command, lake: ToldLake) -> None:
     """Cells that were not sent, a key change, and the row before the first event."""
     lake.table([{"id": 5, "city": "Kiel", **place(at(3, 3), 3)}], Progress(batch=3, mark=at(0, 0).mark))
-    later = {SENT_NOT: parse_type("list<string>"), OLD: parse_type("struct<id: bigint>")}
+    later = {names.UNSET: parse_type("list<string>"), names.OLD: parse_type("struct<id: bigint>")}
     lake.companion(
         [
             record(1, {1: "1.csv"}),
             record(2, {2: "2.csv"}),
             record(3, {3: "3.csv"}),
             event(BASE, "update", at(0, 1), 1, id=4, city="Bonn"),
-            event("change", "update", at(2, 2), 2, id=4, **{SENT_NOT: ["city"]}),
-            event("change", "update", at(3, 3), 3, id=5, city="Kiel", **{OLD: {"id": 4}}),
+            event("change", "update", at(2, 2), 2, id=4, **{names.UNSET: ["city"]}),
+            event("change", "update", at(3, 3), 3, id=5, city="Kiel", **{names.OLD: {"id": 4}}),
             event("change", "update", at(4, 4), 4, id=4, city="left by a crash"),
         ],
         later,
