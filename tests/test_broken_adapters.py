@@ -2,192 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import product, repeat
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from itertools import repeat
 from random import Random
 
 import broken_iceberg
 import broken_memory
 import pytest
-from lakes import CRASHES, Lake, MemoryLake, Player, Script, pack, pack_late
+from lakes import CRASHES, MemoryLake, Player, Script, pack, pack_late
 from spark import MakeLake
 
 from lakeward.adapters.iceberg.options import TableOptions
-from lakeward.adapters.memory import MemoryTable
+from lakeward.adapters.memory import MemoryQueue, MemoryTable
 from lakeward.core.dimension import Within
 from lakeward.core.errors import LakewardError
+from lakeward.core.events import LOAD_SEQUENCE
 
 SEEN = (AssertionError, LakewardError)
 """How a law fails: what it finds is another table, or the adapter's own checks stop it."""
 
 HISTORIES = 300
 
+OF_MEMORY: Mapping[str, Callable[[Random], Script]] = {
+    "in order": lambda random: pack(random, 2, bad=0.05),
+    "late": lambda random: pack_late(random, 2, Within(3)),
+    "in part": lambda random: pack(random, 2, unset=True),
+    "mended": lambda random: pack(random, 2, bad=0.1, fixed=0.6),
+}
+"""Scripts by the mistakes that they show; each mistake is shown by one of many."""
 
-def _law(play: Callable[[int], object]) -> None:
+OF_ICEBERG: Mapping[str, Callable[[], Script]] = {
+    "in order": lambda: pack(Random(7), 25),
+    "late": lambda: pack_late(Random(26), 4, Within(3), too_late=True),
+    "in part": lambda: pack_late(Random(5), 5, Within(3), bad=0.04, in_part=True),
+    "parts of loaded rows": lambda: _loads_first(pack_late(Random(226), 4, Within(3), in_part=True)),
+    "mended": lambda: pack(Random(8), 4, bad=0.1, fixed=0.8),
+}
+"""One script each, which shows all its mistakes."""
+
+
+def _loads_first(script: Script) -> Script:
+    """Deliver all rows of full loads by themselves, before any change."""
+    items = [item for delivery in script.deliveries for item in delivery]
+    loads = {item.position: item for item in items if item.position.sequence == LOAD_SEQUENCE}
+    rest = [[item for item in delivery if item.position not in loads] for delivery in script.deliveries]
+    return replace(script, deliveries=[[loads[place] for place in sorted(loads)], *rest], loaded_with=0)
+
+
+@cache
+def _whole(name: str, seed: int | None = None) -> Player:
+    """Return what the whole memory adapter makes of a script, without a crash."""
+    script = OF_ICEBERG[name]() if seed is None else OF_MEMORY[name](Random(seed))
+    return Player(script, MemoryLake()).play()
+
+
+def _play_all(name: str, lake: Callable[[], MemoryLake], queue: Callable[[], MemoryQueue] = MemoryQueue) -> None:
+    """Play the scripts to adapters that crash on the way; fails at what a whole one does not show."""
     for seed in range(HISTORIES):
-        play(seed)
+        whole = _whole(name, seed)
+        crashes = Random(seed).sample(CRASHES, len(CRASHES))
+        player = Player(whole.script, lake(), queue(), expected=whole.moments).play(crashes)
+        assert player.moments[-1].rows == whole.script.truth
 
 
-def _played_late(seed: int, kind: type[MemoryTable] = MemoryTable) -> Player:
-    return _compared(pack_late(Random(seed), 2, Within(3)), MemoryLake(kind))
-
-
-def _played_with_unset(seed: int, kind: type[MemoryTable] = MemoryTable) -> Player:
-    return _compared(pack(Random(seed), 2, unset=True), MemoryLake(kind))
-
-
-def _compared(script: Script, lake: Lake) -> Player:
-    expected = Player(script, MemoryLake()).play()
-    return Player(script, lake, expected=expected.moments).play()
-
-
-def _played(seed: int, kind: type[MemoryTable] = MemoryTable, queue: object = None) -> Player:
-    random = Random(seed)
-    script = pack(random, 2, bad=0.05)
-    expected = Player(script, MemoryLake()).play()
-    player = Player(script, MemoryLake(kind), expected=expected.moments)
-    if queue is not None:
-        player.queue = queue
-    return player.play(random.sample(CRASHES, len(CRASHES)))
-
-
-@pytest.mark.parametrize("kind", broken_memory.BROKEN_TABLES, ids=lambda kind: kind.__name__)
-def test_a_broken_memory_adapter_breaks_a_law(kind: type[MemoryTable]) -> None:
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [(name, kind) for name, kinds in broken_memory.BROKEN.items() for kind in kinds],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_a_broken_memory_adapter_breaks_a_law(name: str, kind: type[MemoryTable]) -> None:
     with pytest.raises(SEEN):
-        _law(lambda seed: _played(seed, kind))
-
-
-def test_memory_that_forgets_deletes_above_the_mark_breaks_a_law() -> None:
-    with pytest.raises(SEEN):
-        _law(lambda seed: _played_late(seed, broken_memory.ForgetsDeletesAboveTheMark))
-
-
-def test_memory_that_nulls_what_was_not_sent_breaks_a_law() -> None:
-    with pytest.raises(SEEN):
-        _law(lambda seed: _played_with_unset(seed, broken_memory.NullsWhatWasNotSent))
-
-
-@pytest.mark.parametrize("kind", broken_memory.MISTAKES_WITH_MENDED_ROWS, ids=lambda kind: kind.__name__)
-def test_a_memory_adapter_that_mends_wrongly_breaks_the_law_of_quarantine(kind: type[MemoryTable]) -> None:
-    with pytest.raises(SEEN):
-        _law(lambda seed: _mended(seed, kind))
-
-
-def test_the_same_mended_histories_break_nothing_that_is_whole() -> None:
-    """What breaks the adapters above is their being broken."""
-    _law(_mended)
-
-
-def _mended(seed: int, kind: type[MemoryTable] = MemoryTable) -> None:
-    script = pack(Random(seed), 2, bad=0.1, fixed=0.6)
-    assert Player(script, MemoryLake(kind)).play().moments[-1].rows == script.truth
+        _play_all(name, lambda: MemoryLake(kind))
 
 
 def test_a_queue_that_acknowledges_first_breaks_a_law() -> None:
     with pytest.raises(SEEN):
-        _law(lambda seed: _played(seed, queue=broken_memory.AcknowledgesFirst()))
+        _play_all("in order", MemoryLake, broken_memory.AcknowledgesFirst)
 
 
-def test_the_same_histories_break_nothing_that_is_whole() -> None:
-    """What breaks the adapters above is their being broken."""
-    for play, seed in product((_played, _played_late, _played_with_unset), range(HISTORIES)):
-        player = play(seed)
-        assert player.promised == [moment.promised for moment in player.expected or ()]
-
-
-PARTITIONED = TableOptions(partition_by=["truncate(3, a)"])
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("break_it", broken_iceberg.BREAKS, ids=lambda function: function.__name__)
-def test_a_broken_iceberg_adapter_breaks_a_law(
-    monkeypatch: pytest.MonkeyPatch, make_lake: MakeLake, break_it: broken_iceberg.Break
-) -> None:
-    """One script shows them all; whole, it plays to its end (the test after this)."""
-    player = _on_iceberg(make_lake)
-    break_it(monkeypatch, player)
-    crash = broken_iceberg.CRASH.get(break_it)
-    with pytest.raises(SEEN):
-        player.play(repeat(crash) if crash is not None else ())
-
-
-@pytest.mark.spark
-def test_the_same_script_breaks_no_whole_iceberg_adapter(make_lake: MakeLake) -> None:
-    player = _on_iceberg(make_lake).play(broken_iceberg.CRASH.values())
-    assert player.crashed == list(broken_iceberg.CRASH.values())
-    assert player.promised == [moment.promised for moment in player.expected or ()]
+@pytest.mark.parametrize("name", OF_MEMORY)
+def test_the_same_scripts_break_no_whole_memory_adapter(name: str) -> None:
+    """What breaks the adapters above is their being broken; and a whole one is right."""
+    _play_all(name, MemoryLake)
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    "break_it", broken_iceberg.MISTAKES_WITH_MENDED_ROWS, ids=lambda function: function.__name__
+    ("name", "break_it"),
+    [(name, break_it) for name, breaks in broken_iceberg.BROKEN.items() for break_it in breaks],
+    ids=lambda value: getattr(value, "__name__", value),
 )
-def test_an_iceberg_adapter_that_mends_wrongly_breaks_the_law_of_quarantine(
-    monkeypatch: pytest.MonkeyPatch, make_lake: MakeLake, break_it: broken_iceberg.Break
+def test_a_broken_iceberg_adapter_breaks_a_law(
+    monkeypatch: pytest.MonkeyPatch, make_lake: MakeLake, name: str, break_it: broken_iceberg.Break
 ) -> None:
-    """One script shows them all; whole, it plays to its end (the test after this)."""
-    player = _mended_on_iceberg(make_lake)
+    player = _on_iceberg(make_lake, name)
     break_it(monkeypatch, player)
+    crash = broken_iceberg.CRASH.get(break_it)
     with pytest.raises(SEEN):
-        player.play()
+        player.play(() if crash is None else repeat(crash))
 
 
 @pytest.mark.spark
-def test_the_same_mended_rows_break_no_whole_iceberg_adapter(make_lake: MakeLake) -> None:
-    _mended_on_iceberg(make_lake).play()
+@pytest.mark.parametrize("name", OF_ICEBERG)
+def test_the_same_script_breaks_no_whole_iceberg_adapter(make_lake: MakeLake, name: str) -> None:
+    player = _on_iceberg(make_lake, name).play(broken_iceberg.CRASH.values())
+    assert player.crashed == list(broken_iceberg.CRASH.values())
+    assert player.promised == _whole(name).promised
 
 
-def _mended_on_iceberg(make_lake: MakeLake) -> Player:
-    return _on_iceberg(make_lake, pack(Random(8), 4, bad=0.1, fixed=0.8))
-
-
-def _on_iceberg(make_lake: MakeLake, script: Script | None = None) -> Player:
-    script = script or pack(Random(7), 25)
-    expected = Player(script, MemoryLake()).play()
-    return Player(script, make_lake(PARTITIONED), expected=expected.moments)
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("break_it", broken_iceberg.LATE_BREAKS, ids=lambda function: function.__name__)
-def test_a_broken_iceberg_adapter_breaks_a_law_of_lateness(
-    monkeypatch: pytest.MonkeyPatch, make_lake: MakeLake, break_it: broken_iceberg.Break
-) -> None:
-    player = _late_on_iceberg(make_lake)
-    break_it(monkeypatch, player)
-    with pytest.raises(SEEN):
-        player.play()
-
-
-@pytest.mark.spark
-def test_the_same_late_script_breaks_no_whole_iceberg_adapter(make_lake: MakeLake) -> None:
-    player = _late_on_iceberg(make_lake).play()
-    assert player.promised == [moment.promised for moment in player.expected or ()]
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("break_it", broken_iceberg.PART_BREAKS, ids=lambda function: function.__name__)
-def test_a_broken_iceberg_adapter_breaks_a_law_of_rows_in_part(
-    monkeypatch: pytest.MonkeyPatch, make_lake: MakeLake, break_it: broken_iceberg.Break
-) -> None:
-    player = _in_part_on_iceberg(make_lake)
-    break_it(monkeypatch, player)
-    with pytest.raises(SEEN):
-        player.play()
-
-
-@pytest.mark.spark
-def test_the_same_rows_in_part_break_no_whole_iceberg_adapter(make_lake: MakeLake) -> None:
-    player = _in_part_on_iceberg(make_lake).play()
-    assert player.promised == [moment.promised for moment in player.expected or ()]
-
-
-def _in_part_on_iceberg(make_lake: MakeLake) -> Player:
-    script = pack_late(Random(5), 5, Within(3), bad=0.04, in_part=True)
-    expected = Player(script, MemoryLake()).play()
-    return Player(script, make_lake(), expected=expected.moments)
-
-
-def _late_on_iceberg(make_lake: MakeLake) -> Player:
-    script = pack_late(Random(26), 4, Within(3), too_late=True)
-    expected = Player(script, MemoryLake()).play()
-    return Player(script, make_lake(), expected=expected.moments)
+def _on_iceberg(make_lake: MakeLake, name: str) -> Player:
+    whole = _whole(name)
+    layout = TableOptions(partition_by=["truncate(3, a)"]) if name == "in order" else TableOptions()
+    return Player(whole.script, make_lake(layout), expected=whole.moments)

@@ -117,3 +117,36 @@ def test_a_key_change_stops_a_table_whose_files_come_in_order(parts: Project) ->
     put(parts, "10:10", "U,2,~,~,1")
     assert "the key of a row changes, and the table is `ordered`" in parts.fails()
     assert [key for key, _, _ in parts.rows()] == [1, 2]
+
+
+def test_a_row_of_the_full_load_is_kept_as_it_was_for_a_part_that_comes_late(parts: Project) -> None:
+    parts.put("LOAD00000001.csv", "I,2026-11-21 08:00:00,1,one,1.00,\nI,2026-11-21 08:00:00,2,two,2.00,\n")
+    parts.run()
+    put(parts, "10:20", "U,1,~,1.20,1", "U,2,~,2.20,2")
+    parts.run()
+    put(parts, "10:10", "U,1,late,~,1", "D,2,two,2.00,")
+    parts.run()
+    assert [(key, name, str(price)) for key, name, price in parts.rows()] == [(1, "late", "1.20")]
+
+
+def test_parts_are_remembered_when_the_settings_tell_of_no_parts_any_more(parts: Project) -> None:
+    put(parts, "10:00", "I,1,one,1.00,")
+    put(parts, "10:20", "U,1,~,1.20,1")
+    parts.run()
+    parts.configure(tables=ITEM, source='timestamp_column = "at"')
+    put(parts, "10:10", "U,1,late,9.90")
+    parts.run()
+    assert [(key, name, str(price)) for key, name, price in parts.rows()] == [(1, "late", "1.20")]
+
+
+def test_a_mended_row_that_waits_behind_another_is_not_lost(parts: Project) -> None:
+    put(parts, "10:00", "I,1,one,1.00,", "U,1,~,dear,1", "U,1,two,cheap,1", "U,1,~,3.00,1")
+    parts.run(code=3)
+    parts.call("quarantine", "fix", "shop.item", "--at", "20261121-100000000.csv:3")
+    file = parts.folder / "shop.item.fix.toml"
+    file.write_text(file.read_text("utf-8").replace('= "cheap"', '= "2.00"'), "utf-8")
+    assert parts.call("quarantine", "fix", "shop.item", "--from", file.name).code == 0
+    assert parts.call("quarantine", "replay", "shop.item").code == 0
+    assert [(key, name, str(price)) for key, name, price in parts.rows()] == [(1, "one", "1.00")]
+    assert parts.call("quarantine", "discard", "shop.item", "1").code == 0
+    assert [(key, name, str(price)) for key, name, price in parts.rows()] == [(1, "two", "3.00")]

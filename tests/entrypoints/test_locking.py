@@ -52,7 +52,7 @@ def test_a_second_process_is_refused_and_told_who_holds_the_lock(tmp_path: Path)
 
 def test_another_pipeline_is_free(tmp_path: Path) -> None:
     with another_process(tmp_path / "one"), locked(tmp_path / "other"):
-        pass
+        assert (tmp_path / "other" / "lock").exists()
 
 
 def test_the_lock_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:

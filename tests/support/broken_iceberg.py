@@ -192,42 +192,14 @@ def holds_a_copy_again(patch: pytest.MonkeyPatch, _player: Player) -> None:
     patch.setattr(resolving, "without_copies", lambda frame, _plan: (frame, resolve.Known()))
 
 
-MISTAKES_WITH_MENDED_ROWS: tuple[Break, ...] = (
-    takes_a_mended_row_for_given_up,
-    puts_a_mended_row_on_top,
-    forgets_what_was_mended,
-    holds_a_copy_again,
-)
-
-BREAKS: tuple[Break, ...] = (
-    loses_the_last_event,
-    lets_the_first_of_a_tie_win,
-    checks_nothing_for_being_stale,
-    keeps_progress_apart,
-    acknowledges_first,
-    looks_into_one_partition_only,
-    leaves_the_position_of_a_no_op,
-    forgets_deletes_too_early,
-    believes_what_a_crash_left,
-)
-CRASH: Mapping[Break, tuple[str, str]] = {
-    keeps_progress_apart: ("commit", "after"),
-    acknowledges_first: ("commit", "before"),
-    believes_what_a_crash_left: ("remember", "after"),
-}
-"""Where the process must end for some mistakes to matter."""
-
-LATE_BREAKS: tuple[Break, ...] = (
-    takes_what_comes_too_late,
-    takes_copies_for_news,
-    forgets_deletes_above_the_mark,
-)
-"""Mistakes that matter where objects come late."""
-
-
 def nulls_what_was_not_sent(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Takes a cell that an event does not have for NULL."""
     patch.setattr(items, "_SENT_NOT", "CAST(array() AS array<string>)")
+
+
+def keeps_no_bases(patch: pytest.MonkeyPatch, _player: Player) -> None:
+    """Remembers events, and not the rows that they were applied to."""
+    patch.setattr(IcebergCompanion, "bases", lambda _self, _upto: None)
 
 
 def knows_no_transactions(patch: pytest.MonkeyPatch, _player: Player) -> None:
@@ -252,14 +224,6 @@ def lets_key_changes_pass_held_keys(patch: pytest.MonkeyPatch, _player: Player) 
     patch.setattr(resolving, "part_chains", apart)
 
 
-PART_BREAKS: tuple[Break, ...] = (
-    nulls_what_was_not_sent,
-    knows_no_transactions,
-    lets_key_changes_pass_held_keys,
-)
-"""Mistakes that matter where rows are sent in part, and keys change."""
-
-
 def nulls_what_the_files_lack(patch: pytest.MonkeyPatch) -> None:
     """Writes NULL into a column that the files of an update do not have."""
     patch.setattr(Resolver, "_kept", lambda _self, _plan, upserts, _judged, _table: upserts)
@@ -276,3 +240,35 @@ def changes_columns_in_a_commit_of_their_own(patch: pytest.MonkeyPatch) -> None:
         self.transaction = self.table.newTransaction()
 
     patch.setattr(Change, "evolve", at_once)
+
+
+BROKEN: Mapping[str, Sequence[Break]] = {
+    "in order": (
+        loses_the_last_event,
+        lets_the_first_of_a_tie_win,
+        checks_nothing_for_being_stale,
+        keeps_progress_apart,
+        acknowledges_first,
+        looks_into_one_partition_only,
+        leaves_the_position_of_a_no_op,
+        forgets_deletes_too_early,
+        believes_what_a_crash_left,
+    ),
+    "late": (takes_what_comes_too_late, takes_copies_for_news, forgets_deletes_above_the_mark),
+    "in part": (nulls_what_was_not_sent, knows_no_transactions, lets_key_changes_pass_held_keys),
+    "parts of loaded rows": (keeps_no_bases,),
+    "mended": (
+        takes_a_mended_row_for_given_up,
+        puts_a_mended_row_on_top,
+        forgets_what_was_mended,
+        holds_a_copy_again,
+    ),
+}
+"""The mistakes, by the script that shows them."""
+
+CRASH: Mapping[Break, tuple[str, str]] = {
+    keeps_progress_apart: ("commit", "after"),
+    acknowledges_first: ("commit", "before"),
+    believes_what_a_crash_left: ("remember", "after"),
+}
+"""Where the process must end for some mistakes to matter."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakeward.adapters.memory import Frame, MemoryQueue, MemoryTable
@@ -197,25 +197,6 @@ class ForgetsWhatWasMended(MemoryTable):
         return recalled
 
 
-MISTAKES_WITH_MENDED_ROWS: Sequence[type[MemoryTable]] = (
-    TakesAMendedRowForGivenUp,
-    PutsAMendedRowOnTop,
-    AppliesAMendedRowAlone,
-    ForgetsWhatWasMended,
-)
-
-BROKEN_TABLES: Sequence[type[MemoryTable]] = (
-    LosesTheLastEvent,
-    LetsTheFirstOfATieWin,
-    ChecksNothingForBeingStale,
-    KeepsProgressApart,
-    DropsRowsThatMove,
-    LeavesThePositionOfANoOp,
-    ForgetsDeletesTooEarly,
-    BelievesWhatACrashLeft,
-)
-
-
 class AcknowledgesFirst(MemoryQueue):
     """Forgets a notice as soon as it is received."""
 
@@ -223,3 +204,21 @@ class AcknowledgesFirst(MemoryQueue):
         received = MemoryQueue.receive(self)
         self.acknowledge(received)
         return received
+
+
+BROKEN: Mapping[str, Sequence[type[MemoryTable]]] = {
+    "in order": (
+        LosesTheLastEvent,
+        LetsTheFirstOfATieWin,
+        ChecksNothingForBeingStale,
+        KeepsProgressApart,
+        DropsRowsThatMove,
+        LeavesThePositionOfANoOp,
+        ForgetsDeletesTooEarly,
+        BelievesWhatACrashLeft,
+    ),
+    "late": (ForgetsDeletesAboveTheMark,),
+    "in part": (NullsWhatWasNotSent,),
+    "mended": (TakesAMendedRowForGivenUp, PutsAMendedRowOnTop, AppliesAMendedRowAlone, ForgetsWhatWasMended),
+}
+"""The mistakes, by the scripts that show them."""
