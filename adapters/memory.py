@@ -17,7 +17,7 @@ from lakeward.core.clock import believed, beyond, latest
 from lakeward.core.delivery import Delivery, Resolution, Settled
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName
 from lakeward.core.errors import CommitConflict, MendError, TableError
-from lakeward.core.events import ChangeEvent, Key, Operation, Position, key_of
+from lakeward.core.events import ChangeEvent, Key, Operation, Position, Sequences, key_of
 from lakeward.core.evolution import Recorded
 from lakeward.core.fold import Row
 from lakeward.core.known import Known, Refused, Remembered, Stored
@@ -48,6 +48,7 @@ class MemorySource:
     limits: Limits = field(default_factory=Limits)
     tables: dict[TableName, list[MemoryObject]] = field(default_factory=dict)
     lateness: Lateness = ORDERED
+    sequences: Sequences = Sequences.TIMES
     loaded: dict[TableName, int] = field(default_factory=dict)
     now: Callable[[], int] | None = None
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
+from lakeward.core.events import Sequences
 from lakeward.core.evolution import FOLLOWING, Policies
 from lakeward.core.schema import Schema
 
@@ -93,9 +94,8 @@ SHARE_FROM: Final = 100
 class Dimension:
     """An entity of the source and how the lake keeps it.
 
-    Without a `key` the table is append-only. `unique_sequences` says that the source's
-    sequence is unique per key, so that a copy of an event is known by it. With
-    `keeps_text` a source gives the text of every row, not of rejects alone: rows may be
+    Without a `key` the table is append-only. `sequences` says what the order of its events is
+    made of. With `keeps_text` a source gives the text of every row, not of rejects alone: rows may be
     refused after they are read.
     """
 
@@ -105,7 +105,12 @@ class Dimension:
     mode: Mode = Mode.MIRROR
     deletes: Deletes = Deletes.HARD
     lateness: Lateness = ORDERED
-    unique_sequences: bool = False
+    sequences: Sequences = Sequences.TIMES
     policies: Policies = FOLLOWING
     tolerance: Tolerance = Tolerance()
     keeps_text: bool = False
+
+    @property
+    def unique_sequences(self) -> bool:
+        """Whether a copy of an event is known by its sequence."""
+        return self.sequences is Sequences.UNIQUE

@@ -17,6 +17,25 @@ LOAD_SEQUENCE: Final = -(2**63)
 """The sequence of every row of a declared full load: before all changes of its epoch."""
 
 
+class Sequences(Enum):
+    """What the sequences of a source are.
+
+    `TIMES` are commit times in microseconds since 1970, or 0 throughout where there are none.
+    `PLACES` are places in the source's log, which several changes may share; `UNIQUE` are
+    numbers of which each change has its own, so that a copy of it is known by its number. Both
+    have more digits than a bigint holds.
+    """
+
+    TIMES = "times"
+    PLACES = "places"
+    UNIQUE = "unique"
+
+    @property
+    def are_wide(self) -> bool:
+        """Whether they have up to 38 digits."""
+        return self is not Sequences.TIMES
+
+
 class Operation(Enum):
     """What happened to a row at the source."""
 

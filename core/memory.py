@@ -133,7 +133,8 @@ def next_mark(memory: Memory, lateness: Lateness) -> Mark | None:
     """Return the low-water mark that the committed batches give.
 
     It is the greatest recorded (epoch, sequence) below every batch that holds an event
-    still in time, never inside a transaction, and not above a load that is incomplete.
+    still in time, and not above a load that is incomplete. Where it lies inside a transaction,
+    what `trim` forgets ends before that.
     """
     times = [record.time for record in memory.records if record.time is not None]
     if not isinstance(lateness, Within) or memory.is_loading or not times:
@@ -142,18 +143,7 @@ def next_mark(memory: Memory, lateness: Lateness) -> Mark | None:
     in_time = min(r.least.mark for r in memory.records if r.time is not None and r.time >= oldest)
     recorded = {bound.mark for r in memory.records for bound in (r.least, r.greatest)}
     mark = max((mark for mark in recorded if mark < in_time), default=None)
-    mark = _outside_transactions(memory, mark)
     return memory.mark if mark is None else max(mark, memory.mark or mark)
-
-
-def _outside_transactions(memory: Memory, mark: Mark | None) -> Mark | None:
-    spans: dict[Hashable, list[Mark]] = defaultdict(list)
-    for change in memory.changes.values():
-        if change.event.transaction is not None:
-            spans[change.event.transaction].append(change.event.position.mark)
-    while mark is not None and (cut := [min(s) for s in spans.values() if min(s) <= mark < max(s)]):
-        mark = max((m for span in spans.values() for m in span if m < min(cut)), default=None)
-    return mark
 
 
 def floor(lateness: Lateness, records: Iterable[Record], mark: Mark | None) -> int | None:
@@ -173,7 +163,8 @@ def trim(dimension: Dimension, memory: Memory) -> list[ChangeEvent]:
     """Fold what the mark has passed into the bases; return the events that stayed incomplete.
 
     Keys joined by key changes are trimmed together. A held key pins its chain from the
-    first event of the transaction that is held, and every truncate from there on.
+    first event of the transaction that is held, and every truncate from there on; so does a
+    transaction that the mark parts.
     """
     if isinstance(dimension.lateness, Ordered):
         _forget_beyond(memory, dimension.lateness.redelivery)
@@ -184,7 +175,7 @@ def trim(dimension: Dimension, memory: Memory) -> list[ChangeEvent]:
     pins: list[Position] = []
     past: set[Position] = set()
     for keys in _chains(memory):
-        pin = _pin(memory, keys)
+        pin = _pin(memory, keys, memory.mark)
         pins += [] if pin is None else [pin]
         events, later = _split(memory, keys, memory.mark, pin)
         truncates = [t for t in _truncates(memory) if _is_past(t.position, memory.mark, pin)]
@@ -227,8 +218,8 @@ def _chains(memory: Memory) -> list[set[Key]]:
     return groups
 
 
-def _pin(memory: Memory, keys: set[Key]) -> Position | None:
-    """The first position of the transactions that are held, or wait, on these keys."""
+def _pin(memory: Memory, keys: set[Key], mark: Mark) -> Position | None:
+    """The first position of the transactions that are held, wait, or are parted by the mark, on these keys."""
     held = [(h.position, h.transaction) for h in memory.holds.values() if keys & set(h.keys)]
     waiting = [
         (c.event.position, c.event.transaction)
@@ -236,12 +227,22 @@ def _pin(memory: Memory, keys: set[Key]) -> Position | None:
         if c.waiting and keys & set(c.event.keys)
     ]
     transactions = {transaction for _, transaction in [*held, *waiting] if transaction is not None}
+    transactions |= _parted(memory, keys, mark)
     started = [
         c.event.position
         for c in memory.changes.values()
         if c.event.transaction in transactions and keys & set(c.event.keys)
     ]
     return min([position for position, _ in [*held, *waiting]] + started, default=None)
+
+
+def _parted(memory: Memory, keys: set[Key], mark: Mark) -> set[Hashable]:
+    """The transactions with events of these keys on both sides of the mark."""
+    spans: dict[Hashable, list[Mark]] = defaultdict(list)
+    for change in memory.changes.values():
+        if change.event.transaction is not None and keys & set(change.event.keys):
+            spans[change.event.transaction].append(change.event.position.mark)
+    return {transaction for transaction, span in spans.items() if min(span) <= mark < max(span)}
 
 
 def _split(

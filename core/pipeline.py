@@ -340,6 +340,7 @@ def _progress_after(found: _Found[F], planned: MergePlan, resolved: Resolved) ->
         held=resolved.held,
         inexact_since=before.inexact_since or facts.inexact_since,
         ahead=max(ahead, default=None),
+        sequences=planned.dimension.sequences,
         counts=resolved.counts,
         totals=resolved.counts if planned.replaces else before.totals + resolved.counts,
     )

@@ -14,7 +14,7 @@ from typing import Final
 from lakeward.core.clock import Ahead
 from lakeward.core.dimension import SHARE_FROM, Dimension, Ordered, Unreadable
 from lakeward.core.errors import ConfigError, QuarantineFull, SchemaConflict, SourceError
-from lakeward.core.events import LOAD_SEQUENCE, Cell, Mark, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, Cell, Mark, Operation, Position, Sequences
 from lakeward.core.evolution import Evolution, Kind, SchemaChange, evolve
 from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import Hold, Reason, Record
@@ -170,10 +170,11 @@ def plan(
     some event that is remembered may not be whole. A dimension that declares no columns has
     those of the batch. `stored` is the schema of the table as it is, or None where there
     is none yet. Raises SchemaConflict where the batch's columns are not the table's and no
-    policy says what to do, QuarantineFull or SourceError where more of the batch cannot be
+    policy says what to do, or its order is made of something else than the table's, QuarantineFull or SourceError where more of the batch cannot be
     applied than the table tolerates, and ConfigError where the table format cannot do what
     the batch calls for.
     """
+    _refuse_other_sequences(dimension, progress)
     evolution = _evolution(dimension, facts, stored)
     dimension = replace(dimension, schema=evolution.taken(facts.schema))
     delivered = _delivered(facts, seen)
@@ -205,6 +206,25 @@ def plan(
         mended=mended,
         replaces=replaces,
     )
+
+
+_SEQUENCES: Final[Mapping[Sequences, str]] = {
+    Sequences.TIMES: "commit times, or the order of the files alone",
+    Sequences.PLACES: "places in the source's log",
+    Sequences.UNIQUE: "unique numbers of the changes",
+}
+
+
+def _refuse_other_sequences(dimension: Dimension, progress: Progress) -> None:
+    """Refuse to put events into an order that is made of something else than that of the table."""
+    if progress.batch and progress.sequences is not dimension.sequences:
+        raise SchemaConflict(
+            f"{dimension.name}: the order of its changes cannot be made of something else",
+            found=f"the table goes by {_SEQUENCES[progress.sequences]}; the settings say "
+            f"{_SEQUENCES[dimension.sequences]}",
+            todo="Nothing of the table was applied; other tables go on. Set `sequence_column` and `sequence_kind` "
+            "under [source] as they were, or load the table anew (docs/alarms.md#loading-a-table-anew).",
+        )
 
 
 def _refuse_key_changes(dimension: Dimension, facts: BatchFacts) -> None:

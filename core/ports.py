@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension, Lateness
-from lakeward.core.events import Key, Operation, Position
+from lakeward.core.events import Key, Operation, Position, Sequences
 from lakeward.core.evolution import Recorded
 from lakeward.core.known import Known
 from lakeward.core.ledger import SourceObject, Taken
@@ -40,6 +40,11 @@ class Source(Protocol[F]):
     @property
     def lateness(self) -> Lateness:
         """The lateness of tables whose settings say nothing of it."""
+        ...
+
+    @property
+    def sequences(self) -> Sequences:
+        """What the order of its events is made of."""
         ...
 
     def take(self, dimension: Dimension, seen: Mapping[str, SourceObject], floor: int | None) -> Taken:

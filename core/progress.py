@@ -8,7 +8,7 @@ from typing import Self
 
 from lakeward.core.clock import Ahead
 from lakeward.core.counts import Counts
-from lakeward.core.events import Mark, Position
+from lakeward.core.events import Mark, Position, Sequences
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,7 @@ class Progress:
     `mark` is what the table's lateness has left behind: nothing at or below it may arrive.
     `object` names the last object applied, in the source's own terms; `time` is the
     greatest source time seen, in microseconds since 1970, but for what lay too far `ahead`
-    to be believed. `counts` are those of the batch, `totals` those of all batches of the
+    to be believed. `sequences` says what the order of its events is made of. `counts` are those of the batch, `totals` those of all batches of the
     epoch.
     """
 
@@ -32,12 +32,14 @@ class Progress:
     held: int = 0
     inexact_since: str | None = None
     ahead: Ahead | None = None
+    sequences: Sequences = Sequences.TIMES
     counts: Counts = field(default_factory=Counts)
     totals: Counts = field(default_factory=Counts)
 
     def to_json(self) -> str:
         """Return the progress as one line of JSON, small enough for a commit's properties."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+        values = {**asdict(self), "sequences": self.sequences.value}
+        return json.dumps(values, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -50,6 +52,8 @@ class Progress:
             known["mark"] = Mark(*known["mark"])
         if known.get("ahead") is not None:
             known["ahead"] = Ahead(*known["ahead"])
+        if "sequences" in known:
+            known["sequences"] = Sequences(known["sequences"])
         for name in ("counts", "totals"):
             known[name] = Counts.of(known.get(name, {}))
         return cls(**known)

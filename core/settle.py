@@ -109,10 +109,13 @@ class _Settling:
         return event.position
 
     def known_facts(self) -> dict[Hashable, list[ChangeEvent]]:
+        """The facts that are remembered above the mark: at or below it a copy is not known by its fact."""
         known: dict[Hashable, list[ChangeEvent]] = defaultdict(list)
+        mark = self.memory.mark
         closed = [event for event in self.memory.closed.values() if event is not None]
         for event in [change.event for change in self.memory.changes.values()] + closed:
-            known[self.fact(event)].append(event)
+            if mark is None or event.position.mark > mark:
+                known[self.fact(event)].append(event)
         return known
 
     def is_copy(self, event: ChangeEvent, known: Mapping[Hashable, list[ChangeEvent]]) -> bool:
@@ -121,7 +124,16 @@ class _Settling:
             return True
         if position in self.memory.holds or position in self.memory.closed:
             return True
-        return any(same(event.cells, other.cells) for other in known.get(self.fact(event), ()))
+        return self.is_what_stands(event) or any(
+            same(event.cells, other.cells) for other in known.get(self.fact(event), ())
+        )
+
+    def is_what_stands(self, event: ChangeEvent) -> bool:
+        """Whether an `ordered` table, which remembers deletes alone, has the very row that a whole event sends."""
+        if not (self.ordered and self.dimension.unique_sequences) or event.operation is Operation.DELETE:
+            return False
+        row = None if event.old_key is not None or event.is_load else self.stored.get(event.key)
+        return row is not None and row.position.mark == event.position.mark and same(row.cells, event.cells)
 
     def judge(self, event: ChangeEvent) -> None:
         position, mark = event.position, self.memory.mark
@@ -399,23 +411,28 @@ class _Settling:
             superseded=tally[Verdict.SUPERSEDED],
             applied=tally[Verdict.APPLIED],
             released=sum(event.position in waited for event in self.passed),
-            ties=ties(event for event in self.passed if event.position in fresh and self.took_part(event)),
+            ties=self.ties([e for e in self.passed if e.position in fresh and self.took_part(e)]),
             **in_order,
         )
 
+    def ties(self, events: Iterable[ChangeEvent]) -> int:
+        """Count the events that arrival alone puts in order: all but one of each tie.
 
-def ties(events: Iterable[ChangeEvent]) -> int:
-    """Count the events that arrival alone puts in order: all but one of each tie.
+        A tie is events of one key with equal epoch and sequence and different contents. Where
+        a source has no sequence, arrival is the order and nothing ties; the rows of a full
+        load have none. Where sequences are unique, what stood before is one of a tie as well.
+        """
+        groups: dict[Hashable, list[ChangeEvent]] = defaultdict(list)
+        for event in events:
+            if event.keys and not event.is_load and event.position.sequence:
+                groups[event.position.mark, event.keys].append(event)
+        return sum(self.tied(group) for group in groups.values())
 
-    A tie is events of one key with equal epoch and sequence and different contents. Where
-    a source has no sequence, arrival is the order and nothing ties; the rows of a full
-    load have none.
-    """
-    groups: dict[Hashable, list[ChangeEvent]] = defaultdict(list)
-    for event in events:
-        if event.keys and not event.is_load and event.position.sequence:
-            groups[event.position.mark, event.keys].append(event)
-    return sum(len(group) - 1 for group in groups.values() if not all(_alike(group[0], e) for e in group))
+    def tied(self, group: list[ChangeEvent]) -> int:
+        standing = self.standing_of(group[0]) if self.dimension.unique_sequences else []
+        if any(row.position.mark == group[0].position.mark for row in standing):
+            return len(group)
+        return 0 if all(_alike(group[0], event) for event in group) else len(group) - 1
 
 
 def _alike(one: ChangeEvent, other: ChangeEvent) -> bool:

@@ -12,6 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 from lakeward.core.dimension import Dimension, Lateness
 from lakeward.core.errors import AlarmRaised, ConfigError, MendError
+from lakeward.core.events import Sequences
 from lakeward.core.inputs import Input, breaches
 from lakeward.core.ledger import SourceObject, Taken
 from lakeward.core.ports import Batch, Entry, Source
@@ -93,6 +94,11 @@ class ShapedSource(Generic[F]):
     def lateness(self) -> Lateness:
         """That of the source."""
         return self.source.lateness
+
+    @property
+    def sequences(self) -> Sequences:
+        """Those of the source."""
+        return self.source.sequences
 
     def take(self, dimension: Dimension, seen: Mapping[str, SourceObject], floor: int | None) -> Taken:
         """Choose the next objects."""

@@ -105,7 +105,7 @@ def make_job(
     notices: Sequence[Notice] = (),
 ) -> Job[Any]:
     """Put one table's job together."""
-    dimension = configured.dimension(table, source.lateness)
+    dimension = configured.dimension(table, source.lateness, source.sequences)
     ruled = shaped(source, configured.rules(table), spark)
     return Job(dimension=dimension, source=ruled, opened=target.open(dimension), queue=queue, notices=notices)
 

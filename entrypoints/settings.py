@@ -36,6 +36,7 @@ from lakeward.core.dimension import (
     Within,
 )
 from lakeward.core.errors import ConfigError
+from lakeward.core.events import Sequences
 from lakeward.core.evolution import Kind, Policies, Policy
 from lakeward.core.nearest import nearest
 from lakeward.core.quality import check as check_quality
@@ -259,7 +260,9 @@ class Configured:
         """The folder of the lock."""
         return self.base / self.settings.pipeline.state
 
-    def dimension(self, name: TableName, lateness: Lateness = ORDERED) -> Dimension:
+    def dimension(
+        self, name: TableName, lateness: Lateness = ORDERED, sequences: Sequences = Sequences.TIMES
+    ) -> Dimension:
         """Return the dimension of a table; `lateness` is for one that says nothing of its own."""
         table = self.tables[name]
         return Dimension(
@@ -267,6 +270,7 @@ class Configured:
             schema=self._shapes[name].schema,
             key=tuple(table.key),
             lateness=_lateness_of(table, lateness),
+            sequences=sequences,
             tolerance=_tolerance_of(table.quarantine),
             policies=_policies_of(table.schema_),
         )

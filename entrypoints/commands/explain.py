@@ -65,7 +65,8 @@ def explain_key(
 
 def _story(container: Any, name: TableName, texts: list[str]) -> Story:
     target = container.target()
-    dimension = container.configured().dimension(name, container.source().lateness)
+    source = container.source()
+    dimension = container.configured().dimension(name, source.lateness, source.sequences)
     standing = target.standing(dimension)
     if standing.schema is None:
         raise ConfigError(f"{name}: nothing was applied yet, so no key is known", todo="`lakeward run` applies it.")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from lakeward.core.dimension import ORDERED, Unbounded, Within
+from lakeward.core.dimension import ORDERED, Dimension, TableName, Unbounded, Within
 from lakeward.core.events import ChangeEvent, Mark, Operation, Position
-from lakeward.core.memory import Change, Memory, Record, next_mark
+from lakeward.core.memory import Change, Memory, Record, next_mark, trim
+from lakeward.core.schema import Column, Schema, Type
+
+ITEMS = Dimension(
+    name=TableName("shop", "item"), schema=Schema((Column("id", Type("int")),)), key=("id",), lateness=Within(3)
+)
 
 
 def record(batch: int, least: int, greatest: int, time: int | None, loads: int = 0) -> Record:
@@ -57,10 +62,14 @@ def test_the_mark_lies_below_every_batch_that_is_in_time() -> None:
     assert next_mark(recorded, Within(3)) == Mark(1, 10)
 
 
-def test_the_mark_does_not_lie_inside_a_transaction() -> None:
-    spread = (change(8, "a"), change(10, "b"), change(12, "b"))
-    recorded = memory(record(1, 10, 19, time=100), record(2, 15, 29, time=200), changes=spread)
-    assert next_mark(recorded, Within(3)) == Mark(1, 8)
+def test_a_transaction_that_the_mark_parts_is_remembered_whole() -> None:
+    """What it moves is known only as long as all of it is: the one before it is forgotten."""
+    spread = (change(7, "a"), change(8, "a"), change(10, "b"), change(12, "b"))
+    recorded = memory(record(1, 7, 10, time=100), record(2, 12, 29, time=200), changes=spread)
+    recorded.mark = next_mark(recorded, Within(3))
+    assert recorded.mark == Mark(1, 10)
+    trim(ITEMS, recorded)
+    assert [place.sequence for place in recorded.changes] == [10, 12]
 
 
 def test_the_mark_stays_while_a_load_is_not_complete() -> None:

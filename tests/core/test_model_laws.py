@@ -20,11 +20,10 @@ from model_laws import (
     check_reload,
 )
 
-from lakeward.core.dimension import Lateness, Unbounded, Within
+from lakeward.core.dimension import Lateness
 
 RANDOMS = st.randoms(use_true_random=False)
 thorough = settings(max_examples=400, deadline=None)
-LATE = (Within(3), Unbounded())
 
 
 @pytest.mark.parametrize("lateness", MODES, ids=repr)
@@ -43,7 +42,7 @@ def test_any_delivery_gives_the_same_table(lateness: Lateness, random: Random) -
     check_feed(random, lateness)
 
 
-@pytest.mark.parametrize("lateness", LATE, ids=repr)
+@pytest.mark.parametrize("lateness", MODES, ids=repr)
 @thorough
 @given(random=RANDOMS)
 def test_copies_under_other_names_change_nothing(lateness: Lateness, random: Random) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from random import Random
 from typing import Any
 
@@ -66,8 +66,16 @@ def forgets_without_folding(dimension: Dimension, memory: Memory) -> None:
         memory.changes = {place: c for place, c in memory.changes.items() if place.mark > memory.mark}
 
 
-def pins_nothing(memory: Memory, keys: set[Key]) -> Position | None:
+def pins_nothing(memory: Memory, keys: set[Key], mark: Mark) -> Position | None:
     return None
+
+
+def parts_transactions(memory: Memory, keys: set[Key], mark: Mark) -> set[Hashable]:
+    return set()
+
+
+def tells_facts_by_their_place(self: _Settling, event: ChangeEvent) -> Hashable:
+    return event.position
 
 
 def knows_no_transactions(self: Fold, event: ChangeEvent) -> _Transaction:
@@ -92,6 +100,8 @@ def play(law: Callable[[Random, Lateness], None], lateness: Lateness, feeds: int
         (Memory, "is_loading", property(marks_within_loads), check_feed, Within(3)),
         (memory, "_forget_beyond", forgets_deletes, check_feed, Ordered()),
         (memory, "_pin", pins_nothing, check_quarantine, Within(3)),
+        (memory, "_parted", parts_transactions, check_feed, Within(3)),
+        (_Settling, "fact", tells_facts_by_their_place, check_other_names, Unbounded()),
         (model_laws, "trim", forgets_without_folding, check_feed, Within(3)),
         (Fold, "transaction", knows_no_transactions, check_fold, Unbounded()),
     ],

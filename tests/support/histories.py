@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Ordered, TableName, Unbounded, Within
-from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Operation, Position, Sequences
 from lakeward.core.fold import Row
 from lakeward.core.schema import Column, Schema, Type
 
@@ -42,7 +42,7 @@ class Features:
             schema=SCHEMA,
             key=("id",),
             lateness=lateness,
-            unique_sequences=self.sequence == "unique",
+            sequences=Sequences.UNIQUE if self.sequence == "unique" else Sequences.TIMES,
         )
 
 

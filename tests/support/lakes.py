@@ -18,7 +18,7 @@ from model_laws import batches, with_repeats
 from lakeward.adapters.memory import MemoryQueue, MemoryTable, MemoryTarget, event_of, facts_of
 from lakeward.core.clock import beyond
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Ordered, TableName, Tolerance, Unbounded
-from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position, Sequences
 from lakeward.core.fold import apply
 from lakeward.core.ledger import SourceObject, Taken
 from lakeward.core.memory import Reason, Reject
@@ -242,6 +242,11 @@ class ScriptedSource:
     def lateness(self) -> Lateness:
         """That of the script."""
         return self.script.dimension.lateness
+
+    @property
+    def sequences(self) -> Sequences:
+        """Those of the script."""
+        return self.script.dimension.sequences
 
     def take(self, dimension: Dimension, seen: Mapping[str, SourceObject], floor: int | None) -> Taken:
         """Choose the first delivery that was never taken in whole."""
