@@ -170,9 +170,9 @@ def plan(
     some event that is remembered may not be whole. A dimension that declares no columns has
     those of the batch. `stored` is the schema of the table as it is, or None where there
     is none yet. Raises SchemaConflict where the batch's columns are not the table's and no
-    policy says what to do, or its order is made of something else than the table's, QuarantineFull or SourceError where more of the batch cannot be
-    applied than the table tolerates, and ConfigError where the table format cannot do what
-    the batch calls for.
+    policy says what to do, or its order is made of something else, QuarantineFull or
+    SourceError where more of the batch cannot be applied than the table tolerates, and
+    ConfigError where the table format cannot do what the batch calls for.
     """
     _refuse_other_sequences(dimension, progress)
     evolution = _evolution(dimension, facts, stored)

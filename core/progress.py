@@ -18,8 +18,8 @@ class Progress:
     `mark` is what the table's lateness has left behind: nothing at or below it may arrive.
     `object` names the last object applied, in the source's own terms; `time` is the
     greatest source time seen, in microseconds since 1970, but for what lay too far `ahead`
-    to be believed. `sequences` says what the order of its events is made of. `counts` are those of the batch, `totals` those of all batches of the
-    epoch.
+    to be believed. `sequences` says what the order of its events is made of. `counts` are
+    those of the batch, `totals` those of all batches of the epoch.
     """
 
     batch: int = 0

@@ -124,8 +124,9 @@ class _Settling:
             return True
         if position in self.memory.holds or position in self.memory.closed:
             return True
+        is_delete = self.ordered and event.operation is Operation.DELETE  # of which only the key is remembered
         return self.is_what_stands(event) or any(
-            same(event.cells, other.cells) for other in known.get(self.fact(event), ())
+            is_delete or same(event.cells, other.cells) for other in known.get(self.fact(event), ())
         )
 
     def is_what_stands(self, event: ChangeEvent) -> bool:

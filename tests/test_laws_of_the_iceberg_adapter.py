@@ -161,3 +161,20 @@ def test_a_table_without_a_key_keeps_each_fact_once(make_lake: MakeLake, seed: i
     assert player.crashed
     assert player.promised == expected.promised
     assert player.moments[-1].rows == script.truth
+
+
+@pytest.mark.parametrize(
+    ("lateness", "in_part"), [(ORDERED, False), (Within(3), False), (Within(3), True)], ids=repr
+)
+@packed
+@given(seed=SEEDS)
+def test_objects_under_other_names_change_nothing_where_sequences_are_unique(
+    make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch, lateness: Lateness, in_part: bool, seed: int
+) -> None:
+    """Idempotence under other names: what was delivered first stands, in its place."""
+    monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
+    random = Random(seed)
+    script = pack_late(random, 6, lateness, in_part=in_part, renamed=0.5)
+    player, expected = play_both(script, make_lake(), random.sample(CRASHES, 3))
+    assert player.promised == expected.promised
+    assert player.moments[-1].rows == script.truth

@@ -109,6 +109,18 @@ def test_an_update_whose_row_never_came_is_final_once_the_mark_has_passed_it() -
     assert Reason.INCOMPLETE_ROW in reasons
 
 
+@thorough
+@given(seed=SEEDS)
+def test_objects_under_other_names_change_nothing_where_sequences_are_unique(seed: int) -> None:
+    """Idempotence under other names: what was delivered first stands, in its place."""
+    random = Random(seed)
+    lateness = random.choice([ORDERED, Within(3), Unbounded()])
+    script = pack_late(random, 4, lateness, in_part=lateness != ORDERED and random.random() < 0.5, renamed=0.5)
+    player = Player(script, MemoryLake()).play(random.sample(CRASHES, 5))
+    assert player.moments[-1].rows == script.truth
+    assert not player.moments[-1].quarantine
+
+
 def with_a_time_in_the_future(script: Script, place: int, *, is_believed: bool) -> Script:
     """Deliver a change of another row, committed in the far future, as delivery number `place`."""
     times = [item.time for items in script.deliveries for item in items if item.time is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.types import (
@@ -28,6 +28,7 @@ from pyiceberg.types import (
 
 from lakeward.adapters.spark import names
 from lakeward.core.errors import TableError
+from lakeward.core.events import Position, Sequences
 from lakeward.core.schema import Column, Schema, Type
 
 SYSTEM_COLUMNS: Final[Mapping[str, Type]] = {
@@ -38,6 +39,11 @@ SYSTEM_COLUMNS: Final[Mapping[str, Type]] = {
     names.BATCH: Type("bigint"),
 }
 """What lakeward adds to each row: the position of its last event, and the batch that changed it."""
+
+
+def system_columns(sequences: Sequences) -> Mapping[str, Type]:
+    """Return what lakeward adds to each row of a table with such sequences."""
+    return {**SYSTEM_COLUMNS, names.SEQUENCE: names.sequence_type(sequences)}
 
 
 def columns_of(schema: IcebergSchema, table: str) -> Schema:
@@ -85,6 +91,11 @@ def _type(found: IcebergType) -> Type:
             return Type("struct", parts=tuple(Column(f.name, _type(f.field_type)) for f in parts))
         case _:
             return Type(_NAMES.get(found, str(found)))
+
+
+def position_of(row: Mapping[str, Any]) -> Position:
+    """Return the position of a row as it was read: a sequence of many digits is no whole number there."""
+    return Position(*[int(row[name]) for name in names.POSITION])
 
 
 def to_iceberg(schema: Schema) -> IcebergSchema:

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.iceberg.beside import Beside
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
-from lakeward.adapters.iceberg.columns import SYSTEM_COLUMNS
+from lakeward.adapters.iceberg.columns import position_of, system_columns
 from lakeward.adapters.iceberg.keys import key_text
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.chains import trim_chains
@@ -30,7 +30,7 @@ from lakeward.adapters.spark.names import column, quoted, text
 from lakeward.adapters.spark.resolve import keys_of_both, standing
 from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.errors import TableError
-from lakeward.core.events import Mark, Position
+from lakeward.core.events import Mark, Position, Sequences
 from lakeward.core.evolution import Kind, Policy, Recorded, SchemaChange
 from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import Hold, Record
@@ -51,13 +51,6 @@ EVENT: Final = f"CASE {names.OPERATION} WHEN 'delete' THEN '{DELETE}' ELSE '{CHA
 BY_PLACE: Final = f"bigint(row_number() OVER (ORDER BY {names.OBJECT}, {names.ROW}))"
 """The arrival of events from several objects, as SQL."""
 
-_COLUMNS: Final[Mapping[str, Type]] = {
-    KIND: Type("string"),
-    **SYSTEM_COLUMNS,
-    names.OPERATION: Type("string"),
-    names.TIME: Type("bigint"),
-    RECORD: Type("string"),
-}
 _PLACE: Final = (names.SEQUENCE, names.OBJECT, names.ROW)
 _TRIM_EVERY: Final = 32
 """Trimming is a commit of its own; there is no hurry with it."""
@@ -131,7 +124,7 @@ class IcebergCompanion:
         """Write the record of a batch and its memory, so many entries by kind (as SQL), in one commit."""
         if self.has_leftovers:
             self.table.forget_above(plan.batch - 1)
-        columns = {**_COLUMNS, **{c.name: c.type for c in self.dimension.schema}}
+        columns = {**_columns(self.dimension.sequences), **{c.name: c.type for c in self.dimension.schema}}
         if PARTIAL & plan.facts.may_need:
             columns |= self._in_part()
         frames = [self._entries(frame, kind, plan) for kind, frame in entries.items() if frame is not None]
@@ -176,6 +169,10 @@ class IcebergCompanion:
         """Return the events that are remembered, up to `n`, or None where there is no companion."""
         return self._frame(f"{KIND} IN ('{DELETE}', '{CHANGE}') AND {names.BATCH} <= {upto}")
 
+    def facts(self, upto: int) -> list[DataFrame]:
+        """Return the events that are remembered, and those that wait, up to `n`."""
+        return [found for found in (self.events(upto), self.waiting(upto)) if found is not None]
+
     def bases(self, upto: int) -> DataFrame | None:
         """Return the bases, up to `n`; the position of the row is named as that of a row that stands."""
         found = self._kind(BASE, upto)
@@ -216,7 +213,7 @@ class IcebergCompanion:
 
     def waiting_places(self, upto: int) -> Mapping[str, Sequence[Position]]:
         """Return where the events that wait are, by the text of their key; no Spark is needed."""
-        wanted = (KIND, names.EPOCH, *_PLACE, RECORD, *([OLD_RECORD] if self.has_parts else []))
+        wanted = (KIND, *names.POSITION, RECORD, *([OLD_RECORD] if self.has_parts else []))
         condition = f"{KIND} in ('{WAITING}', '{RELEASED}') and {names.BATCH} <= {upto}"
         rows = self.table.rows(condition, wanted).to_pylist()
         released = {(row[names.OBJECT], row[names.ROW]) for row in rows if row[KIND] == RELEASED}
@@ -224,7 +221,7 @@ class IcebergCompanion:
         for row in rows:
             if row[KIND] == WAITING and (row[names.OBJECT], row[names.ROW]) not in released:
                 for key in filter(None, (row[RECORD], row.get(OLD_RECORD))):
-                    places[key].append(Position(*[row[name] for name in wanted[1:5]]))
+                    places[key].append(position_of(row))
         return places
 
     def _kind(self, kind: str, upto: int) -> DataFrame | None:
@@ -325,6 +322,17 @@ def beyond(objects: Mapping[int, int], window: int) -> int:
             return batch
         seen += objects[batch]
     return 0
+
+
+def _columns(sequences: Sequences) -> Mapping[str, Type]:
+    """Return the columns of the companion besides those of the table."""
+    return {
+        KIND: Type("string"),
+        **system_columns(sequences),
+        names.OPERATION: Type("string"),
+        names.TIME: Type("bigint"),
+        RECORD: Type("string"),
+    }
 
 
 @dataclass(frozen=True, slots=True)

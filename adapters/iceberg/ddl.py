@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.iceberg.columns import SYSTEM_COLUMNS
+from lakeward.adapters.iceberg.columns import system_columns
 from lakeward.adapters.iceberg.java import Jvm
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.spark import names
@@ -42,7 +42,7 @@ def create_main(
         **{f"write.{command}.mode": options.write_mode for command in ("delete", "update", "merge")},
         **options.properties,
     }
-    columns = {**{c.name: c.type for c in dimension.schema}, **SYSTEM_COLUMNS}
+    columns = {**{c.name: c.type for c in dimension.schema}, **system_columns(dimension.sequences)}
     listed = ", ".join(f"{quoted(column)} {ddl(type_)}" for column, type_ in columns.items())
     partitions = ", ".join(_transform(item, dimension) for item in options.partition_by)
     partitioned = f"PARTITIONED BY ({partitions}) " if partitions else ""

@@ -20,6 +20,7 @@ from pyiceberg.table import Table
 
 from lakeward.adapters.iceberg import companion, quarantine
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
+from lakeward.adapters.iceberg.columns import position_of
 from lakeward.adapters.iceberg.progress import commits_of
 from lakeward.adapters.spark import names
 from lakeward.core.dimension import Dimension, Ordered
@@ -85,7 +86,7 @@ class _Search:
 
     def _row(self, row: Entry) -> Row:
         cells = {name: row[name] for name in self.dimension.schema.names if name in row}
-        return Row(cells, _place(row))
+        return Row(cells, position_of(row))
 
     # The companion.
 
@@ -119,10 +120,10 @@ class _Search:
         return events, Base(self.key, None, 0) if was_absent else None
 
     def _events(self, rows: Sequence[Entry]) -> Iterator[Remembered]:
-        released = {_place(row): _batch(row) for row in rows if row[companion.KIND] == companion.RELEASED}
-        waited = {_place(row) for row in rows if row[companion.KIND] == companion.WAITING}
+        released = {position_of(row): _batch(row) for row in rows if row[companion.KIND] == companion.RELEASED}
+        waited = {position_of(row) for row in rows if row[companion.KIND] == companion.WAITING}
         for row in rows:
-            place = _place(row)
+            place = position_of(row)
             if row[companion.KIND] == companion.WAITING:
                 yield Remembered(event=self._event(row), batch=_batch(row), settled=released.get(place))
             elif row[companion.KIND] in (companion.CHANGE, companion.DELETE) and place not in waited:
@@ -134,7 +135,7 @@ class _Search:
         operation = Operation(row[names.OPERATION])
         return ChangeEvent(
             operation=operation,
-            position=_place(row),
+            position=position_of(row),
             key=() if operation is Operation.TRUNCATE else self._key(row),
             cells={
                 name: UNSET if name in not_sent else row[name]
@@ -168,10 +169,10 @@ class _Search:
             return []
         settled = Or(*[_equal(quarantine.STATE, state) for state in quarantine.SETTLED])
         rows = _rows(table, And(Or(self.of_key(), settled), self.upto))
-        gone = {_place(row): _batch(row) for row in rows if row[quarantine.STATE] == quarantine.GIVEN_UP}
-        replayed = {_place(row) for row in rows if row[quarantine.STATE] == quarantine.REPLAYED}
+        gone = {position_of(row): _batch(row) for row in rows if row[quarantine.STATE] == quarantine.GIVEN_UP}
+        replayed = {position_of(row) for row in rows if row[quarantine.STATE] == quarantine.REPLAYED}
         refused = [row for row in rows if row[quarantine.STATE] in quarantine.REFUSED]
-        return [_refused(row, gone) for row in refused if _place(row) not in replayed]
+        return [_refused(row, gone) for row in refused if position_of(row) not in replayed]
 
 
 def _equal(name: str, value: Any) -> BooleanExpression:
@@ -190,19 +191,15 @@ def _rows(table: Table, condition: BooleanExpression) -> Sequence[Entry]:
 def _refused(row: Entry, gone: Mapping[Position, int]) -> Refused:
     operation = row[names.OPERATION]
     return Refused(
-        position=_place(row),
+        position=position_of(row),
         reason=Reason(row[names.REASON]),
         batch=_batch(row),
         operation=None if operation is None else Operation(operation),
         detail=row[names.DETAIL] or "",
         text=row[names.TEXT] or "",
         time=row[names.TIME],
-        given_up=gone.get(_place(row)),
+        given_up=gone.get(position_of(row)),
     )
-
-
-def _place(row: Entry) -> Position:
-    return Position(*[row[name] for name in names.POSITION])
 
 
 def _batch(row: Entry) -> int:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.iceberg.beside import Beside
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
-from lakeward.adapters.iceberg.columns import SYSTEM_COLUMNS
+from lakeward.adapters.iceberg.columns import position_of, system_columns
 from lakeward.adapters.iceberg.keys import completed, key_text
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import IS_HOLDING
@@ -23,7 +24,7 @@ from lakeward.adapters.spark.names import column, quoted
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import MendError
-from lakeward.core.events import Operation, Position
+from lakeward.core.events import Operation, Position, Sequences
 from lakeward.core.memory import HOLDING, Hold, Reason
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Entry, Mended
@@ -42,19 +43,7 @@ REFUSED, SETTLED = (HELD, BESIDE, FINAL), (REPLAYED, GIVEN_UP)
 settled. A key change holds both its keys: a row of it has the other key and is `BESIDE`."""
 
 _TEXT: Final = Type("string")
-_COLUMNS: Final[Mapping[str, Type]] = {
-    STATE: _TEXT,
-    **SYSTEM_COLUMNS,
-    names.OPERATION: _TEXT,
-    names.TIME: Type("bigint"),
-    names.REASON: _TEXT,
-    names.DETAIL: _TEXT,
-    KEY: _TEXT,
-    OBJECT_NAME: _TEXT,
-    SINCE: Type("timestamp"),
-    names.TEXT: _TEXT,
-}
-_PLACE: Final = (names.EPOCH, names.SEQUENCE, names.OBJECT, names.ROW)
+_PLACE: Final = names.POSITION
 
 
 class IcebergQuarantine:
@@ -87,13 +76,13 @@ class IcebergQuarantine:
         known = {entry.position for entry in self.entries(progress)}
         rows = self._rejected(rejects, objects, progress.epoch, progress.batch)
         found = completed(rows, {c.name: ddl(c.type) for c in self._columns()}).toArrow()
-        new = [_place(row) not in known for row in found.select(_PLACE).to_pylist()]
+        new = [position_of(row) not in known for row in found.select(_PLACE).to_pylist()]
         if any(new):
             self.table.add({c.name: c.type for c in self._columns()}, [], found.filter(new), count=0)
 
     def _columns(self) -> Sequence[Column]:
         key = [column for column in self.dimension.schema if column.name in self.dimension.key]
-        return [*(Column(name, type_) for name, type_ in _COLUMNS.items()), *key]
+        return [*(Column(name, type_) for name, type_ in _columns(self.dimension.sequences).items()), *key]
 
     def _rejected(self, rejects: DataFrame, objects: Mapping[int, str], epoch: int, batch: int) -> DataFrame:
         key = self.dimension.key
@@ -118,15 +107,16 @@ class IcebergQuarantine:
 
     def entries(self, progress: Progress) -> Sequence[Entry]:
         """Return what is in quarantine as of the table's batch, oldest first; no Spark is needed."""
-        rows = self.table.rows(f"{names.BATCH} <= {progress.batch}", tuple(_COLUMNS)).to_pylist()
-        gone = {_place(row) for row in rows if row[STATE] in SETTLED}
+        wanted = tuple(_columns(self.dimension.sequences))
+        rows = self.table.rows(f"{names.BATCH} <= {progress.batch}", wanted).to_pylist()
+        gone = {position_of(row) for row in rows if row[STATE] in SETTLED}
         fixes = sorted((row for row in rows if row[STATE] == MENDED), key=lambda row: row[SINCE])
-        mended = {_place(row): _mended(row) for row in fixes}
-        beside = {_place(row): row[KEY] for row in rows if row[STATE] == BESIDE}
+        mended = {position_of(row): _mended(row) for row in fixes}
+        beside = {position_of(row): row[KEY] for row in rows if row[STATE] == BESIDE}
         found = [
-            replace(_entry(row, mended.get(_place(row))), other_key=beside.get(_place(row)))
+            replace(_entry(row, mended.get(position_of(row))), other_key=beside.get(position_of(row)))
             for row in rows
-            if row[STATE] in (HELD, FINAL) and _place(row) not in gone
+            if row[STATE] in (HELD, FINAL) and position_of(row) not in gone
         ]
         return sorted(found, key=lambda entry: (entry.batch, entry.order, entry.row))
 
@@ -142,7 +132,8 @@ class IcebergQuarantine:
                     found=f"it was {entry.key}, and is {key}",
                     todo="The key stays as it was. Where it is wrong, give the row up.",
                 )
-        self.table.add(_COLUMNS, [], _as_mended(entries, progress.batch), count=0)
+        columns = _columns(self.dimension.sequences)
+        self.table.add(columns, [], _as_mended(entries, progress.batch), count=0)
 
     def holds(self, progress: Progress) -> tuple[Hold, ...]:
         """Return the keys that wait for a person."""
@@ -167,14 +158,26 @@ class IcebergQuarantine:
         key = [pending.get(name, name) for name in self.dimension.key]
         rows = self.table.rows(f"{STATE} in ('{HELD}', '{BESIDE}')", (*key, *_PLACE))
         rows = rows.rename_columns({old: new for new, old in pending.items() if old in key})
-        wanted = pa.table({name: [hold.position[part] for hold in holds] for part, name in enumerate(_PLACE)})
+        wanted = pa.table(_places([hold.position for hold in holds]))
         wanted = wanted.cast(pa.schema([rows.schema.field(name) for name in _PLACE]))
         held = rows.join(wanted, list(_PLACE), join_type="left semi")
         return self.spark().createDataFrame(held.select([*self.dimension.key, *_PLACE[1:]]))
 
 
-def _place(row: Mapping[str, Any]) -> Position:
-    return Position(*[row[name] for name in _PLACE])
+def _columns(sequences: Sequences) -> Mapping[str, Type]:
+    """Return the columns of the quarantine besides those of the key."""
+    return {
+        STATE: _TEXT,
+        **system_columns(sequences),
+        names.OPERATION: _TEXT,
+        names.TIME: Type("bigint"),
+        names.REASON: _TEXT,
+        names.DETAIL: _TEXT,
+        KEY: _TEXT,
+        OBJECT_NAME: _TEXT,
+        SINCE: Type("timestamp"),
+        names.TEXT: _TEXT,
+    }
 
 
 def _settled(plan: MergePlan) -> pa.Table:
@@ -194,9 +197,16 @@ def _as_mended(entries: Sequence[Entry], batch: int) -> pa.Table:
 
 
 def _placed(places: Sequence[Position], batch: int) -> dict[str, Any]:
-    columns: dict[str, Any] = {name: [place[part] for place in places] for part, name in enumerate(_PLACE)}
+    columns = _places(places)
     columns[names.BATCH] = [batch] * len(places)
     columns[SINCE] = [datetime.now(UTC)] * len(places)
+    return columns
+
+
+def _places(places: Sequence[Position]) -> dict[str, Any]:
+    """Return positions as columns; a sequence may have more digits than a whole number of Arrow."""
+    columns: dict[str, Any] = {name: [place[part] for place in places] for part, name in enumerate(_PLACE)}
+    columns[names.SEQUENCE] = pa.array([Decimal(place.sequence) for place in places], pa.decimal128(38, 0))
     return columns
 
 
@@ -214,7 +224,7 @@ def _entry(row: Mapping[str, Any], mended: Mended | None) -> Entry:
         row=row[names.ROW],
         operation=row[names.OPERATION],
         epoch=row[names.EPOCH],
-        sequence=row[names.SEQUENCE],
+        sequence=int(row[names.SEQUENCE]),
         order=row[names.OBJECT],
         batch=row[names.BATCH],
         since=int(row[SINCE].timestamp() * 1_000_000),

@@ -18,6 +18,7 @@ from lakeward.adapters.iceberg.companion import IcebergCompanion
 from lakeward.adapters.iceberg.quarantine import IcebergQuarantine
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.chains import Before, Chains, fold, part_chains
+from lakeward.adapters.spark.copies import without_facts
 from lakeward.adapters.spark.events import IS_EVENT, IS_LOAD, IS_REJECT, KeyRange, range_of
 from lakeward.adapters.spark.fitting import called_now, fitted
 from lakeward.adapters.spark.names import quoted
@@ -34,6 +35,7 @@ from lakeward.adapters.spark.resolve import (
     holding_rejects,
     keys_of_both,
     late_as_rejects,
+    no_place,
     part_at_barriers,
     reject_without_key,
     standing,
@@ -119,6 +121,8 @@ class Resolver:
     def merge(self, plan: MergePlan, frame: DataFrame, table: Any) -> Resolved:
         """Each event meets the row that stands of its key, if there is one."""
         frame, known = without_copies(frame, plan)
+        frame, copies = self._without_facts(plan, frame, table)
+        known = known._replace(events=known.events + copies)
         frame, too_late = late_as_rejects(frame, plan)
         if plan.folds:
             return self._folds(plan, frame, table, known, too_late)
@@ -153,6 +157,19 @@ class Resolver:
             detail=outcome,
             close=outcome.close,
         )
+
+    def _without_facts(self, plan: MergePlan, frame: DataFrame, table: Any) -> tuple[DataFrame, int]:
+        """Leave out the events that are known by their sequence, where that is unique."""
+        if not plan.dimension.unique_sequences or plan.releases or plan.replaces:
+            return frame, 0
+        if not plan.recalls:
+            return without_facts(frame, plan, [])
+        facts = self.companion.facts(plan.batch - 1)
+        has_rows = table is not None and table.currentSnapshot() is not None
+        if has_rows and isinstance(plan.dimension.lateness, Ordered):
+            stands = self._rows(plan, table, plan.facts.key_range).where(f"NOT {IS_LOAD}")
+            facts.append(stands.withColumn(names.OPERATION, F.expr("explode(array('insert', 'update'))")))
+        return without_facts(frame, plan, facts)
 
     def _folds(self, plan: MergePlan, frame: DataFrame, table: Any, known: Known, too_late: int) -> Resolved:
         """Fold the events in order over what is remembered; hold key changes that no rule decides."""
@@ -225,7 +242,7 @@ class Resolver:
         stands = [f"{name} AS {standing(name)}" for name in names.POSITION]
         if table is None or table.currentSnapshot() is None:
             types = [f"CAST(NULL AS {type_ddl(c.type)}) AS {quoted(c.name)}" for c in plan.evolution.schema]
-            places = [f"bigint(NULL) AS {name}" for name in (*map(standing, names.POSITION), POS)]
+            places = no_place(plan.dimension, (POS,))
             return self.spark().range(0).selectExpr(*types, *places, f"'' AS {FILE}")
         rows = self._rows(plan, table, range_of(keys, plan.dimension))
         has = [name for name in plan.evolution.schema.names if name in rows.columns]

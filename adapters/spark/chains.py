@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.fold import BY_PLACE, PLACE, Fold, used
+from lakeward.adapters.spark.fold import BY_PLACE, Fold, place_type, used
 from lakeward.adapters.spark.items import (
     CHAIN,
     EVENT_PLACE,
@@ -96,10 +96,14 @@ class Chains:
         judged = self.verdicts()
         found: dict[str, int] = judged.agg(*sums).collect()[0].asDict()
         has_order = f"sequence NOT IN (0, {LOAD_SEQUENCE + 1}L - 1)"
+        met, differ = (
+            "bool_or(meets)" if self.plan.dimension.unique_sequences else "false",
+            "min(content) != max(content)",
+        )
         tied = (
             judged.where(f"{took_part} AND {has_order}")
             .groupBy("sequence", "key", "old")
-            .agg(F.expr("CASE WHEN min(content) != max(content) THEN count(*) - 1 ELSE 0 END AS ties"))
+            .agg(F.expr(f"CASE WHEN {met} THEN count(*) WHEN {differ} THEN count(*) - 1 ELSE 0 END AS ties"))
             .agg(F.expr("coalesce(sum(ties), 0) AS ties"))
             .collect()[0]
         )
@@ -142,8 +146,9 @@ def fold(plan: MergePlan, events: DataFrame, before: Before) -> Chains:
             *([] if known is None else [items.of_remembered(known)]),
         ]
     gathered = reduce(DataFrame.unionByName, parts).groupBy(CHAIN).agg(F.expr("collect_list(item) AS items"))
-    stands = _standing(keys, stood, known)
-    folded = _judged(Fold(plan.evolution.schema), gathered.join(stands, CHAIN)).persist()
+    stands = _standing(keys, stood, known, place_type(plan.dimension.sequences))
+    writer = Fold(plan.evolution.schema, plan.dimension.sequences)
+    folded = _judged(writer, gathered.join(stands, CHAIN)).persist()
     return Chains(plan=plan, folded=folded, stood=stood, first_touched=first_touched)
 
 
@@ -186,11 +191,11 @@ def _departures(events: DataFrame) -> DataFrame:
     return deletes.unionByName(moves.withColumn(KEY, column(OLD_KEY)))
 
 
-def _standing(keys: DataFrame, stood: DataFrame, known: DataFrame | None) -> DataFrame:
+def _standing(keys: DataFrame, stood: DataFrame, known: DataFrame | None, place_type: str) -> DataFrame:
     """Return for each chain, by key, where what stood of it stands, and the newest event that is remembered."""
     place = place_of([standing(name) for name in PLACE_COLUMNS])
     found = keys.join(stood.selectExpr(KEY, f"{place} AS row_place"), KEY, "left")
-    nothing = f"CAST(NULL AS {PLACE})"
+    nothing = f"CAST(NULL AS {place_type})"
     if known is None:
         found = found.selectExpr("*", f"{nothing} AS gone_place", f"{nothing} AS newest")
     else:
@@ -224,6 +229,7 @@ def _judged(writer: Fold, gathered: DataFrame) -> DataFrame:
         f"transform(array_sort(filter(items, e -> e.id IS NOT NULL), {BY_PLACE}), e -> named_struct("
         "'id', e.id, 'operation', e.operation, 'sequence', e.place.s, 'key', e.key, 'old', e.old, "
         f"'content', e.content, "
+        f"'meets', exists(stands, t -> {is_mine} AND t.place.s = e.place.s), "
         f"'verdict', {verdict}{notes}))"
     )
     return (
@@ -259,14 +265,14 @@ def trim_chains(
     chain = key.chained(links_of(named.sparkSession, [named]))
     events = chain(named).localCheckpoint()
     stay = chain(pinned.selectExpr(f"{key.text()} AS {KEY}")).select(CHAIN).distinct()
-    is_past = f"{names.SEQUENCE} <= CAST('{mark.sequence}' AS bigint)"
-    past = events.where(is_past).join(stay, CHAIN, "left_anti").localCheckpoint()
+    past = _past(events, mark, dimension).join(stay, CHAIN, "left_anti").localCheckpoint()
     later = events.join(past.select(ID), ID, "left_anti")
     folded_chains = past.select(CHAIN).distinct()
     bases = chain(_lowest(bases.selectExpr("*", f"{key.text()} AS {KEY}")))
     parts = [items.of_remembered(past, identifier=ID), items.of_rows(bases.join(folded_chains, CHAIN, "left_semi"))]
     gathered = reduce(DataFrame.unionByName, parts).groupBy(CHAIN).agg(F.expr("collect_list(item) AS items"))
-    state = gathered.selectExpr(f"{Fold(dimension.schema).over('items')} AS state").localCheckpoint()
+    writer = Fold(dimension.schema, dimension.sequences)
+    state = gathered.selectExpr(f"{writer.over('items')} AS state").localCheckpoint()
     rows = _rows_of("state.rows", state, dimension.schema, standing)
     rows = rows.selectExpr("*", f"{key.text()} AS {KEY}").join(keys_of(later), KEY, "left_semi")
     kept = bases.join(folded_chains, CHAIN, "left_anti")
@@ -276,6 +282,19 @@ def trim_chains(
         bases=rows.drop(KEY).unionByName(kept.select(*[quoted(name) for name in rows.columns if name != KEY])),
         incomplete=events.join(incomplete, ID, "left_semi"),
     )
+
+
+def _past(events: DataFrame, mark: Mark, dimension: Dimension) -> DataFrame:
+    """Return the events that the mark has passed, up to the first of a transaction that it parts."""
+    limit = f"CAST('{mark.sequence}' AS {names.sequence_type(dimension.sequences)})"
+    passed = events.where(f"{names.SEQUENCE} <= {limit}")
+    if not dimension.sequences.are_wide:
+        return passed  # all events of a transaction have one commit time
+    ends = F.expr(f"min({names.SEQUENCE}) AS first"), F.expr(f"max({names.SEQUENCE}) AS last")
+    spans = events.where(f"{names.TRANSACTION} IS NOT NULL").groupBy(CHAIN, names.TRANSACTION).agg(*ends)
+    parted = spans.where(f"first <= {limit} AND last > {limit}").groupBy(CHAIN).agg(F.expr("min(first) AS first"))
+    found = passed.join(parted, CHAIN, "left").where(f"first IS NULL OR {names.SEQUENCE} < first")
+    return found.select(*map(quoted, events.columns))
 
 
 def part_chains(plan: MergePlan, events: DataFrame, barriers: DataFrame) -> tuple[DataFrame, DataFrame]:

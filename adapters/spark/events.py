@@ -127,8 +127,8 @@ def survey(frame: DataFrame, dimension: Dimension, *flags: str) -> Sequence[Grou
             reason=row[names.REASON],
             flags=frozenset(flag for flag in flags if row[flag]),
             rows=row["rows"],
-            least=(row[f"least{names.SEQUENCE}"], row[f"least{names.ROW}"]),
-            greatest=(row[f"most{names.SEQUENCE}"], row[f"most{names.ROW}"]),
+            least=(int(row[f"least{names.SEQUENCE}"]), row[f"least{names.ROW}"]),
+            greatest=(int(row[f"most{names.SEQUENCE}"]), row[f"most{names.ROW}"]),
             time=row["time"],
             key_bounds=tuple(
                 (row[f"key_least_{index}"], row[f"key_most_{index}"]) if index in cheap else None

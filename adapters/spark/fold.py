@@ -14,8 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from lakeward.adapters.spark import names
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.types import ddl
+from lakeward.core.events import Sequences
 from lakeward.core.schema import Schema
 
 ITEM: Final = ("at", "place", "id", "operation", "key", "old", "transaction", "unset", "cells", "gone", "content")
@@ -24,8 +26,15 @@ this batch (else NULL), its operation, the text of its key and of the key that i
 transaction, the columns that were not sent, its cells, whether it is the memory of a delete,
 and a hash of its content."""
 
-PLACE: Final = "struct<s:bigint,o:bigint,r:bigint>"
-"""A position within an epoch."""
+
+def place_type(sequences: Sequences) -> str:
+    """Return the type of a position within an epoch.
+
+    >>> place_type(Sequences.TIMES)
+    'struct<s:bigint,o:bigint,r:bigint>'
+    """
+    return f"struct<s:{names.sequence_type(sequences)},o:bigint,r:bigint>"
+
 
 BY_PLACE: Final = "(a, b) -> CASE WHEN a.at < b.at THEN -1 WHEN a.at > b.at THEN 1 ELSE 0 END"
 """What sorts items, as SQL."""
@@ -51,6 +60,7 @@ class Fold:
     """Writes the fold of a table with these columns; `cells` have them as c0, c1, …"""
 
     schema: Schema
+    sequences: Sequences = Sequences.TIMES
 
     @property
     def cells(self) -> str:
@@ -60,7 +70,8 @@ class Fold:
     @property
     def row(self) -> str:
         """The type of a row: its place and the ID that it got it from, and for each cell that of who set it."""
-        return f"struct<place:{PLACE},id:bigint,gone:boolean,cells:{self.cells},origin:array<bigint>>"
+        place = place_type(self.sequences)
+        return f"struct<place:{place},id:bigint,gone:boolean,cells:{self.cells},origin:array<bigint>>"
 
     def over(self, items: str) -> str:
         """Return the state that an array of items leaves behind, as SQL."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from lakeward.core.events import Sequences
+from lakeward.core.schema import Type
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
@@ -26,6 +29,11 @@ OLD: Final = "_lakeward_old"
 TRANSACTION: Final = "_lakeward_transaction"
 
 POSITION: Final = (EPOCH, SEQUENCE, OBJECT, ROW)
+
+
+def sequence_type(sequences: Sequences) -> Type:
+    """Return the type of the column with the sequence; Spark's SQL writes it the same."""
+    return Type("decimal", 38, 0) if sequences.are_wide else Type("bigint")
 
 
 def quoted(*parts: str) -> str:

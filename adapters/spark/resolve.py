@@ -53,6 +53,12 @@ def standing(name: str) -> str:
 _STANDING: Final = tuple(standing(name) for name in names.POSITION)
 
 
+def no_place(dimension: Dimension, locators: Sequence[str] = ()) -> list[str]:
+    """Return the place of a row that does not stand, as SQL; `locators` say where it lies."""
+    types = {standing(names.SEQUENCE): names.sequence_type(dimension.sequences)}
+    return [f"CAST(NULL AS {types.get(name, 'bigint')}) AS {name}" for name in (*_STANDING, *locators)]
+
+
 def _key(plan: MergePlan) -> list[str]:
     return [quoted(name) for name in plan.dimension.key]
 
@@ -89,9 +95,14 @@ def late_as_rejects(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, int]:
     """Turn events at or below the mark into rejects; return how many they are."""
     if plan.mark is None or not plan.has_late:
         return frame, 0
-    is_late = f"({IS_EVENT} AND {names.SEQUENCE} <= CAST('{plan.mark.sequence}' AS bigint))"
+    is_late = f"({IS_EVENT} AND {names.SEQUENCE} <= {sequence_literal(plan, plan.mark.sequence)})"
     words = f"its place in the order lies {_AT_THE_MARK}"
     return _rejected(frame, plan.dimension, is_late, Reason.TOO_LATE, words), frame.where(is_late).count()
+
+
+def sequence_literal(plan: MergePlan, sequence: int) -> str:
+    """Return a sequence of the table as SQL."""
+    return f"CAST('{sequence}' AS {names.sequence_type(plan.dimension.sequences)})"
 
 
 def as_incomplete(events: DataFrame, dimension: Dimension) -> DataFrame:
@@ -169,6 +180,9 @@ def verdicts(events: DataFrame, found: DataFrame | None, plan: MergePlan, locato
     )
     has_order = f"{names.SEQUENCE} NOT IN (0, {LOAD_SEQUENCE + 1}L - 1)"
     tied = f"CASE WHEN one_content != other_content AND {has_order} THEN newer - 1 ELSE 0 END"
+    if plan.dimension.unique_sequences:
+        stands = f"{_STANDING[0]} = {plan.epoch} AND {_STANDING[1]} = {names.SEQUENCE}"
+        tied = f"CASE WHEN {stands} AND {has_order} THEN newer ELSE {tied} END"
     sums = [F.expr(f"sum({name}) AS {name}") for name in ("events", "newer", "same", "inserts", "deletes")]
     return (
         by_sequence.groupBy(*key)
@@ -186,7 +200,7 @@ def _meet(events: DataFrame, found: DataFrame | None, plan: MergePlan, locators:
     """Put beside each event what stands of its key, and say whether the event is newer."""
     narrow = events.selectExpr(*_key(plan), *_PLACE, ID, f"xxhash64({hashed(plan)}) AS content")
     if found is None:
-        nothing = [f"bigint(NULL) AS {name}" for name in (*_STANDING, *locators)]
+        nothing = no_place(plan.dimension, locators)
         joined = narrow.selectExpr("*", *nothing, f"boolean(NULL) AS {IS_LIVE}")
     else:
         sent = F.broadcast(found) if plan.facts.read <= SMALL else found

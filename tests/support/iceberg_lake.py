@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ import pyarrow as pa
 from lakes import Item, Rows
 from pyspark.sql import DataFrame, SparkSession
 
+from lakeward.adapters.iceberg.columns import position_of
 from lakeward.adapters.iceberg.lake import IcebergLake
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.adapters.spark import names
 from lakeward.core.dimension import Dimension
-from lakeward.core.events import UNSET, ChangeEvent, Position
+from lakeward.core.events import UNSET, ChangeEvent
 from lakeward.core.ports import Opened
 from lakeward.plugins import Runtime
 
@@ -57,11 +59,10 @@ class LakeOfIceberg:
         table = self.lake.catalog.load(dimension.name)
         if table is None:
             return {}
-        place = (names.EPOCH, names.SEQUENCE, names.OBJECT, names.ROW)
         found: dict[Any, Any] = {}
         for row in table.scan().to_arrow().to_pylist():
             cells = {name: row[name] for name in dimension.schema.names}
-            position = Position(*[row[name] for name in place])
+            position = position_of(row)
             key = tuple(cells[name] for name in dimension.key) or tuple(position)
             assert key not in found, f"{key} stands twice"
             found[key] = (cells, position)
@@ -82,7 +83,9 @@ def event_table(dimension: Dimension, items: Sequence[Item], *, in_part: bool = 
         [item.operation.value if isinstance(item, ChangeEvent) else None for item in items], pa.string()
     )
     for part, name in enumerate((names.SEQUENCE, names.OBJECT, names.ROW), 1):
-        columns[name] = pa.array([item.position[part] for item in items], pa.int64())
+        is_wide = name == names.SEQUENCE and dimension.sequences.are_wide
+        places = [Decimal(item.position[part]) if is_wide else item.position[part] for item in items]
+        columns[name] = pa.array(places, pa.decimal128(38, 0) if is_wide else pa.int64())
     columns[names.ARRIVAL] = pa.array(range(len(items)), pa.int64())
     columns[names.TIME] = pa.array([item.time for item in items], pa.int64())
     columns[names.REASON] = pa.array(

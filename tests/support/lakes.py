@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Protocol, Self
 
-from histories import SCHEMA, Features, delivery_order, feed
+from histories import SCHEMA, Features, delivery_order, feed, under_another_name
 from model_laws import batches, with_repeats
 
 from lakeward.adapters.memory import MemoryQueue, MemoryTable, MemoryTarget, event_of, facts_of
@@ -34,6 +34,7 @@ Rows = Mapping[Key, tuple[Mapping[str, Any], Position]]
 PACKED = Schema((Column("h", Type("int")), *SCHEMA))
 NAME = TableName("shop", "item")
 OBJECTS_A_HISTORY = 100
+OTHER_NAMES = 100_000
 TOLERANT = Tolerance(max_share=1.0, max_rows=1_000_000)
 """Histories are spoilt by chance, and a batch of them by more than a table takes by default."""
 
@@ -149,13 +150,22 @@ def pack_late(
     fixed: float = 0.0,
     too_late: bool = False,
     in_part: bool = False,
+    renamed: float = 0.0,
 ) -> Script:
     """Return a script in which objects come in any order that the lateness allows, or (`too_late`) in any.
 
     Its databases commit by one clock. Some objects are delivered again. With `in_part`, some
-    cells are not sent, and keys change where a table is not `ordered`.
+    cells are not sent, and keys change where a table is not `ordered`. With `renamed`, sequences
+    are unique, and so many objects of changes come under another name as well.
     """
-    dimension = Dimension(name=NAME, schema=PACKED, key=("h", "id"), lateness=lateness, tolerance=TOLERANT)
+    dimension = Dimension(
+        name=NAME,
+        schema=PACKED,
+        key=("h", "id"),
+        lateness=lateness,
+        tolerance=TOLERANT,
+        sequences=Sequences.UNIQUE if renamed else Sequences.TIMES,
+    )
     objects: dict[int, list[ChangeEvent]] = {}
     loads: set[int] = set()
     load = 0.0 if too_late else random.choice([0.0, 0.3])
@@ -166,6 +176,7 @@ def pack_late(
             overlap=not in_part,
             transactions=16,
             scatter=scatter,
+            sequence="unique" if renamed else "commit",
             unset=in_part,
             moves=in_part and not isinstance(lateness, Ordered),
         )
@@ -177,6 +188,9 @@ def pack_late(
     spoilt = {e.position for events in objects.values() for e in events if random.random() < bad}
     rejects = {e.position: _rejected(e) for events in objects.values() for e in events if e.position in spoilt}
     fixes = _to_be_fixed(random, objects, spoilt, fixed, rejects, has_key=True)
+    for number in [n for n in objects if n not in loads and random.random() < renamed]:
+        other = random.choice([-1, 1]) * (OTHER_NAMES + number)
+        objects[other] = under_another_name(objects[number], other)
     order = delivery_order(random, objects, Unbounded() if too_late else lateness)
     order.sort(key=lambda number: number not in sorted(loads)[:1])  # that a load has begun is known by its rows
     deliveries: list[list[Item]] = []
@@ -189,7 +203,19 @@ def pack_late(
             loaded_with = len(deliveries) - 1
             loads -= set(batch)
     good = [event for events in objects.values() for event in events if event.position not in spoilt]
+    if renamed:
+        good = _first_delivered(deliveries)
     return Script(dimension, deliveries, [*good, *fixes.values()], 0.2, fixes, loaded_with, in_part)
+
+
+def _first_delivered(deliveries: Sequence[Sequence[Item]]) -> list[ChangeEvent]:
+    """Return of each fact the event that came first; those of a full load are facts by their place."""
+    first: dict[object, ChangeEvent] = {}
+    for item in (item for items in deliveries for item in items):
+        if isinstance(item, ChangeEvent):
+            fact = item.position if item.is_load else (item.position.mark, item.keys, item.operation)
+            first.setdefault(fact, item)
+    return list(first.values())
 
 
 def _of(history: int, event: ChangeEvent, *, keeps_transaction: bool = True) -> ChangeEvent:

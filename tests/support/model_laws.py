@@ -131,7 +131,9 @@ def check_other_names(random: Random, lateness: Lateness) -> None:
         player.deliver([event for number in batch for event in source.objects[number]], loaded=1)
         before = dict(player.rows)
         for _ in range(2):
-            copies = [e for n in batch for e in under_another_name(source.objects[n], other_name(random, player, n))]
+            copies = [
+                e for n in batch for e in under_another_name(source.objects[n], other_name(random, player, n))
+            ]
             player.deliver(copies, loaded=1)
             assert visible(player.rows) == visible(before)
             assert ordered or player.rows == before, "the first delivery stands"

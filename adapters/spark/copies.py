@@ -1,0 +1,83 @@
+"""Facts that came before under another name, where the sequences of a source are unique.
+
+A fact is (epoch, sequence, key, operation) with its content. Of several in one batch the first
+that arrives stands; of those that are known from before, none that arrives.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.events import IS_EVENT, IS_LOAD
+from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.resolve import SMALL, hashed, sequence_literal
+from lakeward.core.dimension import Ordered
+from lakeward.core.plan import MergePlan
+
+_CONTENT: Final = "_lakeward_content"
+
+
+def without_facts(frame: DataFrame, plan: MergePlan, known: list[DataFrame]) -> tuple[DataFrame, int]:
+    """Leave out the events whose fact is known, or came before in the batch; return how many they are.
+
+    A fact at or below the mark is not looked for: whether it is remembered is by chance.
+    """
+    if plan.facts.least is None:
+        return frame, 0
+    arrived = _facts(frame.where(f"{IS_EVENT} AND NOT {IS_LOAD}"), plan, names.ARRIVAL)
+    before = [_facts(_in_question(facts, plan), plan, "bigint(NULL)") for facts in known]
+    several = (
+        reduce(DataFrame.unionByName, [arrived, *before])
+        .groupBy(names.SEQUENCE, _CONTENT)
+        .agg(
+            F.expr(f"min({names.ARRIVAL}) AS first"),
+            F.expr(f"count({names.ARRIVAL}) AS arrived"),
+            F.expr("count(*) AS every"),
+        )
+        .where("arrived > 0 AND every > 1")
+        .localCheckpoint()
+    )
+    if several.isEmpty():
+        return frame, 0
+    is_copy = f"every > arrived OR {names.ARRIVAL} != first"
+    copies = (
+        arrived.join(several, [names.SEQUENCE, _CONTENT]).where(is_copy).select(names.ARRIVAL).localCheckpoint()
+    )
+    count = copies.count()
+    return frame.join(F.broadcast(copies) if count <= SMALL else copies, names.ARRIVAL, "left_anti"), count
+
+
+def _facts(events: DataFrame, plan: MergePlan, arrival: str) -> DataFrame:
+    return events.selectExpr(
+        names.SEQUENCE, f"{_content(events, plan)} AS {_CONTENT}", f"{arrival} AS {names.ARRIVAL}"
+    )
+
+
+def _content(events: DataFrame, plan: MergePlan) -> str:
+    """Return what makes the content of a fact, its key included.
+
+    Of a delete an `ordered` table remembers the key alone.
+    """
+    unset = f"array_sort({names.UNSET})" if names.UNSET in events.columns else "NULL"
+    old = f"to_json({names.OLD})" if names.OLD in events.columns else "NULL"
+    how = f"coalesce({unset}, CAST(array() AS array<string>)), coalesce({old}, '')"
+    content = f"xxhash64({hashed(plan)}, {how})"
+    if not isinstance(plan.dimension.lateness, Ordered):
+        return content
+    key = ", ".join(map(quoted, plan.dimension.key))
+    return f"CASE WHEN {names.OPERATION} = 'delete' THEN xxhash64({key}) ELSE {content} END"
+
+
+def _in_question(known: DataFrame, plan: MergePlan) -> DataFrame:
+    """Return the facts that those of a batch may be copies of."""
+    bounds = [bound for bound in (plan.facts.least, plan.facts.greatest) if bound is not None]
+    least, greatest = (sequence_literal(plan, bound.sequence) for bound in bounds)
+    places = [f"{names.EPOCH} = {plan.epoch}", f"{names.SEQUENCE} BETWEEN {least} AND {greatest}"]
+    if plan.mark is not None:
+        places.append(f"{names.SEQUENCE} > {sequence_literal(plan, plan.mark.sequence)}")
+    return known.where(" AND ".join(places))
