@@ -136,6 +136,7 @@ def facts_of(
         greatest=max(places, default=None),
         time=latest((item.time for item in items), limit),
         needs=frozenset(_needs(dimension, events)),
+        truncates=tuple(event.position for event in events if event.operation is Operation.TRUNCATE),
         believed=limit,
     )
 
@@ -248,9 +249,9 @@ class MemoryTable:
     # The quarantine.
 
     def hold(self, plan: MergePlan, resolved: Resolved) -> None:
-        """Write down the rejects and what was given up, stamped with the batch."""
+        """Write down the rejects, and what was given up or overruled by a truncate, stamped with the batch."""
         self.quarantined[plan.batch] = list(resolved.detail.rejects)
-        self.given_up[plan.batch] = plan.releases
+        self.given_up[plan.batch] = frozenset(resolved.detail.closed)
 
     def entries(self, progress: Progress) -> Sequence[Entry]:
         """Return what is in quarantine."""

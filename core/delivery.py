@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lakeward.core.clock import latest
 from lakeward.core.counts import Counts
-from lakeward.core.events import ChangeEvent, Key, Position
+from lakeward.core.events import ChangeEvent, Key, Operation, Position
 from lakeward.core.fold import Row
 from lakeward.core.memory import Base, Change, Hold, Record, Reject
 
@@ -71,4 +71,5 @@ def record_of(delivery: Delivery) -> Record | None:
         max(places),
         latest((time for _, time in arrived), delivery.believed),
         frozenset(event.position.epoch for event in delivery.events if event.is_load),
+        truncates=tuple(e.position for e in delivery.events if e.operation is Operation.TRUNCATE),
     )

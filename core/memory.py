@@ -83,7 +83,7 @@ class Record:
     """What a batch held: kept for ever, it gives the mark and rebuilds the ledger.
 
     `loads` are the epochs of which it has rows of a full load, `loaded` is the newest whose
-    load is complete with it (0: none).
+    load is complete with it (0: none). `truncates` are the positions of its truncates.
     """
 
     batch: int
@@ -93,6 +93,7 @@ class Record:
     time: int | None = None
     loads: frozenset[int] = frozenset()
     loaded: int = 0
+    truncates: tuple[Position, ...] = ()
 
 
 @dataclass(slots=True)

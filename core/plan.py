@@ -20,6 +20,7 @@ from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import Hold, Reason, Record
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema
+from lakeward.core.truncates import Truncates, remembered_truncates
 
 
 class Capability(Enum):
@@ -62,7 +63,7 @@ class BatchFacts:
     makes that cheap, in the form that the adapters agree on, else None. `needs` are the
     capabilities that its events call for, `may_need` those that events of its source may
     call for, in this batch or another. `time` is its greatest source time, up to the latest
-    that is `believed` (None: all are).
+    that is `believed` (None: all are). `truncates` are the positions of its truncates.
     `warnings` are how many rows break a quality rule that only warns, by what the rule is called.
     """
 
@@ -79,6 +80,7 @@ class BatchFacts:
     may_need: frozenset[Capability] = frozenset()
     loaded: int | None = None
     believed: int | None = None
+    truncates: tuple[Position, ...] = ()
     warnings: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -103,11 +105,13 @@ class MergePlan:
     """Everything that one batch will do to one table.
 
     The dimension has the columns that the table takes of the batch; `evolution` says which
-    the table has afterwards. `recalls` says that some event may be older than what the table has seen, so that its
-    memory of deletes must be asked; `folds`, that its events must meet what is remembered one
-    by one, in order. What lies at or below the `mark` comes too late;
-    `copies` are the orders of objects that were delivered before. `holds` are the keys that wait for a person.
-    `releases` marks a batch of events that waited rather than of new ones: what held them is given up, or `mended`.
+    the table has afterwards. `recalls` says that some event may be older than what the table
+    has seen, so that its memory of deletes must be asked; `folds`, that its events must be
+    taken one by one, in order; `in_part`, that they must then meet what is remembered, since
+    some may not be whole. What lies at or below the `mark` comes too late; `copies` are the
+    orders of objects that were delivered before, `truncates` those that the batch meets.
+    `holds` are the keys that wait for a person. `releases` marks a batch of events that waited
+    rather than of new ones: what held them is given up, or `mended`.
     """
 
     dimension: Dimension
@@ -119,8 +123,10 @@ class MergePlan:
     appends: bool
     creates: bool
     folds: bool = False
+    in_part: bool = False
     mark: Mark | None = None
     copies: frozenset[int] = frozenset()
+    truncates: Truncates = field(default_factory=Truncates)
     holds: tuple[Hold, ...] = ()
     releases: frozenset[Position] = frozenset()
     mended: frozenset[Position] = frozenset()
@@ -140,6 +146,7 @@ class MergePlan:
             facts.time,
             frozenset({facts.least.epoch} if facts.least.sequence == LOAD_SEQUENCE else ()),
             facts.loaded or 0,
+            self.truncates.arrived,
         )
 
     @property
@@ -189,6 +196,8 @@ def plan(
         )
     _refuse_key_changes(dimension, facts)
     replaces = facts.loaded is not None and facts.loaded > progress.epoch
+    truncates = _truncates(dimension, facts, records, progress.mark, delivered)
+    is_in_part = _is_in_part(dimension, facts, records, in_part=in_part)
     return MergePlan(
         dimension=dimension,
         evolution=evolution,
@@ -198,9 +207,11 @@ def plan(
         recalls=not _is_above(facts.least, progress.high_water),
         appends=not dimension.key,
         creates=stored is None,
-        folds=_folds(dimension, facts, records, in_part=in_part),
+        folds=is_in_part or _meets_truncates(dimension, facts, truncates),
+        in_part=is_in_part,
         mark=None if replaces else progress.mark,
         copies=delivered,
+        truncates=truncates,
         holds=holds,
         releases=releases,
         mended=mended,
@@ -239,8 +250,29 @@ def _refuse_key_changes(dimension: Dimension, facts: BatchFacts) -> None:
         )
 
 
-def _folds(dimension: Dimension, facts: BatchFacts, records: Iterable[Record], *, in_part: bool) -> bool:
-    """Whether events must be folded in order: some are in part, or any may meet such a one.
+def _truncates(
+    dimension: Dimension,
+    facts: BatchFacts,
+    records: Iterable[Record],
+    mark: Mark | None,
+    delivered: frozenset[int],
+) -> Truncates:
+    """Return the truncates that a batch meets; those that come too late are none of them."""
+    in_time = [place for place in facts.truncates if mark is None or place.mark > mark]
+    came = [place for place in in_time if place.object not in delivered]
+    found = Truncates.of(remembered_truncates(records, mark), came, unique=dimension.unique_sequences)
+    return replace(found, copies=found.copies + len(in_time) - len(came))
+
+
+def _meets_truncates(dimension: Dimension, facts: BatchFacts, truncates: Truncates) -> bool:
+    """Whether a batch has a truncate, or an event that is older than one that is remembered."""
+    if not dimension.key or truncates.arrived or facts.least is None or truncates.newest is None:
+        return bool(dimension.key and truncates.arrived)
+    return facts.least < truncates.newest
+
+
+def _is_in_part(dimension: Dimension, facts: BatchFacts, records: Iterable[Record], *, in_part: bool) -> bool:
+    """Whether events must meet what is remembered: some are in part, or any may meet such a one.
 
     Nothing but rows of a full load meets nothing.
     """

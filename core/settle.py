@@ -26,6 +26,7 @@ from lakeward.core.memory import (
     Reject,
     next_mark,
 )
+from lakeward.core.truncates import Truncates
 
 
 def settle(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delivery: Delivery) -> Settled:
@@ -192,20 +193,23 @@ class _Settling:
         self.old_truncates = [
             c.event for c in self.changes.values() if c.event.operation is Operation.TRUNCATE and not c.waiting
         ]
-        self.truncates = [e.position for e in [*self.old_truncates, *candidates] if not e.keys]
+        remembered = frozenset(event.position for event in self.old_truncates)
+        self.truncates = Truncates(remembered, tuple(event.position for event in candidates if not event.keys))
         barriers: dict[Key, list[Position]] = defaultdict(list)
+        newest = max(self.truncates.all, default=None)
         for hold in self.holds.values():
-            for key in hold.keys:
+            for key in () if self.truncates.overrule(hold.position, hold.reason) else hold.keys:
                 barriers[key].append(hold.position)
         self.passed: list[ChangeEvent] = []
         self.waiting: list[ChangeEvent] = []
         for event in candidates:
-            reached = [p for key in event.keys for p in barriers[key] if p < event.position]
-            if all(any(p < t < event.position for t in self.truncates) for p in reached):
+            reached = any(place < event.position for key in event.keys for place in barriers[key])
+            if not reached:
                 self.passed.append(event)
                 continue
             self.waiting.append(event)
-            for key in event.keys if event.old_key is not None else ():
+            is_overruled = newest is not None and event.position < newest
+            for key in event.keys if event.old_key is not None and not is_overruled else ():
                 barriers[key].append(event.position)
 
     def link_keys(self) -> None:
@@ -316,10 +320,10 @@ class _Settling:
 
     def settled(self) -> Settled:
         self.judge_passed()
-        overruled = [p for p in self.holds if any(p < truncate for truncate in self.truncates)]
-        for position in overruled:
+        for position in [p for p, hold in self.holds.items() if self.truncates.overrule(p, hold.reason)]:
             self.closed[position] = None
-        new_holds = [h for p, h in self.holds.items() if p not in self.memory.holds]
+        known = {*self.memory.holds, *self.closed}
+        new_holds = [hold for position, hold in self.holds.items() if position not in known]
         return Settled(
             rows=self.after,
             changes=self.changes_to_remember(),
@@ -347,7 +351,7 @@ class _Settling:
                 self.verdicts[position] = Verdict.QUARANTINED if self.ordered else Verdict.WAITING
             elif any(row.position == position for row in self.standing_of(event)):
                 self.verdicts[position] = Verdict.DUPLICATE
-            elif position in used or (not event.keys and position == max(self.truncates)):
+            elif position in used or (not event.keys and position == self.truncates.all[-1]):
                 self.verdicts[position] = Verdict.APPLIED
             else:
                 self.verdicts[position] = self.overtaken(event)

@@ -29,6 +29,7 @@ OF_MEMORY: Mapping[str, Callable[[Random], Script]] = {
     "in order": lambda random: pack(random, 2, bad=0.05),
     "late": lambda random: pack_late(random, 2, Within(3)),
     "in part": lambda random: pack(random, 2, unset=True),
+    "truncated": lambda random: pack(random, 2, truncates=True),
     "mended": lambda random: pack(random, 2, bad=0.1, fixed=0.6),
 }
 """Scripts by the mistakes that they show; each mistake is shown by one of many."""
@@ -38,6 +39,7 @@ OF_ICEBERG: Mapping[str, Callable[[], Script]] = {
     "late": lambda: pack_late(Random(26), 4, Within(3), too_late=True),
     "in part": lambda: pack_late(Random(5), 5, Within(3), bad=0.04, in_part=True),
     "parts of loaded rows": lambda: _loads_first(pack_late(Random(226), 4, Within(3), in_part=True)),
+    "truncated": lambda: pack_late(Random(1), 6, Within(3), truncates=True),
     "mended": lambda: pack(Random(8), 4, bad=0.1, fixed=0.8),
 }
 """One script each, which shows all its mistakes."""

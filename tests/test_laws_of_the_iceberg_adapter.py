@@ -65,7 +65,7 @@ def test_any_delivery_of_many_histories_gives_their_databases(make_lake: MakeLak
 @given(seed=SEEDS)
 def test_what_waits_in_quarantine_follows_in_order(make_lake: MakeLake, seed: int) -> None:
     """Rows that cannot be applied hold their keys; once given up, what waited is applied."""
-    script = pack(Random(seed), 25, bad=0.03, settles=0.05)
+    script = pack(Random(seed), 25, bad=0.03, settles=0.05, truncates=True)
     player, expected = play_both(script, make_lake())
     assert any(moment.quarantine for moment in player.moments)
     assert player.promised == expected.promised
@@ -104,7 +104,7 @@ def test_any_order_within_the_lateness_gives_their_databases(
 ) -> None:
     """Lateness: objects come late, within the bound or whenever, and again; nothing is too late."""
     random = Random(seed)
-    script = pack_late(random, 15, lateness, bad=0.02)
+    script = pack_late(random, 15, lateness, bad=0.02, truncates=True)
     player, expected = play_both(script, make_lake(), random.sample(CRASHES, 4))
     assert player.crashed
     assert player.promised == expected.promised
@@ -121,7 +121,7 @@ def test_rows_that_are_sent_in_part_and_keys_that_change_give_their_databases(
     monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
     bad = 0.0 if lateness == ORDERED else 0.02
     random = Random(seed)
-    script = pack_late(random, 6, lateness, bad=bad, in_part=True)
+    script = pack_late(random, 6, lateness, bad=bad, in_part=True, truncates=lateness != ORDERED)
     player, expected = play_both(script, make_lake(), random.sample(CRASHES, 3))
     assert player.promised == expected.promised
     assert player.moments[-1].rows == script.truth

@@ -26,7 +26,7 @@ thorough = settings(max_examples=400, deadline=None)
 def test_any_delivery_of_many_histories_gives_their_databases(seed: int) -> None:
     """Convergence, batching and idempotence: splits, repetitions and held keys change nothing."""
     random = Random(seed)
-    script = pack(random, 5, bad=random.choice([0.0, 0.05]))
+    script = pack(random, 5, bad=random.choice([0.0, 0.05]), truncates=random.random() < 0.3)
     player = Player(script, MemoryLake()).play()
     assert player.moments[-1].rows == script.truth
     assert not player.moments[-1].quarantine
@@ -46,7 +46,7 @@ def test_cells_that_were_not_sent_keep_their_values(seed: int) -> None:
 def test_a_crash_at_any_step_changes_nothing(seed: int) -> None:
     """Crash: after each, the table is at every moment what it would have been without."""
     random = Random(seed)
-    script = pack(random, 3, bad=0.05)
+    script = pack(random, 3, bad=0.05, truncates=random.random() < 0.3)
     undisturbed = Player(script, MemoryLake()).play()
     ends = random.sample(CRASHES, len(CRASHES))
     player = Player(script, MemoryLake()).play(ends)
@@ -73,7 +73,8 @@ def test_any_order_within_the_lateness_gives_their_databases(seed: int) -> None:
     """Lateness: objects come late, within a bound or whenever, and again; nothing is too late."""
     random = Random(seed)
     lateness = random.choice([Within(3), Unbounded()])
-    script = pack_late(random, 4, lateness, bad=random.choice([0.0, 0.05]))
+    truncates = random.random() < 0.3
+    script = pack_late(random, 4, lateness, bad=random.choice([0.0, 0.05]), truncates=truncates)
     lake = MemoryLake()
     player = Player(script, lake).play(random.sample(CRASHES, 5))
     assert player.moments[-1].rows == script.truth

@@ -14,9 +14,11 @@ from pyspark.sql import DataFrame
 from lakeward.adapters.iceberg.java import Jvm, indexed
 from lakeward.adapters.iceberg.progress import PROPERTY, SCHEMA_PROPERTY, TAG
 from lakeward.adapters.iceberg.vectors import Deletion, deletions, write_deletes
+from lakeward.adapters.spark import names
 from lakeward.adapters.spark.fitting import called_now, fitted
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.errors import ConservationError
+from lakeward.core.events import Mark, Position
 from lakeward.core.evolution import Kind, SchemaChange
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit
@@ -37,6 +39,8 @@ class Change:
         self.deletions: list[Deletion] = []
         self.delete_files: list[Any] = []
         self.removed_files: list[Any] = []
+        self.dropped: list[Any] = []
+        self.dropped_rows = 0
         self.rewritten_rows = 0
         self.is_sent = False
 
@@ -87,6 +91,25 @@ class Change:
             counted = [self._live_rows(task) for task in tasks.values()]
             self.rewritten_rows = old.count() if None in counted else sum(n for n in counted if n)
 
+    def drop_below(self, place: Position) -> Sequence[str]:
+        """Drop the files of which every row lies below a place, by their bounds; return their paths."""
+        if self.base is None:
+            return []
+        scan, util = self.table.newScan().useSnapshot(self.base.snapshotId()).includeColumnStats(), self.jvm.iceberg
+        columns = [self.table.schema().findField(name) for name in (names.EPOCH, names.SEQUENCE)]
+        for task in self.jvm.iterate(scan.planFiles()):
+            bounds = task.file().upperBounds() or {}
+            ends = [
+                util.types.Conversions.fromByteBuffer(column.type(), bounds[column.fieldId()])
+                for column in columns
+                if column.fieldId() in bounds
+            ]
+            rows = self._live_rows(task)
+            if len(ends) == len(columns) and rows is not None and Mark(*map(int, ends)) < place.mark:
+                self.dropped.append(task)
+                self.dropped_rows += rows
+        return [str(task.file().location()) for task in self.dropped]
+
     def _live_rows(self, task: Any) -> int | None:
         """Return how many rows a data file has left, or None where only reading it would tell."""
         deletes = list(indexed(task.deletes()))
@@ -103,8 +126,8 @@ class Change:
     def check(self, what: str, written: int, removed: int) -> None:
         """Compare the files with the rows that were planned; raises ConservationError before any commit."""
         added = sum(file.recordCount() for file in self.added) - self.rewritten_rows
-        deleted = sum(d.newly_deleted for d in self.deletions)
-        net = written - removed if self.removed_files else written
+        deleted = sum(d.newly_deleted for d in self.deletions) + self.dropped_rows
+        net = written - (removed - self.dropped_rows) if self.removed_files else written
         if added != net or (not self.removed_files and deleted != removed):
             raise ConservationError(
                 f"{what}: what was written is not what was planned",
@@ -136,24 +159,33 @@ class Change:
         if self.removed_files:
             update = transaction.newOverwrite().conflictDetectionFilter(always)
             update = update.validateNoConflictingData().validateNoConflictingDeletes()
-            for file in self.removed_files:
+            for file in [*self.removed_files, *(task.file() for task in self.dropped)]:
                 update.deleteFile(file)
             for file in self.added:
                 update.addFile(file)
-        elif self.added or self.delete_files:
-            update = transaction.newRowDelta().conflictDetectionFilter(always).validateDeletedFiles()
-            update = update.validateNoConflictingDataFiles().validateNoConflictingDeleteFiles()
-            update.validateDataFilesExist(self.jvm.list([deletion.path for deletion in self.deletions]))
-            for file in self.added:
-                update.addRows(file)
-            for file in self.delete_files:
-                update.addDeletes(file)
-            for deletion in self.deletions:
-                for replaced in deletion.replaced:
-                    update.removeDeletes(replaced)
+        elif self.added or self.delete_files or self.dropped:
+            update = self._row_delta(transaction.newRowDelta(), always)
         else:
             return transaction.newAppend()
         return update if self.base is None else update.validateFromSnapshot(self.base.snapshotId())
+
+    def _row_delta(self, update: Any, always: Any) -> Any:
+        """Fill an update that marks rows as deleted, drops files and adds others."""
+        update = update.conflictDetectionFilter(always).validateDeletedFiles()
+        update = update.validateNoConflictingDataFiles().validateNoConflictingDeleteFiles()
+        update.validateDataFilesExist(self.jvm.list([deletion.path for deletion in self.deletions]))
+        for task in self.dropped:
+            update.removeRows(task.file())
+            for delete in indexed(task.deletes()):
+                update.removeDeletes(delete)
+        for file in self.added:
+            update.addRows(file)
+        for file in self.delete_files:
+            update.addDeletes(file)
+        for deletion in self.deletions:
+            for replaced in deletion.replaced:
+                update.removeDeletes(replaced)
+        return update
 
     def take_back(self) -> None:
         """Delete the files that were written and will not be committed."""

@@ -30,13 +30,14 @@ from lakeward.adapters.spark.names import column, quoted, text
 from lakeward.adapters.spark.resolve import keys_of_both, standing
 from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.errors import TableError
-from lakeward.core.events import Mark, Position, Sequences
+from lakeward.core.events import Mark, Operation, Position, Sequences
 from lakeward.core.evolution import Kind, Policy, Recorded, SchemaChange
 from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import Hold, Record
 from lakeward.core.plan import PARTIAL, MergePlan
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Type, parse_type
+from lakeward.core.truncates import remembered_truncates
 
 SUFFIX: Final = "__changes"
 KIND: Final = "_lakeward_kind"
@@ -165,9 +166,18 @@ class IcebergCompanion:
         table = self.table.load()
         return table is not None and names.UNSET in table.schema().column_names
 
+    @property
+    def truncates(self) -> frozenset[Position]:
+        """The truncates of all batches whose records are known."""
+        return remembered_truncates(found.record for found in self.records.values() if found.record is not None)
+
     def events(self, upto: int) -> DataFrame | None:
-        """Return the events that are remembered, up to `n`, or None where there is no companion."""
-        return self._frame(f"{KIND} IN ('{DELETE}', '{CHANGE}') AND {names.BATCH} <= {upto}")
+        """Return the events of keys that are remembered, up to `n`, or None where there is no companion."""
+        return self._changes(upto, "!=")
+
+    def _changes(self, upto: int, is_truncate: str) -> DataFrame | None:
+        kinds = f"{KIND} IN ('{DELETE}', '{CHANGE}') AND {names.BATCH} <= {upto}"
+        return self._frame(f"{kinds} AND {names.OPERATION} {is_truncate} '{Operation.TRUNCATE.value}'")
 
     def facts(self, upto: int) -> list[DataFrame]:
         """Return the events that are remembered, and those that wait, up to `n`."""
@@ -190,10 +200,10 @@ class IcebergCompanion:
             return None
         return waiting.join(released, [names.OBJECT, names.ROW], "left_anti")
 
-    def waiting_events(self, upto: int, keys: Sequence[str]) -> DataFrame:
+    def waiting_events(self, upto: int, keys: Sequence[str] | None = None) -> DataFrame:
         """Return the events that wait as of `n`, as a frame of events: those of these keys (as texts).
 
-        Where key changes may join keys, it is all of them.
+        Where none are named, or key changes may join keys, it is all of them.
         """
         waiting = self.waiting(upto)
         if waiting is None:
@@ -201,7 +211,7 @@ class IcebergCompanion:
                 f"{self.dimension.name} has no companion, so nothing can wait",
                 todo="Put the companion table back, or drop the table to load it anew.",
             )
-        freed = waiting if self.has_parts else waiting.where(column(RECORD).isin(list(keys)))
+        freed = waiting if self.has_parts or keys is None else waiting.where(column(RECORD).isin(list(keys)))
         in_part = [name for name in (names.UNSET, names.OLD, names.TRANSACTION) if name in waiting.columns]
         return freed.selectExpr(
             *map(quoted, self.dimension.schema.names),
@@ -285,7 +295,8 @@ class IcebergCompanion:
         pinned = keys_of_both(waiting, self.dimension.key)
         if held is not None:
             pinned = pinned.unionByName(held)
-        found = trim_chains(self.dimension, mark, events, bases, pinned)
+        truncates = self._changes(upto, "=")
+        found = trim_chains(self.dimension, mark, events, bases, pinned, tuple(self.truncates))
         give_up(found.incomplete)
         place = {standing(name): name for name in _PLACE}
         folded = found.bases.withColumnsRenamed(place).selectExpr(
@@ -295,7 +306,10 @@ class IcebergCompanion:
             f"{upto}L AS {names.BATCH}",
             f"{key_text(self.dimension.key)} AS {RECORD}",
         )
-        self.table.replace(f"{KIND} IN ('{DELETE}', '{CHANGE}', '{BASE}')", [found.events, folded])
+        passed = f"CAST('{mark.sequence}' AS {names.sequence_type(self.dimension.sequences)})"
+        kept = [found.events, folded]
+        kept += [] if truncates is None else [truncates.where(f"{names.SEQUENCE} > {passed}")]
+        self.table.replace(f"{KIND} IN ('{DELETE}', '{CHANGE}', '{BASE}')", kept)
 
     def _settled(self, progress: Progress) -> int:
         """Return the newest batch of which, and of those before it, no change matters any more."""
@@ -359,7 +373,7 @@ def _record(plan: MergePlan) -> pa.Table:
     }
     if record is not None:
         content |= {"least": record.least, "greatest": record.greatest, "time": record.time}
-        content |= {"loads": sorted(record.loads), "loaded": record.loaded}
+        content |= {"loads": sorted(record.loads), "loaded": record.loaded, "truncates": record.truncates}
     line = json.dumps(content, separators=(",", ":"))
     return pa.table({KIND: [BATCH], names.BATCH: [plan.batch], RECORD: [line]})
 
@@ -417,5 +431,6 @@ def _remembered(batch: int, written: str) -> _Remembered:
         content["time"],
         frozenset(content.get("loads", ())),
         content.get("loaded", 0),
+        tuple(Position(*place) for place in content.get("truncates", ())),
     )
     return _Remembered(objects, record, renames_of(content))

@@ -27,8 +27,9 @@ from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position, canonical
 from lakeward.core.fold import Row
 from lakeward.core.known import Known, Made, Refused, Remembered, Stored
-from lakeward.core.memory import Base, Reason
+from lakeward.core.memory import HOLDING, Base, Reason
 from lakeward.core.progress import Progress
+from lakeward.core.truncates import Truncates
 
 Entry = Mapping[str, Any]
 
@@ -45,6 +46,7 @@ def known_of(catalog: IcebergCatalog, dimension: Dimension, key: Key) -> Known:
     at = {batch: Made(content["at"]) for batch, content in records}
     at |= {p.batch: Made(snapshot.timestamp_ms * 1000, str(snapshot.snapshot_id)) for snapshot, p in made}
     search.renames = {batch: companion.renames_of(content) for batch, content in sorted(records)}
+    search.truncates = [(batch, Position(*t)) for batch, content in records for t in content.get("truncates", ())]
     remembered, base = search.remembered()
     return Known(
         key=key,
@@ -66,6 +68,7 @@ class _Search:
         self.dimension = dimension
         self.key = key
         self.renames: Mapping[int, Mapping[str, str]] = {}
+        self.truncates: Sequence[tuple[int, Position]] = ()
         self.upto = LessThanOrEqual(term=Reference(names.BATCH), value=literal(upto))
 
     def of_key(self, prefix: str = "") -> BooleanExpression:
@@ -160,7 +163,7 @@ class _Search:
     # The quarantine.
 
     def refused(self) -> Sequence[Refused]:
-        """Return the rows of the key in quarantine, and when those were given up that were.
+        """Return the rows of the key in quarantine, and when those were given up, or overruled by a truncate.
 
         What was mended and replayed is an event like any other, and none of them.
         """
@@ -172,6 +175,11 @@ class _Search:
         gone = {position_of(row): _batch(row) for row in rows if row[quarantine.STATE] == quarantine.GIVEN_UP}
         replayed = {position_of(row) for row in rows if row[quarantine.STATE] == quarantine.REPLAYED}
         refused = [row for row in rows if row[quarantine.STATE] in quarantine.REFUSED]
+        for row in refused:
+            place, reason = position_of(row), Reason(row[names.REASON])
+            overruling = [b for b, t in self.truncates if Truncates(frozenset({t})).overrule(place, reason)]
+            if reason in HOLDING and overruling:
+                gone.setdefault(place, min(overruling))
         return [_refused(row, gone) for row in refused if position_of(row) not in replayed]
 
 

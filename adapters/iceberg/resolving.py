@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 from lakeward.adapters.iceberg.companion import IcebergCompanion
 from lakeward.adapters.iceberg.quarantine import IcebergQuarantine
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.chains import Before, Chains, fold, part_chains
+from lakeward.adapters.spark.chains import RELEASED_ID, Before, Chains, fold, part_chains
 from lakeward.adapters.spark.copies import without_facts
-from lakeward.adapters.spark.events import IS_EVENT, IS_LOAD, IS_REJECT, KeyRange, range_of
+from lakeward.adapters.spark.events import IS_EVENT, IS_LOAD, IS_REJECT, IS_TRUNCATE, KeyRange, range_of
 from lakeward.adapters.spark.fitting import called_now, fitted
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import (
@@ -38,6 +38,7 @@ from lakeward.adapters.spark.resolve import (
     no_place,
     part_at_barriers,
     reject_without_key,
+    sequence_literal,
     standing,
     verdicts,
     winners,
@@ -48,7 +49,8 @@ from lakeward.adapters.spark.types import from_bound
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Ordered
 from lakeward.core.errors import SchemaConflict
-from lakeward.core.memory import HOLDING, Reason
+from lakeward.core.events import Position
+from lakeward.core.memory import HOLDING, Hold, Reason
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Resolved
 
@@ -58,7 +60,10 @@ POS: Final = "_lakeward_standing_pos"
 
 @dataclass(slots=True)
 class Outcome:
-    """What resolving found, for the steps that carry it out."""
+    """What resolving found, for the steps that carry it out.
+
+    `drops_below` is the place of a truncate: of what is `removed` it is all that lies below it.
+    """
 
     upserts: DataFrame
     removed: DataFrame | None = None
@@ -68,6 +73,7 @@ class Outcome:
     waiting: DataFrame | None = None
     released: DataFrame | None = None
     rejects: DataFrame | None = None
+    drops_below: Position | None = None
     table: Any = None
     cached: list[DataFrame] = field(default_factory=list)
 
@@ -79,13 +85,17 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Decided:
-    """The events that pass and those that wait, the chains of what passes, and how many events no rule decides."""
+    """The events that pass and those that wait, the chains of what passes, and how many events no rule decides.
+
+    `released` are those that pass and waited, since a truncate lifted what held them.
+    """
 
     frame: DataFrame
     passing: DataFrame
     waiting: DataFrame | None
     chains: Chains
     shifted: int
+    released: DataFrame | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +130,13 @@ class Resolver:
 
     def merge(self, plan: MergePlan, frame: DataFrame, table: Any) -> Resolved:
         """Each event meets the row that stands of its key, if there is one."""
+        frame, truncates = _without_truncates(frame, plan)
         frame, known = without_copies(frame, plan)
         frame, copies = self._without_facts(plan, frame, table)
         known = known._replace(events=known.events + copies)
         frame, too_late = late_as_rejects(frame, plan)
         if plan.folds:
-            return self._folds(plan, frame, table, known, too_late)
+            return self._folds(plan, frame, truncates, table, known, too_late)
         passing, waiting = self._part(plan, events_of(frame), frame)
         waiting, copies = self._not_waiting_yet(plan, waiting)
         if waiting is not None and plan.evolution.absent and not waiting.isEmpty():
@@ -171,7 +182,15 @@ class Resolver:
             facts.append(stands.withColumn(names.OPERATION, F.expr("explode(array('insert', 'update'))")))
         return without_facts(frame, plan, facts)
 
-    def _folds(self, plan: MergePlan, frame: DataFrame, table: Any, known: Known, too_late: int) -> Resolved:
+    def _folds(
+        self,
+        plan: MergePlan,
+        frame: DataFrame,
+        truncates: DataFrame | None,
+        table: Any,
+        known: Known,
+        too_late: int,
+    ) -> Resolved:
         """Fold the events in order over what is remembered; hold key changes that no rule decides."""
         is_ordered = isinstance(plan.dimension.lateness, Ordered)
         done = self._decided(plan, frame, table)
@@ -183,13 +202,17 @@ class Resolver:
             rejected += incomplete
         waiting, waited = self._not_waiting_yet(plan, done.waiting)
         upserts = chains.rows()
+        released = _released(done) if plan.releases else done.released
+        removed = self._with_truncated(plan, table, chains.stood)
+        changes = _changes(plan, done.passing, chains)
         outcome = Outcome(
             upserts=upserts,
-            removed=chains.stood,
-            changes=_deletes(done.passing, chains) if is_ordered else done.passing,
-            bases=None if is_ordered else chains.first_touched,
+            removed=removed,
+            changes=changes if truncates is None else changes.unionByName(truncates, allowMissingColumns=True),
+            bases=chains.first_touched if plan.in_part and not is_ordered else None,
             waiting=waiting,
-            released=_released(done) if plan.releases else None,
+            released=released,
+            drops_below=plan.truncates.removes_below,
             rejects=frame.where(IS_REJECT) if plan.facts.rejects or too_late or rejected else None,
             table=table,
             cached=[chains.folded],
@@ -202,12 +225,13 @@ class Resolver:
         counts = self._counts(plan, tally, waiting)
         if plan.releases:
             counts = replace(counts, released=counts.released + incomplete)
-        elif not is_ordered:
-            counts = replace(counts, waiting=counts.waiting + incomplete)
+        else:
+            counts = replace(counts, released=0 if released is None else released.count())
+            counts = counts if is_ordered else replace(counts, waiting=counts.waiting + incomplete)
         return Resolved(
             counts=counts,
             written=upserts.count(),
-            removed=chains.stood.count(),
+            removed=removed.count(),
             held=self._held(plan, frame, shifted=done.shifted),
             detail=outcome,
             close=outcome.close,
@@ -216,25 +240,50 @@ class Resolver:
     def _decided(self, plan: MergePlan, frame: DataFrame, table: Any) -> _Decided:
         """Fold what passes, again and again until no key change of it is left that no rule decides."""
         before, shifted = self._before(plan, table), 0
+        waited = self._overruled(plan)
         while True:
-            passing, waiting = self._part(plan, events_of(frame), frame)
+            events = events_of(frame)
+            every = events if waited is None else events.unionByName(waited, allowMissingColumns=True)
+            passing, waiting = self._part(plan, every, frame)
             chains = fold(plan, passing, before)
             undecided = chains.undecided()
             if undecided is None:
-                return _Decided(frame, passing, waiting, chains, shifted)
+                if waited is None:
+                    return _Decided(frame, passing, waiting, chains, shifted)
+                released = passing.where(f"{ID} >= {RELEASED_ID}")
+                waiting = None if waiting is None else waiting.where(f"{ID} < {RELEASED_ID}")
+                return _Decided(frame, passing, waiting, chains, shifted, released)
             shifted += undecided.count()
             frame = as_rejects(frame, plan, undecided, Reason.KEY_SHIFT, _SHIFTED).localCheckpoint()
             chains.close()
 
+    def _overruled(self, plan: MergePlan) -> DataFrame | None:
+        """Return the events that wait, where a truncate may lift what holds them; each has an ID."""
+        if not plan.truncates.arrived or self.companion.waiting(plan.batch - 1) is None:
+            return None
+        waited = events_of(self.companion.waiting_events(plan.batch - 1))
+        return waited.withColumn(ID, F.expr(f"{RELEASED_ID} + {ID}")).localCheckpoint()
+
+    def _with_truncated(self, plan: MergePlan, table: Any, stood: DataFrame) -> DataFrame:
+        """Return, beside the rows that stood of the batch's keys, those that a truncate of it removes."""
+        limit, newest = plan.truncates.removes_below, plan.truncates.newest
+        is_new = limit is not None and (newest is None or limit > newest)
+        if limit is None or not is_new or table is None or table.currentSnapshot() is None:
+            return stood
+        rows = self._rows(plan, table, ()).where(f"{_place(names.EPOCH)} < {_literal(plan, limit)}")
+        others = rows.selectExpr(*map(quoted, plan.dimension.key), f"_file AS {FILE}", f"_pos AS {POS}")
+        others = others.join(F.broadcast(stood.select(FILE, POS)), [FILE, POS], "left_anti")
+        return stood.unionByName(others, allowMissingColumns=True)
+
     def _before(self, plan: MergePlan, table: Any) -> Before:
         """Return what the table knows of before a batch."""
-        is_ordered = isinstance(plan.dimension.lateness, Ordered)
+        by_rows = isinstance(plan.dimension.lateness, Ordered) or not plan.in_part
         upto = plan.batch - 1
         return Before(
             remembered=self.companion.events(upto),
-            bases=None if is_ordered else self.companion.bases(upto),
+            bases=None if by_rows else self.companion.bases(upto),
             rows=lambda keys: self._rows_of(plan, table, keys),
-            is_ordered=is_ordered,
+            by_rows=by_rows,
         )
 
     def _rows_of(self, plan: MergePlan, table: Any, keys: DataFrame) -> DataFrame:
@@ -251,16 +300,18 @@ class Resolver:
 
     def _part(self, plan: MergePlan, events: DataFrame, frame: DataFrame) -> tuple[DataFrame, DataFrame | None]:
         """Part the events into those that pass and those that wait behind a hold."""
-        barriers = [self.kept.barriers(plan.holds)] if plan.holds else []
+        holds = _in_force(plan)
+        barriers = [self.kept.barriers(holds)] if holds else []
         if any(reason in HOLDING for reason in plan.facts.rejects):
-            barriers.append(holding_rejects(frame, plan))
+            barriers.append(holding_rejects(_not_overruled(plan, frame), plan))
         if not barriers:
             return events, None
         if not plan.folds:
             return part_at_barriers(events, reduce(DataFrame.unionByName, barriers), plan)
         waiting = self.companion.waiting(plan.batch - 1)
         if waiting is not None and not plan.releases and names.OLD in waiting.columns:
-            barriers.append(keys_of_both(waiting.where(f"{names.OLD} IS NOT NULL"), plan.dimension.key))
+            moves = _not_overruled(plan, waiting.where(f"{names.OLD} IS NOT NULL"))
+            barriers.append(keys_of_both(moves, plan.dimension.key))
         return part_chains(plan, events, reduce(DataFrame.unionByName, barriers))
 
     def _not_waiting_yet(self, plan: MergePlan, waiting: DataFrame | None) -> tuple[DataFrame | None, int]:
@@ -330,20 +381,21 @@ class Resolver:
         return kept.unionByName(upserts.join(updated, ID, "left_anti"), allowMissingColumns=True)
 
     def _counts(self, plan: MergePlan, tally: Counts, waiting: DataFrame | None) -> Counts:
-        """Complete the counts of what passed by those of what did not."""
+        """Complete the counts of what passed by those of what did not, and of truncates."""
         if plan.releases:
             settled = tally.stale + tally.duplicates + tally.superseded + tally.applied
             mended = len(plan.mended) - (0 if waiting is None else waiting.count())
             return Counts(released=settled - mended)
         return replace(
-            tally,
+            tally + plan.truncates.counts,
             read=plan.facts.read,
             skipped=plan.facts.skipped,
             waiting=0 if waiting is None else waiting.count(),
         )
 
     def _held(self, plan: MergePlan, frame: DataFrame, *, shifted: int = 0) -> int:
-        held = {str(key[0]) for hold in plan.holds for key in hold.keys}
+        held = {str(key[0]) for hold in _in_force(plan) for key in hold.keys}
+        frame = _not_overruled(plan, frame)
         if shifted or any(reason in HOLDING for reason in plan.facts.rejects):
             held |= self.kept.keys_of(frame)
         return len(held)
@@ -356,6 +408,48 @@ def _released(done: _Decided) -> DataFrame:
     """Return the events that wait no more: those that pass, and those that are held themselves now."""
     shifted = done.frame.where(f"{names.REASON} = '{Reason.KEY_SHIFT.value}'")
     return done.passing.unionByName(shifted, allowMissingColumns=True)
+
+
+def _without_truncates(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, DataFrame | None]:
+    """Part the truncates that come in time from what has a key; return those to remember."""
+    if not plan.facts.truncates:
+        return frame, None
+    in_time = "" if plan.mark is None else f" AND {names.SEQUENCE} > {sequence_literal(plan, plan.mark.sequence)}"
+    is_one, listed = f"({IS_TRUNCATE}{in_time})", ", ".join(_literal(plan, t) for t in plan.truncates.arrived)
+    rest = frame.where(f"NOT coalesce({is_one}, false)")
+    return rest, frame.where(f"{is_one} AND {_place(str(plan.epoch))} IN ({listed})") if listed else None
+
+
+def _in_force(plan: MergePlan) -> list[Hold]:
+    """Return the holds that no truncate of the batch overrules."""
+    return [hold for hold in plan.holds if not plan.truncates.overrule(hold.position, hold.reason)]
+
+
+def _not_overruled(plan: MergePlan, rows: DataFrame) -> DataFrame:
+    """Return the rows that hold a key, or wait, in spite of the truncates; `Truncates.overrule` as SQL."""
+    if not plan.truncates.all:
+        return rows
+    is_above = f"{_place(str(plan.epoch))} > {_literal(plan, plan.truncates.all[-1])}"
+    unplaced = f"{names.REASON} <=> '{Reason.SEQUENCE.value}'"
+    return rows.where(f"{unplaced} OR {is_above}" if names.REASON in rows.columns else is_above)
+
+
+def _place(epoch: str) -> str:
+    """Return the position of a row as SQL."""
+    return f"named_struct('e', {epoch}, 's', {names.SEQUENCE}, 'o', {names.OBJECT}, 'r', {names.ROW})"
+
+
+def _literal(plan: MergePlan, place: Position) -> str:
+    """Return a position as SQL, to be compared with that of a row."""
+    sequence = sequence_literal(plan, place.sequence)
+    return f"named_struct('e', {place.epoch}, 's', {sequence}, 'o', {place.object}L, 'r', {place.row}L)"
+
+
+def _changes(plan: MergePlan, passing: DataFrame, chains: Chains) -> DataFrame:
+    """Return what is to be remembered of the events that pass; rows of a full load are in the table."""
+    if isinstance(plan.dimension.lateness, Ordered):
+        return _deletes(passing, chains)
+    return passing if plan.in_part else passing.where(f"NOT {IS_LOAD}")
 
 
 def _deletes(passing: DataFrame, chains: Chains) -> DataFrame:

@@ -27,16 +27,18 @@ from lakeward.adapters.iceberg.resolving import FILE, POS, Outcome, Resolver
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import facts, survey
 from lakeward.adapters.spark.fitting import fitted
+from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import as_incomplete, standing
 from lakeward.adapters.spark.types import ddl as type_ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict, TableError
 from lakeward.core.evolution import Kind, with_new_names
-from lakeward.core.memory import HOLDING, Reason
+from lakeward.core.memory import HOLDING, Hold, Reason
 from lakeward.core.plan import PARTIAL, Capability, MergePlan
 from lakeward.core.ports import Batch, Commit, Entry, Recalled, Resolved, Standing
 from lakeward.core.progress import Progress
+from lakeward.core.truncates import Truncates
 
 _ROWS_A_FILE: Final = 1_000_000
 """One writing task for so many rows: small batches make one file, not one for each core."""
@@ -45,7 +47,7 @@ _ROWS_A_FILE: Final = 1_000_000
 class IcebergTable:
     """One table with its companion and its quarantine; the three ports in one."""
 
-    capabilities: frozenset[Capability] = PARTIAL
+    capabilities: frozenset[Capability] = PARTIAL | {Capability.TRUNCATE}
 
     def __init__(
         self,
@@ -144,6 +146,7 @@ class IcebergTable:
 
     def _stage(self, change: Change, plan: MergePlan, resolved: Resolved) -> None:
         outcome: Outcome = resolved.detail
+        spark = self.spark()
         has = set(outcome.upserts.columns)
         rows = outcome.upserts.selectExpr(
             *[
@@ -155,9 +158,14 @@ class IcebergTable:
             f"{plan.batch}L AS {names.BATCH}",
         ).coalesce(1 + resolved.written // _ROWS_A_FILE)
         if resolved.removed and outcome.removed is not None:
-            positions = outcome.removed.groupBy(FILE).agg(F.collect_list(POS)).toArrow()
-            if self.options.write_mode == "copy-on-write":
-                gone = outcome.removed.selectExpr(*map(quoted, plan.dimension.key))
+            removed = outcome.removed
+            if outcome.drops_below is not None:
+                dropped = change.drop_below(outcome.drops_below)
+                whole = inline(spark, {FILE: "string"}, [(path,) for path in dropped])
+                removed = removed.join(whole, FILE, "left_anti")
+            positions = removed.groupBy(FILE).agg(F.collect_list(POS)).toArrow()
+            if self.options.write_mode == "copy-on-write" and positions.num_rows:
+                gone = removed.selectExpr(*map(quoted, plan.dimension.key))
                 change.rewrite(positions, gone, plan, rows if resolved.written else None)
                 return
             change.delete(positions)
@@ -170,7 +178,14 @@ class IcebergTable:
         """Return the objects that were seen and the keys that are held, as of the table's batch."""
         objects = self.companion.objects(progress)
         records = [found.record for found in self.companion.records.values() if found.record is not None]
-        return Recalled(objects, self.kept.holds(progress), records, self.companion.has_parts)
+        return Recalled(objects, self._holds(progress), records, self.companion.has_parts)
+
+    def _holds(self, progress: Progress) -> tuple[Hold, ...]:
+        """Return the keys that wait for a person; what a truncate has overruled does not."""
+        truncates = Truncates(self.companion.truncates)
+        return tuple(
+            hold for hold in self.kept.holds(progress) if not truncates.overrule(hold.position, hold.reason)
+        )
 
     def hold(self, plan: MergePlan, resolved: Resolved) -> None:
         """Write what the batch could not apply, and what a person gave up."""
@@ -207,7 +222,7 @@ class IcebergTable:
 
     def trim(self, progress: Progress) -> None:
         """Forget what can no longer matter; a key that is held may need all that lies above what holds it."""
-        holds = self.kept.holds(progress) if progress.held else ()
+        holds = self._holds(progress) if progress.held else ()
         self.companion.trim(progress, holds, self.kept.barriers, lambda events: self._give_up(progress, events))
 
     def _give_up(self, progress: Progress, events: DataFrame) -> None:
@@ -216,6 +231,8 @@ class IcebergTable:
 
     def entries(self, progress: Progress) -> Sequence[Entry]:
         """Return what is in quarantine, and how many events wait behind each."""
+        self.companion.objects(progress)
+        truncates = Truncates(self.companion.truncates)
         waiting = self.companion.waiting_places(progress.batch)
         return [
             replace(
@@ -227,6 +244,7 @@ class IcebergTable:
                 else 0,
             )
             for entry in self.kept.entries(progress)
+            if not (entry.is_held and truncates.overrule(entry.position, Reason(entry.reason)))
         ]
 
     def mend(self, progress: Progress, entries: Sequence[Entry], events: DataFrame) -> None:

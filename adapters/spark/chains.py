@@ -8,7 +8,7 @@ together and folded in order (`lakeward.adapters.spark.fold`). This is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Final
@@ -28,15 +28,19 @@ from lakeward.adapters.spark.items import (
     Key,
     keys_of,
     links_of,
+    place_literal,
     place_of,
 )
 from lakeward.adapters.spark.names import column, quoted
 from lakeward.adapters.spark.resolve import ID, SMALL, standing
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension
-from lakeward.core.events import LOAD_SEQUENCE, Mark
+from lakeward.core.events import LOAD_SEQUENCE, Mark, Position
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Schema
+
+RELEASED_ID: Final = 1 << 62
+"""From there on the IDs are those of events that waited."""
 
 _ROWS, _VERDICTS = "_lakeward_rows", "_lakeward_verdicts"
 
@@ -46,14 +50,15 @@ class Before:
     """What a table knows of before a batch, as frames.
 
     `remembered` are events as a batch has them, `bases` rows with their positions and the
-    `_lakeward_batch` that noted them, `rows` gives the rows that stand of some keys. In an
-    `ordered` table what stands is the state, and of deletes what is remembered.
+    `_lakeward_batch` that noted them, `rows` gives the rows that stand of some keys. Where all
+    events are whole, or the table is `ordered`, what stands is the state (`by_rows`), and of
+    deletes what is remembered.
     """
 
     remembered: DataFrame | None
     bases: DataFrame | None
     rows: Callable[[DataFrame], DataFrame]
-    is_ordered: bool
+    by_rows: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +98,7 @@ class Chains:
         took_part = "verdict IN ('applied', 'superseded')"
         sums = [F.expr(f"count_if(verdict = '{name}') AS {name}") for name in verdicts]
         sums += [F.expr(f"count_if({note} AND {took_part}) AS {name}") for name, note in notes.items()]
-        judged = self.verdicts()
+        judged = self.verdicts().where(f"id < {RELEASED_ID}")
         found: dict[str, int] = judged.agg(*sums).collect()[0].asDict()
         has_order = f"sequence NOT IN (0, {LOAD_SEQUENCE + 1}L - 1)"
         met, differ = (
@@ -125,6 +130,8 @@ def fold(plan: MergePlan, events: DataFrame, before: Before) -> Chains:
     arrived = chain(arrived).localCheckpoint()
     touched = arrived.select(CHAIN).distinct()
     if known is not None:
+        if not before.by_rows:
+            touched = touched.union(_above_truncates(chain(known), plan)).distinct().localCheckpoint()
         known = chain(known).join(F.broadcast(touched), CHAIN, "left_semi").localCheckpoint()
     keys = chain(key.distinct([arrived] if known is None else [arrived, known])).localCheckpoint()
     sent = F.broadcast(keys) if plan.facts.read <= SMALL else keys
@@ -132,7 +139,7 @@ def fold(plan: MergePlan, events: DataFrame, before: Before) -> Chains:
     stood = stood.join(sent, list(plan.dimension.key)).localCheckpoint()
     items = Items(plan.evolution.schema)
     parts = [items.of_batch(arrived, plan)]
-    if before.is_ordered:
+    if before.by_rows:
         parts += [items.of_rows(stood), *([] if known is None else [items.of_deletes(_newest(known, stood))])]
         first_touched = stood.limit(0)
     else:
@@ -146,10 +153,22 @@ def fold(plan: MergePlan, events: DataFrame, before: Before) -> Chains:
             *([] if known is None else [items.of_remembered(known)]),
         ]
     gathered = reduce(DataFrame.unionByName, parts).groupBy(CHAIN).agg(F.expr("collect_list(item) AS items"))
-    stands = _standing(keys, stood, known, place_type(plan.dimension.sequences))
-    writer = Fold(plan.evolution.schema, plan.dimension.sequences)
-    folded = _judged(writer, gathered.join(stands, CHAIN)).persist()
+    place = place_type(plan.dimension.sequences)
+    every = items.with_truncates("items", plan.truncates.all, place)
+    gathered = gathered.join(_standing(keys, stood, known, place), CHAIN).withColumn("items", F.expr(every))
+    writer = Fold(plan.evolution.schema, plan.dimension.sequences, fills=not plan.in_part)
+    newest = plan.truncates.newest
+    folded = _judged(writer, gathered, "false" if newest is None else f"e.place < {place_literal(newest, place)}")
+    folded = folded.persist()
     return Chains(plan=plan, folded=folded, stood=stood, first_touched=first_touched)
+
+
+def _above_truncates(known: DataFrame, plan: MergePlan) -> DataFrame:
+    """Return the chains with remembered events above a truncate that arrives: what they completed is gone."""
+    if not plan.truncates.arrived:
+        return known.select(CHAIN).limit(0)
+    least = place_literal(plan.truncates.arrived[0], place_type(plan.dimension.sequences))
+    return known.where(f"{EVENT_PLACE} > {least}").select(CHAIN)
 
 
 def _rows_of(rows: str, folded: DataFrame, schema: Schema, named: Callable[[str], str]) -> DataFrame:
@@ -213,10 +232,13 @@ def _standing(keys: DataFrame, stood: DataFrame, known: DataFrame | None, place_
     )
 
 
-def _judged(writer: Fold, gathered: DataFrame) -> DataFrame:
-    """Fold the items of each chain, and judge each event of the batch."""
+def _judged(writer: Fold, gathered: DataFrame, is_truncated: str) -> DataFrame:
+    """Fold the items of each chain, and judge each event of the batch.
+
+    `is_truncated` says of an event that a truncate was there before it that is newer.
+    """
     is_mine = "(t.key = e.key OR t.key <=> e.old)"
-    overtaken = f"exists(stands, t -> {is_mine} AND greatest(t.place, t.newest) > e.place)"
+    overtaken = f"({is_truncated} OR exists(stands, t -> {is_mine} AND greatest(t.place, t.newest) > e.place))"
     verdict = (
         "CASE WHEN array_contains(state.incomplete, e.id) THEN 'incomplete' "
         f"WHEN exists(stands, t -> {is_mine} AND t.place = e.place) THEN 'duplicates' "
@@ -252,12 +274,18 @@ class Trimmed:
 
 
 def trim_chains(
-    dimension: Dimension, mark: Mark, remembered: DataFrame, bases: DataFrame, pinned: DataFrame
+    dimension: Dimension,
+    mark: Mark,
+    remembered: DataFrame,
+    bases: DataFrame,
+    pinned: DataFrame,
+    truncates: Sequence[Position] = (),
 ) -> Trimmed:
     """Fold what the mark has passed into the bases, as `lakeward.core.memory.trim`.
 
-    The chains of `pinned` keys stay as they are.
+    The chains of `pinned` keys stay as they are; of the `truncates` those count that it has passed.
     """
+    place, truncates = place_type(dimension.sequences), [t for t in sorted(truncates) if t.mark <= mark]
     key, items = Key(dimension), Items(dimension.schema)
     columns = remembered.columns
     named = key.named(remembered).selectExpr("*", f"monotonically_increasing_id() AS {ID}")
@@ -272,10 +300,16 @@ def trim_chains(
     parts = [items.of_remembered(past, identifier=ID), items.of_rows(bases.join(folded_chains, CHAIN, "left_semi"))]
     gathered = reduce(DataFrame.unionByName, parts).groupBy(CHAIN).agg(F.expr("collect_list(item) AS items"))
     writer = Fold(dimension.schema, dimension.sequences)
-    state = gathered.selectExpr(f"{writer.over('items')} AS state").localCheckpoint()
+    every = items.with_truncates("items", truncates, place)
+    state = (
+        gathered.selectExpr(f"{every} AS items").selectExpr(f"{writer.over('items')} AS state").localCheckpoint()
+    )
     rows = _rows_of("state.rows", state, dimension.schema, standing)
     rows = rows.selectExpr("*", f"{key.text()} AS {KEY}").join(keys_of(later), KEY, "left_semi")
     kept = bases.join(folded_chains, CHAIN, "left_anti")
+    if truncates:
+        stands = place_of([standing(name) for name in PLACE_COLUMNS])
+        kept = kept.where(f"{stands} > {place_literal(truncates[-1], place)}")
     incomplete = state.selectExpr(f"explode(state.incomplete) AS {ID}")
     return Trimmed(
         events=later.selectExpr(*map(quoted, columns)),
@@ -301,11 +335,11 @@ def part_chains(plan: MergePlan, events: DataFrame, barriers: DataFrame) -> tupl
     """Part events into those that pass and those that wait behind a barrier of one of their keys.
 
     `barriers` have a key and a position each. A key change that waits is one itself, for
-    both its keys.
+    both its keys, unless a truncate lies above it.
     """
     key = Key(_whole(plan))
     named = key.named(events).selectExpr("*", f"{EVENT_PLACE} AS place").localCheckpoint()
-    moves = named.where(f"{OLD_KEY} IS NOT NULL").selectExpr(KEY, OLD_KEY, "place")
+    moves = named.where(f"{OLD_KEY} IS NOT NULL{_above(plan)}").selectExpr(KEY, OLD_KEY, "place")
     held = _lowest_places(barriers.selectExpr(f"{key.text()} AS {KEY}", f"{EVENT_PLACE} AS place"))
     known = -1
     while (waiting := _behind(moves, held)).count() > known:
@@ -316,6 +350,13 @@ def part_chains(plan: MergePlan, events: DataFrame, barriers: DataFrame) -> tupl
     waits = _behind(named, held).localCheckpoint()
     passes = named.join(waits.select(*PLACE_COLUMNS), list(PLACE_COLUMNS), "left_anti")
     return passes.drop(*_ADDED), waits.drop(*_ADDED)
+
+
+def _above(plan: MergePlan) -> str:
+    """Say of a place that no truncate lies above it, as a further condition."""
+    if not plan.truncates.all:
+        return ""
+    return f" AND place > {place_literal(plan.truncates.all[-1], place_type(plan.dimension.sequences))}"
 
 
 def _lowest_places(held: DataFrame) -> DataFrame:

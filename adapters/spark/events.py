@@ -4,7 +4,7 @@ Beside the table's own columns it has
 
 - `_lakeward_operation`: insert, update, delete, truncate or read; NULL where it is none;
 - `_lakeward_sequence`, `_lakeward_object`, `_lakeward_row`: the position, its epoch being the plan's;
-- `_lakeward_arrival`: a number that orders the batch by arrival, below 2^61;
+- `_lakeward_arrival`: a number that orders the batch by arrival, below 2^60;
 - `_lakeward_time`: source time in microseconds since 1970, NULL where unknown;
 - `_lakeward_reason`: why the row cannot be applied (NULL where it can), or `skipped`;
 - `_lakeward_detail`, `_lakeward_text`: of a reject, in words, and as it was written.
@@ -70,7 +70,8 @@ IS_HOLDING: Final = f"{names.REASON} IN ({', '.join(repr(r.value) for r in sorte
 class Group:
     """The rows of one object that have operation, reason and flags in common: how many, and their bounds.
 
-    `key_bounds` has a pair for each key column whose type makes that cheap, else None.
+    `key_bounds` has a pair for each key column whose type makes that cheap, else None. Of
+    truncates it has each sequence and row.
     """
 
     object: int
@@ -83,7 +84,11 @@ class Group:
     time: int | None
     key_bounds: tuple[tuple[Any, Any] | None, ...]
     needs: frozenset[Capability] = frozenset()
+    truncates: tuple[tuple[int, int], ...] = ()
 
+
+IS_TRUNCATE: Final = f"({IS_EVENT} AND {names.OPERATION} = '{Operation.TRUNCATE.value}')"
+"""Whether a row of the frame is a truncate, as SQL."""
 
 _IN_PART: Final = {Capability.UNSET: names.UNSET, Capability.KEY_CHANGE: names.OLD}
 
@@ -120,6 +125,9 @@ def survey(frame: DataFrame, dimension: Dimension, *flags: str) -> Sequence[Grou
             cheap.add(index)
             found += [F.expr(f"min({bound}) AS key_least_{index}"), F.expr(f"max({bound}) AS key_most_{index}")]
     alike = (names.OBJECT, names.OPERATION, names.REASON, *flags)
+    rows = frame.groupBy(*alike).agg(*found).collect()
+    is_truncate = [row[names.OPERATION] == Operation.TRUNCATE.value and row[names.REASON] is None for row in rows]
+    truncates = _truncates(frame) if any(is_truncate) else {}
     return [
         Group(
             object=row[names.OBJECT],
@@ -135,9 +143,18 @@ def survey(frame: DataFrame, dimension: Dimension, *flags: str) -> Sequence[Grou
                 for index in range(len(dimension.key))
             ),
             needs=frozenset(need for need, name in in_part.items() if row[name]),
+            truncates=truncates[row[names.OBJECT]] if truncates_too else (),
         )
-        for row in frame.groupBy(*alike).agg(*found).collect()
+        for row, truncates_too in zip(rows, is_truncate, strict=True)
     ]
+
+
+def _truncates(frame: DataFrame) -> Mapping[int, tuple[tuple[int, int], ...]]:
+    """Return sequence and row of the truncates of each object."""
+    found: dict[int, tuple[tuple[int, int], ...]] = defaultdict(tuple)
+    for row in frame.where(IS_TRUNCATE).select(names.OBJECT, names.SEQUENCE, names.ROW).collect():
+        found[row[names.OBJECT]] += ((int(row[names.SEQUENCE]), row[names.ROW]),)
+    return found
 
 
 def with_ahead(frame: DataFrame, limit: int) -> DataFrame:
@@ -181,6 +198,9 @@ def facts(
         key_range=tuple(_key_range(events, index) for index in range(len(dimension.key))),
         needs=_needs(events),
         may_need=may_need,
+        truncates=tuple(
+            Position(epoch, sequence, group.object, row) for group in events for sequence, row in group.truncates
+        ),
     )
 
 

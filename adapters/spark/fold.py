@@ -61,6 +61,8 @@ class Fold:
 
     schema: Schema
     sequences: Sequences = Sequences.TIMES
+    fills: bool = False
+    """Whether an update that sends a part of a row makes one of it where none stands; else it waits."""
 
     @property
     def cells(self) -> str:
@@ -102,8 +104,10 @@ class Fold:
         stands = self._state(rows=_with("s.rows", "e.key", _struct(stood)))
         is_news = _is_news("s.rows", "e.key")
         deletes = self._state(rows=_with("s.rows", "e.key", self._gone))
+        truncates = self._state(rows="map_filter(s.rows, (k, v) -> v.place >= e.place)")
         return (
-            f"CASE WHEN e.at.rank = 0 THEN {stands} WHEN e.old IS NOT NULL THEN {self._move()} "
+            f"CASE WHEN e.at.rank = 0 THEN {stands} WHEN e.operation = 'truncate' THEN {truncates} "
+            f"WHEN e.old IS NOT NULL THEN {self._move()} "
             f"WHEN NOT {is_news} THEN {self._state()} WHEN e.operation = 'delete' THEN {deletes} "
             f"ELSE {self._upsert()} END"
         )
@@ -120,7 +124,7 @@ class Fold:
             missing=_note("s.missing", "e.operation = 'update' AND stood IS NULL"),
         )
         waits = self._state(incomplete=_note("s.incomplete", "true"))
-        body = f"CASE WHEN stood IS NULL AND {partial_update} THEN {waits} ELSE {put} END"
+        body = put if self.fills else f"CASE WHEN stood IS NULL AND {partial_update} THEN {waits} ELSE {put} END"
         return _let({"stood": _live("s.rows", "e.key")}, body)
 
     def _move(self) -> str:

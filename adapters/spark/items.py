@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Final
@@ -19,6 +19,7 @@ from lakeward.adapters.spark.resolve import ID, hashed, standing
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import TableError
+from lakeward.core.events import Position
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Column, Schema, Type
 
@@ -165,8 +166,21 @@ class Items:
         """Return the memory of deletes, given by key and place."""
         return self._items(deletes, at="named_struct('rank', 0, 'place', place)", place="place", gone="true")
 
+    def with_truncates(self, items: str, truncates: Sequence[Position], place: str) -> str:
+        """Return an array of items and these truncates, as SQL; `place` is the type of a position."""
+        if not truncates:
+            return items
+        made = []
+        for position in truncates:
+            at = place_literal(position, place)
+            given = {"at": f"named_struct('rank', 1, 'place', {at})", "place": at, "operation": "'truncate'"}
+            made.append(self._item((), key="''", **given))
+        return f"concat({items}, array({', '.join(made)}))"
+
     def _items(self, frame: DataFrame, **given: str) -> DataFrame:
-        has = set(frame.columns)
+        return frame.selectExpr(CHAIN, f"{self._item(frame.columns, **given)} AS item")
+
+    def _item(self, has: Collection[str], **given: str) -> str:
         cells = [
             f"'c{i}', CAST({quoted(c.name) if c.name in has else 'NULL'} AS {ddl(c.type)})"
             for i, c in enumerate(self.schema)
@@ -184,13 +198,18 @@ class Items:
             **given,
         }
         fields = ", ".join(f"'{name}', {known[name]}" for name in ITEM)
-        return frame.selectExpr(CHAIN, f"named_struct({fields}) AS item")
+        return f"named_struct({fields})"
 
 
 def place_of(columns: Sequence[str]) -> str:
     """Return a position within an epoch, given by three columns, as SQL."""
     listed = [f"'{field}', {name}" for field, name in zip("sor", columns, strict=True)]
     return f"named_struct({', '.join(listed)})"
+
+
+def place_literal(position: Position, place: str) -> str:
+    """Return a position within its epoch as SQL; `place` is its type."""
+    return f"CAST(({position.sequence}BD, {position.object}L, {position.row}L) AS {place})"
 
 
 EVENT_PLACE: Final = place_of(PLACE_COLUMNS)

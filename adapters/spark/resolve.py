@@ -283,8 +283,8 @@ def winners(events: DataFrame, judged: DataFrame, *, deletes: bool) -> DataFrame
 
 
 def reject_without_key(frame: DataFrame) -> DataFrame:
-    """Turn updates and deletes into rejects: a table without a key has nothing to find a row by."""
-    refused = f"{IS_EVENT} AND {names.OPERATION} IN ('update', 'delete')"
+    """Turn updates, deletes and truncates into rejects: a table without a key has facts that stay."""
+    refused = f"{IS_EVENT} AND {names.OPERATION} IN ('update', 'delete', 'truncate')"
     words = "'the table has no key to find the row by'"
     return frame.withColumns(
         {

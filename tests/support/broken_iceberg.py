@@ -20,6 +20,7 @@ from lakeward.adapters.iceberg.table import IcebergTable
 from lakeward.adapters.spark import items, names, resolve
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import standing
+from lakeward.core import plan as core_plan
 from lakeward.core.evolution import SchemaChange
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Entry, Resolved
@@ -242,6 +243,16 @@ def changes_columns_in_a_commit_of_their_own(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Change, "evolve", at_once)
 
 
+def truncates_what_the_batch_names_alone(patch: pytest.MonkeyPatch, _player: Player) -> None:
+    """Spares the older rows of which nothing else comes with a truncate."""
+    patch.setattr(Resolver, "_with_truncated", lambda _self, _plan, _table, stood: stood)
+
+
+def forgets_truncates(patch: pytest.MonkeyPatch, _player: Player) -> None:
+    """Takes an event that is older than a truncate before it for new."""
+    patch.setattr(core_plan, "remembered_truncates", lambda _records, _mark: frozenset())
+
+
 BROKEN: Mapping[str, Sequence[Break]] = {
     "in order": (
         loses_the_last_event,
@@ -257,6 +268,7 @@ BROKEN: Mapping[str, Sequence[Break]] = {
     "late": (takes_what_comes_too_late, takes_copies_for_news, forgets_deletes_above_the_mark),
     "in part": (nulls_what_was_not_sent, knows_no_transactions, lets_key_changes_pass_held_keys),
     "parts of loaded rows": (keeps_no_bases,),
+    "truncated": (truncates_what_the_batch_names_alone, forgets_truncates),
     "mended": (
         takes_a_mended_row_for_given_up,
         puts_a_mended_row_on_top,

@@ -197,6 +197,18 @@ class ForgetsWhatWasMended(MemoryTable):
         return recalled
 
 
+class TruncatesWhatTheBatchNamesAlone(MemoryTable):
+    """Spares the older rows of which nothing else comes with a truncate."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        resolved = MemoryTable.resolve(self, plan, frame)
+        named = {key for event in _events(frame) for key in event.keys}
+        if plan.truncates.arrived:
+            for key in [key for key in resolved.detail.rows if key not in named]:
+                del resolved.detail.rows[key]
+        return resolved
+
+
 class AcknowledgesFirst(MemoryQueue):
     """Forgets a notice as soon as it is received."""
 
@@ -219,6 +231,7 @@ BROKEN: Mapping[str, Sequence[type[MemoryTable]]] = {
     ),
     "late": (ForgetsDeletesAboveTheMark,),
     "in part": (NullsWhatWasNotSent,),
+    "truncated": (TruncatesWhatTheBatchNamesAlone,),
     "mended": (TakesAMendedRowForGivenUp, PutsAMendedRowOnTop, AppliesAMendedRowAlone, ForgetsWhatWasMended),
 }
 """The mistakes, by the scripts that show them."""

@@ -78,8 +78,11 @@ def pack(
     fixed: float = 0.0,
     key: Sequence[str] = ("h", "id"),
     unset: bool = False,
+    truncates: bool = False,
 ) -> Script:
     """Return a script in which so many databases live side by side; `unset`: updates may lack cells.
+
+    With `truncates` the first of them truncates the table, now and then.
 
     Of a table with a key, some objects are delivered again; without one, a copy under
     another name is a fact of its own, so there are none. Of the bad rows, so many are `fixed`.
@@ -93,12 +96,13 @@ def pack(
         features = Features(
             sequence=random.choice(["commit", "unique", "none"]),
             unset=unset,
+            truncates=truncates and not history,
             load=random.random() < 0.5,
             transactions=16,
         )
         source = feed(random, features)
         objects = {n: [_of(history, event) for event in events] for n, events in source.objects.items()}
-        spoilt = {e.position for events in objects.values() for e in events if random.random() < bad}
+        spoilt = _spoilt(random, objects, bad)
         rejects |= {e.position: _rejected(e) for events in objects.values() for e in events if e.position in spoilt}
         mended = _to_be_fixed(random, objects, spoilt, fixed, rejects, has_key=bool(key))
         fixes |= mended
@@ -150,12 +154,14 @@ def pack_late(
     fixed: float = 0.0,
     too_late: bool = False,
     in_part: bool = False,
+    truncates: bool = False,
     renamed: float = 0.0,
 ) -> Script:
     """Return a script in which objects come in any order that the lateness allows, or (`too_late`) in any.
 
     Its databases commit by one clock. Some objects are delivered again. With `in_part`, some
-    cells are not sent, and keys change where a table is not `ordered`. With `renamed`, sequences
+    cells are not sent, and keys change where a table is not `ordered`; with `truncates` the
+    first database truncates the table. With `renamed`, sequences
     are unique, and so many objects of changes come under another name as well.
     """
     dimension = Dimension(
@@ -178,6 +184,7 @@ def pack_late(
             scatter=scatter,
             sequence="unique" if renamed else "commit",
             unset=in_part,
+            truncates=truncates and not history,
             moves=in_part and not isinstance(lateness, Ordered),
         )
         source = feed(random, features)
@@ -185,7 +192,7 @@ def pack_late(
         loads.update(names[number] for number in source.loads if source.objects[number])
         for number, events in source.objects.items():
             objects[names[number]] = [_of(history, event, keeps_transaction=in_part) for event in events]
-    spoilt = {e.position for events in objects.values() for e in events if random.random() < bad}
+    spoilt = _spoilt(random, objects, bad)
     rejects = {e.position: _rejected(e) for events in objects.values() for e in events if e.position in spoilt}
     fixes = _to_be_fixed(random, objects, spoilt, fixed, rejects, has_key=True)
     for number in [n for n in objects if n not in loads and random.random() < renamed]:
@@ -218,10 +225,18 @@ def _first_delivered(deliveries: Sequence[Sequence[Item]]) -> list[ChangeEvent]:
     return list(first.values())
 
 
+def _spoilt(random: Random, objects: Mapping[int, Sequence[ChangeEvent]], share: float) -> Set[Position]:
+    """Choose rows that will be damaged; a truncate is none."""
+    return {e.position for events in objects.values() for e in events if random.random() < share and e.keys}
+
+
 def _of(history: int, event: ChangeEvent, *, keeps_transaction: bool = True) -> ChangeEvent:
+    position = event.position._replace(object=history * OBJECTS_A_HISTORY + event.position.object)
+    if not event.keys:
+        return replace(event, position=position)
     return replace(
         event,
-        position=event.position._replace(object=history * OBJECTS_A_HISTORY + event.position.object),
+        position=position,
         key=(history, *(event.key or ())),
         cells={"h": history, **event.cells},
         old_key=None if event.old_key is None else (history, *event.old_key),
@@ -315,7 +330,7 @@ def _object_facts(found: SourceObject, items: Sequence[Item], limit: int | None)
 
 
 def _key_range(dimension: Dimension, items: Sequence[Item]) -> tuple[Any, ...]:
-    keys = [item.key for item in items if isinstance(item, ChangeEvent) and item.key is not None]
+    keys = [item.key for item in items if isinstance(item, ChangeEvent) and item.keys]
     return tuple((min(part), max(part)) for part in zip(*keys, strict=True)) or (None,) * len(dimension.key)
 
 

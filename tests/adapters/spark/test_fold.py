@@ -39,6 +39,7 @@ def plan() -> MergePlan:
         appends=False,
         creates=True,
         folds=True,
+        in_part=True,
     )
 
 
@@ -80,7 +81,7 @@ def test_spark_folds_as_the_core_does(spark: SparkSession, seed: int) -> None:
     events = [event for number in range(300) for event in history(number, random)]
     expected = apply(DIMENSION, {}, events)
     frame = events_of(spark.createDataFrame(event_table(DIMENSION, events, in_part=True)))
-    chains = fold(plan(), frame, Before(remembered=None, bases=None, rows=no_rows, is_ordered=True))
+    chains = fold(plan(), frame, Before(remembered=None, bases=None, rows=no_rows, by_rows=True))
     rows = {
         (row["h"], row["id"]): (row["a"], row["b"], Position(1, *[row[name] for name in names.POSITION[1:]]))
         for row in chains.rows().collect()

@@ -1,0 +1,46 @@
+"""What a truncate is to a batch, and to what waits in quarantine."""
+
+from __future__ import annotations
+
+from lakeward.core.counts import Counts
+from lakeward.core.events import LOAD_SEQUENCE, Mark, Position
+from lakeward.core.memory import Reason, Record
+from lakeward.core.truncates import Truncates, remembered_truncates
+
+
+def at(sequence: int, object_: int = 1) -> Position:
+    return Position(1, sequence, object_, 1)
+
+
+def record(batch: int, *truncates: Position) -> Record:
+    return Record(batch, frozenset({batch}), at(1), at(9), truncates=truncates)
+
+
+def test_of_those_that_the_mark_has_passed_the_newest_is_remembered() -> None:
+    records = [record(1, at(2), at(4)), record(2, at(3), at(7)), record(3)]
+    assert remembered_truncates(records, Mark(1, 4)) == {at(4), at(7)}
+    assert remembered_truncates(records) == {at(2), at(3), at(4), at(7)}
+    assert not remembered_truncates([record(1)], Mark(1, 4))
+
+
+def test_each_is_counted_once() -> None:
+    found = Truncates.of(frozenset({at(5)}), [at(5), at(3), at(8), at(7)])
+    assert found.counts == Counts(duplicates=1, stale=1, superseded=1, applied=1)
+    assert (found.newest, found.removes_below, found.all) == (at(5), at(8), (at(3), at(5), at(7), at(8)))
+    assert Truncates.of(frozenset({at(5)}), [at(3)]).counts == Counts(stale=1)
+    assert Truncates().counts == Counts()
+
+
+def test_one_of_another_name_is_a_copy_where_sequences_are_unique() -> None:
+    again = [at(5, object_=9), at(6, object_=2), at(6, object_=3)]
+    assert Truncates.of(frozenset({at(5)}), again, unique=True).arrived == (at(6, object_=2),)
+    assert Truncates.of(frozenset({at(5)}), again, unique=True).copies == 2
+    assert Truncates.of(frozenset({at(5)}), again).copies == 0
+
+
+def test_what_is_held_below_one_matters_no_more_unless_its_place_is_unknown() -> None:
+    truncates = Truncates(frozenset({at(5)}), (at(8),))
+    assert truncates.overrule(at(7), Reason.CAST)
+    assert not truncates.overrule(at(9), Reason.CAST)
+    assert truncates.overrule(at(LOAD_SEQUENCE), Reason.CAST)
+    assert not truncates.overrule(at(LOAD_SEQUENCE), Reason.SEQUENCE)
