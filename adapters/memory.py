@@ -85,7 +85,10 @@ def event_of(dimension: Dimension, entry: Entry, mended: Mended) -> ChangeEvent:
     position, time = entry.position, entry.time
     given = _typed(dimension, Column("time", Type("bigint")), mended.time)
     if isinstance(given, int):
-        position, time = position._replace(sequence=given), given
+        time = given
+        position = position if dimension.sequences.are_wide else position._replace(sequence=given)
+    if mended.sequence is not None:
+        position = position._replace(sequence=int(mended.sequence))
     cells = {c.name: _typed(dimension, c, mended.cells[c.name]) for c in dimension.schema}
     key = key_of(cells, dimension.key) or ()
     return ChangeEvent(operation=mended.operation, position=position, key=key, cells=cells, time=time)

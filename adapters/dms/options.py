@@ -46,6 +46,16 @@ class DmsOptions(BaseModel):
         description="The endpoint's TimestampColumnName: the column with the commit time. It orders the "
         "changes; without it, the order of files and rows does.",
     )
+    sequence_column: Annotated[str | None, AfterValidator(_text)] = Field(
+        None,
+        description="The column of a transformation rule `add-column` that has the place of each change in the "
+        "source's own order. It orders the changes in place of the commit time, which stays their time.",
+    )
+    sequence_kind: Literal["$AR_H_CHANGE_SEQ", "$AR_H_STREAM_POSITION"] = Field(
+        "$AR_H_CHANGE_SEQ",
+        description="The expression of that rule. A change sequence is of one change alone, so that a copy of it "
+        "is known under any name; a stream position is not, and must be a number, as an SCN of Oracle.",
+    )
     source_zone: Annotated[str, AfterValidator(_zone)] = Field(
         "UTC",
         description="The time zone of times in the table's columns that are written without one. Commit times "

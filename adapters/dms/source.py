@@ -28,12 +28,14 @@ from lakeward.adapters.spark.names import column
 from lakeward.core.clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
 from lakeward.core.errors import SchemaConflict, SourceError
+from lakeward.core.events import Sequences
 from lakeward.core.ledger import Limits, SourceObject, Taken, take, until_changed
 from lakeward.core.nearest import nearest
 from lakeward.core.ports import Batch, Entry
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.plugins.registry import clock
 
+_KINDS: Final = {"$AR_H_CHANGE_SEQ": Sequences.UNIQUE, "$AR_H_STREAM_POSITION": Sequences.PLACES}
 _DAY: Final = 24 * 3600 * 1_000_000
 
 
@@ -68,6 +70,13 @@ class DmsSource:
     def lateness(self) -> Lateness:
         """A day where changes have a commit time; without one, the order of the files is all there is."""
         return ORDERED if self.options.timestamp_column is None else Within(_DAY)
+
+    @property
+    def sequences(self) -> Sequences:
+        """Commit times, or what the rule `add-column` tells."""
+        if self.options.sequence_column is None:
+            return Sequences.TIMES
+        return _KINDS[self.options.sequence_kind]
 
     def take(self, dimension: Dimension, seen: Mapping[str, SourceObject], floor: int | None) -> Taken:
         """Choose the next files, in the order of their names."""
@@ -184,7 +193,8 @@ class DmsSource:
     def _expected(self, dimension: Dimension) -> Expected:
         o = self.options
         dialect = self._reading(dimension).dialect
-        return Expected(dimension, dialect, o.op_column, o.timestamp_column, o.before_image_prefix)
+        added = (o.op_column, o.timestamp_column, o.before_image_prefix, o.sequence_column)
+        return Expected(dimension, dialect, *added)
 
     def _check_formats(self, dimension: Dimension) -> None:
         """Refuse formats that a column cannot have; once for each table."""
@@ -244,7 +254,7 @@ class DmsSource:
 
     def _own_columns(self, dimension: Dimension, file: _File) -> Schema:
         found = file.schema or Schema(())
-        added = {self.options.op_column, self.options.timestamp_column}
+        added = {self.options.op_column, self.options.timestamp_column, self.options.sequence_column}
         lacking = [c for c in added if c and c not in found.names]
         if file.name.is_load:
             lacking = [c for c in lacking if c != self.options.op_column]
@@ -252,7 +262,8 @@ class DmsSource:
             raise SchemaConflict(
                 f"{dimension.name}: {file.object.name} lacks the column {lacking[0]}",
                 found="its columns are " + ", ".join(found.names),
-                todo="Correct `op_column` or `timestamp_column` under [source]. Nothing was applied.",
+                todo="Correct `op_column`, `timestamp_column` or `sequence_column` under [source]. "
+                "Nothing was applied.",
             )
         prefix = self.options.before_image_prefix
         before = [] if prefix is None else [prefix + c.name for c in found]
@@ -269,6 +280,7 @@ class DmsSource:
             o.source_zone,
             self.patterns.get(dimension.name, {}),
             o.before_image_prefix,
+            o.sequence_column,
         )
 
     # The data.
