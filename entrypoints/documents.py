@@ -93,6 +93,9 @@ def progress(found: Progress) -> Mapping[str, Any]:
         "held": found.held,
         "inexact_since": found.inexact_since,
         "ahead": None if found.ahead is None else {"time": time(found.ahead.time), "file": found.ahead.object},
+        "backwards": None
+        if found.backwards is None
+        else {"file": found.backwards.object, "row": found.backwards.row},
         "counts": asdict(found.counts),
         "totals": asdict(found.totals),
     }

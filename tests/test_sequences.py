@@ -41,10 +41,11 @@ def names(project: Project) -> list[str]:
 def test_the_number_is_the_order_and_a_copy_is_known_by_it(numbered: Project) -> None:
     """Neither the place in a file nor the commit time has a say; the row keeps where it came from first."""
     put(numbered, "100000000", ("U", 1, "third", number(3)), ("U", 1, "second", number(2)))
-    numbered.run()
+    (alarm,) = numbered.run(3)["shop.item"]["alarms"]
+    assert alarm["code"] == "SEQUENCE-001", "a number of a change only rises"
     (row,) = numbered.rows(columns=("name", "_lakeward_sequence", "_lakeward_object"))
     assert row[:2] == ("third", Decimal(number(3)))
-    copies = (("U", 1, "third", number(3)), ("U", 1, "second", number(2)))
+    copies = (("U", 1, "second", number(2)), ("U", 1, "third", number(3)))
     put(numbered, "101000000", *copies, ("I", 2, "new", number(4)))
     counts = numbered.run()["shop.item"]["counts"]
     assert (counts["duplicates"], counts["applied"], counts["ties"]) == (2, 1, 0)

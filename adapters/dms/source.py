@@ -23,7 +23,7 @@ from lakeward.adapters.dms.reading import MALFORMED, TORN, Numbered, Reading, fi
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import check_pattern, check_text
 from lakeward.adapters.spark.errors import FAILURES, full_text, said
-from lakeward.adapters.spark.events import AHEAD, SKIPPED, Group, by_object, facts, survey, with_ahead
+from lakeward.adapters.spark.events import AHEAD, SKIPPED, Group, by_object, facts, steps_back, survey, with_ahead
 from lakeward.adapters.spark.names import column
 from lakeward.core.clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
@@ -125,13 +125,17 @@ class DmsSource:
                 frame.unpersist()
                 return self._read_or_nothing(dimension, unchanged, epoch)
             self._refuse_damage(dimension, frame, files, found)
+            back = steps_back(frame, found, dimension)
         except BaseException:
             frame.unpersist()
             raise
         may_need = self._reading(dimension).in_part
         known = facts(found, dimension, dimension.schema, objects, epoch, may_need=may_need)
         of_load = {file.object for file in files if file.name.is_load}
-        listed = tuple(replace(item, is_load=item.object in of_load) for item in known.objects)
+        listed = tuple(
+            replace(item, is_load=item.object in of_load, backwards=back.get(item.object.order))
+            for item in known.objects
+        )
         known = replace(known, objects=listed, believed=limit)
         if not all(file.name.is_load for file in files):
             known = replace(known, loaded=epoch)  # changes come behind the last file of the full load
