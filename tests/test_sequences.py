@@ -107,3 +107,11 @@ def test_a_place_in_the_log_orders_changes_that_may_share_it(project: Project) -
     assert (counts["ties"], counts["quarantined"]) == (2, 1), "two share a place with one before them"
     assert project.rows(columns=("id", "name")) == [(1, "ten as well")]
     assert '"00000026:000001a0:0001" is not a number' in project.entries()[0]["detail"]
+
+
+def test_the_column_with_the_number_is_none_of_the_table(numbered: Project) -> None:
+    """It would stand there as NULL."""
+    numbered.configure(
+        '[tables."shop.item"]\nkey = ["id"]\ncolumns = { id = "int", change_seq = "string" }', NUMBERED
+    )
+    assert "the column change_seq is declared, and `sequence_column` names it" in numbered.fails()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, PositiveInt
+from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, PositiveInt, model_validator
 
 
 def _one_character(value: str) -> str:
@@ -86,3 +86,12 @@ class DmsOptions(BaseModel):
         ByteSize(256 * 1024 * 1024),
         description="How many bytes of files one batch takes at the most (at least one file), as 256MiB.",
     )
+
+    @model_validator(mode="after")
+    def _has_columns_apart(self) -> Self:
+        """Refuse a column that is named for two things, and a kind of nothing."""
+        if self.sequence_column is None and "sequence_kind" in self.model_fields_set:
+            raise ValueError("`sequence_kind` says what `sequence_column` is, and there is none")
+        if self.sequence_column in (self.op_column, self.timestamp_column) and self.sequence_column is not None:
+            raise ValueError(f"two keys name the column {self.sequence_column!r}")
+        return self

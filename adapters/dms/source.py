@@ -108,6 +108,7 @@ class DmsSource:
 
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[DataFrame]:
         """Read the files; those that changed meanwhile, and all after them, are left for the next batch."""
+        self._refuse_sequence_as_column(dimension)
         files = self._alike(dimension, [self._look_at(dimension, item) for item in taken.objects])
         objects = tuple(file.object for file in files)
         dimension = self._with_schema(dimension, files)
@@ -199,6 +200,16 @@ class DmsSource:
         dialect = self._reading(dimension).dialect
         added = (o.op_column, o.timestamp_column, o.before_image_prefix, o.sequence_column)
         return Expected(dimension, dialect, *added)
+
+    def _refuse_sequence_as_column(self, dimension: Dimension) -> None:
+        """Refuse to take one column of the files for two things: it would be NULL in the table."""
+        name = self.options.sequence_column
+        if name is not None and name in dimension.schema.names:
+            raise SchemaConflict(
+                f"{dimension.name}: the column {name} is declared, and `sequence_column` names it",
+                found="a column that DMS adds to say the order is none of the table's",
+                todo=f'Take it out of [tables."{dimension.name}".columns]: `_lakeward_sequence` has what it says.',
+            )
 
     def _check_formats(self, dimension: Dimension) -> None:
         """Refuse formats that a column cannot have; once for each table."""
