@@ -13,17 +13,17 @@ from decimal import Decimal
 from typing import Final, TypeAlias
 
 from lakeward.core.append import append
-from lakeward.core.clock import believed, beyond, latest
+from lakeward.core.clock import believed, beyond, first_step_back, latest
 from lakeward.core.delivery import Delivery, Resolution, Settled
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName
 from lakeward.core.errors import CommitConflict, MendError, TableError
-from lakeward.core.events import ChangeEvent, Key, Operation, Position, Sequences, key_of
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position, Sequences, key_of
 from lakeward.core.evolution import Recorded
 from lakeward.core.fold import Row
 from lakeward.core.known import Known, Refused, Remembered, Stored
 from lakeward.core.ledger import Limits, SourceObject, Taken, take
 from lakeward.core.memory import HOLDING, Memory, Reason, Reject, trim
-from lakeward.core.plan import BatchFacts, Capability, MergePlan, ObjectFacts
+from lakeward.core.plan import BatchFacts, Capability, MergePlan, ObjectFacts, tolerance_of
 from lakeward.core.ports import Batch, Commit, Entry, Mended, Notice, Opened, Recalled, Resolved, Standing
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Type
@@ -68,7 +68,8 @@ class MemorySource:
         objects = [o for o in self.tables[dimension.name] if o.object in taken.objects]
         items = [item for one in objects for item in one.items]
         limit = None if self.now is None else believed(self.now())
-        facts = facts_of(dimension, items, [_object_facts(o, limit) for o in objects], limit)
+        tolerance = tolerance_of(dimension)
+        facts = facts_of(dimension, items, [_object_facts(o, limit, tolerance) for o in objects], limit)
         return Batch(items, replace(facts, loaded=self.loaded.get(dimension.name)))
 
     def cells(self, dimension: Dimension, entry: Entry) -> Mapping[str, str | None]:
@@ -85,7 +86,10 @@ def event_of(dimension: Dimension, entry: Entry, mended: Mended) -> ChangeEvent:
     position, time = entry.position, entry.time
     given = _typed(dimension, Column("time", Type("bigint")), mended.time)
     if isinstance(given, int):
-        position, time = position._replace(sequence=given), given
+        time = given
+        position = position if dimension.sequences.are_wide else position._replace(sequence=given)
+    if mended.sequence is not None:
+        position = position._replace(sequence=int(mended.sequence))
     cells = {c.name: _typed(dimension, c, mended.cells[c.name]) for c in dimension.schema}
     key = key_of(cells, dimension.key) or ()
     return ChangeEvent(operation=mended.operation, position=position, key=key, cells=cells, time=time)
@@ -113,10 +117,20 @@ def _key_text(key: Key) -> str:
     return json.dumps([str(part) for part in key])
 
 
-def _object_facts(found: MemoryObject, limit: int | None) -> ObjectFacts:
+def _object_facts(found: MemoryObject, limit: int | None, tolerance: int | None) -> ObjectFacts:
+    places = [item.position for item in found.items]
+    changes = [(place.row, place.sequence) for place in places if place.sequence != LOAD_SEQUENCE]
     reasons = [item.reason for item in found.items if isinstance(item, Reject)]
     ahead = beyond((item.time for item in found.items), limit)
-    return ObjectFacts(found.object, len(found.items), unreadable=reasons.count(Reason.UNREADABLE), ahead=ahead)
+    return ObjectFacts(
+        found.object,
+        len(found.items),
+        min(places, default=None),
+        max(places, default=None),
+        unreadable=reasons.count(Reason.UNREADABLE),
+        ahead=ahead,
+        backwards=None if tolerance is None else first_step_back(changes, tolerance),
+    )
 
 
 def facts_of(

@@ -22,7 +22,7 @@ ADVICE: Final[Mapping[Reason, str]] = {
     Reason.CAST: "fix the row, or give it up",
     Reason.OPERATION: "fix the row, or give it up",
     Reason.QUALITY: "fix the row, or give it up; or correct the rule, and let the source write the row again",
-    Reason.SEQUENCE: "fix the row by giving its commit time, or give it up",
+    Reason.SEQUENCE: "fix the row by giving its commit time, or its sequence, or give it up",
     Reason.KEY_SHIFT: "give it up, and let the source write the row again",
     Reason.UNREADABLE: "let the source write the row again; the table stays inexact until it is loaded anew",
     Reason.NULL_KEY: "let the source write the row again, with its key",
@@ -47,6 +47,23 @@ def operations(dimension: Dimension, entry: Entry) -> tuple[Operation, ...]:
     if not dimension.key:
         return (Operation.INSERT,)
     return (Operation.INSERT, Operation.UPDATE, Operation.DELETE)
+
+
+_GIVEN: Final[Mapping[str, str]] = {"time": "commit time", "sequence": "sequence"}
+
+
+def must_give(dimension: Dimension, entry: Entry) -> frozenset[str]:
+    """Return what a mended row must be given of its `time` and `sequence`."""
+    if Reason(entry.reason) is not Reason.SEQUENCE:
+        return frozenset()
+    is_placed = not dimension.sequences.are_wide or entry.sequence != LOAD_SEQUENCE
+    return frozenset({"time" if is_placed else "sequence"})
+
+
+def may_give(dimension: Dimension, entry: Entry) -> frozenset[str]:
+    """Return what a mended row may be given of its `time` and `sequence`."""
+    needed = must_give(dimension, entry)
+    return needed | {"time"} if needed and entry.time is None else needed
 
 
 def check_fixable(dimension: Dimension, entry: Entry) -> None:
@@ -86,12 +103,14 @@ def check_mended(dimension: Dimension, entry: Entry) -> None:
             todo=f"It may be {', '.join(operation.value for operation in allowed)}.",
         )
     _check_columns(where, dimension, mended.cells)
-    needs_time = Reason(entry.reason) is Reason.SEQUENCE
-    if needs_time != (mended.time is not None):
-        raise MendError(
-            f"{where}: {'its commit time is not given' if needs_time else 'its commit time is known and stays'}",
-            todo="Write it as `time`, as the source does." if needs_time else "Leave `time` out.",
-        )
+    for name, given in (("time", mended.time), ("sequence", mended.sequence)):
+        called, is_given = _GIVEN[name], given is not None
+        if is_given and name not in may_give(dimension, entry):
+            raise MendError(f"{where}: its {called} is known and stays", todo=f"Leave `{name}` out.")
+        if not is_given and name in must_give(dimension, entry):
+            raise MendError(
+                f"{where}: its {called} is not given", todo=f"Write it as `{name}`, as the source does."
+            )
 
 
 def _where(dimension: Dimension, entry: Entry) -> str:

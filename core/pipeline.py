@@ -22,7 +22,7 @@ from lakeward.core.evolution import with_new_names
 from lakeward.core.ledger import Taken
 from lakeward.core.memory import Memory, floor, next_mark
 from lakeward.core.mending import check_mended
-from lakeward.core.plan import MergePlan, plan, refuse_flood, rejects
+from lakeward.core.plan import MergePlan, backwards, plan, refuse_flood, rejects
 from lakeward.core.ports import Batch, Entry, Notice, Opened, Queue, Recalled, Resolved, Source, Standing
 from lakeward.core.progress import Progress
 
@@ -340,6 +340,7 @@ def _progress_after(found: _Found[F], planned: MergePlan, resolved: Resolved) ->
         held=resolved.held,
         inexact_since=before.inexact_since or facts.inexact_since,
         ahead=max(ahead, default=None),
+        backwards=before.backwards if planned.releases else backwards(planned, resolved.counts.quarantined),
         sequences=planned.dimension.sequences,
         counts=resolved.counts,
         totals=resolved.counts if planned.replaces else before.totals + resolved.counts,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
-from lakeward.core.clock import Ahead
-from lakeward.core.dimension import SHARE_FROM, Dimension, Ordered, Unreadable
+from lakeward.core.clock import Ahead, Backwards
+from lakeward.core.dimension import SHARE_FROM, Dimension, Ordered, Unreadable, Within
 from lakeward.core.errors import ConfigError, QuarantineFull, SchemaConflict, SourceError
 from lakeward.core.events import LOAD_SEQUENCE, Cell, Mark, Operation, Position, Sequences
 from lakeward.core.evolution import Evolution, Kind, SchemaChange, evolve
@@ -42,7 +42,8 @@ PARTIAL: Final = frozenset({Capability.UNSET, Capability.KEY_CHANGE})
 class ObjectFacts:
     """What one object of a batch was found to hold; of `unreadable` rows not even the key is known.
 
-    `ahead` is its greatest source time that lies too far in the future to be believed. `is_load`
+    `ahead` is its greatest source time that lies too far in the future to be believed,
+    `backwards` the first row whose sequence runs backwards by more than the lateness. `is_load`
     says that it is one of a declared full load, also where it holds nothing.
     """
 
@@ -53,6 +54,7 @@ class ObjectFacts:
     unreadable: int = 0
     ahead: int | None = None
     is_load: bool = False
+    backwards: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,6 +304,26 @@ def rejects(plan: MergePlan, quarantined: int) -> Mapping[str, int]:
     refused = quarantined - sum(found.values())
     reason = Reason.NO_KEY if plan.appends else Reason.TOO_LATE if plan.has_late else Reason.INCOMPLETE_ROW
     return {**found, reason.value: refused} if refused > 0 else found
+
+
+def backwards(plan: MergePlan, quarantined: int) -> Backwards | None:
+    """Return the first object of a batch whose order runs backwards, within itself or against the mark."""
+    within = [Backwards(f.object.name, f.backwards) for f in plan.facts.objects if f.backwards is not None]
+    late = []
+    if plan.mark is not None and Reason.TOO_LATE.value in rejects(plan, quarantined):
+        new = [f for f in plan.facts.objects if f.object.order not in plan.copies and not f.is_load]
+        late = [Backwards(f.object.name, None) for f in new if f.least is not None and f.least.mark <= plan.mark]
+    return next(iter([*within, *late]), None)
+
+
+def tolerance_of(dimension: Dimension) -> int | None:
+    """Return by how much a sequence may run backwards within an object, or None where it always may.
+
+    A number may not; a time may by as much as a change may be late.
+    """
+    if dimension.sequences.are_wide or isinstance(dimension.lateness, Ordered):
+        return 0
+    return dimension.lateness.micros if isinstance(dimension.lateness, Within) else None
 
 
 def refuse_flood(dimension: Dimension, reasons: Mapping[str, int], read: int) -> None:

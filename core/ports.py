@@ -159,12 +159,14 @@ class Companion(Protocol):
 class Mended:
     """What a person made of a row in quarantine: its cells as texts, as the source writes them, None for NULL.
 
-    `time` is the commit time, as a text, of a row that had none.
+    `time` is the commit time, as a text, of a row that had none, and `sequence` its sequence where
+    that is no time.
     """
 
     operation: Operation
     cells: Mapping[str, str | None]
     time: str | None = None
+    sequence: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Self
 
-from lakeward.core.clock import Ahead
+from lakeward.core.clock import Ahead, Backwards
 from lakeward.core.counts import Counts
 from lakeward.core.events import Mark, Position, Sequences
 
@@ -18,8 +18,9 @@ class Progress:
     `mark` is what the table's lateness has left behind: nothing at or below it may arrive.
     `object` names the last object applied, in the source's own terms; `time` is the
     greatest source time seen, in microseconds since 1970, but for what lay too far `ahead`
-    to be believed. `sequences` says what the order of its events is made of. `counts` are
-    those of the batch, `totals` those of all batches of the epoch.
+    to be believed; the order of the newest batch may run `backwards`. `sequences` says what
+    that order is made of. `counts` are those of the batch, `totals` those of all batches of
+    the epoch.
     """
 
     batch: int = 0
@@ -32,6 +33,7 @@ class Progress:
     held: int = 0
     inexact_since: str | None = None
     ahead: Ahead | None = None
+    backwards: Backwards | None = None
     sequences: Sequences = Sequences.TIMES
     counts: Counts = field(default_factory=Counts)
     totals: Counts = field(default_factory=Counts)
@@ -52,6 +54,8 @@ class Progress:
             known["mark"] = Mark(*known["mark"])
         if known.get("ahead") is not None:
             known["ahead"] = Ahead(*known["ahead"])
+        if known.get("backwards") is not None:
+            known["backwards"] = Backwards(*known["backwards"])
         if "sequences" in known:
             known["sequences"] = Sequences(known["sequences"])
         for name in ("counts", "totals"):

@@ -88,14 +88,24 @@ def progress(found: Progress) -> Mapping[str, Any]:
         "object": found.object,
         "source_time": time(found.time),
         "position": found.high_water,
-        "mark": None if found.mark is None or found.mark.sequence == LOAD_SEQUENCE else time(found.mark.sequence),
+        "mark": mark(found),
         "rows": found.rows,
         "held": found.held,
         "inexact_since": found.inexact_since,
         "ahead": None if found.ahead is None else {"time": time(found.ahead.time), "file": found.ahead.object},
+        "backwards": None
+        if found.backwards is None
+        else {"file": found.backwards.object, "row": found.backwards.row},
         "counts": asdict(found.counts),
         "totals": asdict(found.totals),
     }
+
+
+def mark(found: Progress) -> str | None:
+    """Return the mark of a table: a time, or digits, of which JSON's numbers would not keep all."""
+    if found.mark is None or found.mark.sequence == LOAD_SEQUENCE:
+        return None
+    return str(found.mark.sequence) if found.sequences.are_wide else time(found.mark.sequence)
 
 
 def schema_change(change: SchemaChange) -> Mapping[str, Any]:

@@ -12,8 +12,7 @@ from typing import Any, Final
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import MendError
 from lakeward.core.events import Operation
-from lakeward.core.memory import Reason
-from lakeward.core.mending import operations
+from lakeward.core.mending import may_give, must_give, operations
 from lakeward.core.nearest import nearest
 from lakeward.core.ports import Entry, Mended
 from lakeward.entrypoints.entries import place
@@ -68,8 +67,7 @@ def _row(dimension: Dimension, entry: Entry, cells: Mapping[str, str | None]) ->
         yield f"operation = {_text((allowed[0] if mended is None else mended.operation).value)}"
     else:
         yield f'operation = ""  # {", ".join(operation.value for operation in allowed)}: which of them?'
-    if Reason(entry.reason) is Reason.SEQUENCE:
-        yield f"time = {_text((mended and mended.time) or '')}  # the commit time, in UTC"
+    yield from _given(dimension, entry)
     yield "[row.cells]"
     known = cells if mended is None else mended.cells
     for column in dimension.schema:
@@ -78,6 +76,16 @@ def _row(dimension: Dimension, entry: Entry, cells: Mapping[str, str | None]) ->
             yield f"{_text(column.name)} = {_cell(known[column.name])}  # {_words(what)}"
         else:
             yield f'# {_text(column.name)} = ""  # {_words(what)}; which cell this is cannot be told: write it'
+
+
+def _given(dimension: Dimension, entry: Entry) -> Iterator[str]:
+    """Yield what a person gives of a row's place in the order; what need not be given stands in a comment."""
+    known = {"time": entry.mended and entry.mended.time, "sequence": entry.mended and entry.mended.sequence}
+    words = {"time": "the commit time, in UTC", "sequence": "its place in the order of the source: digits alone"}
+    must, may = must_give(dimension, entry), may_give(dimension, entry)
+    for name in (name for name in known if name in may):
+        mark = "" if name in must or known[name] else "# "
+        yield f"{mark}{name} = {_text(known[name] or '')}  # {words[name]}"
 
 
 def _cell(value: str | None) -> str:
@@ -118,17 +126,17 @@ def read(file: Path, dimension: Dimension) -> Sequence[Row]:
 
 def _read_row(file: Path, row: Mapping[str, Any]) -> Row:
     where = f"{file}: {row.get('file', 'a row')}:{row.get('row', '?')}"
-    _check_keys(where, row, ("file", "row", "operation", "time", "cells"))
+    _check_keys(where, row, ("file", "row", "operation", "time", "sequence", "cells"))
     for key, kind in (("file", str), ("row", int), ("operation", str), ("cells", dict)):
         if not isinstance(row.get(key), kind):
             raise MendError(f"{where} has no right `{key}`", todo="`lakeward quarantine fix` writes the file anew.")
-    time = row.get("time")
-    if time is not None and not (isinstance(time, str) and time):
-        raise MendError(f"{where}: `time` is not filled in", todo="Write the commit time as a text, in quotes.")
+    given = {name: row.get(name) for name in ("time", "sequence")}
+    for name, text in given.items():
+        if text is not None and not (isinstance(text, str) and text):
+            raise MendError(f"{where}: `{name}` is not filled in", todo="Write it as a text, in quotes.")
     cells = {name: _read_cell(where, name, value) for name, value in row["cells"].items()}
-    return Row(
-        row["file"], row["row"], Mended(operation=_operation(where, row["operation"]), cells=cells, time=time)
-    )
+    mended = Mended(operation=_operation(where, row["operation"]), cells=cells, **given)
+    return Row(row["file"], row["row"], mended)
 
 
 def _read_cell(where: str, name: str, value: object) -> str | None:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import structlog
 
-from lakeward.core.clock import Alarm, alarms
+from lakeward.core.clock import Alarm, Backwards, alarms
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError, SetupError
@@ -53,6 +53,12 @@ class TableRun:
         for report in self.reports:
             told.update(report.plan.facts.warnings)
         return told
+
+    @property
+    def backwards(self) -> Sequence[Backwards]:
+        """Where the order of its batches runs backwards; without a batch, that of the one before."""
+        progresses = [report.progress for report in self.reports] if self.reports else [self.standing]
+        return [p.backwards for p in progresses if p is not None and p.backwards is not None]
 
     @property
     def progress(self) -> Progress | None:
@@ -153,7 +159,7 @@ def run_tables(container: Container, tables: Sequence[TableName], observer: Obse
             log.error("failed", error=repr(error), exc_info=True)
         finally:
             if run.progress is not None:
-                run.alarms = alarms(table, run.progress.ahead, container.runtime().now())
+                run.alarms = alarms(table, run.progress.ahead, run.backwards, container.runtime().now())
             run.seconds = time.monotonic() - began
             run.is_done = True
             observer.done(run)

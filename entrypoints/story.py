@@ -7,7 +7,7 @@ from typing import Final
 
 from lakeward.core.counts import Verdict
 from lakeward.core.dimension import Dimension, Ordered
-from lakeward.core.events import LOAD_SEQUENCE, UNSET, Cell, Key, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, UNSET, Cell, Key, Operation, Position, Sequences
 from lakeward.core.explain import Changes, Explained, Step
 from lakeward.core.known import Known
 from lakeward.entrypoints import view
@@ -96,7 +96,8 @@ class Story:
         if stored is None:
             return "no row"
         position = stored.row.position
-        return f"{cell_words(stored.row.cells)} · position {position_words(position)}, {self.place(position)}"
+        where = position_words(position, None, self.known.progress.sequences)
+        return f"{cell_words(stored.row.cells)} · position {where}, {self.place(position)}"
 
     @property
     def visible_with(self) -> int | None:
@@ -125,7 +126,7 @@ class Story:
                 f"{lateness.redelivery:,} files are remembered. All other events are folded into the row."
             )
         elif progress.mark is not None and progress.mark.sequence != LOAD_SEQUENCE:
-            mark = view.local_time(progress.mark.sequence, exact=True)
+            mark = position_words(Position(1, progress.mark.sequence, 0, 0), None, progress.sequences)
             found.append(f"Events up to {mark} are folded into the row, and forgotten by and by.")
         elif self.known.base is None and self._begins_late():
             found.append("A row of the full load is folded into the row by the first change, and not remembered.")
@@ -148,11 +149,14 @@ def number(steps: Sequence[Step]) -> Mapping[Position, int]:
     return numbers
 
 
-def position_words(position: Position, time: int | None = None) -> str:
+def position_words(position: Position, time: int | None, sequences: Sequences) -> str:
     """Return the place of an event in the order of the source, as far as a person can read it."""
     epoch = f"epoch {position.epoch} · " if position.epoch > 1 else ""
     if position.sequence == LOAD_SEQUENCE:
         return f"{epoch}full load"
+    if sequences.are_wide:
+        at = "" if time is None else f" · {view.local_time(time, exact=True)}"
+        return f"{epoch}{position.sequence}{at}"
     moment = time if time is not None else position.sequence or None
     return epoch + view.local_time(moment, exact=True)
 

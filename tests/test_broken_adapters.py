@@ -31,6 +31,7 @@ OF_MEMORY: Mapping[str, Callable[[Random], Script]] = {
     "in part": lambda random: pack(random, 2, unset=True),
     "truncated": lambda random: pack(random, 2, truncates=True),
     "mended": lambda random: pack(random, 2, bad=0.1, fixed=0.6),
+    "other names": lambda random: pack_late(random, 2, Within(3), renamed=0.5),
 }
 """Scripts by the mistakes that they show; each mistake is shown by one of many."""
 
@@ -41,6 +42,7 @@ OF_ICEBERG: Mapping[str, Callable[[], Script]] = {
     "parts of loaded rows": lambda: _loads_first(pack_late(Random(226), 4, Within(3), in_part=True)),
     "truncated": lambda: pack_late(Random(1), 6, Within(3), truncates=True),
     "mended": lambda: pack(Random(8), 4, bad=0.1, fixed=0.8),
+    "other names": lambda: pack_late(Random(33), 3, Within(3), renamed=0.5),
 }
 """One script each, which shows all its mistakes."""
 

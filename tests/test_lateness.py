@@ -62,15 +62,35 @@ def test_a_change_at_or_below_the_mark_is_too_late(late: Project) -> None:
     assert run["progress"]["mark"] == "2026-11-21T10:00:00Z"
     put(late, "110200000", change("U", "10:00", 1, "too late"), change("U", "10:01", 1, "in time"))
     assert late.call("plan", "--json").document["tables"][0]["rejects"] == {"too_late": 1}
-    counts = late.run()["shop.item"]["counts"]
-    assert (counts["quarantined"], counts["applied"]) == (1, 1)
+    run = late.run(code=3)["shop.item"]
+    assert (run["counts"]["quarantined"], run["counts"]["applied"]) == (1, 1)
+    (alarm,) = run["alarms"]
+    assert (alarm["code"], alarm["found"].split()[0]) == ("SEQUENCE-001", "20261121-110200000.csv")
     assert late.rows()[0][1] == "in time"
     (entry,) = late.entries()
     assert (entry["reason"], entry["row"]) == ("too_late", 1)
     shown = late.call("quarantine", "show", "shop.item").out
     assert "too late" in shown
     assert '"_lakeward_operation":"update"' in shown
-    assert late.call("status").code == 0, "it holds nothing"
+    assert late.call("status").code == 3
+    put(late, "110300000", change("I", "11:03", 4, "all is well"))
+    assert [found["alarms"] for found in late.run().values()] == [[]], "it holds nothing"
+    assert late.call("status").code == 0
+
+
+def test_a_file_whose_commit_times_run_backwards_raises_an_alarm(late: Project) -> None:
+    """By more than the lateness: what is within it may come in any order. Each change is put in its place."""
+    put(late, "100000000", change("I", "10:00", 1, "a"), change("U", "12:00", 1, "b"), change("U", "11:00", 1, "c"))
+    assert late.run()["shop.item"]["alarms"] == []
+    put(late, "130000000", change("U", "13:00", 1, "d"), change("I", "14:01", 2, "e"), change("U", "13:00", 1, "f"))
+    (planned,) = late.call("plan", "--json").document["tables"]
+    assert [alarm["code"] for alarm in planned["alarms"]] == ["SEQUENCE-001"]
+    assert any("the order of the source runs backwards" in warning for warning in planned["warnings"])
+    run = late.run(code=3)["shop.item"]
+    assert run["progress"]["backwards"] == {"file": "20261121-130000000.csv", "row": 3}
+    assert [name for _, name, _ in late.rows()] == ["f", "e"]
+    status = late.call("status")
+    assert (status.code, "goes back in row 3" in status.err) == (3, True)
 
 
 def test_a_file_below_the_mark_stops_the_table(late: Project) -> None:

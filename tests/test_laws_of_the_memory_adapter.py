@@ -116,7 +116,9 @@ def test_objects_under_other_names_change_nothing_where_sequences_are_unique(see
     """Idempotence under other names: what was delivered first stands, in its place."""
     random = Random(seed)
     lateness = random.choice([ORDERED, Within(3), Unbounded()])
-    script = pack_late(random, 4, lateness, in_part=lateness != ORDERED and random.random() < 0.5, renamed=0.5)
+    in_part = lateness != ORDERED and random.random() < 0.5
+    bad = random.choice([0.0, 0.05])
+    script = pack_late(random, 4, lateness, in_part=in_part, bad=bad, renamed=0.5)
     player = Player(script, MemoryLake()).play(random.sample(CRASHES, 5))
     assert player.moments[-1].rows == script.truth
     assert not player.moments[-1].quarantine

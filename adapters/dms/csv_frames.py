@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from lakeward.adapters.dms.csv import BOM, Dialect
-from lakeward.adapters.dms.layout import BEFORE, OP, TIME, Layout
+from lakeward.adapters.dms.layout import BEFORE, OP, SEQUENCE, TIME, Layout
 from lakeward.adapters.dms.reading import (
     BLANK,
     BROKEN,
@@ -22,6 +22,7 @@ from lakeward.adapters.dms.reading import (
     MISFIT,
     NAME,
     OP_TEXT,
+    SEQUENCE_TEXT,
     TIME_TEXT,
     TORN,
     VALUE,
@@ -194,6 +195,7 @@ def _typed(rows: DataFrame, layout: Layout, reading: Reading) -> DataFrame:
         *[quoted(name) for name in schema.names],
         f"{raw.get(OP, 'string(NULL)')} AS {OP_TEXT}",
         f"{raw.get(TIME, 'string(NULL)')} AS {TIME_TEXT}",
+        f"{raw.get(SEQUENCE, 'string(NULL)')} AS {SEQUENCE_TEXT}",
         f"{_first([*(m for name, m in misfits.items() if name in key), *(m for _, m in before)])} AS {KEY_MISFIT}",
         f"{_first([m for name, m in misfits.items() if name not in key])} AS {MISFIT}",
         f"{broken} AS {BROKEN}",

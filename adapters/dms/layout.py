@@ -14,6 +14,7 @@ from lakeward.core.evolution import Kind, Policy
 
 OP: Final = "\0op"
 TIME: Final = "\0time"
+SEQUENCE: Final = "\0sequence"
 BEFORE: Final = "\0before "
 IGNORED: Final = "\0ignored"
 """Stand for the columns that DMS adds, those with the key before a change (followed by the name of a key column)
@@ -24,7 +25,7 @@ OPERATIONS: Final[Mapping[str, str]] = {"I": "insert", "U": "update", "D": "dele
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns of a CSV file in order (`OP` and `TIME` for those DMS added), and its line ends."""
+    """The columns of a CSV file in order (`OP`, `TIME` and `SEQUENCE` for those DMS added), and its line ends."""
 
     columns: tuple[str, ...]
     has_header: bool
@@ -40,14 +41,19 @@ class Expected:
     op_column: str
     timestamp_column: str | None
     before_prefix: str | None = None
+    sequence_column: str | None = None
 
     @property
     def plain(self) -> tuple[str, ...]:
-        """The columns of a headerless file without Op: the added time, the table's, the key as it was before."""
+        """The columns of a headerless file without Op: the added time, the table's, and those that rules add.
+
+        They add the place in the source's order, and the key as it was before.
+        """
         added = () if self.timestamp_column is None else (TIME,)
+        sequence = () if self.sequence_column is None else (SEQUENCE,)
         key = [name for name in self.dimension.schema.names if name in self.dimension.key]
         before = () if self.before_prefix is None else tuple(BEFORE + name for name in key)
-        return (*added, *self.dimension.schema.names, *before)
+        return (*added, *self.dimension.schema.names, *sequence, *before)
 
     @property
     def known(self) -> Mapping[str, str]:
@@ -101,8 +107,9 @@ def _is_header(row: Sequence[Field], expected: Expected) -> bool:
 
 def _from_header(name: str, row: Sequence[Field], expected: Expected, *, is_load: bool) -> tuple[str, ...]:
     added = {expected.op_column.lower(): OP}
-    if expected.timestamp_column is not None:
-        added[expected.timestamp_column.lower()] = TIME
+    for column, called in ((TIME, expected.timestamp_column), (SEQUENCE, expected.sequence_column)):
+        if called is not None:
+            added[called.lower()] = column
     known = expected.known
     named = [field if isinstance(field, str) else "" for field in row]
     columns = [added.get(f.lower()) or known.get(f.lower()) or expected.before(f) for f in named]
@@ -172,6 +179,7 @@ _TODO: Final = (
 
 def _conflict(name: str, expected: Expected, strange: Sequence[str], missing: Sequence[str]) -> SchemaConflict:
     shown = {OP: f"{expected.op_column} (the operation)", TIME: str(expected.timestamp_column)}
+    shown[SEQUENCE] = str(expected.sequence_column)
     found = [f"it has {column}, which the table has not" for column in strange]
     found += [f"it lacks {shown.get(column, column)}" for column in missing]
     return SchemaConflict(

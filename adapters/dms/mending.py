@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakeward.adapters.dms.csv import Dialect, fields
 from lakeward.adapters.dms.layout import Layout
 from lakeward.adapters.dms.names import known_name
-from lakeward.adapters.dms.reading import Reading
+from lakeward.adapters.dms.reading import Reading, to_sequence
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import NESTED, TextFormat, misfit, to_type
 from lakeward.adapters.spark.inline import inline
@@ -26,7 +26,9 @@ _CELL: Final = "_lakeward_cell_"
 _KNOWN: Final = "_lakeward_known"
 _GIVEN: Final = "_lakeward_given"
 _MOMENT: Final = "_lakeward_moment"
-"""Of a mended row: its number, its cells as texts, the commit time it had, and the one it was given."""
+_PLACE: Final = "_lakeward_place"
+"""Of a mended row: its number, its cells as texts, the commit time it had, the one it was given as a text
+and as a number, and the sequence that it was given."""
 
 
 def is_parquet(entry: Entry) -> bool:
@@ -66,11 +68,12 @@ def mended_events(spark: SparkSession, reading: Reading, entries: Sequence[Entry
     frame = _as_texts(spark, reading, entries, list(cells.values())).selectExpr(
         "*", *[f"{sql} AS {quoted(name)}" for name, sql in typed.items()], f"{moment} AS {_MOMENT}"
     )
+    place = to_sequence(_PLACE) if reading.dimension.sequences.are_wide else _MOMENT
     _refuse_misfits(frame, reading, entries, {column: cells[column.name] for column in schema})
     return frame.selectExpr(
         *[quoted(name) for name in schema.names],
         names.OPERATION,
-        f"coalesce({_MOMENT}, {names.SEQUENCE}) AS {names.SEQUENCE}",
+        f"coalesce({place}, {names.SEQUENCE}) AS {names.SEQUENCE}",
         *(names.OBJECT, names.ROW),
         f"bigint({_ENTRY}) AS {names.ARRIVAL}",
         f"coalesce({_MOMENT}, {_KNOWN}) AS {names.TIME}",
@@ -79,15 +82,17 @@ def mended_events(spark: SparkSession, reading: Reading, entries: Sequence[Entry
 
 
 def _as_texts(spark: SparkSession, reading: Reading, entries: Sequence[Entry], cells: Sequence[str]) -> DataFrame:
-    numbers = (_ENTRY, names.SEQUENCE, names.OBJECT, names.ROW, _KNOWN)
-    texts = (_GIVEN, names.OPERATION, *cells)
+    numbers = dict.fromkeys((_ENTRY, names.SEQUENCE, names.OBJECT, names.ROW, _KNOWN), "bigint")
+    numbers[names.SEQUENCE] = str(names.sequence_type(reading.dimension.sequences))
+    texts = (_GIVEN, _PLACE, names.OPERATION, *cells)
     rows: list[list[str | int | None]] = []
     for number, entry in enumerate(entries):
         if entry.mended is not None:
             row = [entry.mended.cells[name] for name in reading.dimension.schema.names]
             place = [number, entry.sequence, entry.order, entry.row, entry.time]
-            rows.append([*place, entry.mended.time, entry.mended.operation.value, *row])
-    return inline(spark, {**dict.fromkeys(numbers, "bigint"), **dict.fromkeys(texts, "string")}, rows)
+            given = [entry.mended.time, entry.mended.sequence]
+            rows.append([*place, *given, entry.mended.operation.value, *row])
+    return inline(spark, {**numbers, **dict.fromkeys(texts, "string")}, rows)
 
 
 def _refuse_nested(reading: Reading) -> None:
@@ -106,6 +111,8 @@ def _refuse_misfits(
     wrong = [misfit(cell, column) for column, cell in cells.items() if column.type.name != "string"]
     words = text('" is not a commit time')
     wrong.append(f"CASE WHEN {_GIVEN} IS NOT NULL AND {_MOMENT} IS NULL THEN concat('\"', {_GIVEN}, {words}) END")
+    words, is_none = text('" is not a sequence'), f"{_PLACE} IS NOT NULL AND {to_sequence(_PLACE)} IS NULL"
+    wrong.append(f"CASE WHEN {is_none} THEN concat('\"', {_PLACE}, {words}) END")
     listed = f"filter(array({', '.join(wrong)}), said -> said IS NOT NULL)"
     found = frame.selectExpr(_ENTRY, f"{listed} AS said").where("size(said) > 0").collect()
     if found:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, PositiveInt
+from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, PositiveInt, model_validator
 
 
 def _one_character(value: str) -> str:
@@ -46,6 +46,16 @@ class DmsOptions(BaseModel):
         description="The endpoint's TimestampColumnName: the column with the commit time. It orders the "
         "changes; without it, the order of files and rows does.",
     )
+    sequence_column: Annotated[str | None, AfterValidator(_text)] = Field(
+        None,
+        description="The column of a transformation rule `add-column` that has the place of each change in the "
+        "source's own order. It orders the changes in place of the commit time, which stays their time.",
+    )
+    sequence_kind: Literal["$AR_H_CHANGE_SEQ", "$AR_H_STREAM_POSITION"] = Field(
+        "$AR_H_CHANGE_SEQ",
+        description="The expression of that rule. A change sequence is of one change alone, so that a copy of it "
+        "is known under any name; a stream position is not, and must be a number, as an SCN of Oracle.",
+    )
     source_zone: Annotated[str, AfterValidator(_zone)] = Field(
         "UTC",
         description="The time zone of times in the table's columns that are written without one. Commit times "
@@ -76,3 +86,12 @@ class DmsOptions(BaseModel):
         ByteSize(256 * 1024 * 1024),
         description="How many bytes of files one batch takes at the most (at least one file), as 256MiB.",
     )
+
+    @model_validator(mode="after")
+    def _has_columns_apart(self) -> Self:
+        """Refuse a column that is named for two things, and a kind of nothing."""
+        if self.sequence_column is None and "sequence_kind" in self.model_fields_set:
+            raise ValueError("`sequence_kind` says what `sequence_column` is, and there is none")
+        if self.sequence_column in (self.op_column, self.timestamp_column) and self.sequence_column is not None:
+            raise ValueError(f"two keys name the column {self.sequence_column!r}")
+        return self

@@ -19,6 +19,7 @@ from lakeward.adapters.dms.reading import (
     MISFIT,
     NAME,
     OP_TEXT,
+    SEQUENCE_TEXT,
     TIME_TEXT,
     TORN,
     VALUE,
@@ -110,7 +111,7 @@ def read_parquet(
     `called` says what the files call columns that have other names now.
     """
     schema = reading.dimension.schema
-    time, prefix = reading.timestamp_column, reading.before_prefix
+    time, place, prefix = reading.timestamp_column, reading.sequence_column, reading.before_prefix
     frame = spark.read.parquet(*[escaped(path) for path in paths])
     has = set(frame.columns)
     owns = [quoted(called.get(name, name)) for name in schema.names]
@@ -123,6 +124,7 @@ def read_parquet(
         *[f"CAST({own} AS {ddl(c.type)}) AS {quoted(c.name)}" for own, c in zip(owns, schema, strict=True)],
         f"{quoted(reading.op_column) if has_op else 'string(NULL)'} AS {OP_TEXT}",
         f"{'string(NULL)' if time is None else f'CAST({quoted(time)} AS string)'} AS {TIME_TEXT}",
+        f"{'string(NULL)' if place is None else f'CAST({quoted(place)} AS string)'} AS {SEQUENCE_TEXT}",
         f"{as_json(owns)} AS {VALUE}",
         f"_metadata.row_index + 1 AS {LINE}",
         f"_metadata.file_name AS {NAME}",

@@ -28,6 +28,7 @@ LINE: Final = "_lakeward_line"
 VALUE: Final = "_lakeward_value"
 OP_TEXT: Final = "_lakeward_op_text"
 TIME_TEXT: Final = "_lakeward_time_text"
+SEQUENCE_TEXT: Final = "_lakeward_sequence_text"
 BROKEN: Final = "_lakeward_broken"
 KEY_MISFIT: Final = "_lakeward_key_misfit"
 MISFIT: Final = "_lakeward_misfit"
@@ -35,9 +36,12 @@ BLANK: Final = "_lakeward_blank"
 TORN: Final = "_lakeward_torn"
 MALFORMED: Final = "_lakeward_malformed"
 """What the readers of both formats add to a row: the file's name and the row's number in
-it; the row as it was written; Op and commit time as texts; what is wrong with the row, its
+it; the row as it was written; Op, commit time and sequence as texts; what is wrong with the row, its
 key or another column, in words; whether it is an empty line, or a part of a row. The event
 frame says for the whole of a row whether it is MALFORMED."""
+
+_NUMBER: Final = "_lakeward_number"
+"""The sequence as it was read, NULL where it is none."""
 
 _IS_LOAD, _RANK, _HAS_OP = "_lakeward_is_load", "_lakeward_rank", "_lakeward_has_op"
 _ARRIVAL_BITS: Final = 40
@@ -54,6 +58,7 @@ class Reading:
     source_zone: str = "UTC"
     patterns: Mapping[str, str] = field(default_factory=dict)
     before_prefix: str | None = None
+    sequence_column: str | None = None
 
     @property
     def key_columns(self) -> Sequence[Column]:
@@ -70,6 +75,19 @@ class Reading:
     def format_of(self, name: str) -> TextFormat:
         """Return how a column is written."""
         return TextFormat(self.patterns.get(name), self.source_zone)
+
+
+MOST_DIGITS: Final = 35
+"""The digits of $AR_H_CHANGE_SEQ."""
+
+
+_DIGITS: Final = r"\A0*[1-9][0-9]*\z"
+
+
+def to_sequence(value: str) -> str:
+    """Return the sequence that a text has, as SQL: digits alone, and not all of them 0; else NULL."""
+    is_number = f"length({value}) <= {MOST_DIGITS} AND {value} RLIKE {text(_DIGITS)}"
+    return f"CASE WHEN {is_number} THEN try_cast({value} AS decimal(38,0)) END"
 
 
 def before_column(index: int) -> str:
@@ -116,9 +134,15 @@ def to_events(rows: DataFrame, files: DataFrame, reading: Reading) -> DataFrame:
     is_reject = f"{names.REASON} != '{SKIPPED}'"
     has_text = "true" if reading.dimension.keeps_text else is_reject
     changes = "0L" if reading.timestamp_column is None else names.TIME
-    lowest = f"({LOAD_SEQUENCE + 1}L - 1)"  # the least bigint cannot be written as a literal
+    if reading.sequence_column is not None:
+        changes = _NUMBER
+    type_ = names.sequence_type(reading.dimension.sequences)
+    lowest = f"CAST('{LOAD_SEQUENCE}' AS {type_})"  # the least bigint cannot be written as a literal
     known = rows.join(F.broadcast(files), NAME).selectExpr(
-        "*", f"{_operation()} AS {names.OPERATION}", f"unix_micros({micros}) AS {names.TIME}"
+        "*",
+        f"{_operation()} AS {names.OPERATION}",
+        f"unix_micros({micros}) AS {names.TIME}",
+        f"{to_sequence(SEQUENCE_TEXT)} AS {_NUMBER}",
     )
     return known.selectExpr("*", f"CASE {reasons} END AS {names.REASON}").selectExpr(
         *[quoted(name) for name in reading.dimension.schema.names],
@@ -177,6 +201,10 @@ def _problems(reading: Reading) -> list[tuple[str, str, str]]:
     if reading.timestamp_column is not None:
         no_time = f"NOT {_IS_LOAD} AND {names.TIME} IS NULL"
         found.append((no_time, Reason.SEQUENCE.value, _named(TIME_TEXT, "is not a commit time")))
+    if reading.sequence_column is not None:
+        no_place = f"NOT {_IS_LOAD} AND {_NUMBER} IS NULL"
+        words = f"is not a number of up to {MOST_DIGITS} digits above 0 (column {reading.sequence_column})"
+        found.append((no_place, Reason.SEQUENCE.value, _named(SEQUENCE_TEXT, words)))
     not_known = _named(OP_TEXT, "is not an operation")
     found.append((f"{names.OPERATION} IS NULL", Reason.OPERATION.value, not_known))
     found.append((f"{MISFIT} IS NOT NULL", Reason.CAST.value, MISFIT))

@@ -23,17 +23,19 @@ from lakeward.adapters.dms.reading import MALFORMED, TORN, Numbered, Reading, fi
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import check_pattern, check_text
 from lakeward.adapters.spark.errors import FAILURES, full_text, said
-from lakeward.adapters.spark.events import AHEAD, SKIPPED, Group, by_object, facts, survey, with_ahead
+from lakeward.adapters.spark.events import AHEAD, SKIPPED, Group, by_object, facts, steps_back, survey, with_ahead
 from lakeward.adapters.spark.names import column
 from lakeward.core.clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
 from lakeward.core.errors import SchemaConflict, SourceError
+from lakeward.core.events import Sequences
 from lakeward.core.ledger import Limits, SourceObject, Taken, take, until_changed
 from lakeward.core.nearest import nearest
 from lakeward.core.ports import Batch, Entry
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.plugins.registry import clock
 
+_KINDS: Final = {"$AR_H_CHANGE_SEQ": Sequences.UNIQUE, "$AR_H_STREAM_POSITION": Sequences.PLACES}
 _DAY: Final = 24 * 3600 * 1_000_000
 
 
@@ -69,6 +71,13 @@ class DmsSource:
         """A day where changes have a commit time; without one, the order of the files is all there is."""
         return ORDERED if self.options.timestamp_column is None else Within(_DAY)
 
+    @property
+    def sequences(self) -> Sequences:
+        """Commit times, or what the rule `add-column` tells."""
+        if self.options.sequence_column is None:
+            return Sequences.TIMES
+        return _KINDS[self.options.sequence_kind]
+
     def take(self, dimension: Dimension, seen: Mapping[str, SourceObject], floor: int | None) -> Taken:
         """Choose the next files, in the order of their names."""
         listed, others = self.folder.list(dimension.name) or self._nothing(dimension.name, seen)
@@ -99,6 +108,7 @@ class DmsSource:
 
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[DataFrame]:
         """Read the files; those that changed meanwhile, and all after them, are left for the next batch."""
+        self._refuse_sequence_as_column(dimension)
         files = self._alike(dimension, [self._look_at(dimension, item) for item in taken.objects])
         objects = tuple(file.object for file in files)
         dimension = self._with_schema(dimension, files)
@@ -116,13 +126,17 @@ class DmsSource:
                 frame.unpersist()
                 return self._read_or_nothing(dimension, unchanged, epoch)
             self._refuse_damage(dimension, frame, files, found)
+            back = steps_back(frame, found, dimension)
         except BaseException:
             frame.unpersist()
             raise
         may_need = self._reading(dimension).in_part
         known = facts(found, dimension, dimension.schema, objects, epoch, may_need=may_need)
         of_load = {file.object for file in files if file.name.is_load}
-        listed = tuple(replace(item, is_load=item.object in of_load) for item in known.objects)
+        listed = tuple(
+            replace(item, is_load=item.object in of_load, backwards=back.get(item.object.order))
+            for item in known.objects
+        )
         known = replace(known, objects=listed, believed=limit)
         if not all(file.name.is_load for file in files):
             known = replace(known, loaded=epoch)  # changes come behind the last file of the full load
@@ -184,7 +198,18 @@ class DmsSource:
     def _expected(self, dimension: Dimension) -> Expected:
         o = self.options
         dialect = self._reading(dimension).dialect
-        return Expected(dimension, dialect, o.op_column, o.timestamp_column, o.before_image_prefix)
+        added = (o.op_column, o.timestamp_column, o.before_image_prefix, o.sequence_column)
+        return Expected(dimension, dialect, *added)
+
+    def _refuse_sequence_as_column(self, dimension: Dimension) -> None:
+        """Refuse to take one column of the files for two things: it would be NULL in the table."""
+        name = self.options.sequence_column
+        if name is not None and name in dimension.schema.names:
+            raise SchemaConflict(
+                f"{dimension.name}: the column {name} is declared, and `sequence_column` names it",
+                found="a column that DMS adds to say the order is none of the table's",
+                todo=f'Take it out of [tables."{dimension.name}".columns]: `_lakeward_sequence` has what it says.',
+            )
 
     def _check_formats(self, dimension: Dimension) -> None:
         """Refuse formats that a column cannot have; once for each table."""
@@ -244,7 +269,7 @@ class DmsSource:
 
     def _own_columns(self, dimension: Dimension, file: _File) -> Schema:
         found = file.schema or Schema(())
-        added = {self.options.op_column, self.options.timestamp_column}
+        added = {self.options.op_column, self.options.timestamp_column, self.options.sequence_column}
         lacking = [c for c in added if c and c not in found.names]
         if file.name.is_load:
             lacking = [c for c in lacking if c != self.options.op_column]
@@ -252,7 +277,8 @@ class DmsSource:
             raise SchemaConflict(
                 f"{dimension.name}: {file.object.name} lacks the column {lacking[0]}",
                 found="its columns are " + ", ".join(found.names),
-                todo="Correct `op_column` or `timestamp_column` under [source]. Nothing was applied.",
+                todo="Correct `op_column`, `timestamp_column` or `sequence_column` under [source]. "
+                "Nothing was applied.",
             )
         prefix = self.options.before_image_prefix
         before = [] if prefix is None else [prefix + c.name for c in found]
@@ -269,6 +295,7 @@ class DmsSource:
             o.source_zone,
             self.patterns.get(dimension.name, {}),
             o.before_image_prefix,
+            o.sequence_column,
         )
 
     # The data.

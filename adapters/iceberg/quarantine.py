@@ -192,7 +192,9 @@ def _as_mended(entries: Sequence[Entry], batch: int) -> pa.Table:
     columns = _placed([entry.position for entry in entries], batch)
     columns[STATE] = [MENDED] * len(entries)
     columns[names.OPERATION] = [word.operation.value for word in mended]
-    columns[names.TEXT] = [json.dumps({"cells": word.cells, "time": word.time}) for word in mended]
+    columns[names.TEXT] = [
+        json.dumps({"cells": word.cells, "time": word.time, "sequence": word.sequence}) for word in mended
+    ]
     return pa.table(columns)
 
 
@@ -212,7 +214,8 @@ def _places(places: Sequence[Position]) -> dict[str, Any]:
 
 def _mended(row: Mapping[str, Any]) -> Mended:
     content = json.loads(row[names.TEXT])
-    return Mended(operation=Operation(row[names.OPERATION]), cells=content["cells"], time=content["time"])
+    given = {name: content.get(name) for name in ("time", "sequence")}
+    return Mended(operation=Operation(row[names.OPERATION]), cells=content["cells"], **given)
 
 
 def _entry(row: Mapping[str, Any], mended: Mended | None) -> Entry:

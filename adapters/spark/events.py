@@ -33,7 +33,7 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.events import LOAD_SEQUENCE, Operation, Position
 from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import HOLDING, Reason
-from lakeward.core.plan import BatchFacts, Capability, ObjectFacts
+from lakeward.core.plan import BatchFacts, Capability, ObjectFacts, tolerance_of
 from lakeward.core.schema import Schema
 
 SKIPPED: Final = "skipped"
@@ -160,6 +160,37 @@ def _truncates(frame: DataFrame) -> Mapping[int, tuple[tuple[int, int], ...]]:
 def with_ahead(frame: DataFrame, limit: int) -> DataFrame:
     """Flag the rows whose source time is later than `limit`, in microseconds since 1970."""
     return frame.withColumn(AHEAD, F.col(names.TIME) > F.lit(limit))
+
+
+def steps_back(frame: DataFrame, found: Sequence[Group], dimension: Dimension) -> Mapping[int, int]:
+    """Return the first row of each object whose sequence lies behind one before it, by more than it may.
+
+    Objects in which all lies close enough are not looked at row by row.
+    """
+    tolerance = tolerance_of(dimension)
+    in_doubt = [] if tolerance is None else [o for o, g in by_object(found).items() if _span(g) > tolerance]
+    if not in_doubt:
+        return {}
+    before = f"max({names.SEQUENCE}) OVER (PARTITION BY {names.OBJECT} ORDER BY {names.ROW} {_ROWS_BEFORE})"
+    rows = (
+        frame.where(f"{names.OBJECT} IN ({', '.join(map(str, in_doubt))}) AND NOT {IS_LOAD}")
+        .selectExpr(names.OBJECT, names.ROW, f"{before} - {names.SEQUENCE} > {tolerance} AS is_back")
+        .where("is_back")
+        .groupBy(names.OBJECT)
+        .agg(F.min(names.ROW))
+        .collect()
+    )
+    return {row[0]: row[1] for row in rows}
+
+
+_ROWS_BEFORE: Final = "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+
+
+def _span(groups: Sequence[Group]) -> int:
+    changes = [group for group in groups if group.least[0] != LOAD_SEQUENCE]
+    if not changes:
+        return 0
+    return max(group.greatest[0] for group in changes) - min(group.least[0] for group in changes)
 
 
 def by_object(found: Sequence[Group]) -> Mapping[int, Sequence[Group]]:

@@ -216,13 +216,16 @@ def _facts(
     """Return the facts anew, with what the rows themselves do not say."""
     objects = [item.object for item in batch.facts.objects]
     known = facts(found, dimension, dimension.schema, objects, epoch, may_need=batch.facts.may_need)
-    of_load = {item.object for item in batch.facts.objects if item.is_load}
+    told = {item.object: item for item in batch.facts.objects}
     warned: Counter[str] = Counter()
     for flag, name in flags.items():
         warned[name] += sum(group.rows for group in found if flag in group.flags)
     return replace(
         known,
-        objects=tuple(replace(item, is_load=item.object in of_load) for item in known.objects),
+        objects=tuple(
+            replace(item, is_load=told[item.object].is_load, backwards=told[item.object].backwards)
+            for item in known.objects
+        ),
         believed=batch.facts.believed,
         loaded=batch.facts.loaded,
         needs=known.needs | batch.facts.needs,

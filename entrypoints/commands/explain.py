@@ -11,7 +11,7 @@ from rich.text import Text
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.events import LOAD_SEQUENCE, UNSET, Cell
+from lakeward.core.events import UNSET, Cell
 from lakeward.core.evolution import names_then
 from lakeward.core.explain import Step, explain
 from lakeward.core.fold import Row
@@ -90,7 +90,7 @@ def _show(story: Story) -> None:
         table.add_row("–", "", "before", "", "", Text(before))
     for count, step in enumerate(story.steps, 1):
         operation = "" if step.operation is None else step.operation.value
-        position = position_words(step.position, step.time)
+        position = position_words(step.position, step.time, story.known.progress.sequences)
         batch = "–" if step.batch is None else f"{step.batch:,}"
         place = Text(story.place(step.position))
         table.add_row(str(count), operation, position, batch, place, Text(story.what(step)))
@@ -104,7 +104,6 @@ def _show(story: Story) -> None:
 
 def _document(story: Story) -> Mapping[str, Any]:
     known, progress = story.known, story.known.progress
-    is_timed = progress.mark is not None and progress.mark.sequence != LOAD_SEQUENCE
     base = known.base
     return {
         "table": str(story.dimension.name),
@@ -115,7 +114,7 @@ def _document(story: Story) -> Mapping[str, Any]:
         "visible": _visible(story),
         "is_whole": story.is_whole,
         "lateness": type(story.dimension.lateness).__name__.lower(),
-        "mark": documents.time(progress.mark.sequence) if is_timed and progress.mark is not None else None,
+        "mark": documents.mark(progress),
         "inexact_since": progress.inexact_since,
     }
 

@@ -169,7 +169,9 @@ def warnings(prepared: Any) -> list[str]:
 def _alarms(prepared: Any) -> Sequence[Alarm]:
     """Return what the batch will raise: what its source does not believe lies ahead of the clock that it asked."""
     ahead, limit = prepared.plan.facts.ahead, prepared.plan.facts.believed
-    return () if limit is None else alarms(str(prepared.plan.dimension.name), ahead, limit - SLACK)
+    back = [] if prepared.progress.backwards is None else [prepared.progress.backwards]
+    now = 0 if limit is None else limit - SLACK
+    return alarms(str(prepared.plan.dimension.name), None if limit is None else ahead, back, now)
 
 
 def _document(name: Any, job: Any, prepared: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from lakeward.core.clock import Alarm, alarms
 from lakeward.core.errors import LakewardError
+from lakeward.core.progress import Progress
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,
@@ -56,7 +57,7 @@ def status(
             except LakewardError as error:
                 failed.append((name, error))
     waiting = [name for name, standing in rows if standing.progress.held or standing.progress.inexact_since]
-    alarmed = {name: alarms(str(name), standing.progress.ahead, now) for name, standing in rows}
+    alarmed = {name: _alarms_of(str(name), standing.progress, now) for name, standing in rows}
     code = 4 if failed else 3 if waiting or any(alarmed.values()) else 0
     if as_json:
         found = [{**_document(name, standing), "alarms": _alarms(alarmed[name])} for name, standing in rows]
@@ -127,6 +128,10 @@ def _show(rows: list[tuple[Any, Any]], kind: str) -> None:
             f"[yellow]{since}[/]" if since else "",
         )
     view.console().print(table)
+
+
+def _alarms_of(table: str, progress: Progress, now: int) -> Sequence[Alarm]:
+    return alarms(table, progress.ahead, [] if progress.backwards is None else [progress.backwards], now)
 
 
 def _alarms(raised: Sequence[Alarm]) -> list[Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakeward.adapters.memory import Frame, MemoryQueue, MemoryTable
-from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Mark, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Mark, Operation, Position, Sequences
 from lakeward.core.fold import Row
 from lakeward.core.memory import Memory
 from lakeward.core.plan import MergePlan
@@ -154,6 +154,18 @@ def _whole(event: ChangeEvent) -> ChangeEvent:
     return replace(event, cells={name: None if cell is UNSET else cell for name, cell in event.cells.items()})
 
 
+class TakesCopiesUnderOtherNamesForNews(MemoryTable):
+    """Tells events by their place alone, though each has a number of its own."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        dimension = self.dimension
+        self.dimension = replace(dimension, sequences=Sequences.TIMES)
+        try:
+            return MemoryTable.resolve(self, plan, frame)
+        finally:
+            self.dimension = dimension
+
+
 class TakesAMendedRowForGivenUp(MemoryTable):
     """Releases what waited behind a mended row, and applies nothing in its place."""
 
@@ -233,5 +245,6 @@ BROKEN: Mapping[str, Sequence[type[MemoryTable]]] = {
     "in part": (NullsWhatWasNotSent,),
     "truncated": (TruncatesWhatTheBatchNamesAlone,),
     "mended": (TakesAMendedRowForGivenUp, PutsAMendedRowOnTop, AppliesAMendedRowAlone, ForgetsWhatWasMended),
+    "other names": (TakesCopiesUnderOtherNamesForNews,),
 }
 """The mistakes, by the scripts that show them."""

@@ -35,6 +35,7 @@ PACKED = Schema((Column("h", Type("int")), *SCHEMA))
 NAME = TableName("shop", "item")
 OBJECTS_A_HISTORY = 100
 OTHER_NAMES = 100_000
+FIRST_NUMBER = 20261121_09145207 * 10**19
 TOLERANT = Tolerance(max_share=1.0, max_rows=1_000_000)
 """Histories are spoilt by chance, and a batch of them by more than a table takes by default."""
 
@@ -191,7 +192,8 @@ def pack_late(
         names = {number: history * OBJECTS_A_HISTORY + number for number in source.objects}
         loads.update(names[number] for number in source.loads if source.objects[number])
         for number, events in source.objects.items():
-            objects[names[number]] = [_of(history, event, keeps_transaction=in_part) for event in events]
+            packed = [_of(history, event, keeps_transaction=in_part) for event in events]
+            objects[names[number]] = [_numbered_as_dms(event) if renamed else event for event in packed]
     spoilt = _spoilt(random, objects, bad)
     rejects = {e.position: _rejected(e) for events in objects.values() for e in events if e.position in spoilt}
     fixes = _to_be_fixed(random, objects, spoilt, fixed, rejects, has_key=True)
@@ -242,6 +244,14 @@ def _of(history: int, event: ChangeEvent, *, keeps_transaction: bool = True) -> 
         old_key=None if event.old_key is None else (history, *event.old_key),
         transaction=(history, event.transaction) if keeps_transaction else None,
     )
+
+
+def _numbered_as_dms(event: ChangeEvent) -> ChangeEvent:
+    """Give a change a number of 35 digits, which rises with the commit times of all databases."""
+    if event.is_load:
+        return event
+    number = FIRST_NUMBER + 1000 * (event.time or 0) + event.position.sequence
+    return replace(event, position=event.position._replace(sequence=number))
 
 
 def _rejected(event: ChangeEvent) -> Reject:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lakeward.adapters.dms.csv import Dialect
-from lakeward.adapters.dms.layout import IGNORED, OP, TIME, Expected, Layout, find_layout
+from lakeward.adapters.dms.layout import BEFORE, IGNORED, OP, SEQUENCE, TIME, Expected, Layout, find_layout
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.evolution import FOLLOWING, Kind, Policies, Policy
@@ -51,6 +51,17 @@ def test_changes_begin_with_op() -> None:
 def test_a_load_may_have_op_or_not() -> None:
     assert layout("1,Ada,Köln\n", is_load=True).columns == COLUMNS
     assert layout("I,1,Ada,Köln\n", is_load=True).columns == (OP, *COLUMNS)
+
+
+def test_what_rules_add_stands_behind_the_columns_of_the_table() -> None:
+    """The sequence, then the key as it was; a header says it for itself."""
+    expected = Expected(DIMENSION, Dialect(), "Op", "ts", "BI_", "change_seq")
+    for head in ("U,2026-11-21 10:00:00,1,Ada,Bonn,7,1\n", "op,ts,id,name,city,Change_Seq,bi_id\n"):
+        found = find_layout("file.csv", head, expected, is_load=False)
+        assert found.columns == (OP, TIME, *COLUMNS, SEQUENCE, BEFORE + "id")
+    with pytest.raises(SchemaConflict, match=r"columns of file\.csv are not") as refused:
+        find_layout("file.csv", "Op,ts,id,name,city,BI_id\n", expected, is_load=False)
+    assert "it lacks change_seq" in str(refused.value.found)
 
 
 def test_a_commit_time_stands_before_the_columns_of_the_table() -> None:

@@ -1,0 +1,117 @@
+"""Changes that a source numbers itself, as a user meets them: their order, and their copies."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from project import Project
+
+pytestmark = pytest.mark.spark
+
+NUMBERED = 'timestamp_column = "at"\nsequence_column = "change_seq"'
+LOAD = "LOAD00000001.csv"
+FIX = "shop.item.fix.toml"
+
+
+@pytest.fixture
+def numbered(project: Project) -> Project:
+    """A table of which each change has a number of its own, and the full load has none."""
+    project.configure(source=NUMBERED)
+    project.put(LOAD, "at,id,name,price,change_seq\n2026-11-20 22:00:00,1,loaded,1.00,\n")
+    return project
+
+
+def number(count: int) -> str:
+    return f"2026112110000000{count:019}"
+
+
+def put(project: Project, file: str, *rows: tuple[str, int, str, object]) -> None:
+    """Write a file of changes, all of one commit time: operation, key, name, and number."""
+    lines = [f"{op},2026-11-21 10:00:00,{key},{name},1.00,{place}" for op, key, name, place in rows]
+    project.put(f"20261121-{file}.csv", "\n".join(["Op,at,id,name,price,change_seq", *lines, ""]))
+
+
+def names(project: Project) -> list[str]:
+    return [name for _, name, _ in project.rows()]
+
+
+def test_the_number_is_the_order_and_a_copy_is_known_by_it(numbered: Project) -> None:
+    """Neither the place in a file nor the commit time has a say; the row keeps where it came from first."""
+    put(numbered, "100000000", ("U", 1, "third", number(3)), ("U", 1, "second", number(2)))
+    (alarm,) = numbered.run(3)["shop.item"]["alarms"]
+    assert alarm["code"] == "SEQUENCE-001", "a number of a change only rises"
+    (row,) = numbered.rows(columns=("name", "_lakeward_sequence", "_lakeward_object"))
+    assert row[:2] == ("third", Decimal(number(3)))
+    copies = (("U", 1, "second", number(2)), ("U", 1, "third", number(3)))
+    put(numbered, "101000000", *copies, ("I", 2, "new", number(4)))
+    counts = numbered.run()["shop.item"]["counts"]
+    assert (counts["duplicates"], counts["applied"], counts["ties"]) == (2, 1, 0)
+    assert numbered.rows(columns=("name", "_lakeward_sequence", "_lakeward_object"))[1] == row
+    put(numbered, "102000000", ("U", 1, "another", number(3)), *[("D", 2, "new", number(5))] * 2)
+    counts = numbered.run()["shop.item"]["counts"]
+    assert (counts["duplicates"], counts["applied"], counts["ties"]) == (1, 2, 1), "the later of a tie wins"
+    assert names(numbered) == ["another"]
+    explained = numbered.call("explain", "shop.item", "1")
+    assert explained.code == 0, explained.err
+    assert f"{number(3)} · 2026-11-21" in explained.out
+    assert numbered.call("status").code == 0
+    numbered.configure(source='timestamp_column = "at"')
+    numbered.put("20261121-103000000.csv", "U,2026-11-21 11:00:00,1,by time,1.00\n")
+    said = numbered.fails()
+    assert "the order of its changes cannot be made of something else" in said
+    assert "the table goes by unique numbers of the changes" in said
+
+
+def test_what_is_no_number_goes_into_quarantine_and_is_mended_into_its_place(numbered: Project) -> None:
+    """It is never taken for 0, nor cut off; a full load needs none."""
+    wrong = ["", "0", "NULL", f"{number(1)}1", "12x", " 7"]
+    rows = [("I", 10 + index, "wrong", place) for index, place in enumerate(wrong)]
+    put(numbered, "100000000", *rows, ("U", 1, "first", number(1)), ("U", 1, "third", number(3)))
+    put(numbered, "101000000", ("U", 1, "second", "2.0"), ("U", 1, "fourth", number(4)))
+    numbered.run(3)
+    entries = numbered.entries()
+    assert [entry["reason"] for entry in entries] == ["sequence"] * 7
+    assert entries[3]["detail"] == f'"{wrong[3]}" is not a number of up to 35 digits above 0 (column change_seq)'
+    assert names(numbered) == ["loaded"], "what may be older waits as well"
+    assert numbered.call("quarantine", "fix", "shop.item", "1").code == 0
+    file = numbered.folder / FIX
+    text = file.read_text("utf-8")
+    assert 'sequence = ""  # its place in the order of the source: digits alone' in text
+    file.write_text(text.replace('sequence = ""', 'sequence = "2.0"'), "utf-8")
+    refused = numbered.call("quarantine", "fix", "shop.item", "--from", FIX)
+    assert (refused.code, '"2.0" is not a sequence' in refused.err) == (1, True)
+    file.write_text(text.replace('sequence = ""', f'sequence = "{number(5)}"'), "utf-8")
+    taken = numbered.call("quarantine", "fix", "shop.item", "--from", FIX)
+    assert taken.code == 0, taken.err
+    assert numbered.call("quarantine", "replay", "shop.item", "1").code == 0
+    assert names(numbered) == ["second"]
+
+
+def test_a_place_in_the_log_orders_changes_that_may_share_it(project: Project) -> None:
+    """Numbers of any width are compared as numbers; the places of SQL Server are none."""
+    source = 'timestamp_column = "at"\nsequence_column = "scn"\nsequence_kind = "$AR_H_STREAM_POSITION"'
+    project.configure('[tables."shop.item"]\nkey = ["id"]\n', source=source)
+    rows = {
+        "Op": ["I", "U", "U", "U", "U"],
+        "at": ["2026-11-21 10:00:00"] * 5,
+        "id": [1, 1, 1, 2, 1],
+        "name": ["ten", "nine", "ten as well", "none", "nine again"],
+        "scn": ["10", "9", "10", "00000026:000001a0:0001", "0000009"],
+    }
+    (project.folder / "landing/shop/item").mkdir(parents=True)
+    pq.write_table(pa.table(rows), project.folder / "landing/shop/item/20261121-100000000.parquet")
+    counts = project.run(3)["shop.item"]["counts"]
+    assert (counts["ties"], counts["quarantined"]) == (2, 1), "two share a place with one before them"
+    assert project.rows(columns=("id", "name")) == [(1, "ten as well")]
+    assert '"00000026:000001a0:0001" is not a number' in project.entries()[0]["detail"]
+
+
+def test_the_column_with_the_number_is_none_of_the_table(numbered: Project) -> None:
+    """It would stand there as NULL."""
+    numbered.configure(
+        '[tables."shop.item"]\nkey = ["id"]\ncolumns = { id = "int", change_seq = "string" }', NUMBERED
+    )
+    assert "the column change_seq is declared, and `sequence_column` names it" in numbered.fails()
