@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 SLACK: Final = 3600 * 1_000_000
 """By how much, in microseconds, the clocks of source and machine may differ."""
+
+NONE_ACKED: Final[Mapping[str, Collection[str]]] = {}
 
 
 class Ahead(NamedTuple):
@@ -15,6 +17,11 @@ class Ahead(NamedTuple):
 
     time: int
     object: str
+
+    @property
+    def about(self) -> str:
+        """What an operator lets pass who goes on all the same."""
+        return f"{self.object} {self.time}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +53,14 @@ def beyond(times: Iterable[int | None], limit: int | None) -> int | None:
     return max((t for t in times if t is not None and limit is not None and t > limit), default=None)
 
 
-def alarms(table: str, ahead: Ahead | None, now: int) -> tuple[Alarm, ...]:
-    """Return the alarms of a table: a source time is one until the clock has come near it."""
-    if ahead is None or ahead.time <= believed(now):
+def alarms(
+    table: str, ahead: Ahead | None, now: int, acked: Mapping[str, Collection[str]] = NONE_ACKED
+) -> tuple[Alarm, ...]:
+    """Return the alarms of a table: a source time is one until the clock has come near it.
+
+    `acked` is what operators let pass, by the code of the alarm.
+    """
+    if ahead is None or ahead.time <= believed(now) or ahead.about in acked.get("CLOCK-001", ()):
         return ()
     return (
         Alarm(
@@ -56,7 +68,8 @@ def alarms(table: str, ahead: Ahead | None, now: int) -> tuple[Alarm, ...]:
             f"{table}: a commit time lies in the future",
             found=f"{ahead.object} has one {_words(ahead.time - now)} ahead of the clock",
             todo="It was applied and does not move the mark; until then no other change of its row is newer. "
-            "Correct the clock of the source, or of this machine; load the table anew where rows are wrong.",
+            "Correct the clock of the source, or of this machine; load the table anew where rows are wrong. "
+            f"If it may stay as it is: `lakeward ack {table} CLOCK-001`.",
         ),
     )
 

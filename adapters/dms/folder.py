@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
 import zlib
 from collections.abc import Sequence
@@ -16,6 +17,10 @@ from lakeward.core.ledger import SourceObject
 
 HEAD_BYTES = 64 * 1024
 
+HASHED_WHOLE = 64 * 1024 * 1024
+HASHED_ENDS = 4 * 1024 * 1024
+"""Of files larger than the first so many bytes are hashed at each end: reading them twice is not cheap."""
+
 
 @dataclass(frozen=True, slots=True)
 class Folder:
@@ -27,9 +32,12 @@ class Folder:
         """Return the folder of a table."""
         return self.root / table.schema / table.table
 
-    def list(self, table: TableName) -> tuple[Sequence[SourceObject], Sequence[str]] | None:
+    def list(
+        self, table: TableName, start: str | None = None
+    ) -> tuple[Sequence[SourceObject], Sequence[str]] | None:
         """Return the DMS files of a table and the names of other files beside them; None without a folder.
 
+        Names that sort before `start` are passed over, and cost next to nothing.
         Raises ConfigError where the landing folder itself is missing, and SourceError
         where a folder cannot be read.
         """
@@ -41,6 +49,8 @@ class Folder:
         objects, others = [], []
         try:
             for entry in os.scandir(self.of(table)):
+                if start is not None and entry.name < start:
+                    continue
                 name = read_name(entry.name)
                 if name is not None and (state := _state(entry)) is not None:
                     modified = state.st_mtime_ns // 1000
@@ -61,6 +71,23 @@ class Folder:
         """Return the tables that have a folder."""
         return sorted(TableName(*path.relative_to(self.root).parts) for path in self.root.glob("*/*/"))
 
+    def etag(self, table: TableName, name: str) -> str | None:
+        """Return a hash of a file's content, of a great one of its beginning and its end; None where it is gone."""
+        path = self.of(table) / name
+        try:
+            with path.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                if size <= HASHED_WHOLE:
+                    return hashlib.file_digest(file, "sha256").hexdigest()[:32]
+                found = hashlib.sha256(file.read(HASHED_ENDS))
+                file.seek(size - HASHED_ENDS)
+                found.update(file.read(HASHED_ENDS))
+                return f"{found.hexdigest()[:32]}-ends"
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _unreadable(table, name, error) from error
+
     def head(self, table: TableName, name: str) -> str:
         """Return the beginning of a CSV file, ending at the end of a line unless it is the whole file.
 
@@ -75,13 +102,17 @@ class Folder:
                     more = file.read(HEAD_BYTES)
                     data += more
         except (OSError, EOFError, zlib.error) as error:
-            raise SourceError(
-                f"{table}: {name} cannot be read",
-                found=str(error),
-                todo="Nothing of the table was applied; other tables go on. Replace the file by a whole one.",
-            ) from error
+            raise _unreadable(table, name, error) from error
         text = data.decode("utf-8", errors="replace")
         return text if len(more) < HEAD_BYTES else text[: text.rfind("\n") + 1]
+
+
+def _unreadable(table: TableName, name: str, error: Exception) -> SourceError:
+    return SourceError(
+        f"{table}: {name} cannot be read",
+        found=str(error),
+        todo="Nothing of the table was applied; other tables go on. Replace the file by a whole one.",
+    )
 
 
 def _state(entry: os.DirEntry[str]) -> os.stat_result | None:

@@ -145,6 +145,10 @@ def test_every_column_of_the_quarantine_is_explained() -> None:
     assert sorted(name for row in listed for name in codes(row["column"])) == sorted(_COLUMNS)
 
 
+KEEPERS = {Path("core/books.py"), Path("adapters/sqlite_ledger.py")}
+"""Modules that write down an alarm which was raised elsewhere."""
+
+
 def alarms() -> set[str]:
     """Return the codes of every alarm that the code raises."""
     found = set()
@@ -152,8 +156,8 @@ def alarms() -> set[str]:
         for node in ast.walk(ast.parse(text(module))):
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("AlarmRaised", "Alarm")):
                 code = node.args[0]
-                assert isinstance(code, ast.Constant), module
-                found.add(str(code.value))
+                assert isinstance(code, ast.Constant) or module in KEEPERS, module
+                found |= {str(code.value)} if isinstance(code, ast.Constant) else set()
     return found
 
 

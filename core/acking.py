@@ -1,0 +1,42 @@
+"""Letting an alarm pass: an operator says that a table may go on, and it is remembered who and why."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from lakeward.core.clock import alarms
+from lakeward.core.errors import AlarmRaised, ConfigError
+from lakeward.core.pipeline import Job, look
+from lakeward.core.ports import Ack, Standing
+
+F = TypeVar("F")
+
+
+def ack(job: Job[F], code: str, *, by: str, reason: str | None, at: int) -> Ack:
+    """Let the alarm of a table pass that stands under this code; raises ConfigError where none does."""
+    standing = job.opened.table.standing()
+    raised = _raised(job, standing, code, at)
+    if raised is None or raised.code != code:
+        raise ConfigError(
+            f"{job.dimension.name}: the alarm {code} does not stand",
+            found="none does" if raised is None else f"the one that does is {raised.code}: {raised.what}",
+            todo="`lakeward status` lists the alarms of the last run. Nothing was changed.",
+        )
+    made = Ack(code=code, about=raised.about, by=by, reason=reason, at=at)
+    job.opened.companion.ack(standing.progress, made)
+    if job.books is not None:
+        recalled = job.opened.companion.recall(standing.progress)
+        job.books.let_pass(str(job.dimension.name), raised, recalled)
+    return made
+
+
+def _raised(job: Job[F], standing: Standing, code: str, at: int) -> AlarmRaised | None:
+    """Return the alarm that stands: all objects are listed, as a run would."""
+    found = alarms(str(job.dimension.name), standing.progress.ahead, at)
+    if found and code == found[0].code and standing.progress.ahead is not None:
+        return AlarmRaised("CLOCK-001", found[0].what, about=[standing.progress.ahead.about])
+    try:
+        look(job, is_whole=True)
+    except AlarmRaised as error:
+        return error
+    return None
