@@ -28,6 +28,7 @@ from lakeward.adapters.spark.names import column
 from lakeward.core.clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
 from lakeward.core.errors import SchemaConflict, SourceError
+from lakeward.core.events import Sequences
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken, is_suspicious, take, touched, until_changed
 from lakeward.core.nearest import nearest
 from lakeward.core.ports import Batch, Entry
@@ -68,6 +69,11 @@ class DmsSource:
     def lateness(self) -> Lateness:
         """A day where changes have a commit time; without one, the order of the files is all there is."""
         return ORDERED if self.options.timestamp_column is None else Within(_DAY)
+
+    @property
+    def sequences(self) -> Sequences:
+        """Commit times."""
+        return Sequences.TIMES
 
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the next files, in the order of their names."""
