@@ -72,7 +72,7 @@ class MemorySource:
         facts = facts_of(dimension, items, [_object_facts(o, limit) for o in objects], limit)
         return Batch(items, replace(facts, loaded=self.loaded.get(dimension.name)))
 
-    def archive(self, dimension: Dimension, names: Sequence[str]) -> Sequence[str]:
+    def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Move nothing: there is no archive."""
         return ()
 

@@ -140,12 +140,12 @@ class Books:
         changed = {states[error.code]: error.about} if error.code in states else {}
         self.ledger.write(table, Notes(states=changed, alarms=(), acked=recalled.acked))
 
-    def rebuild(self, table: str, progress: Progress, recalled: Recalled, of: Companion) -> int:
-        """Make the ledger of a table anew from its batch records; return how many objects it has."""
+    def rebuild(self, table: str, progress: Progress, recalled: Recalled, of: Companion) -> Sequence[ObjectRecord]:
+        """Make the ledger of a table anew from its batch records, and return it."""
         records = of.applied(progress, 0)
         notes = Notes(anew=True, records=records, batch=progress.batch, alarms=(), acked=recalled.acked)
         self.ledger.write(table, notes)
-        return len(records)
+        return records
 
 
 def _records(objects: Sequence[SourceObject], state: ObjectState, now: int) -> Sequence[ObjectRecord]:

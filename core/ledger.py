@@ -152,7 +152,7 @@ class Taken:
     aside: tuple[SourceObject, ...] = ()
     vanished: tuple[str, ...] = ()
     returned: tuple[str, ...] = ()
-    leftovers: tuple[str, ...] = ()
+    leftovers: tuple[SourceObject, ...] = ()
     checked: Mapping[str, int] = field(default_factory=dict)
     is_whole: bool = True
 
@@ -210,7 +210,7 @@ def take(
         aside=tuple(item for item in ordered if item.name in let_pass and item.name not in past.seen),
         vanished=tuple(past.seen.keys() - names - past.vanished) if keeps and is_whole else (),
         returned=tuple(name for name in past.vanished if name in names and name in past.seen),
-        leftovers=() if keeps else tuple(item.name for item in ordered if item.name in past.seen),
+        leftovers=() if keeps else tuple(item for item in ordered if item.name in past.seen),
         checked=_checked(ordered, past),
         is_whole=is_whole,
     )

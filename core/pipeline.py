@@ -20,7 +20,7 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.errors import AlarmRaised, CommitConflict, ConservationError
 from lakeward.core.events import Mark
 from lakeward.core.evolution import with_new_names
-from lakeward.core.ledger import Past, Taken
+from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.memory import Memory, floor, next_mark
 from lakeward.core.mending import check_mended
 from lakeward.core.plan import MergePlan, plan, refuse_flood, rejects
@@ -267,12 +267,12 @@ def finish(job: Job[F], report: Report, watch: Watch = unwatched) -> None:
     with watch("trim"):
         job.opened.companion.trim(report.progress)
     with watch("archive"):
-        _archive(job, [found.object.name for found in objects])
+        put_away(job, [found.object for found in objects])
 
 
-def _archive(job: Job[F], names: Sequence[str]) -> None:
+def put_away(job: Job[F], objects: Sequence[SourceObject]) -> None:
     """Move applied objects into the archive, where the source has one."""
-    moved = job.source.archive(job.dimension, names) if names else ()
+    moved = job.source.archive(job.dimension, objects) if objects else ()
     if moved and job.books is not None:
         job.books.archived(str(job.dimension.name), moved)
 
@@ -361,7 +361,7 @@ def _note(job: Job[F], seen: Look) -> None:
     if job.books is not None:
         progress, companion = seen.standing.progress, job.opened.companion
         job.books.note(str(job.dimension.name), seen.past, seen.taken, seen.recalled, progress, companion)
-    _archive(job, seen.taken.leftovers)
+    put_away(job, seen.taken.leftovers)
 
 
 R = TypeVar("R")

@@ -55,7 +55,7 @@ class Source(Protocol[F]):
         """Read the objects whole. Those that changed meanwhile, and all after them, are left out."""
         ...
 
-    def archive(self, dimension: Dimension, names: Sequence[str]) -> Sequence[str]:
+    def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Move applied objects into the archive; return those that are there now (none, where they are kept)."""
         ...
 
@@ -232,6 +232,27 @@ class Entry:
     def is_held(self) -> bool:
         """Whether later events of its key wait behind it."""
         return self.key is not None and Reason(self.reason) in HOLDING
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a listing has of a file; without a size it is none, but a folder or the like.
+
+    `modified` is in microseconds since 1970, `etag` the store's own tag of the content.
+    """
+
+    name: str
+    size: int | None
+    modified: int
+    etag: str | None = None
+
+
+class Store(Protocol):
+    """Where files lie: a disk, a bucket."""
+
+    def list(self, folder: str, start: str | None) -> Iterator[Stored]:
+        """Return what is in a folder, names as seen from there; what sorts before `start` may be left out."""
+        ...
 
 
 class Quarantine(Protocol[F]):

@@ -14,7 +14,7 @@ from lakeward.core.dimension import Dimension, Lateness
 from lakeward.core.errors import AlarmRaised, ConfigError, MendError
 from lakeward.core.events import Sequences
 from lakeward.core.inputs import Input, breaches
-from lakeward.core.ledger import Past, Taken
+from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.ports import Batch, Entry, Source
 from lakeward.core.quality import Action, QualityRule, RowRule
 from lakeward.core.rules import Cast, Flatten, Rule
@@ -129,9 +129,9 @@ class ShapedSource(Generic[F]):
             raise _rejected(dimension, *told[0])
         return self.read(dimension, replace(taken, objects=taken.objects[:bad]), epoch)
 
-    def archive(self, dimension: Dimension, names: Sequence[str]) -> Sequence[str]:
+    def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Move applied objects into the archive."""
-        return self.source.archive(dimension, names)
+        return self.source.archive(dimension, objects)
 
     def cells(self, dimension: Dimension, entry: Entry) -> Mapping[str, str | None]:
         """Return the cells of a row in quarantine."""

@@ -114,3 +114,24 @@ def test_a_file_that_is_gone_before_it_was_applied_stops_its_table(project: Proj
     assert project.call("ack", "shop.item", "LEDGER-003").code == 0
     project.run()
     assert [row[0] for row in project.rows()] == [1, 3]
+
+
+def test_applied_files_go_into_the_archive_and_what_a_crash_left_goes_with_the_next_run(project: Project) -> None:
+    project.configure(source='landing = "archived"')
+    first = project.put(FIRST, "1,a,1.00\n")
+    project.run()
+    archive = project.folder / "backup" / "shop" / "item"
+    assert [file.name for file in archive.iterdir()] == [FIRST]
+    assert states(project) == {FIRST: "archived"}
+    shutil.copy2(archive / FIRST, first)
+    changes = project.put(CHANGES, "U,1,b,1.00\nU,x,b,1.00\nU,1,b,dear\n")
+    project.run(3)
+    assert not first.exists()
+    assert not changes.exists()
+    assert sorted(file.name for file in archive.iterdir()) == [CHANGES, FIRST]
+    shutil.rmtree(project.folder / "state")
+    assert project.run(3)["shop.item"]["batches"] == []
+    assert project.call("ledger", "rebuild").code == 0
+    assert set(states(project).values()) == {"archived"}
+    assert project.call("quarantine", "fix", "shop.item", "1").code == 0
+    assert "dear" in (project.folder / "shop.item.fix.toml").read_text("utf-8")

@@ -80,9 +80,15 @@ def known_name(name: str) -> FileName:
     return found
 
 
+def _parts(second: str) -> tuple[int, int, int, int, int, int]:
+    """Return year to second of a time as names have it: a table may have a million of them."""
+    year, month, day = int(second[:4]), int(second[4:6]), int(second[6:8])
+    return year, month, day, int(second[9:11]), int(second[11:13]), int(second[13:15])
+
+
 def _millis(name: re.Match[str]) -> int | None:
     try:
-        second = datetime.strptime(name["second"], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
+        second = datetime(*_parts(name["second"]), tzinfo=UTC)
     except ValueError:
         return None
     millis = int(second.timestamp()) * 1000 + int(name["millis"].ljust(3, "0"))

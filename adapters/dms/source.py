@@ -81,24 +81,26 @@ class DmsSource:
         start = None if past.start is None else listed_from(past.start)
         past = past if start else replace(past, start=None)
         listed, others = self._listed(name, past, start)
-        if is_suspicious(listed, past):
+        if self.folder.archive is None and is_suspicious(listed, past):
             past = replace(past, start=None)
             listed, others = self._listed(name, past)
-        for item in listed:
+        for item in listed if self.options.format != "auto" else ():
             self._refuse_other_format(name, item.name)
         tags = {item.name: self.folder.etag(name, item.name) for item in touched(listed, past)}
         listed = [replace(item, etag=tags.get(item.name)) for item in listed] if tags else listed
         limits = Limits(self.options.max_files, self.options.max_bytes)
-        return replace(take(str(name), listed, past, limits, load_number), others=tuple(others))
+        keeps = self.folder.archive is None
+        taken = take(str(name), listed, past, limits, load_number, keeps=keeps)
+        return replace(taken, others=tuple(others))
 
     def _listed(
         self, table: TableName, past: Past, start: str | None = None
     ) -> tuple[Sequence[SourceObject], Sequence[str]]:
         return self.folder.list(table, start) or self._nothing(table, past.seen)
 
-    def archive(self, dimension: Dimension, names: Sequence[str]) -> Sequence[str]:
-        """Move nothing: files are kept where they are."""
-        return ()
+    def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Move applied files into the archive, where there is one."""
+        return self.folder.put_away(dimension.name, objects)
 
     def _nothing(
         self, table: TableName, seen: Mapping[str, SourceObject]
@@ -114,7 +116,7 @@ class DmsSource:
         )
 
     def _refuse_other_format(self, table: TableName, name: str) -> None:
-        if self.options.format not in ("auto", known_name(name).format):
+        if known_name(name).format != self.options.format:
             raise SourceError(
                 f"{table}: {name} is not a file of the format {self.options.format}",
                 todo='Set `format = "auto"` under [source], or move the file away. Nothing was applied.',

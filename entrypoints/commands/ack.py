@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from lakeward.core.acking import ack
+from lakeward.core.upkeep import ack
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,

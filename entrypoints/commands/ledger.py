@@ -11,6 +11,7 @@ import typer
 from rich.markup import escape
 
 from lakeward.core.ledger import ObjectRecord, ObjectState
+from lakeward.core.upkeep import rebuild as make_anew
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,
@@ -123,7 +124,7 @@ def rebuild(
     configured = open_settings(config)
     chosen = configured.choose(tables or ())
     with locked(configured.state), container_of(configured) as container:
-        made = [(str(name), _rebuilt(container.job(table=name))) for name in chosen]
+        made = [(str(name), make_anew(container.job(table=name))) for name in chosen]
     if as_json:
         listed = [{"table": table, "objects": number} for table, number in made]
         documents.emit("ledger rebuild", {"tables": listed, "exit_code": 0})
@@ -131,12 +132,6 @@ def rebuild(
     for table, number in made:
         view.console().print(f"{escape(table)}: {number:,} files")
     return 0
-
-
-def _rebuilt(job: Any) -> int:
-    progress = job.opened.table.standing().progress
-    recalled = job.opened.companion.recall(progress)
-    return int(job.books.rebuild(str(job.dimension.name), progress, recalled, job.opened.companion))
 
 
 def add_to(app: typer.Typer) -> None:

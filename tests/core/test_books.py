@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.acking import ack
 from lakeward.core.books import LISTED_WHOLE, Books
 from lakeward.core.clock import SLACK
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger import Limits, ObjectState, Past, SourceObject, Taken
-from lakeward.core.pipeline import STEPS, Job, apply_changes, prepare
+from lakeward.core.ledger import Limits, ObjectState, Past, SourceObject, Taken, take
+from lakeward.core.pipeline import STEPS, Job, Watch, apply_changes, prepare
 from lakeward.core.ports import Batch, Recalled
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.upkeep import ack, rebuild
 
 NAME = TableName("shop", "item")
 DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")),)), key=("id",))
@@ -85,6 +85,20 @@ def shop() -> Shop:
     return made
 
 
+def crash(step: str, moment: str) -> Watch:
+    """End the process before or after a step."""
+
+    @contextmanager
+    def watch(name: str) -> Iterator[None]:
+        if (name, moment) == (step, "before"):
+            raise Stopped
+        yield
+        if (name, moment) == (step, "after"):
+            raise Stopped
+
+    return watch
+
+
 def test_what_was_applied_has_its_batch_its_rows_and_its_range(shop: Shop) -> None:
     shop.run()
     one, two = shop.ledger.objects(str(NAME))
@@ -123,16 +137,8 @@ def test_what_was_listed_is_known_though_it_cannot_be_read_and_missed_when_it_is
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_after_a_crash_at_any_step_the_ledger_is_that_of_a_run_without(shop: Shop, step: str, moment: str) -> None:
-    @contextmanager
-    def watch(name: str) -> Iterator[None]:
-        if (name, moment) == (step, "before"):
-            raise Stopped
-        yield
-        if (name, moment) == (step, "after"):
-            raise Stopped
-
     with pytest.raises(Stopped):
-        apply_changes(shop.job(), watch)
+        apply_changes(shop.job(), crash(step, moment))
     shop.run()
     known = {order: (r.state.value, r.batch) for order, r in enumerate(shop.ledger.objects(str(NAME)), 1)}
     assert known == {1: ("applied", 1), 2: ("applied", 2)}
@@ -152,10 +158,7 @@ def test_it_is_made_anew_on_demand(shop: Shop) -> None:
     before = list(shop.ledger.objects(str(NAME)))
     shop.ledger = MemoryLedger()
     job = shop.job()
-    progress = job.opened.table.standing().progress
-    assert job.books is not None
-    number = job.books.rebuild(str(NAME), progress, job.opened.companion.recall(progress), job.opened.companion)
-    assert number == 2
+    assert rebuild(job) == 2
     assert list(shop.ledger.objects(str(NAME))) == [replace(found, first_seen=None) for found in before]
 
 
@@ -167,6 +170,50 @@ def test_of_a_table_that_is_made_anew_the_old_ledger_says_nothing(shop: Shop) ->
     shop.target = MemoryTarget()
     shop.run()
     assert (shop.rows, shop.states) == ([1, 2], {1: "applied", 2: "applied"})
+
+
+# The archive.
+
+
+@dataclass
+class Archiving(MemorySource):
+    """Applied objects go away, and `moved` has their names."""
+
+    moved: list[str] = field(default_factory=list)
+
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        listed = [item.object for item in self.tables.get(dimension.name, [])]
+        return take(str(dimension.name), listed, past, self.limits, keeps=False)
+
+    def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        names = [item.name for item in objects]
+        self.moved += names
+        self.tables[dimension.name] = [o for o in self.tables[dimension.name] if o.object.name not in names]
+        return names
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_after_a_crash_at_any_step_what_is_applied_is_in_the_archive_once(step: str, moment: str) -> None:
+    shop = Shop(Archiving(Limits(files=1)))
+    shop.put(1, 2)
+    with pytest.raises(Stopped):
+        apply_changes(shop.job(), crash(step, moment))
+    shop.run()
+    shop.run()
+    assert isinstance(shop.source, Archiving)
+    assert (shop.rows, shop.source.moved) == ([1, 2], ["00000001", "00000002"])
+    assert shop.states == {1: "archived", 2: "archived"}
+
+
+def test_an_archived_object_is_not_a_vanished_one_and_no_folder_is_emptied() -> None:
+    shop = Shop(Archiving(Limits(files=1)))
+    shop.put(1, 2)
+    shop.run()
+    shop.put(3)
+    shop.run()
+    assert set(shop.states.values()) == {"archived"}
+    assert shop.ledger.account(str(NAME)).alarms == ()
 
 
 # Alarms.

@@ -301,9 +301,9 @@ class ScriptedSource:
         )
         return Batch(self.frame(dimension, items, in_part=self.script.in_part), known)
 
-    def archive(self, dimension: Dimension, names: Sequence[str]) -> Sequence[str]:
-        """Move all of them: nothing is there to be moved."""
-        return names
+    def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Say that all of them are: there is nothing to be moved."""
+        return [item.name for item in objects]
 
     def cells(self, dimension: Dimension, entry: Entry) -> Mapping[str, str | None]:
         """Return nothing: a person knows what the row should have been."""

@@ -1,4 +1,4 @@
-"""Letting an alarm pass: an operator says that a table may go on, and it is remembered who and why."""
+"""What an operator does about the ledger: let an alarm pass, remembered with who and why; make it anew."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from lakeward.core.clock import alarms
 from lakeward.core.errors import AlarmRaised, ConfigError
-from lakeward.core.pipeline import Job, look
+from lakeward.core.pipeline import Job, look, put_away
 from lakeward.core.ports import Ack, Standing
 
 F = TypeVar("F")
@@ -28,6 +28,17 @@ def ack(job: Job[F], code: str, *, by: str, reason: str | None, at: int) -> Ack:
         recalled = job.opened.companion.recall(standing.progress)
         job.books.let_pass(str(job.dimension.name), raised, recalled)
     return made
+
+
+def rebuild(job: Job[F]) -> int:
+    """Make the ledger of a table anew from its batch records; return how many objects it has."""
+    if job.books is None:
+        return 0
+    table, companion = str(job.dimension.name), job.opened.companion
+    progress = job.opened.table.standing().progress
+    records = job.books.rebuild(table, progress, companion.recall(progress), companion)
+    put_away(job, [record.object for record in records])
+    return len(records)
 
 
 def _raised(job: Job[F], standing: Standing, code: str, at: int) -> AlarmRaised | None:
