@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from itertools import islice
+from collections import Counter, deque
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
@@ -64,28 +63,30 @@ def list_objects(
     (name,) = configured.choose([table])
     with container_of(configured) as container:
         ledger = container.ledger()
-        found = list(ledger.objects(str(name), *(state or ())))
+        shown: deque[ObjectRecord] = deque(maxlen=limit)
+        counts: Counter[str] = Counter()
+        for record in ledger.objects(str(name), *(state or ())):
+            shown.append(record)
+            counts[record.state.value] += 1
         acked = ledger.account(str(name)).acked
-    counts = Counter(record.state.value for record in found)
-    shown = list(islice(found, max(0, len(found) - limit), None))
     if as_json:
         content = {"objects": [_document(record) for record in shown], "states": dict(counts)}
         acks = {code: sorted(about) for code, about in sorted(acked.items())}
         documents.emit("ledger list", {"table": str(name), **content, "acked": acks, "exit_code": 0})
         return 0
     out = view.console()
-    if not found:
+    if not shown:
         out.print("The ledger has no such file. Next: `lakeward run`, or `lakeward ledger rebuild`")
         return 0
     out.print(_grid(shown))
     words = " · ".join(f"{number:,} {word}" for word, number in sorted(counts.items()))
-    out.print(f"{words}{f' (the last {len(shown):,} are shown)' if len(shown) < len(found) else ''}")
+    out.print(f"{words}{f' (the last {len(shown):,} are shown)' if len(shown) < counts.total() else ''}")
     for code, about in sorted(acked.items()):
         out.print(f"let pass of {code}: {escape(', '.join(sorted(about)[:5]))}{' …' if len(about) > 5 else ''}")
     return 0
 
 
-def _grid(shown: Sequence[ObjectRecord]) -> Any:
+def _grid(shown: Iterable[ObjectRecord]) -> Any:
     grid = view.grid("file", "state", "size", "rows", "batch", "first seen", right=("size", "rows", "batch"))
     for record in shown:
         grid.add_row(

@@ -278,6 +278,11 @@ def test_only_an_alarm_that_stands_can_be_let_pass(shop: Shop) -> None:
     assert "the one that does is LEDGER-005" in str(refused.value.found)
 
 
+def test_not_every_alarm_can_be_let_pass(shop: Shop) -> None:
+    with pytest.raises(ConfigError, match="QUALITY-001 is no alarm that can be let pass"):
+        shop.ack("QUALITY-001")
+
+
 def test_a_time_in_the_future_can_be_let_pass() -> None:
     shop = Shop(MemorySource(Limits(files=1), now=lambda: 0))
     shop.put(1, time=3 * SLACK)

@@ -20,6 +20,7 @@ from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.adapters.iceberg.quarantine import _COLUMNS
 from lakeward.core.counts import Counts
 from lakeward.core.memory import HOLDING, Reason
+from lakeward.core.upkeep import PASSABLE
 from lakeward.entrypoints import cli, reference
 from lakeward.entrypoints.settings import validate
 
@@ -170,6 +171,11 @@ def test_an_alarm_says_what_it_means_why_it_happens_and_what_to_do() -> None:
     found = sections("docs/alarms.md")
     for code in alarms():
         assert all(f"**{part}.**" in found[code] for part in ("What", "Why it happens", "What to do"))
+
+
+def test_an_alarm_that_can_be_let_pass_says_what_that_means() -> None:
+    found = sections("docs/alarms.md")
+    assert {code for code in alarms() if "**`ack` means:**" in found[code]} == set(PASSABLE)
 
 
 DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
