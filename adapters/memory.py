@@ -1,4 +1,4 @@
-"""The reference adapter: a source, a lake and a queue in plain Python.
+"""The reference adapter: a source, a lake, a queue and a ledger in plain Python.
 
 It does what the core says a plan means, and keeps what it did where a test can see it.
 Other adapters are held to it, and it is the default of the fast tests.
@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Final, TypeAlias
 
 from lakeward.core.append import append
+from lakeward.core.books import applied_record, may_become
 from lakeward.core.clock import believed, beyond, first_step_back, latest
 from lakeward.core.delivery import Delivery, Resolution, Settled
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName
@@ -21,10 +22,10 @@ from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Pos
 from lakeward.core.evolution import Recorded
 from lakeward.core.fold import Row
 from lakeward.core.known import Known, Refused, Remembered, Stored
-from lakeward.core.ledger import Limits, SourceObject, Taken, take
+from lakeward.core.ledger import Account, Limits, Notes, ObjectRecord, ObjectState, Past, SourceObject, Taken, take
 from lakeward.core.memory import HOLDING, Memory, Reason, Reject, trim
 from lakeward.core.plan import BatchFacts, Capability, MergePlan, ObjectFacts, tolerance_of
-from lakeward.core.ports import Batch, Commit, Entry, Mended, Notice, Opened, Recalled, Resolved, Standing
+from lakeward.core.ports import Ack, Batch, Commit, Entry, Mended, Notice, Opened, Recalled, Resolved, Standing
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Type
 from lakeward.core.settle import absorb, settle
@@ -58,10 +59,10 @@ class MemorySource:
         listed = self.tables.setdefault(table, [])
         listed.append(MemoryObject(SourceObject(name, order, max(1, len(items)), 0), items))
 
-    def take(self, dimension: Dimension, seen: Mapping[str, SourceObject], floor: int | None) -> Taken:
+    def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the next objects, in order."""
         listed = [item.object for item in self.tables.get(dimension.name, [])]
-        return take(str(dimension.name), listed, seen, self.limits, floor)
+        return take(str(dimension.name), listed, past, self.limits)
 
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
         """Return what the objects hold."""
@@ -71,6 +72,10 @@ class MemorySource:
         tolerance = tolerance_of(dimension)
         facts = facts_of(dimension, items, [_object_facts(o, limit, tolerance) for o in objects], limit)
         return Batch(items, replace(facts, loaded=self.loaded.get(dimension.name)))
+
+    def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Move nothing: there is no archive."""
+        return ()
 
     def cells(self, dimension: Dimension, entry: Entry) -> Mapping[str, str | None]:
         """Return nothing: objects here hold no row as it was written."""
@@ -176,7 +181,8 @@ class MemoryTable:
     memory: Memory = field(default_factory=Memory)
     written: dict[int, Settled] = field(default_factory=dict)
     remembered: int = 0
-    objects: dict[int, tuple[SourceObject, ...]] = field(default_factory=dict)
+    objects: dict[int, tuple[ObjectFacts, ...]] = field(default_factory=dict)
+    acks: list[Ack] = field(default_factory=list)
     quarantined: dict[int, list[Reject]] = field(default_factory=dict)
     given_up: dict[int, frozenset[Position]] = field(default_factory=dict)
     mended: dict[Position, Mended] = field(default_factory=dict)
@@ -243,15 +249,14 @@ class MemoryTable:
         for batch in sorted(self.written):
             self.memory = absorb(self.dimension, self.memory, self.written.pop(batch))
             self.remembered = batch
-        seen = [item for objects in self.objects.values() for item in objects]
-        return Recalled(
-            {item.name: item for item in seen}, tuple(self.memory.holds.values()), tuple(self.memory.records)
-        )
+        seen = [found.object for objects in self.objects.values() for found in objects]
+        holds, records = tuple(self.memory.holds.values()), tuple(self.memory.records)
+        return Recalled({item.name: item for item in seen}, holds, records, acks=tuple(self.acks))
 
     def remember(self, plan: MergePlan, resolved: Resolved) -> None:
         """Write down what the batch leaves to remember, stamped with its number."""
         self.written[plan.batch] = resolved.detail
-        self.objects[plan.batch] = tuple(found.object for found in plan.facts.objects)
+        self.objects[plan.batch] = plan.facts.objects
 
     def trim(self, progress: Progress) -> None:
         """Forget what the mark has passed; events that found no row to complete until then go into quarantine."""
@@ -259,6 +264,19 @@ class MemoryTable:
         for event in trim(self.dimension, self.memory):
             reject = Reject(event.position, Reason.INCOMPLETE_ROW, event.keys, event.transaction, event.time)
             self.quarantined.setdefault(progress.batch, []).append(reject)
+
+    def ack(self, progress: Progress, ack: Ack) -> None:
+        """Remember that an alarm was let pass."""
+        self.acks.append(ack)
+
+    def applied(self, progress: Progress, after: int) -> Sequence[ObjectRecord]:
+        """Return the objects of later batches."""
+        return [
+            applied_record(found, batch)
+            for batch, objects in sorted(self.objects.items())
+            for found in objects
+            if after < batch <= progress.batch
+        ]
 
     # The quarantine.
 
@@ -346,7 +364,7 @@ class MemoryTable:
             ],
             stored=None if row is None or row.deleted else Stored(row, None if found is None else found.batch),
             base=self.memory.bases.get(key),
-            objects={item.order: item.name for objects in self.objects.values() for item in objects},
+            objects={x.object.order: x.object.name for objects in self.objects.values() for x in objects},
         )
 
     def _gone(self, position: Position) -> int | None:
@@ -380,6 +398,48 @@ class MemoryTarget:
 
 
 @dataclass(slots=True)
+class MemoryLedger:
+    """Accounts and objects by table, in dictionaries."""
+
+    accounts: dict[str, Account] = field(default_factory=dict)
+    known: dict[str, dict[str, ObjectRecord]] = field(default_factory=dict)
+
+    def account(self, table: str) -> Account:
+        """Return what is known of a table."""
+        found = self.known.get(table, {}).values()
+        waiting = {record.object.name: record.object for record in found if record.state is ObjectState.SEEN}
+        return replace(self.accounts.get(table, Account()), waiting=waiting)
+
+    def objects(self, table: str, *states: ObjectState) -> Iterator[ObjectRecord]:
+        """Return objects in order."""
+        for record in sorted(self.known.get(table, {}).values(), key=lambda r: (r.object.order, r.object.name)):
+            if not states or record.state in states:
+                yield record
+
+    def write(self, table: str, notes: Notes) -> None:
+        """Take in notes."""
+        before = Account() if notes.anew else self.accounts.get(table, Account())
+        known = {} if notes.anew else self.known.get(table, {})
+        self.known[table] = known
+        for record in notes.records:
+            name = record.object.name
+            first_seen = known[name].first_seen if name in known else record.first_seen
+            known[name] = replace(record, first_seen=first_seen)
+        for state, listed in notes.states.items():
+            for name in listed:
+                if name in known and may_become(known[name].state, state):
+                    known[name] = replace(known[name], state=state)
+        self.accounts[table] = replace(
+            before,
+            checked={**before.checked, **notes.checked},
+            listed=before.listed if notes.listed is None else notes.listed,
+            batch=before.batch if notes.batch is None else notes.batch,
+            alarms=before.alarms if notes.alarms is None else tuple(notes.alarms),
+            acked=before.acked if notes.acked is None else notes.acked,
+        )
+
+
+@dataclass(slots=True)
 class MemoryQueue:
     """Notices in a list, until they are acknowledged."""
 
@@ -409,9 +469,15 @@ def build_queue(options: Options, runtime: Runtime) -> MemoryQueue:
     return MemoryQueue()
 
 
+def build_ledger(options: Options, runtime: Runtime) -> MemoryLedger:
+    """Make an empty ledger."""
+    return MemoryLedger()
+
+
 @hookimpl
 def register(registry: Registry) -> None:
-    """Register `memory` as source, table format and queue."""
+    """Register `memory` as source, table format, queue and ledger."""
     registry.sources.add("memory", build_source)
     registry.formats.add("memory", build_target)
     registry.queues.add("memory", build_queue)
+    registry.ledgers.add("memory", build_ledger)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 SLACK: Final = 3600 * 1_000_000
 """By how much, in microseconds, the clocks of source and machine may differ."""
+
+NONE_ACKED: Final[Mapping[str, Collection[str]]] = {}
 
 
 class Ahead(NamedTuple):
@@ -15,6 +17,11 @@ class Ahead(NamedTuple):
 
     time: int
     object: str
+
+    @property
+    def about(self) -> str:
+        """What an operator lets pass who goes on all the same."""
+        return f"{self.object} {self.time}"
 
 
 class Backwards(NamedTuple):
@@ -67,9 +74,19 @@ def first_step_back(places: Iterable[tuple[int, int]], tolerance: int) -> int | 
     return None
 
 
-def alarms(table: str, ahead: Ahead | None, backwards: Iterable[Backwards], now: int) -> tuple[Alarm, ...]:
-    """Return the alarms of a table: a source time is one until the clock has come near it."""
-    found = [] if ahead is None or ahead.time <= believed(now) else [_in_the_future(table, ahead, now)]
+def alarms(
+    table: str,
+    ahead: Ahead | None,
+    backwards: Iterable[Backwards],
+    now: int,
+    acked: Mapping[str, Collection[str]] = NONE_ACKED,
+) -> tuple[Alarm, ...]:
+    """Return the alarms of a table: a source time is one until the clock has come near it.
+
+    `acked` is what operators let pass, by the code of the alarm.
+    """
+    is_past = ahead is None or ahead.time <= believed(now) or ahead.about in acked.get("CLOCK-001", ())
+    found = [] if ahead is None or is_past else [_in_the_future(table, ahead, now)]
     return (*found, *[_runs_backwards(table, one) for one in dict.fromkeys(backwards)])
 
 
@@ -79,7 +96,8 @@ def _in_the_future(table: str, ahead: Ahead, now: int) -> Alarm:
         f"{table}: a commit time lies in the future",
         found=f"{ahead.object} has one {_words(ahead.time - now)} ahead of the clock",
         todo="It was applied and does not move the mark; until then no other change of its row is newer. "
-        "Correct the clock of the source, or of this machine; load the table anew where rows are wrong.",
+        "Correct the clock of the source, or of this machine; load the table anew where rows are wrong. "
+        f"If it may stay as it is: `lakeward ack {table} CLOCK-001`.",
     )
 
 

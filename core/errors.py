@@ -6,6 +6,8 @@ just that; `retryable` decides between exit code 75 (try again) and 1 or 4.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class LakewardError(Exception):
     """The root of lakeward's errors."""
@@ -65,11 +67,23 @@ class QuarantineFull(LakewardError):
 
 
 class AlarmRaised(LakewardError):
-    """What the source shows may mean loss: a person decides. `code` names the alarm's page."""
+    """What the source shows may mean loss: a person decides. `code` names the alarm's page.
 
-    def __init__(self, code: str, what: str, *, found: str | None = None, todo: str | None = None) -> None:
+    `about` is what an operator lets pass who goes on all the same; of an alarm without it nobody can.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        what: str,
+        *,
+        found: str | None = None,
+        todo: str | None = None,
+        about: Sequence[str] = (),
+    ) -> None:
         super().__init__(what, found=found, todo=todo)
         self.code = code
+        self.about = tuple(about)
 
 
 class ConservationError(LakewardError):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, TypeAlias
 
-from lakeward.core.errors import AlarmRaised, SourceError
+from lakeward.core import doubts
+from lakeward.core.clock import Alarm
+from lakeward.core.events import Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,13 +17,110 @@ class SourceObject:
     """A file of a source table.
 
     `order` is its place among the table's objects, read from its name; `size` is in
-    bytes, `modified` in microseconds since 1970.
+    bytes, `modified` in microseconds since 1970. `etag` tells its content from another,
+    where that is known: a store's own tag, or a hash.
     """
 
     name: str
     order: int
     size: int
     modified: int
+    etag: str | None = None
+
+    @property
+    def version(self) -> str:
+        """What the object is as it was listed, in one line."""
+        return f"{self.name} {self.size} {self.modified}"
+
+
+class ObjectState(Enum):
+    """What became of an object; `docs/ledger.md` explains each."""
+
+    SEEN = "seen"
+    APPLIED = "applied"
+    QUARANTINED = "quarantined"
+    VANISHED = "vanished"
+    REWRITTEN = "rewritten"
+    ARCHIVED = "archived"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectRecord:
+    """What the ledger has of an object.
+
+    `first_seen` is in microseconds since 1970, and None where only a lost ledger knew it.
+    `least` and `greatest` are positions below and above all of its rows.
+    """
+
+    object: SourceObject
+    state: ObjectState
+    first_seen: int | None = None
+    batch: int | None = None
+    rows: int | None = None
+    least: Position | None = None
+    greatest: Position | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What the ledger says of a table as a whole.
+
+    `waiting` are objects that were seen and are in no batch yet; `checked` are times of
+    modification at which applied objects were found to have the content that was applied.
+    `listed` is when all objects were listed last, in microseconds since 1970, `batch` the
+    newest batch that the ledger knows. `alarms` stood at the end of the last run, and
+    `acked` is what operators let pass, by the code of the alarm.
+    """
+
+    waiting: Mapping[str, SourceObject] = field(default_factory=dict)
+    checked: Mapping[str, int] = field(default_factory=dict)
+    listed: int | None = None
+    batch: int = 0
+    alarms: tuple[Alarm, ...] = ()
+    acked: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notes:
+    """What is to be written into the ledger of a table, at once; None leaves a thing as it is.
+
+    `anew` forgets all that was there before. Of an object that is known the time when it was
+    first seen stays. `states` are new states by name, of objects that are known: only what is
+    applied or waits can vanish.
+    """
+
+    anew: bool = False
+    records: Sequence[ObjectRecord] = ()
+    states: Mapping[ObjectState, Collection[str]] = field(default_factory=dict)
+    checked: Mapping[str, int] = field(default_factory=dict)
+    listed: int | None = None
+    batch: int | None = None
+    alarms: Sequence[Alarm] | None = None
+    acked: Mapping[str, frozenset[str]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """What is known of a table's objects before they are listed.
+
+    `seen` are those of all batches, `last` is the name of the last that was applied, and
+    `waiting` are others that an earlier run saw. At or below the order `floor` nothing may
+    appear any more (None: anything may). Where `start` names an object, only what does not
+    precede it in order needs to be listed. `acked` is what operators let pass, by code.
+    """
+
+    seen: Mapping[str, SourceObject] = field(default_factory=dict)
+    floor: int | None = None
+    last: str | None = None
+    waiting: Mapping[str, SourceObject] = field(default_factory=dict)
+    vanished: frozenset[str] = frozenset()
+    checked: Mapping[str, int] = field(default_factory=dict)
+    start: str | None = None
+    acked: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def passed(self, code: str) -> frozenset[str]:
+        """Return what an operator let pass of an alarm."""
+        return self.acked.get(code, frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +136,11 @@ class Taken:
     """The objects of the next batch, in order, and what waits behind them.
 
     `others` are the names of files beside them that are none of the source's; `late` are
-    those of the batch that lie before one that was applied already.
+    those of the batch that lie before one that was applied already; `left` are the objects
+    behind the batch. `aside` are objects that an operator left out for good, `vanished` and
+    `returned` applied ones that are newly gone or there again, `leftovers` applied ones that
+    should be in the archive. `checked` are applied objects that were touched and have the
+    content that was applied, with the time. `is_whole` says that all objects were listed.
     """
 
     objects: tuple[SourceObject, ...] = ()
@@ -44,6 +148,13 @@ class Taken:
     bytes_left: int = 0
     others: tuple[str, ...] = ()
     late: tuple[str, ...] = ()
+    left: tuple[SourceObject, ...] = ()
+    aside: tuple[SourceObject, ...] = ()
+    vanished: tuple[str, ...] = ()
+    returned: tuple[str, ...] = ()
+    leftovers: tuple[SourceObject, ...] = ()
+    checked: Mapping[str, int] = field(default_factory=dict)
+    is_whole: bool = True
 
     @property
     def bytes(self) -> int:
@@ -51,25 +162,61 @@ class Taken:
         return sum(item.size for item in self.objects)
 
 
+Numbering: TypeAlias = Callable[[str], tuple[str, int] | None]
+"""Tells from the name of a file of a full load its series and its number there, which begin with 1."""
+
+
+def unnumbered(_name: str) -> None:
+    """Say that no object has a number."""
+
+
+NOTHING_SEEN: Final = Past()
+
+
 def take(
     table: str,
     listed: Iterable[SourceObject],
-    seen: Mapping[str, SourceObject],
-    limits: Limits,
-    floor: int | None = None,
+    past: Past = NOTHING_SEEN,
+    limits: Limits | None = None,
+    numbering: Numbering = unnumbered,
+    *,
+    keeps: bool = True,
 ) -> Taken:
     """Choose the next objects: unseen ones, in order, within the limits.
 
-    `floor` is the order at or below which nothing may appear any more. Raises AlarmRaised
-    LEDGER-001 for an unseen object there, which is neither skipped nor applied, and
-    LEDGER-002 for a seen object of another size.
+    `keeps` says that applied objects stay where they are; else they go into an archive.
+    Raises AlarmRaised, before anything is applied, for what may mean loss: LEDGER-001 to 005.
     """
     ordered = sorted(listed, key=lambda item: (item.order, item.name))
-    _refuse_equal_orders(table, ordered)
-    _refuse_rewritten(table, ordered, seen)
-    unseen = [item for item in ordered if item.name not in seen]
-    _refuse_late(table, unseen, seen, floor)
-    highest = max((item.order for item in seen.values()), default=None)
+    names = {item.name for item in ordered}
+    doubts.refuse_equal_orders(table, ordered)
+    if keeps and past.start is None:
+        doubts.refuse_emptied(table, names, past)
+    doubts.refuse_rewritten(table, ordered, past)
+    doubts.refuse_gone(table, names, past)
+    let_pass = past.passed("LEDGER-001")
+    unseen = [item for item in ordered if item.name not in past.seen and item.name not in let_pass]
+    doubts.refuse_late(table, unseen, past)
+    doubts.refuse_gap(table, unseen, past, numbering)
+    chosen, left = _within(limits or Limits(), unseen)
+    highest = max((item.order for item in past.seen.values()), default=None) if chosen else None
+    is_whole = past.start is None
+    return Taken(
+        tuple(chosen),
+        len(left),
+        sum(item.size for item in left),
+        late=tuple(item.name for item in chosen if highest is not None and item.order < highest),
+        left=tuple(left),
+        aside=tuple(item for item in ordered if item.name in let_pass and item.name not in past.seen),
+        vanished=tuple(past.seen.keys() - names - past.vanished) if keeps and is_whole else (),
+        returned=tuple(name for name in past.vanished if name in names and name in past.seen),
+        leftovers=() if keeps else tuple(item for item in ordered if item.name in past.seen),
+        checked=_checked(ordered, past),
+        is_whole=is_whole,
+    )
+
+
+def _within(limits: Limits, unseen: Sequence[SourceObject]) -> tuple[list[SourceObject], Sequence[SourceObject]]:
     chosen: list[SourceObject] = []
     size = 0
     for item in unseen[: limits.files]:
@@ -77,9 +224,39 @@ def take(
         if chosen and size > limits.bytes:
             break
         chosen.append(item)
-    left = unseen[len(chosen) :]
-    late = tuple(item.name for item in chosen if highest is not None and item.order < highest)
-    return Taken(tuple(chosen), len(left), sum(item.size for item in left), late=late)
+    return chosen, unseen[len(chosen) :]
+
+
+def touched(listed: Iterable[SourceObject], past: Past) -> Sequence[SourceObject]:
+    """Return the applied objects whose content must be looked at to know whether they were rewritten.
+
+    They have the size that they had, another time, and no tag that would tell.
+    """
+    found = []
+    for item in listed:
+        before = past.seen.get(item.name)
+        if before is None or before.modified == item.modified or before.size != item.size:
+            continue
+        is_known = past.checked.get(item.name) == item.modified or item.version in past.passed("LEDGER-002")
+        if not is_known and before.etag is not None and item.etag is None:
+            found.append(item)
+    return found
+
+
+def _checked(listed: Iterable[SourceObject], past: Past) -> Mapping[str, int]:
+    return {
+        item.name: item.modified
+        for item in listed
+        if item.etag is not None
+        and (before := past.seen.get(item.name)) is not None
+        and before.modified != item.modified
+        and past.checked.get(item.name) != item.modified
+    }
+
+
+def is_suspicious(listed: Iterable[SourceObject], past: Past) -> bool:
+    """Whether a listing from the mark on lacks even the objects that were applied: then all must be listed."""
+    return past.start is not None and not any(item.name in past.seen for item in listed)
 
 
 def until_changed(taken: Taken, now: Mapping[str, SourceObject]) -> Taken:
@@ -92,44 +269,4 @@ def until_changed(taken: Taken, now: Mapping[str, SourceObject]) -> Taken:
     left = taken.objects[len(kept) :]
     files, size = taken.files_left + len(left), taken.bytes_left + sum(item.size for item in left)
     late = tuple(item.name for item in kept if item.name in taken.late)
-    return Taken(tuple(kept), files, size, taken.others, late)
-
-
-def _refuse_equal_orders(table: str, ordered: list[SourceObject]) -> None:
-    for one, other in pairwise(ordered):
-        if one.order == other.order:
-            raise SourceError(
-                f"{table}: the order of two files cannot be told from their names",
-                found=f"found {one.name} and {other.name}",
-                todo="Remove the one that does not belong there. Nothing of the table was applied.",
-            )
-
-
-def _refuse_rewritten(table: str, ordered: list[SourceObject], seen: Mapping[str, SourceObject]) -> None:
-    for item in ordered:
-        before = seen.get(item.name)
-        if before is not None and before.size != item.size:
-            raise AlarmRaised(
-                "LEDGER-002",
-                f"{table}: {item.name} was rewritten after it was applied",
-                found=f"it had {before.size:,} bytes when it was applied and has {item.size:,} now",
-                todo="Nothing was applied. If rows were added to it, put them into a file of their own, "
-                "named as the next one, and put the old file back.",
-            )
-
-
-def _refuse_late(
-    table: str, unseen: list[SourceObject], seen: Mapping[str, SourceObject], floor: int | None
-) -> None:
-    late = [item for item in unseen if floor is not None and item.order <= floor]
-    if late:
-        passed = [item for item in seen.values() if floor is not None and item.order <= floor]
-        last = max(passed, key=lambda item: item.order).name if passed else "the last file"
-        names = ", ".join(item.name for item in late[:3]) + (" …" if len(late) > 3 else "")
-        raise AlarmRaised(
-            "LEDGER-001",
-            f"{table}: {len(late)} file(s) appeared below the mark",
-            found=f"found {names}, which do not sort after {last}, and nothing may come before that any more",
-            todo="Nothing was applied: with the `lateness` of the table they cannot be put in their place. "
-            "If they hold nothing new, remove them; else load the table again.",
-        )
+    return Taken(tuple(kept), files, size, taken.others, late, left=(*left, *taken.left))

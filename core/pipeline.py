@@ -14,12 +14,13 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, Generic, TypeAlias, TypeVar
 
+from lakeward.core.books import Books
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import CommitConflict, ConservationError
+from lakeward.core.errors import AlarmRaised, CommitConflict, ConservationError
 from lakeward.core.events import Mark
 from lakeward.core.evolution import with_new_names
-from lakeward.core.ledger import Taken
+from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.memory import Memory, floor, next_mark
 from lakeward.core.mending import check_mended
 from lakeward.core.plan import MergePlan, backwards, plan, refuse_flood, rejects
@@ -28,10 +29,16 @@ from lakeward.core.progress import Progress
 
 F = TypeVar("F")
 
-PREVIEW: Final = ("believe", "recall", "take", "read", "decide", "resolve")
+LOOK: Final = ("believe", "recall", "take")
+WORK_OUT: Final = ("read", "decide", "resolve")
 """The steps that `lakeward plan` takes: they change nothing."""
 
-STEPS: Final = (*PREVIEW, "hold", "remember", "commit", "acknowledge", "trim")
+STEPS: Final = (
+    *LOOK,
+    "note",
+    *WORK_OUT,
+    *("hold", "remember", "commit", "record", "acknowledge", "trim", "archive"),
+)
 """The steps of a batch."""
 
 ATTEMPTS: Final = 5
@@ -48,13 +55,24 @@ def unwatched(_step: str) -> AbstractContextManager[object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job(Generic[F]):
-    """One table, where its changes come from, and the notices that called for it."""
+    """One table, where its changes come from, and the notices that called for it; `books` keep the ledger."""
 
     dimension: Dimension
     source: Source[F]
     opened: Opened[F]
     queue: Queue | None = None
     notices: Sequence[Notice] = ()
+    books: Books | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What waits for a table: where it stands, what it remembers, and what is listed."""
+
+    standing: Standing
+    recalled: Recalled
+    past: Past
+    taken: Taken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,15 +134,33 @@ class Idle(Enum):
     CHANGING = "changing"
 
 
-def prepare(job: Job[F], watch: Watch = unwatched) -> Prepared[F] | Idle:
-    """Work out the next batch of a table, changing nothing."""
+def look(job: Job[F], watch: Watch = unwatched, *, is_whole: bool = False) -> Look:
+    """See what waits for a table, changing nothing; `is_whole` lists all objects, whatever is due.
+
+    Raises AlarmRaised where what is listed may mean loss.
+    """
     with watch("believe"):
         standing = job.opened.table.standing()
     with watch("recall"):
         recalled = job.opened.companion.recall(standing.progress)
     with watch("take"):
-        lowest = floor(job.dimension.lateness, recalled.records, standing.progress.mark)
-        taken = job.source.take(job.dimension, recalled.objects, lowest)
+        progress = standing.progress
+        lowest = floor(job.dimension.lateness, recalled.records, progress.mark)
+        if job.books is None:
+            past = Past(seen=recalled.objects, floor=lowest, last=progress.object, acked=recalled.acked)
+        else:
+            past = job.books.past(str(job.dimension.name), progress, recalled, lowest, is_whole=is_whole)
+        taken = job.source.take(job.dimension, past)
+    return Look(standing=standing, recalled=recalled, past=past, taken=taken)
+
+
+def prepare(job: Job[F], watch: Watch = unwatched) -> Prepared[F] | Idle:
+    """Work out the next batch of a table, changing nothing."""
+    return _prepare(job, look(job, watch), watch)
+
+
+def _prepare(job: Job[F], seen: Look, watch: Watch) -> Prepared[F] | Idle:
+    standing, taken = seen.standing, seen.taken
     if not taken.objects:
         return Idle.NOTHING
     with watch("read"):
@@ -132,7 +168,7 @@ def prepare(job: Job[F], watch: Watch = unwatched) -> Prepared[F] | Idle:
     if not batch.facts.objects:
         batch.close()
         return Idle.CHANGING
-    return _work_out(job, _Found(standing=standing, recalled=recalled, batch=batch, taken=taken), watch)
+    return _work_out(job, _Found(standing=standing, recalled=seen.recalled, batch=batch, taken=taken), watch)
 
 
 def prepare_release(job: Job[F], settled: Settlement, watch: Watch = unwatched) -> Prepared[F]:
@@ -221,11 +257,24 @@ def carry_out(job: Job[F], prepared: Prepared[F], watch: Watch = unwatched) -> R
 
 def finish(job: Job[F], report: Report, watch: Watch = unwatched) -> None:
     """Do what follows a commit. It is no part of it: were it to fail, the batch is in the table."""
+    objects = report.plan.facts.objects
+    with watch("record"):
+        if job.books is not None:
+            job.books.applied(report.table, objects, report.progress.batch)
     with watch("acknowledge"):
         if report.is_last:
             acknowledge(job)
     with watch("trim"):
         job.opened.companion.trim(report.progress)
+    with watch("archive"):
+        put_away(job, [found.object for found in objects])
+
+
+def put_away(job: Job[F], objects: Sequence[SourceObject]) -> None:
+    """Move applied objects into the archive, where the source has one."""
+    moved = job.source.archive(job.dimension, objects) if objects else ()
+    if moved and job.books is not None:
+        job.books.archived(str(job.dimension.name), moved)
 
 
 def acknowledge(job: Job[F]) -> None:
@@ -290,13 +339,29 @@ def release(job: Job[F], settled: Settlement, watch: Watch = unwatched) -> Repor
 
 
 def _apply_one(job: Job[F], watch: Watch) -> Report | Idle:
-    prepared = prepare(job, watch)
+    try:
+        seen = look(job, watch)
+        with watch("note"):
+            _note(job, seen)
+        prepared = _prepare(job, seen, watch)
+    except AlarmRaised as error:
+        if job.books is not None:
+            job.books.alarm(str(job.dimension.name), error)
+        raise
     if isinstance(prepared, Idle):
         return prepared
     try:
         return carry_out(job, prepared, watch)
     finally:
         prepared.close()
+
+
+def _note(job: Job[F], seen: Look) -> None:
+    """Write down what was listed, before any of it is read; what a crash left outside the archive goes there."""
+    if job.books is not None:
+        progress, companion = seen.standing.progress, job.opened.companion
+        job.books.note(str(job.dimension.name), seen.past, seen.taken, seen.recalled, progress, companion)
+    put_away(job, seen.taken.leftovers)
 
 
 R = TypeVar("R")

@@ -6,7 +6,7 @@ list of events); the core passes it on and never looks inside.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -15,7 +15,7 @@ from lakeward.core.dimension import Dimension, Lateness
 from lakeward.core.events import Key, Operation, Position, Sequences
 from lakeward.core.evolution import Recorded
 from lakeward.core.known import Known
-from lakeward.core.ledger import SourceObject, Taken
+from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState, Past, SourceObject, Taken
 from lakeward.core.memory import HOLDING, Hold, Reason, Record
 from lakeward.core.plan import BatchFacts, Capability, MergePlan
 from lakeward.core.progress import Progress
@@ -47,15 +47,16 @@ class Source(Protocol[F]):
         """What the order of its events is made of."""
         ...
 
-    def take(self, dimension: Dimension, seen: Mapping[str, SourceObject], floor: int | None) -> Taken:
-        """Return the objects of the next batch; raises AlarmRaised where order or content is in doubt.
-
-        `floor` is the order at or below which no object may appear any more (None: any may).
-        """
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        """Return the objects of the next batch; raises AlarmRaised where order or content is in doubt."""
         ...
 
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[F]:
         """Read the objects whole. Those that changed meanwhile, and all after them, are left out."""
+        ...
+
+    def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Move applied objects into the archive; return those that are there now (none, where they are kept)."""
         ...
 
     def cells(self, dimension: Dimension, entry: Entry) -> Mapping[str, str | None]:
@@ -122,18 +123,36 @@ class Table(Protocol[F_contra]):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ack:
+    """An alarm that an operator let pass: what of it, who, why, and when, in microseconds since 1970."""
+
+    code: str
+    about: tuple[str, ...]
+    by: str
+    reason: str | None
+    at: int
+
+
 @dataclass(frozen=True, slots=True)
 class Recalled:
     """What a table remembers, as of its last commit.
 
     `records` are those of all its batches; `in_part` says that some event that is remembered
-    may have been sent in part, or change its key.
+    may have been sent in part, or change its key. `acks` are the alarms that were let pass.
     """
 
     objects: Mapping[str, SourceObject] = field(default_factory=dict)
     holds: tuple[Hold, ...] = ()
     records: Sequence[Record] = ()
     in_part: bool = False
+    acks: Sequence[Ack] = ()
+
+    @property
+    def acked(self) -> Mapping[str, frozenset[str]]:
+        """What was let pass, by the code of the alarm."""
+        codes = {ack.code for ack in self.acks}
+        return {code: frozenset(x for ack in self.acks if ack.code == code for x in ack.about) for code in codes}
 
 
 class Companion(Protocol):
@@ -152,6 +171,14 @@ class Companion(Protocol):
 
     def trim(self, progress: Progress) -> None:
         """Forget what can no longer matter to a table that stands there."""
+        ...
+
+    def ack(self, progress: Progress, ack: Ack) -> None:
+        """Write down that an alarm was let pass; the table need not exist yet."""
+        ...
+
+    def applied(self, progress: Progress, after: int) -> Sequence[ObjectRecord]:
+        """Return the objects of the batches behind `after`, up to the table's batch."""
         ...
 
 
@@ -207,6 +234,27 @@ class Entry:
     def is_held(self) -> bool:
         """Whether later events of its key wait behind it."""
         return self.key is not None and Reason(self.reason) in HOLDING
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a listing has of a file; without a size it is none, but a folder or the like.
+
+    `modified` is in microseconds since 1970, `etag` the store's own tag of the content.
+    """
+
+    name: str
+    size: int | None
+    modified: int
+    etag: str | None = None
+
+
+class Store(Protocol):
+    """Where files lie: a disk, a bucket."""
+
+    def list(self, folder: str, start: str | None) -> Iterator[Stored]:
+        """Return what is in a folder, names as seen from there; what sorts before `start` may be left out."""
+        ...
 
 
 class Quarantine(Protocol[F]):
@@ -276,4 +324,20 @@ class Queue(Protocol):
 
     def acknowledge(self, notices: Sequence[Notice]) -> None:
         """Forget notices whose changes are committed."""
+        ...
+
+
+class Ledger(Protocol):
+    """What is known of every object of a pipeline's tables. It is not the truth: a table can do without."""
+
+    def account(self, table: str) -> Account:
+        """Return what is known of a table as a whole; nothing is written."""
+        ...
+
+    def objects(self, table: str, *states: ObjectState) -> Iterator[ObjectRecord]:
+        """Return the objects of a table in these states, or in any, in order; nothing is written."""
+        ...
+
+    def write(self, table: str, notes: Notes) -> None:
+        """Write notes of a table, all or none."""
         ...

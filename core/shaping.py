@@ -14,7 +14,7 @@ from lakeward.core.dimension import Dimension, Lateness
 from lakeward.core.errors import AlarmRaised, ConfigError, MendError
 from lakeward.core.events import Sequences
 from lakeward.core.inputs import Input, breaches
-from lakeward.core.ledger import SourceObject, Taken
+from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.ports import Batch, Entry, Source
 from lakeward.core.quality import Action, QualityRule, RowRule
 from lakeward.core.rules import Cast, Flatten, Rule
@@ -100,9 +100,9 @@ class ShapedSource(Generic[F]):
         """Those of the source."""
         return self.source.sequences
 
-    def take(self, dimension: Dimension, seen: Mapping[str, SourceObject], floor: int | None) -> Taken:
+    def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the next objects."""
-        return self.source.take(self._at_the_source(dimension), seen, floor)
+        return self.source.take(self._at_the_source(dimension), past)
 
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[F]:
         """Read the objects and shape them; one that breaks a rule, and all behind it, are left out.
@@ -128,6 +128,10 @@ class ShapedSource(Generic[F]):
         if bad == 0:
             raise _rejected(dimension, *told[0])
         return self.read(dimension, replace(taken, objects=taken.objects[:bad]), epoch)
+
+    def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Move applied objects into the archive."""
+        return self.source.archive(dimension, objects)
 
     def cells(self, dimension: Dimension, entry: Entry) -> Mapping[str, str | None]:
         """Return the cells of a row in quarantine."""

@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 import pluggy
 from dependency_injector import containers, providers
 
+from lakeward.core.books import Books
 from lakeward.core.dimension import TableName
 from lakeward.core.pipeline import Job
-from lakeward.core.ports import Notice, Queue, Source, Target
+from lakeward.core.ports import Ledger, Notice, Queue, Source, Target
 from lakeward.entrypoints.settings import Configured, TableSettings
 from lakeward.entrypoints.shaping import check_rules, shaped
 from lakeward.plugins import Registry, Runtime, Shelf
@@ -90,6 +91,11 @@ def make_queue(registry: Registry, configured: Configured, runtime: Runtime) -> 
     return _build(registry.queues, options, runtime)
 
 
+def make_ledger(registry: Registry, configured: Configured, runtime: Runtime) -> Ledger:
+    """Build the ledger that the settings name."""
+    return _build(registry.ledgers, {**configured.settings.ledger, "state": configured.state}, runtime)
+
+
 def _build(shelf: Shelf[P], options: Mapping[str, Any], runtime: Runtime) -> P:
     return shelf.build(options["kind"], {n: v for n, v in options.items() if n != "kind"}, runtime)
 
@@ -100,6 +106,8 @@ def make_job(
     source: Source[Any],
     target: Target[Any],
     queue: Queue,
+    ledger: Ledger,
+    runtime: Runtime,
     spark: Callable[[], Any],
     table: TableName,
     notices: Sequence[Notice] = (),
@@ -107,7 +115,9 @@ def make_job(
     """Put one table's job together."""
     dimension = configured.dimension(table, source.lateness, source.sequences)
     ruled = shaped(source, configured.rules(table), spark)
-    return Job(dimension=dimension, source=ruled, opened=target.open(dimension), queue=queue, notices=notices)
+    books = Books(ledger=ledger, now=runtime.now, whole_every=configured.full_listing)
+    opened = target.open(dimension)
+    return Job(dimension=dimension, source=ruled, opened=opened, queue=queue, notices=notices, books=books)
 
 
 class Container(containers.DeclarativeContainer):
@@ -122,5 +132,15 @@ class Container(containers.DeclarativeContainer):
     source = providers.Singleton(make_source, registry, configured, runtime)
     target = providers.Singleton(make_target, registry, configured, runtime)
     queue = providers.Singleton(make_queue, registry, configured, runtime)
-    job = providers.Factory(make_job, configured=configured, source=source, target=target, queue=queue, spark=spark)
+    ledger = providers.Singleton(make_ledger, registry, configured, runtime)
+    job = providers.Factory(
+        make_job,
+        configured=configured,
+        source=source,
+        target=target,
+        queue=queue,
+        ledger=ledger,
+        runtime=runtime,
+        spark=spark,
+    )
     rules = providers.Callable(check_rules, configured=configured, source=source, spark=spark)

@@ -77,6 +77,11 @@ What says which tables to look at. The table may be left out: then it is `kind =
 configured table in each run and has no further keys.
 """
 
+_LEDGER: Final = """\
+What remembers each file ([the ledger](ledger.md)). The table may be left out: then it is `kind = "sqlite"`, a file
+`ledger.db` in the folder `state`, which has no further keys.
+"""
+
 _DEFAULTS: Final = """\
 Keys of `[tables]` for every table; what a table says itself counts more. A key is taken whole: `columns` or
 `properties` of a table are not mixed with those given here.
@@ -126,6 +131,7 @@ def _parts() -> Iterator[str]:
     yield from _section("[source]", DmsOptions, {"kind": _KIND.format(shelf="source", kind="dms")})
     yield from _section("[target]", IcebergOptions, {"kind": _KIND.format(shelf="table format", kind="iceberg")})
     yield from ("## `[queue]`\n", _QUEUE)
+    yield from ("## `[ledger]`\n", _LEDGER)
     yield from _section("[spark]", SparkSettings)
     yield from ("## `[defaults]`\n", _DEFAULTS)
     yield from ('## `[tables."schema.table"]`\n', _TABLES)

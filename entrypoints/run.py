@@ -37,6 +37,7 @@ class TableRun:
     reports: list[Report] = field(default_factory=list)
     standing: Progress | None = None
     error: BaseException | None = None
+    acked: Mapping[str, frozenset[str]] = field(default_factory=dict)
     alarms: Sequence[Alarm] = ()
     seconds: float = 0.0
     is_done: bool = False
@@ -115,7 +116,8 @@ def run_tables(container: Container, tables: Sequence[TableName], observer: Obse
 
     Raises SetupError where Spark cannot be started at all, and ConfigError for rules that it does not take.
     """
-    container.source(), container.target()  # what is wrong with the settings is said before any thread starts
+    # What is wrong with the settings is said before any thread starts.
+    container.source(), container.target(), container.ledger()
     container.rules(tables=tables)
     runs = [TableRun(table) for table in tables]
     wanted = {str(run.table): run for run in runs}
@@ -148,6 +150,7 @@ def run_tables(container: Container, tables: Sequence[TableName], observer: Obse
 
         try:
             job = container.job(table=run.table, notices=notices[table])
+            run.acked = container.ledger().account(table).acked
             run.standing = job.opened.table.standing().progress
             structlog.contextvars.bind_contextvars(batch=run.standing.batch + 1)
             apply_changes(job, watch, on_batch, stop.asked.is_set)
@@ -159,7 +162,8 @@ def run_tables(container: Container, tables: Sequence[TableName], observer: Obse
             log.error("failed", error=repr(error), exc_info=True)
         finally:
             if run.progress is not None:
-                run.alarms = alarms(table, run.progress.ahead, run.backwards, container.runtime().now())
+                now = container.runtime().now()
+                run.alarms = alarms(table, run.progress.ahead, run.backwards, now, run.acked)
             run.seconds = time.monotonic() - began
             run.is_done = True
             observer.done(run)

@@ -58,14 +58,29 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+_DURATION: Final = re.compile(r"([1-9][0-9]*) *(s|m|h|d)")
+_MICROS: Final = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+
+
+def _interval(value: str) -> str:
+    if value != "0" and not _DURATION.fullmatch(value):
+        raise ValueError('must be a duration such as "1h", "30m" or "1d", or "0"')
+    return value
+
+
 class PipelineSettings(Strict):
     """The pipeline itself."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$", description="What the pipeline is called, in logs and reports.")
     state: str = Field(
         "state/",
-        description="The folder for the lock and Spark's log; a relative path is relative to this file. It can be "
-        "deleted: a restart needs the tables alone.",
+        description="The folder for the lock, the ledger and Spark's log; a relative path is relative to this "
+        "file. It can be deleted: a restart needs the tables alone.",
+    )
+    full_listing: Annotated[str, AfterValidator(_interval)] = Field(
+        "1h",
+        description="How often all files of a table with more than 10,000 are listed, as `1h`, `30m` or `1d`; in "
+        "between only those from the mark on are. `0` lists all of them in each run.",
     )
     parallel: PositiveInt = Field(2, description="How many tables are worked on at once.")
 
@@ -106,10 +121,6 @@ class ColumnSettings(Strict):
 def _may_name(name: str) -> bool:
     """Whether a column may be called so."""
     return bool(name) and name.isprintable() and not name.startswith(SYSTEM_PREFIX)
-
-
-_DURATION: Final = re.compile(r"([1-9][0-9]*) *(s|m|h|d)")
-_MICROS: Final = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
 
 
 def _lateness(value: str | None) -> str | None:
@@ -234,6 +245,7 @@ class Settings(Strict):
     source: dict[str, Any]
     target: dict[str, Any]
     queue: dict[str, Any] = Field(default_factory=lambda: {"kind": "poll"})
+    ledger: dict[str, Any] = Field(default_factory=lambda: {"kind": "sqlite"})
     spark: SparkSettings = SparkSettings()
     defaults: dict[str, Any] = Field(default_factory=dict)
     tables: dict[str, TableSettings] = Field(default_factory=dict)
@@ -257,8 +269,14 @@ class Configured:
 
     @property
     def state(self) -> Path:
-        """The folder of the lock."""
+        """The folder of the lock and the ledger."""
         return self.base / self.settings.pipeline.state
+
+    @property
+    def full_listing(self) -> int:
+        """How long a listing of all objects is good for, in microseconds."""
+        found = _DURATION.fullmatch(self.settings.pipeline.full_listing)
+        return 0 if found is None else int(found[1]) * _MICROS[found[2]]
 
     def dimension(
         self, name: TableName, lateness: Lateness = ORDERED, sequences: Sequences = Sequences.TIMES
@@ -355,7 +373,7 @@ def validate(content: Mapping[str, Any], file: Path) -> Configured:
     if isinstance(defaults, Mapping) and isinstance(tables, Mapping):
         tables = {n: {**defaults, **table} if isinstance(table, Mapping) else table for n, table in tables.items()}
     settings = validated(Settings, {**content, "tables": tables}, str(file))
-    for part in ("source", "target", "queue"):
+    for part in ("source", "target", "queue", "ledger"):
         if "kind" not in getattr(settings, part):
             raise ConfigError(f"{file}: [{part}] has no `kind`", todo="`lakeward plugins` lists what there is.")
     return Configured(settings, file)

@@ -76,7 +76,7 @@ def print_error(error: BaseException) -> None:
 
 
 def print_alarms(alarms: Iterable[Alarm]) -> None:
-    """Print alarms to standard error: they stop nothing."""
+    """Print alarms to standard error."""
     out = console(stderr=True)
     for alarm in alarms:
         out.print(f"[bold yellow]alarm:[/] {escape(alarm.what)}", soft_wrap=True)

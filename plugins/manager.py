@@ -16,6 +16,7 @@ from lakeward.plugins.registry import Registry
 BUILTIN: Final = (
     "lakeward.adapters.memory",
     "lakeward.adapters.poll",
+    "lakeward.adapters.sqlite_ledger",
     "lakeward.adapters.dms",
     "lakeward.adapters.iceberg",
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from lakeward.core.errors import PluginError
-from lakeward.core.ports import Queue, Source, Target
+from lakeward.core.ports import Ledger, Queue, Source, Target
 
 P = TypeVar("P")
 
@@ -97,6 +97,7 @@ class Registry:
         self.sources: Shelf[Source[Any]] = Shelf("source")
         self.formats: Shelf[Target[Any]] = Shelf("table format")
         self.queues: Shelf[Queue] = Shelf("queue")
+        self.ledgers: Shelf[Ledger] = Shelf("ledger")
 
     def __iter__(self) -> Iterator[Shelf[Any]]:
-        return iter((self.sources, self.formats, self.queues))
+        return iter((self.sources, self.formats, self.queues, self.ledgers))

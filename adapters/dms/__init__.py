@@ -6,6 +6,7 @@ from typing import Any
 
 from lakeward.adapters.dms.options import DmsOptions
 from lakeward.adapters.spark.java import check_spark
+from lakeward.core.errors import ConfigError
 from lakeward.core.ports import Source
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
@@ -19,7 +20,13 @@ def build(options: Options, runtime: Runtime) -> Source[Any]:
 
     own = {name: value for name, value in options.items() if name != "formats"}
     settings = validated(DmsOptions, own, str(runtime.file), within="source")
-    folder = Folder(runtime.base / settings.path)
+    root, archive = runtime.base / settings.path, runtime.base / settings.archive
+    if settings.landing == "archived" and archive.resolve().is_relative_to(root.resolve()):
+        raise ConfigError(
+            f"the archive {settings.archive} lies within the landing folder {settings.path}",
+            todo="Name a folder beside it with `archive` under [source].",
+        )
+    folder = Folder(root, archive if settings.landing == "archived" else None)
     return DmsSource(settings, folder, runtime.spark, options["formats"], now=runtime.now)
 
 

@@ -49,6 +49,29 @@ def read_name(name: str) -> FileName | None:
     return None
 
 
+def load_number(name: str) -> tuple[str, int] | None:
+    """Return the series of a file of a full load, and its number there; None for a file of changes.
+
+    >>> load_number("LOAD0000000A.csv"), load_number("20141029-113401001.csv")
+    (('', 10), None)
+    """
+    folder, _, file = name.rpartition("/")
+    load = _LOAD.match(_FORMAT.sub("", file))
+    return None if load is None else (folder, int(load["counter"], 16))
+
+
+def listed_from(name: str) -> str | None:
+    """Return the text before which no file sorts that is of a name's time or later; None where that is not told.
+
+    Counters are no part of it: 10 comes after 9, and sorts before it. Files of a full load sort behind all others.
+
+    >>> listed_from("20141029-1134010019.csv")
+    '20141029-113401001'
+    """
+    changes = _CHANGES.match(_FORMAT.sub("", name))
+    return None if changes is None else changes["second"] + changes["millis"]
+
+
 def known_name(name: str) -> FileName:
     """Return what the name of a file that was listed as one of DMS says."""
     found = read_name(name)
@@ -57,9 +80,15 @@ def known_name(name: str) -> FileName:
     return found
 
 
+def _parts(second: str) -> tuple[int, int, int, int, int, int]:
+    """Return year to second of a time as names have it: a table may have a million of them."""
+    year, month, day = int(second[:4]), int(second[4:6]), int(second[6:8])
+    return year, month, day, int(second[9:11]), int(second[11:13]), int(second[13:15])
+
+
 def _millis(name: re.Match[str]) -> int | None:
     try:
-        second = datetime.strptime(name["second"], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
+        second = datetime(*_parts(name["second"]), tzinfo=UTC)
     except ValueError:
         return None
     millis = int(second.timestamp()) * 1000 + int(name["millis"].ljust(3, "0"))

@@ -38,6 +38,15 @@ class DmsOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     path: str = Field(description="The landing folder; a relative path is relative to the settings file.")
+    landing: Literal["kept", "archived"] = Field(
+        "kept",
+        description="What becomes of files that are applied: they stay where they are, or go into `archive`.",
+    )
+    archive: str = Field(
+        "backup/",
+        description="With `archived`: the folder they go into, as `<schema>/<table>/<file>`; a relative path is "
+        "relative to the settings file. It must not lie within `path`.",
+    )
     format: Literal["auto", "csv", "parquet"] = Field(
         "auto", description="What the files are. `auto` goes by each file's ending."
     )

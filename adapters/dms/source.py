@@ -16,7 +16,7 @@ from lakeward.adapters.dms.csv_frames import WHOLE_FILES, read_csv
 from lakeward.adapters.dms.folder import Folder
 from lakeward.adapters.dms.layout import OP, Expected, Layout, find_layout, has_both
 from lakeward.adapters.dms.mending import csv_cells, is_parquet, json_cells, mended_events
-from lakeward.adapters.dms.names import FileName, known_name
+from lakeward.adapters.dms.names import FileName, known_name, listed_from, load_number
 from lakeward.adapters.dms.options import DmsOptions
 from lakeward.adapters.dms.parquet import footer, read_parquet
 from lakeward.adapters.dms.reading import MALFORMED, TORN, Numbered, Reading, file_frame, to_events
@@ -29,7 +29,7 @@ from lakeward.core.clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
 from lakeward.core.errors import SchemaConflict, SourceError
 from lakeward.core.events import Sequences
-from lakeward.core.ledger import Limits, SourceObject, Taken, take, until_changed
+from lakeward.core.ledger import Limits, Past, SourceObject, Taken, is_suspicious, take, touched, until_changed
 from lakeward.core.nearest import nearest
 from lakeward.core.ports import Batch, Entry
 from lakeward.core.schema import Column, Schema, Type
@@ -78,13 +78,32 @@ class DmsSource:
             return Sequences.TIMES
         return _KINDS[self.options.sequence_kind]
 
-    def take(self, dimension: Dimension, seen: Mapping[str, SourceObject], floor: int | None) -> Taken:
+    def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the next files, in the order of their names."""
-        listed, others = self.folder.list(dimension.name) or self._nothing(dimension.name, seen)
-        for item in listed:
-            self._refuse_other_format(dimension.name, item.name)
+        name = dimension.name
+        start = None if past.start is None else listed_from(past.start)
+        past = past if start else replace(past, start=None)
+        listed, others = self._listed(name, past, start)
+        if self.folder.archive is None and is_suspicious(listed, past):
+            past = replace(past, start=None)
+            listed, others = self._listed(name, past)
+        for item in listed if self.options.format != "auto" else ():
+            self._refuse_other_format(name, item.name)
+        tags = {item.name: self.folder.etag(name, item.name) for item in touched(listed, past)}
+        listed = [replace(item, etag=tags.get(item.name)) for item in listed] if tags else listed
         limits = Limits(self.options.max_files, self.options.max_bytes)
-        return replace(take(str(dimension.name), listed, seen, limits, floor), others=tuple(others))
+        keeps = self.folder.archive is None
+        taken = take(str(name), listed, past, limits, load_number, keeps=keeps)
+        return replace(taken, others=tuple(others))
+
+    def _listed(
+        self, table: TableName, past: Past, start: str | None = None
+    ) -> tuple[Sequence[SourceObject], Sequence[str]]:
+        return self.folder.list(table, start) or self._nothing(table, past.seen)
+
+    def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Move applied files into the archive, where there is one."""
+        return self.folder.put_away(dimension.name, objects)
 
     def _nothing(
         self, table: TableName, seen: Mapping[str, SourceObject]
@@ -100,7 +119,7 @@ class DmsSource:
         )
 
     def _refuse_other_format(self, table: TableName, name: str) -> None:
-        if self.options.format not in ("auto", known_name(name).format):
+        if known_name(name).format != self.options.format:
             raise SourceError(
                 f"{table}: {name} is not a file of the format {self.options.format}",
                 todo='Set `format = "auto"` under [source], or move the file away. Nothing was applied.',
@@ -111,6 +130,7 @@ class DmsSource:
         self._refuse_sequence_as_column(dimension)
         files = self._alike(dimension, [self._look_at(dimension, item) for item in taken.objects])
         objects = tuple(file.object for file in files)
+        tags = {item.name: item.etag or self.folder.etag(dimension.name, item.name) for item in objects}
         dimension = self._with_schema(dimension, files)
         frame = self._frame(dimension, files)
         frame.persist()
@@ -134,7 +154,12 @@ class DmsSource:
         known = facts(found, dimension, dimension.schema, objects, epoch, may_need=may_need)
         of_load = {file.object for file in files if file.name.is_load}
         listed = tuple(
-            replace(item, is_load=item.object in of_load, backwards=back.get(item.object.order))
+            replace(
+                item,
+                is_load=item.object in of_load,
+                backwards=back.get(item.object.order),
+                object=replace(item.object, etag=tags[item.object.name]),
+            )
             for item in known.objects
         )
         known = replace(known, objects=listed, believed=limit)

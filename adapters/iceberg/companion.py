@@ -2,7 +2,8 @@
 
 Entries are stamped with a batch and of a kind each: the `batch` record, a `delete` or
 another `change` that an older event may still meet, the `base` of a key (its row before the
-first of them), an event `waiting` behind a held key, and the word that it was `released`.
+first of them), an event `waiting` behind a held key, the word that it was `released`, and
+the `ack` of an alarm that an operator let pass.
 What is stamped above the table's own batch does not exist.
 """
 
@@ -12,7 +13,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,13 +29,15 @@ from lakeward.adapters.spark.chains import trim_chains
 from lakeward.adapters.spark.fitting import fitted
 from lakeward.adapters.spark.names import column, quoted, text
 from lakeward.adapters.spark.resolve import keys_of_both, standing
+from lakeward.core.books import applied_record
 from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.errors import TableError
 from lakeward.core.events import Mark, Operation, Position, Sequences
 from lakeward.core.evolution import Kind, Policy, Recorded, SchemaChange
-from lakeward.core.ledger import SourceObject
+from lakeward.core.ledger import ObjectRecord, SourceObject
 from lakeward.core.memory import Hold, Record
-from lakeward.core.plan import PARTIAL, MergePlan
+from lakeward.core.plan import PARTIAL, MergePlan, ObjectFacts
+from lakeward.core.ports import Ack
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Type, parse_type
 from lakeward.core.truncates import remembered_truncates
@@ -46,6 +49,7 @@ OLD_RECORD: Final = "_lakeward_old_record"
 """The batch record, or the text of an event's key, and of the key that it left."""
 
 BATCH, DELETE, CHANGE, BASE, WAITING, RELEASED = "batch", "delete", "change", "base", "waiting", "released"
+ACK: Final = "ack"
 EVENT: Final = f"CASE {names.OPERATION} WHEN 'delete' THEN '{DELETE}' ELSE '{CHANGE}' END"
 """The kind of an event that was applied, or overtaken, as SQL."""
 
@@ -64,14 +68,15 @@ class IcebergCompanion:
         self.dimension = dimension
         self.table = Beside(catalog, dimension.name, SUFFIX, spark, dimension.policies.renames)
         self.records: dict[int, _Remembered] = {}
+        self.acks: list[Ack] = []
         self.stamped = 0
         self.has_leftovers = False
 
     def objects(self, progress: Progress) -> Mapping[str, SourceObject]:
         """Return the objects of all batches up to `n`, reading only the records not read yet."""
-        upto = max(self.records, default=0)
+        upto = max(self.records, default=-1)
         if upto < progress.batch or not self.records:
-            self.records.update(self._read_records(min(upto, progress.batch)))
+            self._read_records(min(upto, progress.batch), progress.batch)
         above = [batch for batch in self.records if batch > progress.batch]
         if max(above, default=0) > progress.batch + 1:
             raise TableError(
@@ -88,11 +93,13 @@ class IcebergCompanion:
         self.has_leftovers = max(self.stamped, *above, 0) > progress.batch
         for batch in above:
             del self.records[batch]
-        return {item.name: item for remembered in self.records.values() for item in remembered.objects}
+        return {found.object.name: found.object for known in self.records.values() for found in known.facts}
 
-    def _read_records(self, after: int) -> dict[int, _Remembered]:
-        found = self.table.rows(f"{KIND} = '{BATCH}' and {names.BATCH} > {after}", (names.BATCH, RECORD))
-        batches = found[names.BATCH].to_pylist()
+    def _read_records(self, after: int, upto: int) -> None:
+        """Read the batch records behind a batch, and the alarms that were let pass."""
+        condition = f"{KIND} in ('{BATCH}', '{ACK}') and {names.BATCH} > {after}"
+        found = self.table.rows(condition, (KIND, names.BATCH, RECORD)).to_pylist()
+        batches = [row[names.BATCH] for row in found if row[KIND] == BATCH]
         if len(batches) > len(set(batches)):
             twice = max(batch for batch in batches if batches.count(batch) > 1)
             raise TableError(
@@ -101,7 +108,29 @@ class IcebergCompanion:
                 todo="Only one may run at a time: is the folder `state` of the settings shared and kept? "
                 "Remove the record of the one that did not commit, or load the table anew.",
             )
-        return {row[names.BATCH]: _remembered(row[names.BATCH], row[RECORD]) for row in found.to_pylist()}
+        for row in found:
+            if row[KIND] == BATCH:
+                self.records[row[names.BATCH]] = _remembered(row[names.BATCH], row[RECORD])
+        acks = [_ack(row[RECORD]) for row in found if row[KIND] == ACK and row[names.BATCH] <= upto]
+        self.acks += [ack for ack in acks if ack not in self.acks]
+
+    def ack(self, upto: int, ack: Ack) -> None:
+        """Write down that an alarm was let pass at batch `n`; the companion is made where it is not there."""
+        columns = {**_columns(self.dimension.sequences), **{c.name: c.type for c in self.dimension.schema}}
+        line = json.dumps(asdict(ack), separators=(",", ":"))
+        row = pa.table({KIND: [ACK], names.BATCH: [upto], RECORD: [line]})
+        self.table.add(columns, [], row, count=0, partition_by=KIND)
+        self.acks.append(ack)
+
+    def applied(self, progress: Progress, after: int) -> Sequence[ObjectRecord]:
+        """Return the objects of the batches behind `after`, up to `n`."""
+        self.objects(progress)
+        return [
+            applied_record(found, batch)
+            for batch, remembered in sorted(self.records.items())
+            for found in remembered.facts
+            if after < batch <= progress.batch
+        ]
 
     def schema_changes(self, upto: int) -> Sequence[Recorded]:
         """Return how the columns differed up to `n`, in order; what stays as it was is told once."""
@@ -315,7 +344,7 @@ class IcebergCompanion:
         """Return the newest batch of which, and of those before it, no change matters any more."""
         lateness = self.dimension.lateness
         if isinstance(lateness, Ordered):
-            return beyond({b: len(found.objects) for b, found in self.records.items()}, lateness.redelivery)
+            return beyond({b: len(found.facts) for b, found in self.records.items()}, lateness.redelivery)
         settled = 0
         for batch, found in sorted(self.records.items()):
             if found.record is not None and (progress.mark is None or found.record.greatest.mark > progress.mark):
@@ -353,7 +382,7 @@ def _columns(sequences: Sequences) -> Mapping[str, Type]:
 class _Remembered:
     """A batch as its record has it: its objects, and what the mark is found from."""
 
-    objects: tuple[SourceObject, ...]
+    facts: tuple[ObjectFacts, ...]
     record: Record | None
     renames: Mapping[str, str]
 
@@ -362,10 +391,7 @@ def _record(plan: MergePlan) -> pa.Table:
     """Return the record of a batch: its objects and what it held, in one line of JSON."""
     facts, record = plan.facts, plan.record
     content: dict[str, Any] = {
-        "objects": [
-            [found.object.name, found.object.order, found.object.size, found.object.modified, found.rows]
-            for found in facts.objects
-        ],
+        "objects": [_object(found) for found in facts.objects],
         "operations": {operation.value: count for operation, count in facts.operations.items()},
         "rejects": {reason.value: count for reason, count in facts.rejects.items()},
         "at": time.time_ns() // 1000,
@@ -416,16 +442,41 @@ def _text(type_: Type | None) -> str | None:
     return None if type_ is None else str(type_)
 
 
+def _object(found: ObjectFacts) -> list[Any]:
+    """Return an object for the record of its batch; readers of it take what they know of, from the front."""
+    item = found.object
+    return [item.name, item.order, item.size, item.modified, found.rows, item.etag, found.least, found.greatest]
+
+
+def _object_of(
+    name: str,
+    order: int,
+    size: int,
+    modified: int,
+    rows: int,
+    etag: str | None = None,
+    least: Sequence[int] | None = None,
+    greatest: Sequence[int] | None = None,
+    *_: object,
+) -> ObjectFacts:
+    """Read an object as the record of its batch has it; earlier versions wrote less of it."""
+    first, last = (None if place is None else Position(*place) for place in (least, greatest))
+    return ObjectFacts(SourceObject(name, order, size, modified, etag), rows, first, last)
+
+
+def _ack(written: str) -> Ack:
+    content = json.loads(written)
+    return Ack(**{**content, "about": tuple(content["about"])})
+
+
 def _remembered(batch: int, written: str) -> _Remembered:
     content = json.loads(written)
-    objects = tuple(
-        SourceObject(name, order, size, modified) for name, order, size, modified, _ in content["objects"]
-    )
+    facts = tuple(_object_of(*recorded) for recorded in content["objects"])
     if content.get("least") is None:
-        return _Remembered(objects, None, renames_of(content))
+        return _Remembered(facts, None, renames_of(content))
     record = Record(
         batch,
-        frozenset(item.order for item in objects),
+        frozenset(found.object.order for found in facts),
         Position(*content["least"]),
         Position(*content["greatest"]),
         content["time"],
@@ -433,4 +484,4 @@ def _remembered(batch: int, written: str) -> _Remembered:
         content.get("loaded", 0),
         tuple(Position(*place) for place in content.get("truncates", ())),
     )
-    return _Remembered(objects, record, renames_of(content))
+    return _Remembered(facts, record, renames_of(content))

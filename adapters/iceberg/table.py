@@ -34,9 +34,10 @@ from lakeward.adapters.spark.types import ddl as type_ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict, TableError
 from lakeward.core.evolution import Kind, with_new_names
+from lakeward.core.ledger import ObjectRecord
 from lakeward.core.memory import HOLDING, Hold, Reason
 from lakeward.core.plan import PARTIAL, Capability, MergePlan
-from lakeward.core.ports import Batch, Commit, Entry, Recalled, Resolved, Standing
+from lakeward.core.ports import Ack, Batch, Commit, Entry, Recalled, Resolved, Standing
 from lakeward.core.progress import Progress
 from lakeward.core.truncates import Truncates
 
@@ -178,7 +179,8 @@ class IcebergTable:
         """Return the objects that were seen and the keys that are held, as of the table's batch."""
         objects = self.companion.objects(progress)
         records = [found.record for found in self.companion.records.values() if found.record is not None]
-        return Recalled(objects, self._holds(progress), records, self.companion.has_parts)
+        acks = tuple(self.companion.acks)
+        return Recalled(objects, self._holds(progress), records, self.companion.has_parts, acks)
 
     def _holds(self, progress: Progress) -> tuple[Hold, ...]:
         """Return the keys that wait for a person; what a truncate has overruled does not."""
@@ -186,6 +188,14 @@ class IcebergTable:
         return tuple(
             hold for hold in self.kept.holds(progress) if not truncates.overrule(hold.position, hold.reason)
         )
+
+    def ack(self, progress: Progress, ack: Ack) -> None:
+        """Write down that an alarm was let pass."""
+        self.companion.ack(progress.batch, ack)
+
+    def applied(self, progress: Progress, after: int) -> Sequence[ObjectRecord]:
+        """Return the objects of later batches."""
+        return self.companion.applied(progress, after)
 
     def hold(self, plan: MergePlan, resolved: Resolved) -> None:
         """Write what the batch could not apply, and what a person gave up."""
@@ -198,7 +208,7 @@ class IcebergTable:
     def _named(self, events: DataFrame) -> dict[int, str]:
         """Return the names of the objects of earlier batches that events are from, by their order."""
         wanted = {row[0] for row in events.select(names.OBJECT).distinct().collect()}
-        listed = (item for found in self.companion.records.values() for item in found.objects)
+        listed = (found.object for known in self.companion.records.values() for found in known.facts)
         return {item.order: item.name for item in listed if item.order in wanted}
 
     def remember(self, plan: MergePlan, resolved: Resolved) -> None:

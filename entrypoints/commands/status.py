@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -26,8 +26,9 @@ from lakeward.entrypoints.settings import Configured
 
 HELP = """Show how far each table is: position, lag, rows, held keys, last commit.
 
-Read from the tables themselves, without Spark. The lag is how old the newest change was
-when it was committed. With --schema: how the columns changed, when, and with which file.
+Read from the tables themselves, without Spark; the alarms are those of the last run. The
+lag is how old the newest change was when it was committed. With --schema: how the columns
+changed, when, and with which file.
 
 Example: [bold]lakeward status --json[/]
 """
@@ -49,26 +50,30 @@ def status(
         return _schema(configured, tables or (), as_json=as_json)
     rows: list[tuple[Any, Any]] = []
     failed: list[tuple[Any, LakewardError]] = []
+    alarmed: dict[Any, Sequence[Alarm]] = {}
     with container_of(configured) as container:
-        target, now = container.target(), container.runtime().now()
+        target, ledger, now = container.target(), container.ledger(), container.runtime().now()
         for name in configured.choose(tables or ()):
             try:
-                rows.append((name, target.standing(configured.dimension(name))))
+                standing = target.standing(configured.dimension(name))
+                account = ledger.account(str(name))
+                raised = _alarms_of(str(name), standing.progress, now, account.acked)
+                alarmed[name] = (*account.alarms, *raised)
+                rows.append((name, standing))
             except LakewardError as error:
                 failed.append((name, error))
     waiting = [name for name, standing in rows if standing.progress.held or standing.progress.inexact_since]
-    alarmed = {name: _alarms_of(str(name), standing.progress, now) for name, standing in rows}
     code = 4 if failed else 3 if waiting or any(alarmed.values()) else 0
     if as_json:
-        found = [{**_document(name, standing), "alarms": _alarms(alarmed[name])} for name, standing in rows]
-        found += [{"table": str(name), "error": documents.error(cause)} for name, cause in failed]
-        documents.emit("status", {"tables": found, "exit_code": code})
+        listed = [{**_document(name, standing), "alarms": _alarms(alarmed[name])} for name, standing in rows]
+        listed += [{"table": str(name), "error": documents.error(cause)} for name, cause in failed]
+        documents.emit("status", {"tables": listed, "exit_code": code})
         return code
     _show(rows, configured.settings.target["kind"])
     for _, cause in failed:
         view.print_error(cause)
-    for raised in alarmed.values():
-        view.print_alarms(raised)
+    for found in alarmed.values():
+        view.print_alarms(found)
     if waiting:
         view.console().print(f"Next: `lakeward quarantine show {escape(str(waiting[0]))}`")
     return code
@@ -130,8 +135,9 @@ def _show(rows: list[tuple[Any, Any]], kind: str) -> None:
     view.console().print(table)
 
 
-def _alarms_of(table: str, progress: Progress, now: int) -> Sequence[Alarm]:
-    return alarms(table, progress.ahead, [] if progress.backwards is None else [progress.backwards], now)
+def _alarms_of(table: str, progress: Progress, now: int, acked: Mapping[str, Collection[str]]) -> Sequence[Alarm]:
+    back = [] if progress.backwards is None else [progress.backwards]
+    return alarms(table, progress.ahead, back, now, acked)
 
 
 def _alarms(raised: Sequence[Alarm]) -> list[Any]:

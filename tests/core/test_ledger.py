@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from lakeward.core.dimension import Ordered, Unbounded, Within
 from lakeward.core.errors import AlarmRaised, SourceError
 from lakeward.core.events import Mark, Position
-from lakeward.core.ledger import Limits, SourceObject, Taken, take, until_changed
+from lakeward.core.ledger import Limits, Past, SourceObject, Taken, take, until_changed
 from lakeward.core.memory import Record, floor
 
 
@@ -19,8 +20,13 @@ def found(order: int, size: int = 10, name: str = "", modified: int = 0) -> Sour
     return SourceObject(name or f"file{order}", order, size, modified)
 
 
-def seen(*objects: SourceObject) -> dict[str, SourceObject]:
+def named(*objects: SourceObject) -> dict[str, SourceObject]:
     return {item.name: item for item in objects}
+
+
+def seen(*objects: SourceObject, **rest: Any) -> Past:
+    """What is known once these objects are applied, in this order."""
+    return Past(seen=named(*objects), last=objects[-1].name if objects else None, **rest)
 
 
 def orders(taken: Taken) -> list[int]:
@@ -28,26 +34,26 @@ def orders(taken: Taken) -> list[int]:
 
 
 def test_objects_are_taken_in_order_whatever_the_listing_has() -> None:
-    assert orders(take("shop.orders", [found(3), found(1), found(2)], {}, Limits())) == [1, 2, 3]
+    assert orders(take("shop.orders", [found(3), found(1), found(2)])) == [1, 2, 3]
 
 
 def test_what_was_seen_is_not_taken_again() -> None:
-    assert orders(take("shop.orders", [found(1), found(2)], seen(found(1)), Limits())) == [2]
+    assert orders(take("shop.orders", [found(1), found(2)], seen(found(1)))) == [2]
 
 
 def test_a_batch_has_no_more_files_than_allowed_and_says_what_waits() -> None:
-    taken = take("shop.orders", [found(n) for n in range(1, 6)], {}, Limits(files=2))
+    taken = take("shop.orders", [found(n) for n in range(1, 6)], Past(), Limits(files=2))
     assert (orders(taken), taken.files_left, taken.bytes_left) == ([1, 2], 3, 30)
 
 
 def test_a_batch_has_no_more_bytes_than_allowed_and_at_least_one_file() -> None:
     listed = [found(1, 100), found(2, 5), found(3, 5), found(4, 5)]
-    assert orders(take("shop.orders", listed, {}, Limits(bytes=10))) == [1]
+    assert orders(take("shop.orders", listed, Past(), Limits(bytes=10))) == [1]
     assert orders(take("shop.orders", listed, seen(listed[0]), Limits(bytes=10))) == [2, 3]
 
 
 def test_a_small_file_never_passes_a_great_one() -> None:
-    assert orders(take("shop.orders", [found(1, 5), found(2, 100), found(3, 5)], {}, Limits(bytes=10))) == [1]
+    assert orders(take("shop.orders", [found(1, 5), found(2, 100), found(3, 5)], Past(), Limits(bytes=10))) == [1]
 
 
 @given(st.lists(st.integers(1, 40), unique=True), st.integers(1, 5), st.integers(1, 60), st.randoms())
@@ -56,29 +62,30 @@ def test_batch_after_batch_everything_is_taken_once_in_order(
 ) -> None:
     listed = [found(number, size=number) for number in numbers]
     random.shuffle(listed)
-    known: dict[str, SourceObject] = {}
+    known: list[SourceObject] = []
     taken: list[int] = []
-    while batch := take("shop.orders", listed, known, Limits(files, size)).objects:
-        known |= seen(*batch)
+    while batch := take("shop.orders", listed, seen(*known), Limits(files, size)).objects:
+        known += batch
         taken += [item.order for item in batch]
     assert taken == sorted(numbers)
 
 
 def test_an_unseen_object_at_or_below_the_floor_is_an_alarm() -> None:
     with pytest.raises(AlarmRaised, match=r"1 file\(s\) appeared below the mark") as raised:
-        take("shop.orders", [found(1), found(2), found(3)], seen(found(1), found(3)), Limits(), floor=3)
+        take("shop.orders", [found(1), found(2), found(3)], seen(found(1), found(3), floor=3))
     assert raised.value.code == "LEDGER-001"
     assert "file2, which do not sort after file3" in str(raised.value.found)
     assert "Nothing was applied" in str(raised.value.todo)
 
 
 def test_an_unseen_object_above_the_floor_is_taken_and_told_as_late() -> None:
-    taken = take("shop.orders", [found(n) for n in range(1, 5)], seen(found(1), found(3)), Limits(), floor=1)
+    taken = take("shop.orders", [found(n) for n in range(1, 5)], seen(found(1), found(3), floor=1))
     assert (orders(taken), taken.late) == ([2, 4], ("file2",))
 
 
-def test_objects_that_were_archived_are_no_alarm() -> None:
-    assert orders(take("shop.orders", [found(4)], seen(found(1), found(3)), Limits(), floor=3)) == [4]
+def test_applied_objects_that_are_gone_are_no_alarm_while_another_is_there() -> None:
+    taken = take("shop.orders", [found(3), found(4)], seen(found(1), found(3), floor=3))
+    assert (orders(taken), taken.vanished) == ([4], ("file1",))
 
 
 def record(batch: int, order: int, sequence: int) -> Record:
@@ -101,24 +108,26 @@ def test_the_floor_of_a_table_with_a_lateness_is_what_the_mark_has_passed() -> N
 
 def test_a_seen_object_of_another_size_is_an_alarm() -> None:
     with pytest.raises(AlarmRaised, match="file1 was rewritten after it was applied") as raised:
-        take("shop.orders", [found(1, size=11)], seen(found(1, size=10)), Limits())
+        take("shop.orders", [found(1, size=11)], seen(found(1, size=10)))
     assert raised.value.code == "LEDGER-002"
     assert raised.value.found == "it had 10 bytes when it was applied and has 11 now"
 
 
 def test_a_seen_object_that_was_only_touched_is_no_alarm() -> None:
-    assert take("shop.orders", [found(1, modified=5)], seen(found(1, modified=4)), Limits()) == Taken()
+    assert take("shop.orders", [found(1, modified=5)], seen(found(1, modified=4))) == Taken()
 
 
 def test_two_objects_of_one_place_stop_the_table() -> None:
     with pytest.raises(SourceError, match="cannot be told from their names") as refused:
-        take("shop.orders", [found(1, name="a.csv"), found(1, name="a.csv.gz")], {}, Limits())
+        take("shop.orders", [found(1, name="a.csv"), found(1, name="a.csv.gz")])
     assert refused.value.found == "found a.csv and a.csv.gz"
 
 
 def test_what_changed_while_it_was_read_waits_with_all_behind_it() -> None:
     taken = Taken((found(1), found(2), found(3)), files_left=1, bytes_left=7, others=("notes",))
-    now = seen(found(1), found(2, size=99), found(3))
-    assert until_changed(taken, now) == Taken((found(1),), files_left=3, bytes_left=27, others=("notes",))
-    assert until_changed(taken, seen(*taken.objects)) == taken
+    now = named(found(1), found(2, size=99), found(3))
+    left = (found(2), found(3))
+    kept = Taken((found(1),), files_left=3, bytes_left=27, others=("notes",), left=left)
+    assert until_changed(taken, now) == kept
+    assert until_changed(taken, named(*taken.objects)) == taken
     assert until_changed(taken, {}).objects == ()

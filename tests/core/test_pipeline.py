@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +11,7 @@ from lakeward.adapters.memory import MemoryQueue, MemorySource, MemoryTable, Mem
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, TableError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
-from lakeward.core.ledger import SourceObject, Taken
+from lakeward.core.ledger import Past, Taken
 from lakeward.core.pipeline import Job, Prepared, Report, apply_changes, prepare
 from lakeward.core.plan import Capability
 from lakeward.core.ports import Batch, Notice
@@ -59,7 +58,7 @@ class Growing(MemorySource):
 class Empty(MemorySource):
     """Has nothing new."""
 
-    def take(self, dimension: Dimension, seen: Mapping[str, SourceObject], floor: int | None) -> Taken:
+    def take(self, dimension: Dimension, past: Past) -> Taken:
         return Taken()
 
 

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,10 @@ import small_lake
 from commands import Command
 from projects import write
 
+from lakeward.adapters.sqlite_ledger import SqliteLedger
+from lakeward.core.clock import SLACK, Ahead, Alarm
 from lakeward.core.events import Position
+from lakeward.core.ledger import Notes
 from lakeward.core.progress import Progress
 
 
@@ -92,6 +96,29 @@ def test_what_waits_for_a_person_ends_with_3_and_the_next_step(
     assert ended.code == 3
     assert said in ended.out
     assert ended.out.endswith("Next: `lakeward quarantine show shop.orders`\n")
+
+
+def test_alarms_of_the_last_run_are_shown_and_end_with_3(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, small_lake.SETTINGS)
+    small_lake.commit(small_lake.make(tmp_path), progress())
+    ledger = SqliteLedger(tmp_path / "state" / "ledger.db")
+    ledger.write("shop.orders", Notes(alarms=[Alarm("LEDGER-005", "it is empty", "nothing", "look")]))
+    ended = lakeward("status")
+    assert (ended.code, ended.err.splitlines()[0]) == (3, "alarm: it is empty")
+    (table,) = lakeward("status", "--json").document["tables"]
+    assert [alarm["code"] for alarm in table["alarms"]] == ["LEDGER-005"]
+    ledger.write("shop.orders", Notes(alarms=()))
+    assert lakeward("status").code == 0
+
+
+def test_a_time_in_the_future_that_was_let_pass_is_no_alarm(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, small_lake.SETTINGS)
+    ahead = Ahead(time.time_ns() // 1000 + 10 * SLACK, "20261121-103107000.csv")
+    small_lake.commit(small_lake.make(tmp_path), replace(progress(), ahead=ahead))
+    assert lakeward("status").code == 3
+    acked = {"CLOCK-001": frozenset({ahead.about})}
+    SqliteLedger(tmp_path / "state" / "ledger.db").write("shop.orders", Notes(acked=acked))
+    assert lakeward("status").code == 0
 
 
 def test_commits_of_others_do_not_hide_ours(lakeward: Command, tmp_path: Path) -> None:

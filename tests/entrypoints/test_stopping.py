@@ -23,10 +23,10 @@ import sys
 import shop
 from lakeward.entrypoints import cli
 
-def take(self, dimension, seen, floor, usual=shop.ShopSource.take):
-    print("taking", len(seen), flush=True)
+def take(self, dimension, past, usual=shop.ShopSource.take):
+    print("taking", len(past.seen), flush=True)
     sys.stdin.readline()
-    return usual(self, dimension, seen, floor)
+    return usual(self, dimension, past)
 
 shop.ShopSource.take = take
 sys.exit(cli.main(["run", "--json"]))

@@ -29,7 +29,12 @@ def nothing(options: Any, runtime: Any) -> None:
 
 def test_the_adapters_that_come_along_register_as_anyones_do() -> None:
     registry = registry_of(load(entry_points=False))
-    assert [[*shelf] for shelf in registry] == [["dms", "memory"], ["iceberg", "memory"], ["memory", "poll"]]
+    assert [[*shelf] for shelf in registry] == [
+        ["dms", "memory"],
+        ["iceberg", "memory"],
+        ["memory", "poll"],
+        ["memory", "sqlite"],
+    ]
     assert {shelf.origin(name) for shelf in registry for name in shelf} == set(BUILTIN)
 
 

@@ -15,12 +15,13 @@ from typing import Any, Protocol, Self
 from histories import SCHEMA, Features, delivery_order, feed, under_another_name
 from model_laws import batches, with_repeats
 
-from lakeward.adapters.memory import MemoryQueue, MemoryTable, MemoryTarget, event_of, facts_of
+from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemoryTable, MemoryTarget, event_of, facts_of
+from lakeward.core.books import Books
 from lakeward.core.clock import beyond
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Ordered, TableName, Tolerance, Unbounded
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position, Sequences
 from lakeward.core.fold import apply
-from lakeward.core.ledger import SourceObject, Taken
+from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.memory import Reason, Reject
 from lakeward.core.pipeline import STEPS, Job, Settlement, Watch, apply_changes, mend, release, unwatched
 from lakeward.core.plan import PARTIAL, ObjectFacts
@@ -299,11 +300,11 @@ class ScriptedSource:
         """Those of the script."""
         return self.script.dimension.sequences
 
-    def take(self, dimension: Dimension, seen: Mapping[str, SourceObject], floor: int | None) -> Taken:
+    def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the first delivery that was never taken in whole."""
         for number in range(self.arrived):
             objects = self._objects(number)
-            known = [item.name in seen for item in objects]
+            known = [item.name in past.seen for item in objects]
             assert all(known) or not any(known), "a part of a delivery was forgotten"
             if objects and not any(known):
                 return Taken(objects)
@@ -324,6 +325,10 @@ class ScriptedSource:
             loaded=epoch if is_loaded else None,
         )
         return Batch(self.frame(dimension, items, in_part=self.script.in_part), known)
+
+    def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Say that all of them are: there is nothing to be moved."""
+        return [item.name for item in objects]
 
     def cells(self, dimension: Dimension, entry: Entry) -> Mapping[str, str | None]:
         """Return nothing: a person knows what the row should have been."""
@@ -384,6 +389,7 @@ class Player:
     script: Script
     lake: Lake
     queue: MemoryQueue = field(default_factory=MemoryQueue)
+    books: Books = field(default_factory=lambda: Books(ledger=MemoryLedger(), now=lambda: 0))
     expected: Sequence[Moment] | None = None
     moments: list[Moment] = field(default_factory=list)
     crashed: list[tuple[str, str]] = field(default_factory=list)
@@ -465,7 +471,14 @@ class Player:
     def _job(self, notices: Sequence[Notice] = ()) -> Job[Any]:
         dimension = self.script.dimension
         opened = self.lake.open(dimension)
-        return Job(dimension=dimension, source=self.source, opened=opened, queue=self.queue, notices=notices)
+        return Job(
+            dimension=dimension,
+            source=self.source,
+            opened=opened,
+            queue=self.queue,
+            notices=notices,
+            books=self.books,
+        )
 
     def _entries(self) -> list[Entry]:
         opened = self.lake.open(self.script.dimension)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from lakeward.adapters.memory import MemorySource
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger import Limits, SourceObject, Taken
+from lakeward.core.ledger import Limits, Past, Taken
 from lakeward.core.memory import Reason, Reject
 from lakeward.core.pipeline import Report
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
@@ -34,7 +33,7 @@ REPORTS: list[Report] = []
 class ShopSource(MemorySource):
     """Two objects for each table, a batch each."""
 
-    def take(self, dimension: Dimension, seen: Mapping[str, SourceObject], floor: int | None) -> Taken:
+    def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the next object, or fail as the table's name says."""
         match dimension.name.table:
             case "broken":
@@ -43,7 +42,7 @@ class ShopSource(MemorySource):
                 raise CommitConflict("shop.raced: another writer kept committing")
             case "defect":
                 raise ZeroDivisionError("division by zero")
-        return super().take(dimension, seen, floor)
+        return super().take(dimension, past)
 
 
 def build(options: Options, runtime: Runtime) -> MemorySource:

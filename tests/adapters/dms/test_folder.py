@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.adapters.dms import build
 from lakeward.adapters.dms.folder import HEAD_BYTES, Folder
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, SourceError
+from lakeward.plugins import Runtime
 
 TABLE = TableName("shop", "orders")
 
@@ -107,3 +109,40 @@ def test_a_gzip_file_that_is_none_is_named(landing: Folder, content: bytes) -> N
 def test_a_file_that_went_away_is_named(landing: Folder) -> None:
     with pytest.raises(SourceError, match=r"LOAD00000009\.csv cannot be read"):
         landing.head(TABLE, "LOAD00000009.csv")
+
+
+def test_applied_files_are_put_away_and_found_there(landing: Folder) -> None:
+    kept = Folder(landing.root, landing.root.parent / "backup")
+    put(kept, "LOAD00000001.csv", b"1,a\n")
+    ((found,), _) = kept.list(TABLE)
+    for _ in range(2):
+        assert kept.put_away(TABLE, [found]) == ["LOAD00000001.csv"]
+    assert kept.list(TABLE) == ([], [])
+    assert kept.head(TABLE, "LOAD00000001.csv") == "1,a\n"
+    assert Folder(landing.root).put_away(TABLE, [found]) == []
+
+
+def test_a_file_that_changed_since_it_was_applied_stays(landing: Folder) -> None:
+    kept = Folder(landing.root, landing.root.parent / "backup")
+    file = put(kept, "LOAD00000001.csv", b"1,a\n")
+    ((found,), _) = kept.list(TABLE)
+    put(kept, "LOAD00000001.csv", b"1,a\n2,b\n")
+    assert kept.put_away(TABLE, [found]) == []
+    assert file.exists()
+
+
+def test_an_archive_that_cannot_be_written_is_said(landing: Folder) -> None:
+    (landing.root / "in the way").touch()
+    kept = Folder(landing.root, landing.root / "in the way")
+    put(kept, "LOAD00000001.csv")
+    ((found,), _) = kept.list(TABLE)
+    with pytest.raises(SourceError, match="cannot be moved into the archive"):
+        kept.put_away(TABLE, [found])
+
+
+@pytest.mark.parametrize("archive", ["landing", "landing/backup", "./landing/shop"])
+def test_an_archive_within_the_landing_folder_is_refused(tmp_path: Path, archive: str) -> None:
+    options = {"path": "landing", "landing": "archived", "archive": archive, "formats": {}}
+    with pytest.raises(ConfigError, match="lies within the landing folder"):
+        build(options, Runtime(lambda: None, tmp_path))
+    assert build({**options, "landing": "kept"}, Runtime(lambda: None, tmp_path))

@@ -1,0 +1,152 @@
+"""Keeping the ledger: what a run writes down of the objects that it sees, applies and moves.
+
+The table is the truth. What the ledger lacks of it, because it was lost or a crash came
+between a commit and its note, is taken from the batch records with the next note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lakeward.core.clock import Alarm
+from lakeward.core.errors import AlarmRaised
+from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState, Past, SourceObject, Taken
+from lakeward.core.plan import ObjectFacts
+from lakeward.core.ports import Companion, Ledger, Recalled
+from lakeward.core.progress import Progress
+
+LISTED_WHOLE: Final = 10_000
+"""Tables of no more objects are listed whole each time: that costs next to nothing."""
+
+_BECOMES: Final = {
+    ObjectState.APPLIED: {ObjectState.VANISHED},
+    ObjectState.QUARANTINED: {ObjectState.SEEN},
+    ObjectState.VANISHED: {ObjectState.SEEN, ObjectState.APPLIED},
+    ObjectState.REWRITTEN: {ObjectState.APPLIED},
+    ObjectState.ARCHIVED: {ObjectState.APPLIED, ObjectState.VANISHED, ObjectState.REWRITTEN},
+}
+
+
+def may_become(before: ObjectState, after: ObjectState) -> bool:
+    """Whether a new state follows from the old one.
+
+    >>> may_become(ObjectState.ARCHIVED, ObjectState.VANISHED)
+    False
+    """
+    return before in _BECOMES.get(after, ())
+
+
+def before(state: ObjectState) -> frozenset[ObjectState]:
+    """Return the states that a state may follow."""
+    return frozenset(_BECOMES.get(state, ()))
+
+
+def applied_record(found: ObjectFacts, batch: int) -> ObjectRecord:
+    """Return what the ledger has of an object of a batch."""
+    return ObjectRecord(
+        object=found.object,
+        state=ObjectState.APPLIED,
+        batch=batch,
+        rows=found.rows,
+        least=found.least,
+        greatest=found.greatest,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Books:
+    """The ledger of a pipeline, and the clock.
+
+    Of a table with many objects all are listed once in `whole_every` microseconds; in between
+    only those from the object at the mark on are.
+    """
+
+    ledger: Ledger
+    now: Callable[[], int]
+    whole_every: int = 0
+
+    def past(
+        self, table: str, progress: Progress, recalled: Recalled, floor: int | None, *, is_whole: bool = False
+    ) -> Past:
+        """Return what is known of a table's objects; `is_whole` asks for all of them to be listed."""
+        account = self._account(table, progress)
+        start = None if is_whole else self._start(account, recalled, floor)
+        vanished = self.ledger.objects(table, ObjectState.VANISHED) if start is None else ()
+        return Past(
+            seen=recalled.objects,
+            floor=floor,
+            last=progress.object,
+            waiting={name: item for name, item in account.waiting.items() if name not in recalled.objects},
+            vanished=frozenset(record.object.name for record in vanished),
+            checked=account.checked,
+            start=start,
+            acked=recalled.acked,
+        )
+
+    def _account(self, table: str, progress: Progress) -> Account:
+        """Return what is known of a table; of one that was made anew, behind its ledger, that is nothing."""
+        account = self.ledger.account(table)
+        return Account() if account.batch > progress.batch else account
+
+    def _start(self, account: Account, recalled: Recalled, floor: int | None) -> str | None:
+        is_due = account.listed is None or self.now() - account.listed >= self.whole_every
+        if floor is None or is_due or len(recalled.objects) <= LISTED_WHOLE:
+            return None
+        return next((item.name for item in recalled.objects.values() if item.order == floor), None)
+
+    def note(self, table: str, past: Past, taken: Taken, recalled: Recalled, at: Progress, of: Companion) -> None:
+        """Write down what was listed, and what the ledger lacks of the batches."""
+        account, now = self.ledger.account(table), self.now()
+        is_another = account.batch > at.batch
+        after = 0 if is_another else account.batch
+        missed = of.applied(at, after) if after < at.batch else ()
+        fresh = [item for item in (*taken.objects, *taken.left) if item.name not in past.waiting]
+        notes = Notes(
+            anew=is_another,
+            records=[
+                *missed,
+                *_records(fresh, ObjectState.SEEN, now),
+                *_records(taken.aside, ObjectState.QUARANTINED, now),
+            ],
+            states={ObjectState.VANISHED: taken.vanished, ObjectState.APPLIED: taken.returned},
+            checked=taken.checked,
+            listed=now if taken.is_whole else None,
+            batch=at.batch,
+            alarms=None if taken.objects else (),
+            acked=recalled.acked,
+        )
+        self.ledger.write(table, notes)
+
+    def applied(self, table: str, objects: Sequence[ObjectFacts], batch: int) -> None:
+        """Write down what a batch applied."""
+        records = [applied_record(found, batch) for found in objects]
+        self.ledger.write(table, Notes(records=records, batch=batch, alarms=()))
+
+    def archived(self, table: str, names: Sequence[str]) -> None:
+        """Write down what was moved into the archive."""
+        self.ledger.write(table, Notes(states={ObjectState.ARCHIVED: names}))
+
+    def alarm(self, table: str, error: AlarmRaised) -> None:
+        """Write down that an alarm stopped the table."""
+        raised = Alarm(error.code, error.what, error.found or "", error.todo or "")
+        rewritten = [version.rsplit(" ", 2)[0] for version in error.about] if error.code == "LEDGER-002" else ()
+        self.ledger.write(table, Notes(alarms=[raised], states={ObjectState.REWRITTEN: rewritten}))
+
+    def let_pass(self, table: str, error: AlarmRaised, recalled: Recalled) -> None:
+        """Write down that an operator let an alarm pass."""
+        states = {"LEDGER-001": ObjectState.QUARANTINED, "LEDGER-003": ObjectState.VANISHED}
+        changed = {states[error.code]: error.about} if error.code in states else {}
+        self.ledger.write(table, Notes(states=changed, alarms=(), acked=recalled.acked))
+
+    def rebuild(self, table: str, progress: Progress, recalled: Recalled, of: Companion) -> Sequence[ObjectRecord]:
+        """Make the ledger of a table anew from its batch records, and return it."""
+        records = of.applied(progress, 0)
+        notes = Notes(anew=True, records=records, batch=progress.batch, alarms=(), acked=recalled.acked)
+        self.ledger.write(table, notes)
+        return records
+
+
+def _records(objects: Sequence[SourceObject], state: ObjectState, now: int) -> Sequence[ObjectRecord]:
+    return [ObjectRecord(object=item, state=state, first_seen=now) for item in objects]

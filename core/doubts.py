@@ -1,0 +1,152 @@
+"""What a listing may show that means loss: a person decides, and until then nothing of the table is applied."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from lakeward.core.errors import AlarmRaised, SourceError
+
+if TYPE_CHECKING:
+    from lakeward.core.ledger import Numbering, Past, SourceObject
+
+
+def refuse_equal_orders(table: str, ordered: Sequence[SourceObject]) -> None:
+    """Raise SourceError where two objects have one place."""
+    for one, other in pairwise(ordered):
+        if one.order == other.order:
+            raise SourceError(
+                f"{table}: the order of two files cannot be told from their names",
+                found=f"found {one.name} and {other.name}",
+                todo="Remove the one that does not belong there. Nothing of the table was applied.",
+            )
+
+
+def refuse_late(table: str, unseen: Sequence[SourceObject], past: Past) -> None:
+    """Raise LEDGER-001 for unseen objects where nothing may appear any more."""
+    floor = past.floor
+    late = [item.name for item in unseen if floor is not None and item.order <= floor]
+    if late and floor is not None:
+        passed = [item for item in past.seen.values() if item.order <= floor]
+        last = max(passed, key=lambda item: item.order).name if passed else "the last file"
+        raise AlarmRaised(
+            "LEDGER-001",
+            f"{table}: {len(late)} file(s) appeared below the mark",
+            found=f"found {_some(late)}, which do not sort after {last}, and nothing may come before that any more",
+            todo="Nothing was applied: with the `lateness` of the table they cannot be put in their place. "
+            "If they hold nothing new, remove them, or leave them out for good: "
+            f"`lakeward ack {table} LEDGER-001`; else load the table again.",
+            about=late,
+        )
+
+
+def refuse_rewritten(table: str, ordered: Iterable[SourceObject], past: Past) -> None:
+    """Raise LEDGER-002 for applied objects that have another size or another content now."""
+    let_pass = past.passed("LEDGER-002")
+    changed = [
+        (before, item)
+        for item in ordered
+        if (before := past.seen.get(item.name)) is not None
+        and _is_rewritten(before, item)
+        and item.version not in let_pass
+    ]
+    if changed:
+        before, item = changed[0]
+        others = f"; so were {len(changed) - 1} more" if len(changed) > 1 else ""
+        is_size = before.size != item.size
+        raise AlarmRaised(
+            "LEDGER-002",
+            f"{table}: {item.name} was rewritten after it was applied",
+            found=(
+                f"it had {before.size:,} bytes when it was applied and has {item.size:,} now"
+                if is_size
+                else f"it has {item.size:,} bytes as before, and another content"
+            )
+            + others,
+            todo="Nothing was applied. If rows were added to it, put them into a file of their own, "
+            "named as the next one, and put the old file back. If what it holds now does not matter: "
+            f"`lakeward ack {table} LEDGER-002`.",
+            about=[item.version for _, item in changed],
+        )
+
+
+def _is_rewritten(before: SourceObject, now: SourceObject) -> bool:
+    is_other = before.etag is not None and now.etag is not None and before.etag != now.etag
+    return before.size != now.size or is_other
+
+
+def refuse_gone(table: str, names: Collection[str], past: Past) -> None:
+    """Raise LEDGER-003 for objects that were seen, and are gone before they were applied."""
+    let_pass = past.passed("LEDGER-003")
+    lowest = None if past.start is None else past.floor
+    gone = [
+        item.name
+        for item in sorted(past.waiting.values(), key=lambda item: item.order)
+        if item.name not in names
+        and item.name not in past.seen
+        and item.name not in let_pass
+        and (lowest is None or item.order > lowest)
+    ]
+    if gone:
+        raise AlarmRaised(
+            "LEDGER-003",
+            f"{table}: {len(gone)} file(s) are gone that were not applied yet",
+            found=f"an earlier run saw {_some(gone)}",
+            todo="Nothing was applied. Put them back, and run again. Where they are lost, load the table again; "
+            f"if what they held does not matter: `lakeward ack {table} LEDGER-003`.",
+            about=gone,
+        )
+
+
+def refuse_gap(table: str, unseen: Iterable[SourceObject], past: Past, numbering: Numbering) -> None:
+    """Raise LEDGER-004 where numbers of a full load are missing below an object that would be applied next."""
+    fresh = [(place, item.name) for item in unseen if (place := numbering(item.name)) is not None]
+    if not fresh:
+        return
+    numbers: dict[str, set[int]] = defaultdict(set)
+    for series, number in [place for place, _ in fresh] + [p for n in past.seen if (p := numbering(n)) is not None]:
+        numbers[series].add(number)
+    let_pass = [place for name in past.passed("LEDGER-004") if (place := numbering(name)) is not None]
+    behind = []
+    for (series, number), name in sorted(fresh):
+        if number == 1 or number - 1 in numbers[series]:
+            continue
+        lowest = max((passed for of, passed in let_pass if of == series), default=0)
+        below = max((other for other in numbers[series] if other < number), default=0)
+        if number - 1 > max(below, lowest):
+            behind.append((name, number - 1 - max(below, lowest)))
+    if behind:
+        name, missing = behind[0]
+        raise AlarmRaised(
+            "LEDGER-004",
+            f"{table}: the numbers of its full load have a gap",
+            found=f"{missing:,} file(s) before {name} are missing"
+            + (f", and there are {len(behind) - 1} more gaps" if len(behind) > 1 else ""),
+            todo="Nothing was applied. If they are still being copied, run again when they are there. If they are "
+            f"lost, start the full load again; if there never were any: `lakeward ack {table} LEDGER-004`.",
+            about=[name for name, _ in behind],
+        )
+
+
+def refuse_emptied(table: str, names: Collection[str], past: Past) -> None:
+    """Raise LEDGER-005 where none of the objects that were applied is there any more."""
+    if not past.seen or past.last is None or past.last in past.passed("LEDGER-005"):
+        return
+    if not any(name in past.seen for name in names):
+        new = f"there are {len(names):,} new ones" if names else "its folder is empty"
+        raise AlarmRaised(
+            "LEDGER-005",
+            f"{table}: none of its files is there any more, but {len(past.seen):,} were applied",
+            found=f"{new}; the last that was applied is {past.last}. A TRUNCATE at the source makes DMS delete the "
+            "files of the table; so does a rule that cleans the folder up",
+            todo="Nothing was changed: no file is never read as no rows. If the table was truncated or is written "
+            "anew, load it again. If the files were moved away on purpose: "
+            f"`lakeward ack {table} LEDGER-005`.",
+            about=[past.last],
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (" …" if len(names) > 3 else "")

@@ -1,0 +1,62 @@
+"""What an operator does about the ledger: let an alarm pass, remembered with who and why; make it anew."""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar
+
+from lakeward.core.clock import alarms
+from lakeward.core.errors import AlarmRaised, ConfigError
+from lakeward.core.pipeline import Job, look, put_away
+from lakeward.core.ports import Ack, Standing
+
+F = TypeVar("F")
+
+PASSABLE: Final = ("LEDGER-001", "LEDGER-002", "LEDGER-003", "LEDGER-004", "LEDGER-005", "CLOCK-001")
+"""Alarms that an operator may let pass."""
+
+
+def ack(job: Job[F], code: str, *, by: str, reason: str | None, at: int) -> Ack:
+    """Let the alarm of a table pass that stands under this code; raises ConfigError where none does."""
+    if code not in PASSABLE:
+        raise ConfigError(
+            f"{code} is no alarm that can be let pass",
+            found=f"those that can be are {', '.join(PASSABLE)}",
+            todo="docs/alarms.md says what to do about each alarm. Nothing was changed.",
+        )
+    standing = job.opened.table.standing()
+    raised = _raised(job, standing, code, at)
+    if raised is None or raised.code != code:
+        raise ConfigError(
+            f"{job.dimension.name}: the alarm {code} does not stand",
+            found="none does" if raised is None else f"the one that does is {raised.code}: {raised.what}",
+            todo="`lakeward status` lists the alarms of the last run. Nothing was changed.",
+        )
+    made = Ack(code=code, about=raised.about, by=by, reason=reason, at=at)
+    job.opened.companion.ack(standing.progress, made)
+    if job.books is not None:
+        recalled = job.opened.companion.recall(standing.progress)
+        job.books.let_pass(str(job.dimension.name), raised, recalled)
+    return made
+
+
+def rebuild(job: Job[F]) -> int:
+    """Make the ledger of a table anew from its batch records; return how many objects it has."""
+    if job.books is None:
+        return 0
+    table, companion = str(job.dimension.name), job.opened.companion
+    progress = job.opened.table.standing().progress
+    records = job.books.rebuild(table, progress, companion.recall(progress), companion)
+    put_away(job, [record.object for record in records])
+    return len(records)
+
+
+def _raised(job: Job[F], standing: Standing, code: str, at: int) -> AlarmRaised | None:
+    """Return the alarm that stands: all objects are listed, as a run would."""
+    found = alarms(str(job.dimension.name), standing.progress.ahead, [], at)
+    if found and code == found[0].code and standing.progress.ahead is not None:
+        return AlarmRaised("CLOCK-001", found[0].what, about=[standing.progress.ahead.about])
+    try:
+        look(job, is_whole=True)
+    except AlarmRaised as error:
+        return error
+    return None

@@ -1,0 +1,85 @@
+"""`lakeward ack`: let a table go on behind an alarm, and remember who did and why."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from lakeward.core.upkeep import ack
+from lakeward.entrypoints import documents, view
+from lakeward.entrypoints.context import (
+    DEFAULT_FILE,
+    AsJson,
+    Config,
+    Debug,
+    container_of,
+    open_settings,
+    start_logging,
+)
+from lakeward.entrypoints.locking import locked
+
+HELP = """Let a table go on behind an alarm: what that means for its rows is told in docs/alarms.md.
+
+It is for what the alarm is about now, and for nothing that comes later. Who did it, when
+and why is written down beside the table. Nothing is applied; the next run goes on.
+
+Example: [bold]lakeward ack shop.orders LEDGER-003 --reason "the files were empty"[/]
+"""
+
+Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
+Code = Annotated[str, typer.Argument(metavar="ALARM", help="The code of the alarm, as LEDGER-003.")]
+Why = Annotated[str | None, typer.Option("--reason", help="Why; for who asks later.")]
+Who = Annotated[str | None, typer.Option("--by", help="Who; by default the user of this process.")]
+
+
+def let_pass(
+    table: Table,
+    code: Code,
+    reason: Why = None,
+    by: Who = None,
+    config: Config = DEFAULT_FILE,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """Let pass and say so."""
+    start_logging("off", debug=debug)
+    configured = open_settings(config)
+    (name,) = configured.choose([table])
+    with locked(configured.state), container_of(configured) as container:
+        made = ack(
+            container.job(table=name),
+            code.upper(),
+            by=by or _user(),
+            reason=reason,
+            at=container.runtime().now(),
+        )
+    if as_json:
+        content = {"alarm": made.code, "about": made.about, "by": made.by, "reason": made.reason}
+        documents.emit("ack", {"table": str(name), **content, "at": documents.time(made.at), "exit_code": 0})
+        return 0
+    out = view.console()
+    out.print(f"{escape(str(name))}: {made.code} is let pass, by {escape(made.by)}")
+    for one in made.about[:20]:
+        out.print(f"   {escape(one)}")
+    if len(made.about) > 20:
+        out.print(f"   … and {len(made.about) - 20:,} more")
+    out.print("Nothing was applied. Next: `lakeward run`")
+    return 0
+
+
+def _user() -> str:
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # a container may have no name for its user
+        name = f"user {os.getuid()}"
+    return f"{name}@{socket.gethostname()}"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("ack", help=HELP)(let_pass)

@@ -1,0 +1,143 @@
+"""`lakeward ledger`: what became of each object of a table."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from lakeward.core.ledger import ObjectRecord, ObjectState
+from lakeward.core.upkeep import rebuild as make_anew
+from lakeward.entrypoints import documents, view
+from lakeward.entrypoints.context import (
+    DEFAULT_FILE,
+    AsJson,
+    Config,
+    Debug,
+    Tables,
+    container_of,
+    open_settings,
+    start_logging,
+)
+from lakeward.entrypoints.locking import locked
+
+HELP = """What became of each file: seen, applied, quarantined, vanished, rewritten, archived.
+
+The ledger is in the folder `state`. It is not the truth: the tables do without it.
+"""
+
+LIST = """List the files of a table as the ledger has them, in order, and the alarms that were let pass.
+
+Example: [bold]lakeward ledger list shop.orders --state seen[/]
+"""
+
+REBUILD = """Make the ledger anew from what the tables say of their batches.
+
+What only the ledger knew is lost: when a file was first seen, and which files were seen
+and not applied yet.
+
+Example: [bold]lakeward ledger rebuild[/]
+"""
+
+Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
+States = Annotated[
+    list[ObjectState] | None, typer.Option("--state", help="Only files in this state.", show_default="all")
+]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="At most so many files, the last of them.")]
+
+
+def list_objects(
+    table: Table,
+    state: States = None,
+    limit: Limit = 1000,
+    config: Config = DEFAULT_FILE,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """List."""
+    start_logging("off", debug=debug)
+    configured = open_settings(config)
+    (name,) = configured.choose([table])
+    with container_of(configured) as container:
+        ledger = container.ledger()
+        shown: deque[ObjectRecord] = deque(maxlen=limit)
+        counts: Counter[str] = Counter()
+        for record in ledger.objects(str(name), *(state or ())):
+            shown.append(record)
+            counts[record.state.value] += 1
+        acked = ledger.account(str(name)).acked
+    if as_json:
+        content = {"objects": [_document(record) for record in shown], "states": dict(counts)}
+        acks = {code: sorted(about) for code, about in sorted(acked.items())}
+        documents.emit("ledger list", {"table": str(name), **content, "acked": acks, "exit_code": 0})
+        return 0
+    out = view.console()
+    if not shown:
+        out.print("The ledger has no such file. Next: `lakeward run`, or `lakeward ledger rebuild`")
+        return 0
+    out.print(_grid(shown))
+    words = " · ".join(f"{number:,} {word}" for word, number in sorted(counts.items()))
+    out.print(f"{words}{f' (the last {len(shown):,} are shown)' if len(shown) < counts.total() else ''}")
+    for code, about in sorted(acked.items()):
+        out.print(f"let pass of {code}: {escape(', '.join(sorted(about)[:5]))}{' …' if len(about) > 5 else ''}")
+    return 0
+
+
+def _grid(shown: Iterable[ObjectRecord]) -> Any:
+    grid = view.grid("file", "state", "size", "rows", "batch", "first seen", right=("size", "rows", "batch"))
+    for record in shown:
+        grid.add_row(
+            escape(record.object.name),
+            record.state.value,
+            f"{record.object.size:,}",
+            "–" if record.rows is None else f"{record.rows:,}",
+            "–" if record.batch is None else f"{record.batch:,}",
+            view.local_time(record.first_seen),
+        )
+    return grid
+
+
+def _document(record: ObjectRecord) -> dict[str, Any]:
+    item = record.object
+    return {
+        "name": item.name,
+        "state": record.state.value,
+        "order": item.order,
+        "size": item.size,
+        "modified": documents.time(item.modified),
+        "etag": item.etag,
+        "first_seen": documents.time(record.first_seen),
+        "batch": record.batch,
+        "rows": record.rows,
+        "least": record.least,
+        "greatest": record.greatest,
+    }
+
+
+def rebuild(
+    tables: Tables = None, config: Config = DEFAULT_FILE, as_json: AsJson = False, debug: Debug = False
+) -> int:
+    """Make anew."""
+    start_logging("off", debug=debug)
+    configured = open_settings(config)
+    chosen = configured.choose(tables or ())
+    with locked(configured.state), container_of(configured) as container:
+        made = [(str(name), make_anew(container.job(table=name))) for name in chosen]
+    if as_json:
+        listed = [{"table": table, "objects": number} for table, number in made]
+        documents.emit("ledger rebuild", {"tables": listed, "exit_code": 0})
+        return 0
+    for table, number in made:
+        view.console().print(f"{escape(table)}: {number:,} files")
+    return 0
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    inner = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="rich")
+    inner.command("list", help=LIST)(list_objects)
+    inner.command("rebuild", help=REBUILD)(rebuild)
+    app.add_typer(inner, name="ledger")

@@ -1,0 +1,83 @@
+"""A local disk: listed from a name on, as a bucket is, and files moved into an archive."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from lakeward.adapters.dms import store
+from lakeward.adapters.dms.store import LocalStore, content_hash, move
+
+
+def put(path: Path, content: bytes = b"1,a\n") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def test_what_sorts_before_the_start_is_left_out(tmp_path: Path) -> None:
+    for name in ("20261121-100000000.csv", "20261121-110000000.csv", "LOAD00000001.csv"):
+        put(tmp_path / name)
+    (tmp_path / "sub").mkdir()
+    found = {item.name: item.size for item in LocalStore().list(str(tmp_path), "20261121-110000000")}
+    assert found == {"20261121-110000000.csv": 4, "LOAD00000001.csv": 4, "sub": None}
+
+
+def test_a_hash_tells_contents_apart_and_of_great_files_their_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "HASHED_WHOLE", 30)
+    monkeypatch.setattr(store, "HASHED_ENDS", 10)
+    one, two, middle, end = (
+        content_hash(put(tmp_path / name, content))
+        for name, content in (
+            ("one", b"a" * 40),
+            ("two", b"a" * 40),
+            ("middle", b"a" * 15 + b"b" * 10 + b"a" * 15),
+            ("end", b"a" * 39 + b"b"),
+        )
+    )
+    assert one == two == middle != end
+    assert content_hash(put(tmp_path / "small", b"a" * 30)) != one
+
+
+def test_a_file_is_moved_whole(tmp_path: Path) -> None:
+    target = tmp_path / "backup" / "shop" / "f.csv"
+    move(put(tmp_path / "f.csv"), target)
+    assert (target.read_bytes(), (tmp_path / "f.csv").exists()) == (b"1,a\n", False)
+
+
+def test_what_a_crash_left_under_both_names_is_removed_where_it_came_from(tmp_path: Path) -> None:
+    target = put(tmp_path / "backup" / "f.csv")
+    move(put(tmp_path / "f.csv"), target)
+    assert [path.name for path in tmp_path.iterdir()] == ["backup"]
+    assert [path.name for path in target.parent.iterdir()] == ["f.csv"]
+
+
+def test_another_file_of_the_name_is_not_overwritten(tmp_path: Path) -> None:
+    target = put(tmp_path / "backup" / "f.csv", b"of an earlier load\n")
+    for content in (b"new\n", b"newer\n"):
+        move(put(tmp_path / "f.csv", content), target)
+    found = {path.name: path.read_bytes() for path in target.parent.iterdir()}
+    assert found == {"f.csv": b"of an earlier load\n", "f.csv.2": b"new\n", "f.csv.3": b"newer\n"}
+
+
+def test_a_file_is_copied_to_another_disk_and_only_then_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = Path.rename
+
+    def on_one_disk(self: Path, target: Path) -> Path:
+        if self.parent != Path(target).parent:
+            raise OSError(errno.EXDEV, "another disk")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", on_one_disk)
+    file = put(tmp_path / "f.csv")
+    os.utime(file, (5, 5))
+    move(file, tmp_path / "backup" / "f.csv")
+    (there,) = (tmp_path / "backup").iterdir()
+    assert (there.name, there.stat().st_mtime, file.exists()) == ("f.csv", 5, False)
