@@ -93,8 +93,9 @@ def event_of(dimension: Dimension, entry: Entry, mended: Mended) -> ChangeEvent:
     if isinstance(given, int):
         time = given
         position = position if dimension.sequences.are_wide else position._replace(sequence=given)
-    if mended.sequence is not None:
-        position = position._replace(sequence=int(mended.sequence))
+    placed = _typed(dimension, Column("sequence", Type("bigint")), mended.sequence)
+    if isinstance(placed, int):
+        position = position._replace(sequence=placed)
     cells = {c.name: _typed(dimension, c, mended.cells[c.name]) for c in dimension.schema}
     key = key_of(cells, dimension.key) or ()
     return ChangeEvent(operation=mended.operation, position=position, key=key, cells=cells, time=time)
