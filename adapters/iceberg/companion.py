@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -32,6 +31,7 @@ from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.errors import TableError
 from lakeward.core.events import Mark, Position
 from lakeward.core.evolution import Kind, Policy, Recorded, SchemaChange
+from lakeward.core.holds import Waiter, Waiters
 from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import Hold, Record
 from lakeward.core.plan import PARTIAL, MergePlan
@@ -214,18 +214,20 @@ class IcebergCompanion:
             *[f"string(NULL) AS {name}" for name in (names.REASON, names.DETAIL, names.TEXT)],
         )
 
-    def waiting_places(self, upto: int) -> Mapping[str, Sequence[Position]]:
-        """Return where the events that wait are, by the text of their key; no Spark is needed."""
+    def waiters(self, upto: int) -> Waiters[str]:
+        """Return the events that wait, with the texts of their keys; no Spark is needed."""
         wanted = (KIND, names.EPOCH, *_PLACE, RECORD, *([OLD_RECORD] if self.has_parts else []))
         condition = f"{KIND} in ('{WAITING}', '{RELEASED}') and {names.BATCH} <= {upto}"
         rows = self.table.rows(condition, wanted).to_pylist()
         released = {(row[names.OBJECT], row[names.ROW]) for row in rows if row[KIND] == RELEASED}
-        places: dict[str, list[Position]] = defaultdict(list)
-        for row in rows:
-            if row[KIND] == WAITING and (row[names.OBJECT], row[names.ROW]) not in released:
-                for key in filter(None, (row[RECORD], row.get(OLD_RECORD))):
-                    places[key].append(Position(*[row[name] for name in wanted[1:5]]))
-        return places
+        return Waiters.of(
+            Waiter(
+                Position(*[row[name] for name in wanted[1:5]]),
+                tuple(key for key in (row.get(OLD_RECORD), row[RECORD]) if key is not None),
+            )
+            for row in rows
+            if row[KIND] == WAITING and (row[names.OBJECT], row[names.ROW]) not in released
+        )
 
     def _kind(self, kind: str, upto: int) -> DataFrame | None:
         return self._frame(f"{KIND} = '{kind}' AND {names.BATCH} <= {upto}")

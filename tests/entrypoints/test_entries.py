@@ -18,10 +18,11 @@ from lakeward.core.errors import ConfigError, MendError
 from lakeward.core.events import LOAD_SEQUENCE, Operation
 from lakeward.core.memory import Reason
 from lakeward.core.mending import ADVICE, FIXABLE, check_mended
-from lakeward.core.ports import Entry, Mended
+from lakeward.core.ports import Cells, Entry, Mended
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.entrypoints import fixfile
-from lakeward.entrypoints.entries import COLUMNS, choice, document, moment
+from lakeward.entrypoints.choosing import choice, moment
+from lakeward.entrypoints.entries import COLUMNS, document
 from lakeward.entrypoints.exporting import export
 
 NAME = TableName("shop", 'odd "item"')
@@ -43,11 +44,11 @@ def test_options_narrow_each_other_down() -> None:
     chosen = {
         "key": choice(key=["1"]),
         "place": choice(at="a.csv:2"),
-        "reasons": choice(reasons=["cast", "null_key"], file="a.*"),
+        "reasons": choice(reason=["cast", "null_key"], file="a.*"),
         "since": choice(since="1970-01-01T00:00:03Z"),
         "both": choice(since="1970-01-01T00:00:02Z", before="1970-01-01T00:00:03+00:00"),
     }
-    found = {name: [one.row for one in choose(rows)] for name, choose in chosen.items()}
+    found = {name: [one.row for one in choose(rows, DIMENSION)] for name, choose in chosen.items()}
     assert found == {"key": [1, 3], "place": [2], "reasons": [1, 2, 4], "since": [3, 4], "both": [2]}
 
 
@@ -99,7 +100,7 @@ def test_a_file_that_nobody_touched_gives_the_cells_that_were_written(
     """Whatever characters names, cells, texts and reasons have."""
     file = tmp_path_factory.mktemp("fix") / "rows.toml"
     known = dict(zip(NAMES, cells, strict=True))
-    fixfile.write(DIMENSION, [(entry(text=text, detail=detail), known)], file)
+    fixfile.write(DIMENSION, [(entry(text=text, detail=detail), Cells(known))], file)
     [row] = fixfile.read(file, DIMENSION)
     assert row == fixfile.Row("a.csv", 1, Mended(operation=Operation.UPDATE, cells=known))
     [found] = fixfile.match([row], [entry()], str(NAME))
@@ -109,13 +110,13 @@ def test_a_file_that_nobody_touched_gives_the_cells_that_were_written(
 def test_a_row_that_was_mended_is_written_as_it_was_mended(tmp_path: Path) -> None:
     mended = Mended(operation=Operation.DELETE, cells=dict.fromkeys(NAMES, "x"), time="2026-11-21 10:00:00")
     known = entry(reason=Reason.SEQUENCE, mended=mended, operation=None)
-    fixfile.write(DIMENSION, [(known, {})], tmp_path / "rows.toml")
+    fixfile.write(DIMENSION, [(known, Cells())], tmp_path / "rows.toml")
     assert [row.mended for row in fixfile.read(tmp_path / "rows.toml", DIMENSION)] == [mended]
 
 
 def test_a_row_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     known = dict.fromkeys(NAMES, "x")
-    fixfile.write(DIMENSION, [(entry(), known), (entry(), known)], tmp_path / "rows.toml")
+    fixfile.write(DIMENSION, [(entry(), Cells(known)), (entry(), Cells(known))], tmp_path / "rows.toml")
     with pytest.raises(MendError, match="twice"):
         fixfile.read(tmp_path / "rows.toml", DIMENSION)
 
