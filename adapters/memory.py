@@ -130,7 +130,8 @@ def _typed(dimension: Dimension, item: Column, text: Written) -> object:
         return text if text is None or text is UNSET else _READERS.get(item.type.name, str)(text)
     except (ValueError, ArithmeticError) as error:
         raise MendError(
-            f"{dimension.name}: {text!r} is not a {item.type} (column {item.name})", todo="Correct the cell."
+            f"{dimension.name}: {text!r} is not {item.type.with_article} (column {item.name})",
+            todo="Correct the cell.",
         ) from error
 
 
@@ -376,6 +377,7 @@ class MemoryTable:
             stored=None if row is None or row.deleted else Stored(row, None if found is None else found.batch),
             base=self.memory.bases.get(key),
             objects={item.order: item.name for objects in self.objects.values() for item in objects},
+            has_loads=any(record.loads for record in self.memory.records),
         )
 
     def _gone(self, position: Position) -> int | None:

@@ -193,7 +193,7 @@ def test_a_key_in_a_struct_and_one_that_does_not_fit(project: Project) -> None:
     project.run(3)
     assert project.rows(columns=("doc_id", "doc_v")) == [(1, 1), (2, None)]
     assert [entry["reason"] for entry in project.entries()] == ["unreadable", "null_key", "null_key"]
-    assert '"x" is not a int (column doc_id, rule 2)' in project.entries()[0]["detail"]
+    assert '"x" is not an int (column doc_id, rule 2)' in project.entries()[0]["detail"]
 
 
 BAD = {

@@ -117,7 +117,7 @@ def test_any_order_within_the_lateness_gives_their_databases(
 def test_rows_that_are_sent_in_part_and_keys_that_change_give_their_databases(
     make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch, lateness: Lateness, seed: int
 ) -> None:
-    """Events meet what is remembered, mended ones too; memory is trimmed with each batch, as in the memory adapter."""
+    """Events meet what is remembered, mended ones too; memory is trimmed with each batch, as that of the model."""
     monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
     bad = 0.0 if lateness == ORDERED else 0.02
     random = Random(seed)

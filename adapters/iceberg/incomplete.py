@@ -48,8 +48,8 @@ def incomplete_of(companion: IcebergCompanion, progress: Progress) -> Sequence[E
     condition = f"{KIND} in ('{CHANGE}', '{DELETE}', '{BASE}') and {names.BATCH} <= {progress.batch}"
     rows = _marked(companion.table.rows(condition, _WANTED))
     moved = rows.filter(pc.is_valid(rows[OLD_RECORD]))
-    joined = pa.chunked_array([*moved[RECORD].chunks, *moved[OLD_RECORD].chunks], pa.string())
-    is_joined = pc.is_in(rows[RECORD], value_set=joined.cast(rows.schema.field(RECORD).type))
+    both = [*moved[RECORD].to_pylist(), *moved[OLD_RECORD].to_pylist()]
+    is_joined = pc.is_in(rows[RECORD], value_set=pa.array(both, rows.schema.field(RECORD).type))
     found = _without_row(rows.filter(pc.invert(is_joined))).to_pylist()
     found += _folded(companion.dimension, rows.filter(is_joined).to_pylist())
     return _entries(companion, progress, found) if found else []
@@ -60,8 +60,8 @@ def _marked(rows: pa.Table) -> pa.Table:
     lacks = pc.fill_null(pc.greater(pc.list_value_length(rows[names.UNSET]), 0), False)
     is_update = pc.fill_null(pc.equal(rows[names.OPERATION], Operation.UPDATE.value), False)
     is_base = pc.equal(rows[KIND], BASE)
-    is_part = pc.and_(pc.and_(lacks, is_update), pc.invert(is_base))
-    leaves = pc.or_(
+    is_part = pc.and_kleene(pc.and_kleene(lacks, is_update), pc.invert(is_base))
+    leaves = pc.or_kleene(
         pc.invert(pc.fill_null(pc.equal(rows[names.OPERATION], Operation.DELETE.value), False)), is_base
     )
     return rows.append_column(_IS_PART, is_part).append_column(_LEAVES, leaves)
@@ -80,7 +80,9 @@ def _without_row(rows: pa.Table) -> pa.Table:
     )
     places = parts.select([RECORD, *_PLACE, names.BATCH]).append_column("index", pa.array(range(parts.num_rows)))
     met = places.join(newest, RECORD, join_type="left outer")
-    is_newer = pc.or_(pc.is_null(met[_FOUND + _LEAVES]), pc.and_(pc.invert(met[_FOUND + _LEAVES]), _is_behind(met)))
+    is_newer = pc.or_kleene(
+        pc.is_null(met[_FOUND + _LEAVES]), pc.and_kleene(pc.invert(met[_FOUND + _LEAVES]), _is_behind(met))
+    )
     return parts.take(met.filter(is_newer)["index"].sort())
 
 
@@ -89,7 +91,7 @@ def _is_behind(met: pa.Table) -> Any:
     behind = None
     for name in reversed(_PLACE):
         greater, equal = pc.greater(met[name], met[_FOUND + name]), pc.equal(met[name], met[_FOUND + name])
-        behind = greater if behind is None else pc.or_(greater, pc.and_(equal, behind))
+        behind = greater if behind is None else pc.or_kleene(greater, pc.and_kleene(equal, behind))
     return behind
 
 
