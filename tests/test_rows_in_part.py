@@ -197,3 +197,40 @@ def test_a_change_of_a_key_is_mended_with_its_old_key(parts: Project) -> None:
         (7, "two", "7.00"),
     ]
     assert parts.call("status", "--json").document["tables"][0]["held"] == 0
+
+
+def test_a_plan_says_why_rows_will_be_refused(parts: Project) -> None:
+    """Reasons that only the table knows: too late, a part without its row, an undecidable move, no key."""
+    ordered, bare = (ITEM.replace("shop.item", name) for name in ("shop.inorder", "shop.bare"))
+    tables = ITEM + 'lateness = "1h"\n' + ordered + 'lateness = "ordered"\n' + bare.replace('key = ["id"]\n', "")
+    parts.configure(tables=tables, source=IN_PART)
+    at = "2026-11-21 {}:00"
+    for clock, rows in (("10:00", "I,{t},1,one,1.00,\nI,{t},2,two,2.00,\n"), ("14:00", "I,{t},9,nine,9.00,\n")):
+        parts.put(f"20261121-{clock.replace(':', '')}00000.csv", rows.format(t=at.format(clock)))
+        for other in ("inorder", "bare"):
+            (parts.folder / "landing/shop" / other).mkdir(parents=True, exist_ok=True)
+        parts.run()
+    late, now = at.format("10:00"), at.format("14:10")
+    parts.put(
+        "20261121-150000000.csv",
+        f"U,{late},1,late,1.10,1\nU,{now},2,~,~,1\nU,{now},2,which,~,2\nI,{now},5,five,dear,\n",
+    )
+    parts.put("20261121-150000000.csv", f"U,{now},1,~,1.00,1\nI,{now},2,two,2.00,\n", "shop/inorder")
+    parts.put("20261121-150000000.csv", f"I,{now},1,a,1.00,\nU,{now},1,b,1.00,1\nD,{now},1,b,1.00,\n", "shop/bare")
+    planned = parts.call("plan", "--json").document["tables"]
+    assert {table["table"]: table["rejects"] for table in planned} == {
+        "shop.item": {"cast": 1, "too_late": 1, "key_shift": 1},
+        "shop.inorder": {"incomplete_row": 1},
+        "shop.bare": {"no_key": 2},
+    }
+    assert "into quarantine: 1 cast · 1 too_late · 1 key_shift" in parts.call("plan", "shop.item").out
+    parts.run(code=3)
+    found = sorted((entry["table"], entry["reason"]) for entry in parts.entries())
+    assert found == [
+        ("shop.bare", "no_key"),
+        ("shop.bare", "no_key"),
+        ("shop.inorder", "incomplete_row"),
+        ("shop.item", "cast"),
+        ("shop.item", "key_shift"),
+        ("shop.item", "too_late"),
+    ]
