@@ -216,7 +216,7 @@ def test_a_plan_says_why_rows_will_be_refused(parts: Project) -> None:
         f"U,{late},1,late,1.10,1\nU,{now},2,~,~,1\nU,{now},2,which,~,2\nI,{now},5,five,dear,\n",
     )
     parts.put("20261121-150000000.csv", f"U,{now},1,~,1.00,1\nI,{now},2,two,2.00,\n", "shop/inorder")
-    parts.put("20261121-150000000.csv", f"I,{now},1,a,1.00,\nU,{now},1,b,1.00,1\nD,{now},1,b,1.00,\n", "shop/bare")
+    parts.put("20261121-150000000.csv", f"I,{now},1,a,1.00\nU,{now},1,b,1.00\nD,{now},1,b,1.00\n", "shop/bare")
     planned = parts.call("plan", "--json").document["tables"]
     assert {table["table"]: table["rejects"] for table in planned} == {
         "shop.item": {"cast": 1, "too_late": 1, "key_shift": 1},
