@@ -83,9 +83,7 @@ def mended_events(spark: SparkSession, reading: Reading, entries: Sequence[Entry
         *[f"{sql} AS {_OLD}{then[name]}" for name, sql in before.items()],
         f"{moment} AS {_MOMENT}",
     )
-    wrong = [misfit(cells[c.name], c) for c in schema if c.type.name != "string"]
-    wrong += [misfit(then[c.name], c, _OLD + then[c.name]) for c in reading.key_columns if c.type.name != "string"]
-    _refuse_misfits(frame, reading, entries, wrong)
+    _refuse_misfits(frame, reading, entries, _misfits(reading, cells, then))
     return frame.selectExpr(
         *[quoted(name) for name in schema.names],
         names.OPERATION,
@@ -96,6 +94,13 @@ def mended_events(spark: SparkSession, reading: Reading, entries: Sequence[Entry
         *[f"string(NULL) AS {name}" for name in (names.REASON, names.DETAIL, names.TEXT)],
         *(_in_part({name: _OLD + cell for name, cell in then.items()}) if in_part and then else ()),
     )
+
+
+def _misfits(reading: Reading, cells: Mapping[str, str], then: Mapping[str, str]) -> Sequence[str]:
+    """Return what is wrong with each cell, and with each text of an old key, by their columns."""
+    now = [misfit(cells[c.name], c) for c in reading.dimension.schema if c.type.name != "string"]
+    before = [c for c in reading.key_columns if c.type.name != "string"]
+    return [*now, *[misfit(then[c.name], c, _OLD + then[c.name]) for c in before]]
 
 
 def _typed(reading: Reading, name: str, cell: str) -> str:

@@ -132,7 +132,7 @@ class IcebergCompanion:
         if self.has_leftovers:
             self.table.forget_above(plan.batch - 1)
         columns = {**_COLUMNS, **{c.name: c.type for c in self.dimension.schema}}
-        if PARTIAL & plan.facts.may_need:
+        if PARTIAL & plan.facts.may_need and self.dimension.key:
             columns |= self._in_part()
         frames = [self._entries(frame, kind, plan) for kind, frame in entries.items() if frame is not None]
         size = sum(found.object.size for found in plan.facts.objects)
