@@ -7,7 +7,8 @@ Other adapters are held to it, and it is the default of the fast tests.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Final, TypeAlias
@@ -18,14 +19,29 @@ from lakeward.core.clock import believed, beyond, first_step_back, latest
 from lakeward.core.delivery import Delivery, Resolution, Settled
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName
 from lakeward.core.errors import CommitConflict, MendError, TableError
-from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position, Sequences, key_of
+from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Operation, Position, Sequences, key_of
 from lakeward.core.evolution import Recorded
-from lakeward.core.fold import Row
+from lakeward.core.fold import Row, apply
+from lakeward.core.holds import Waiter, Waiters
 from lakeward.core.known import Known, Refused, Remembered, Stored
 from lakeward.core.ledger import Account, Limits, Notes, ObjectRecord, ObjectState, Past, SourceObject, Taken, take
-from lakeward.core.memory import HOLDING, Memory, Reason, Reject, trim
+from lakeward.core.memory import HOLDING, Change, Memory, Reason, Reject, trim
+from lakeward.core.mending import check_same_keys
 from lakeward.core.plan import BatchFacts, Capability, MergePlan, ObjectFacts, tolerance_of
-from lakeward.core.ports import Ack, Batch, Commit, Entry, Mended, Notice, Opened, Recalled, Resolved, Standing
+from lakeward.core.ports import (
+    Ack,
+    Batch,
+    Cells,
+    Commit,
+    Entry,
+    Mended,
+    Notice,
+    Opened,
+    Recalled,
+    Resolved,
+    Standing,
+    Written,
+)
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Type
 from lakeward.core.settle import absorb, settle
@@ -77,9 +93,13 @@ class MemorySource:
         """Move nothing: there is no archive."""
         return ()
 
-    def cells(self, dimension: Dimension, entry: Entry) -> Mapping[str, str | None]:
+    def written(self, dimension: Dimension) -> Dimension:
+        """Return the dimension: objects here have the columns of their table."""
+        return dimension
+
+    def cells(self, dimension: Dimension, entry: Entry) -> Cells:
         """Return nothing: objects here hold no row as it was written."""
-        return {}
+        return Cells()
 
     def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
         """Return mended rows as events."""
@@ -97,8 +117,15 @@ def event_of(dimension: Dimension, entry: Entry, mended: Mended) -> ChangeEvent:
     if isinstance(placed, int):
         position = position._replace(sequence=placed)
     cells = {c.name: _typed(dimension, c, mended.cells[c.name]) for c in dimension.schema}
-    key = key_of(cells, dimension.key) or ()
-    return ChangeEvent(operation=mended.operation, position=position, key=key, cells=cells, time=time)
+    then = {c.name: _typed(dimension, c, (mended.old_key or {}).get(c.name)) for c in dimension.schema}
+    return ChangeEvent(
+        operation=mended.operation,
+        position=position,
+        key=key_of(cells, dimension.key) or (),
+        cells=cells,
+        old_key=key_of(then, dimension.key) if mended.old_key is not None else None,
+        time=time,
+    )
 
 
 _READERS: Final[Mapping[str, Callable[[str], object]]] = {
@@ -110,13 +137,21 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
 }
 
 
-def _typed(dimension: Dimension, item: Column, text: str | None) -> object:
+def _typed(dimension: Dimension, item: Column, text: Written) -> object:
     try:
-        return None if text is None else _READERS.get(item.type.name, str)(text)
+        return text if text is None or text is UNSET else _READERS.get(item.type.name, str)(text)
     except (ValueError, ArithmeticError) as error:
         raise MendError(
-            f"{dimension.name}: {text!r} is not a {item.type} (column {item.name})", todo="Correct the cell."
+            f"{dimension.name}: {text!r} is not {item.type.with_article} (column {item.name})",
+            todo="Correct the cell.",
         ) from error
+
+
+def _waiters(changes: Iterable[Change], epoch: int) -> Iterator[Waiter[Key]]:
+    """Return the events that wait behind a hold; what waits for a load does not."""
+    for change in changes:
+        if change.waiting and change.event.position.epoch <= epoch:
+            yield Waiter(change.event.position, change.event.keys)
 
 
 def _key_text(key: Key) -> str:
@@ -211,12 +246,15 @@ class MemoryTable:
         settled = work_out(self.dimension, self.rows, self.memory, delivery)
         counts = replace(settled.counts, read=settled.counts.read + plan.facts.skipped, skipped=plan.facts.skipped)
         holds = [h for h in self.memory.holds.values() if h.position not in settled.closed]
+        delivered = {item.position for item in frame} if not plan.releases else set()
         held = {key for hold in [*holds, *settled.holds] for key in hold.keys}
+        held |= Waiters.of(_waiters(settled.changes, settled.epoch)).moved
         return Resolved(
             counts=counts,
             written=sum(row is not None for row in settled.rows.values()),
             removed=sum(key in self.rows for key in settled.rows),
             held=len(held),
+            rejects=Counter(reject.reason for reject in settled.rejects if reject.position in delivered),
             detail=settled,
         )
 
@@ -299,17 +337,12 @@ class MemoryTable:
         ]
 
     def _entry(self, batch: int, reject: Reject) -> Entry:
-        keys = set(reject.keys)
-        waits = [
-            change
-            for change in self.memory.changes.values()
-            if change.waiting
-            and keys & set(change.event.keys)
-            and reject.reason in HOLDING
-            and change.event.position > reject.position
-        ]
+        waiters = Waiters.of(_waiters(self.memory.changes.values(), self.memory.epoch))
+        keys = reject.keys if reject.reason in HOLDING else ()
+        behind = waiters.behind(reject.position, keys)
         return Entry(
-            key=_key_text(reject.keys[0]) if reject.keys and self.dimension.key else None,
+            key=_key_text(reject.keys[-1]) if reject.keys and self.dimension.key else None,
+            other_key=_key_text(reject.keys[0]) if len(reject.keys) > 1 else None,
             reason=reject.reason.value,
             detail="",
             object=f"{reject.position.object:08d}",
@@ -322,19 +355,33 @@ class MemoryTable:
             since=0,
             text="",
             time=reject.time,
-            waits=len(waits),
+            waits=behind.waits,
             mended=self.mended.get(reject.position),
+            also_holds=tuple(map(_key_text, behind.also_holds)),
         )
+
+    def incomplete(self, progress: Progress) -> Sequence[Entry]:
+        """Return the events that send a part of a row and wait for the rest."""
+        self.recall(progress)
+        changes = [change for change in self.memory.changes.values() if not change.waiting]
+        rows = {key: base.row for key, base in self.memory.bases.items() if base.row is not None}
+        folded = apply(self.dimension, rows, [change.event for change in changes])
+        found = [self._part(change) for change in changes if folded.is_waiting(change.event)]
+        return sorted(found, key=lambda entry: (entry.batch, entry.position))
+
+    def _part(self, change: Change) -> Entry:
+        reject = Reject(change.event.position, Reason.INCOMPLETE_ROW, change.event.keys, time=change.event.time)
+        lacking = [name for name in self.dimension.schema.names if change.event.cells.get(name, UNSET) is UNSET]
+        entry = self._entry(change.batch, reject)
+        operation = change.event.operation.value
+        return replace(entry, operation=operation, detail=f"not sent: {', '.join(lacking)}", is_waiting=True)
 
     def mend(self, progress: Progress, entries: Sequence[Entry], events: Frame) -> None:
         """Write down what a person mended."""
         for entry, event in zip(entries, events, strict=True):
-            if entry.key is not None and _key_text(event.keys[0]) != entry.key:
-                raise MendError(
-                    f"{self.dimension.name}: {entry.object}, row {entry.row} has another key now",
-                    found=f"it was {entry.key}",
-                    todo="The key stays as it was. Where it is wrong, give the row up.",
-                )
+            if entry.key is not None and isinstance(event, ChangeEvent):
+                old = None if event.old_key is None else _key_text(event.old_key)
+                check_same_keys(self.dimension, entry, _key_text(event.key), old)
         self.mended.update({entry.position: entry.mended for entry in entries if entry.mended is not None})
 
     def waiting(self, progress: Progress, resolved: Sequence[Entry], mended: Frame | None) -> Batch[Frame]:
@@ -366,6 +413,7 @@ class MemoryTable:
             stored=None if row is None or row.deleted else Stored(row, None if found is None else found.batch),
             base=self.memory.bases.get(key),
             objects={x.object.order: x.object.name for objects in self.objects.values() for x in objects},
+            has_loads=any(record.loads for record in self.memory.records),
         )
 
     def _gone(self, position: Position) -> int | None:

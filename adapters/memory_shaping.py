@@ -44,12 +44,16 @@ class MemoryShaper:
         return Shaped(Batch(judged, facts, batch.close), tuple(_inputs(items, batch, form.schema)))
 
     def mended(self, frame: Frame, dimension: Dimension) -> Frame:
-        """Return rows that a person mended; raises MendError where one breaks a rule."""
+        """Return rows that a person mended, as the rules make them; raises MendError where one breaks a rule."""
+        if self.rules.columns:
+            form = self.rules.shape(self.rules.source)
+            row = _Rows(form, replace(dimension, schema=form.schema), self.secrets)
+            frame = [row.event(item) if isinstance(item, ChangeEvent) else item for item in frame]
         judged, _ = _judged(frame, self.rules, dimension)
         wrong = [item for item in judged if isinstance(item, Reject)]
         if wrong:
             raise MendError(
-                f"{dimension.name}: {len(wrong):,} mended row(s) still break a quality rule",
+                f"{dimension.name}: {len(wrong):,} mended row(s) still break a rule",
                 todo="Nothing was changed. Correct the cells, and take the file again.",
             )
         return frame

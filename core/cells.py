@@ -69,7 +69,7 @@ def shaped(cells: Mapping[str, Cell], shape: Shape, secrets: Mapping[str, bytes]
 def misfit(value: Cell, step: Step, item: Column) -> str:
     """Say that a value does not fit."""
     text = to_text(value, known(step.before, step.rule.reads(step.before)[0]).type)
-    return f'"{text}" is not a {item.type} (column {item.name}, rule {step.number})'
+    return f'"{text}" is not {item.type.with_article} (column {item.name}, rule {step.number})'
 
 
 def _values(step: Step, row: Mapping[str, Cell], secrets: Mapping[str, bytes]) -> Sequence[Cell]:

@@ -7,7 +7,7 @@ position within a batch. This is for a person who asks about a key; it is no dat
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from lakeward.core.counts import Verdict
@@ -191,50 +191,44 @@ class _Story:
         if position in self.incomplete:
             verdict, by = Verdict.WAITING, None
         other, is_alike = self.beside.get(position, (None, False))
-        return Step(
-            position=position,
+        return replace(
+            self.of(one.event, verdict, one.batch, by),
             operation=one.operation,
-            verdict=verdict,
-            batch=one.batch,
             settled=one.settled or None,
-            time=one.event.time,
-            key=one.event.key,
-            old_key=one.event.old_key,
-            by=by,
             tie=None if is_alike else other,
             alike=other if is_alike else None,
             changes=self.changed[position],
-            unset=self.unset(one.event),
         )
 
     def copy(self, one: _Settled) -> Step:
-        event = one.event
-        return Step(
-            position=event.position,
-            operation=one.operation,
-            verdict=Verdict.DUPLICATE,
-            batch=one.batch,
-            settled=one.settled,
-            time=event.time,
-            key=event.key,
-            old_key=event.old_key,
-            by=event.position,
-        )
+        copied = self.of(one.event, Verdict.DUPLICATE, one.batch, one.event.position)
+        return replace(copied, operation=one.operation, settled=one.settled, unset=())
 
     def wait(self, one: Remembered) -> Step:
-        """Return the step of an event that waits for what is held below it, or for its load."""
+        """Return the step of an event that waits for what is held below it, or for its load.
+
+        A key change that waits holds its keys, too.
+        """
         event = one.event
-        held = [r.position for r in self.known.refused if r.is_holding and r.position < event.position]
+        held = [refused.position for refused in self.known.refused if refused.is_holding]
+        held += [
+            o.event.position for o in self.known.remembered if o.settled is None and o.event.old_key is not None
+        ]
+        by = max((position for position in held if position < event.position), default=None)
+        sent = {n: (UNSET, event.cells[n]) for n in self.columns if event.cells.get(n, UNSET) is not UNSET}
+        return replace(self.of(event, Verdict.WAITING, one.batch, by), changes=sent)
+
+    def of(self, event: ChangeEvent, verdict: Verdict, batch: int | None, by: Position | None) -> Step:
+        """Return a step with what the event says of itself."""
         return Step(
             position=event.position,
             operation=event.operation,
-            verdict=Verdict.WAITING,
-            batch=one.batch,
+            verdict=verdict,
+            batch=batch,
             time=event.time,
             key=event.key,
             old_key=event.old_key,
-            by=max(held, default=None),
-            changes={n: (UNSET, event.cells[n]) for n in self.columns if event.cells.get(n, UNSET) is not UNSET},
+            by=by,
             unset=self.unset(event),
         )
 

@@ -52,6 +52,14 @@ class Folded:
     unset_as_null: set[Position] = field(default_factory=set)
     truncates: list[Position] = field(default_factory=list)
 
+    def is_waiting(self, event: ChangeEvent) -> bool:
+        """Whether an event found no row to complete, and nothing newer of its key made up for that."""
+        if event.position not in self.incomplete:
+            return False
+        standing = self.rows.get(event.key)
+        newer = [*self.truncates, *([] if standing is None else [standing.position])]
+        return all(position < event.position for position in newer)
+
     @property
     def used(self) -> set[Position]:
         """The events that the rows still show: the last of each key, and those that set a cell."""

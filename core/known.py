@@ -60,7 +60,8 @@ class Known:
     """All that a table knows of one key, as of its last commit.
 
     `base` is the row before the first remembered event, or its absence; None where nobody
-    knows. `objects` are the names of the source's objects by their order.
+    knows. `objects` are the names of the source's objects by their order; `has_loads` says
+    that some batch had rows of a full load.
     """
 
     key: Key
@@ -71,6 +72,7 @@ class Known:
     base: Base | None = None
     objects: Mapping[int, str] = field(default_factory=dict)
     made: Mapping[int, Made] = field(default_factory=dict)
+    has_loads: bool = False
 
     @property
     def is_anything(self) -> bool:

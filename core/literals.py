@@ -32,6 +32,23 @@ def read_key(dimension: Dimension, texts: Sequence[str]) -> Key:
     return tuple(_part(dimension, column, text) for column, text in zip(columns, texts, strict=True))
 
 
+def same_key(dimension: Dimension, one: Sequence[str], other: Sequence[str]) -> bool:
+    """Tell whether texts write the same key: -2 is -2.00 where the key is a decimal."""
+    if len(one) != len(other) or len(one) != len(dimension.key):
+        return list(one) == list(other)
+    columns = [dimension.schema.find(name) for name in dimension.key]
+    return all(_same_part(column, left, right) for column, left, right in zip(columns, one, other, strict=True))
+
+
+def _same_part(column: Column | None, one: str, other: str) -> bool:
+    if one == other or column is None:
+        return one == other
+    try:
+        return canonical(value_of(one, column.type)) == canonical(value_of(other, column.type))
+    except (ValueError, KeyError, ArithmeticError):
+        return False
+
+
 def _values(count: int) -> str:
     return "1 value" if count == 1 else f"{count} values"
 

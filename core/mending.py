@@ -6,14 +6,16 @@ which reads them as it reads its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lakeward.core.dimension import Dimension
+from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.errors import MendError
-from lakeward.core.events import LOAD_SEQUENCE, Operation
+from lakeward.core.events import LOAD_SEQUENCE, UNSET, Operation
+from lakeward.core.literals import same_key
 from lakeward.core.memory import Reason
-from lakeward.core.ports import Entry
+from lakeward.core.ports import Entry, Mended, Written
 
 FIXABLE: Final = frozenset({Reason.CAST, Reason.OPERATION, Reason.SEQUENCE, Reason.QUALITY})
 """Reasons whose rows can be mended: their key is known, and nothing behind them was applied."""
@@ -33,19 +35,50 @@ ADVICE: Final[Mapping[Reason, str]] = {
 """What can be done, by reason. Every row can be given up and exported."""
 
 
-def is_fixable(entry: Entry) -> bool:
-    """Whether a row can be mended: the others hold nothing, and later events of their key may be applied."""
-    return Reason(entry.reason) in FIXABLE and entry.other_key is None
+def why_not(dimension: Dimension, entry: Entry) -> tuple[str, str] | None:
+    """Return why a row cannot be mended, and what can be done instead; None where it can.
+
+    The dimension has the columns of the rows at the source. What holds nothing cannot be
+    mended: later events of its key may be applied.
+    """
+    nested = next((column for column in dimension.schema if column.type.is_nested), None)
+    if Reason(entry.reason) not in FIXABLE:
+        return (
+            f"the reason is {entry.reason}: what the row should have been does not depend on it alone",
+            f"What can be done: {ADVICE[Reason(entry.reason)]}.",
+        )
+    if entry.other_key is not None and isinstance(dimension.lateness, Ordered):
+        return "its key changes, and an `ordered` table takes no such row", _GIVE_UP
+    if not dimension.key and entry.operation in (Operation.UPDATE.value, Operation.DELETE.value):
+        return f"it is of the operation {entry.operation}, and the table has no key to find a row by", _GIVE_UP
+    if not len(dimension.schema):
+        return "the table has column rules, and the columns of its source are not declared", _DECLARE
+    if nested is not None:
+        return f"the column {nested.name} is a {nested.type}, which has no form as text", _GIVE_UP
+    return None
+
+
+_GIVE_UP: Final = "Let the source write the row again, and give this up: `lakeward quarantine discard`."
+_DECLARE: Final = (
+    "Declare them as `columns` under [tables], or let the source write the row again, and give this up."
+)
+
+
+def is_fixable(dimension: Dimension, entry: Entry) -> bool:
+    """Whether a row can be mended."""
+    return why_not(dimension, entry) is None
 
 
 def operations(dimension: Dimension, entry: Entry) -> tuple[Operation, ...]:
-    """Return what the operation of a mended row may be; one that was known stays."""
+    """Return what the operation of a mended row may be; one that was known stays, and a key change is an update."""
     if entry.operation is not None:
         return (Operation(entry.operation),)
     if entry.sequence == LOAD_SEQUENCE and Reason(entry.reason) is not Reason.SEQUENCE:
         return (Operation.READ,)
     if not dimension.key:
         return (Operation.INSERT,)
+    if entry.other_key is not None:
+        return (Operation.UPDATE,)
     return (Operation.INSERT, Operation.UPDATE, Operation.DELETE)
 
 
@@ -68,25 +101,26 @@ def may_give(dimension: Dimension, entry: Entry) -> frozenset[str]:
 
 def check_fixable(dimension: Dimension, entry: Entry) -> None:
     """Raise MendError where a row cannot be mended."""
-    where = _where(dimension, entry)
-    if Reason(entry.reason) not in FIXABLE:
+    found = why_not(dimension, entry)
+    if found is not None:
+        raise MendError(f"{_where(dimension, entry)} cannot be fixed", found=found[0], todo=found[1])
+
+
+def check_every(dimension: Dimension, entries: Sequence[Entry]) -> None:
+    """Raise MendError where some row cannot be mended, or not into that; it names each of them."""
+    wrong: list[MendError] = []
+    for entry in entries:
+        try:
+            check_mended(dimension, entry)
+        except MendError as error:
+            wrong.append(error)
+    if len(wrong) == 1:
+        raise wrong[0]
+    if wrong:
         raise MendError(
-            f"{where} cannot be fixed",
-            found=f"the reason is {entry.reason}: what the row should have been does not depend on it alone",
-            todo=f"What can be done: {ADVICE[Reason(entry.reason)]}.",
-        )
-    if entry.other_key is not None:
-        raise MendError(
-            f"{where} cannot be fixed",
-            found=f"it takes a row from the key {entry.other_key} to {entry.key}, and a mended row has one key",
-            todo="Let the source write the row again, and give this up (`lakeward quarantine discard`). The row of "
-            "the old key stays until the table is loaded anew.",
-        )
-    if not dimension.key and entry.operation in (Operation.UPDATE.value, Operation.DELETE.value):
-        raise MendError(
-            f"{where} cannot be fixed",
-            found=f"it is of the operation {entry.operation}, and the table has no key to find a row by",
-            todo="Give it up: `lakeward quarantine discard`.",
+            f"{dimension.name}: {len(wrong):,} of {len(entries):,} rows cannot be mended so",
+            found="\n".join(f"{error.what}: {error.found or error.todo}" for error in wrong),
+            todo="Nothing was changed. Correct these rows, or take them out.",
         )
 
 
@@ -103,6 +137,7 @@ def check_mended(dimension: Dimension, entry: Entry) -> None:
             todo=f"It may be {', '.join(operation.value for operation in allowed)}.",
         )
     _check_columns(where, dimension, mended.cells)
+    _check_old_key(where, dimension, entry, mended)
     for name, given in (("time", mended.time), ("sequence", mended.sequence)):
         called, is_given = _GIVEN[name], given is not None
         if is_given and name not in may_give(dimension, entry):
@@ -113,11 +148,24 @@ def check_mended(dimension: Dimension, entry: Entry) -> None:
             )
 
 
+def check_same_keys(dimension: Dimension, entry: Entry, key: str | None, old_key: str | None) -> None:
+    """Raise MendError where a mended row has not the keys that it holds; they are given as lists in JSON."""
+    for name, was, now in (("key", entry.key, key), ("old key", entry.other_key, old_key)):
+        if was == now:
+            continue
+        if was is None or now is None or not same_key(dimension, json.loads(was), json.loads(now)):
+            raise MendError(
+                f"{_where(dimension, entry)} has another {name} now",
+                found=f"it was {was or 'none'}, and is {now or 'none'}",
+                todo=f"The {name} stays as it was. Where it is wrong, give the row up.",
+            )
+
+
 def _where(dimension: Dimension, entry: Entry) -> str:
     return f"{dimension.name}: {entry.object}, row {entry.row}"
 
 
-def _check_columns(where: str, dimension: Dimension, cells: Mapping[str, str | None]) -> None:
+def _check_columns(where: str, dimension: Dimension, cells: Mapping[str, Written]) -> None:
     names = dimension.schema.names
     strange = [name for name in cells if name not in names]
     lacking = [name for name in names if name not in cells]
@@ -129,6 +177,20 @@ def _check_columns(where: str, dimension: Dimension, cells: Mapping[str, str | N
             found="; ".join(found),
             todo="Every column of the table has a cell, NULL among them; nothing is filled in.",
         )
-    null = [name for name in dimension.key if cells[name] is None]
-    if null:
-        raise MendError(f"{where}: the key column {null[0]} cannot be NULL", todo="The key stays as it was.")
+    for name in dimension.key:
+        if cells[name] is None or cells[name] is UNSET:
+            is_ = "be NULL" if cells[name] is None else "be one that was not sent"
+            raise MendError(f"{where}: the key column {name} cannot {is_}", todo="The key stays as it was.")
+
+
+def _check_old_key(where: str, dimension: Dimension, entry: Entry, mended: Mended) -> None:
+    """Raise MendError where a change of a key has no old key, or another row has one."""
+    wanted = set(dimension.key) if entry.other_key is not None else set()
+    if set(mended.old_key or ()) != wanted:
+        raise MendError(
+            f"{where}: its old key is not told" if wanted else f"{where} has no old key",
+            found=f"the key changed from {entry.other_key}" if wanted else "its key does not change",
+            todo="Under [row.old_key] stand " + ", ".join(dimension.key) + ", with their texts before the change."
+            if wanted
+            else "Take [row.old_key] out.",
+        )

@@ -22,8 +22,8 @@ from lakeward.core.events import Mark
 from lakeward.core.evolution import with_new_names
 from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.memory import Memory, floor, next_mark
-from lakeward.core.mending import check_mended
-from lakeward.core.plan import MergePlan, backwards, plan, refuse_flood, rejects
+from lakeward.core.mending import check_every
+from lakeward.core.plan import MergePlan, backwards, plan, refuse_flood
 from lakeward.core.ports import Batch, Entry, Notice, Opened, Queue, Recalled, Resolved, Source, Standing
 from lakeward.core.progress import Progress
 
@@ -77,13 +77,14 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared(Generic[F]):
-    """A batch that is worked out and not yet done."""
+    """A batch that is worked out and not yet done; `held_before` it are so many keys."""
 
     plan: MergePlan
     batch: Batch[F]
     resolved: Resolved
     progress: Progress
     taken: Taken
+    held_before: int = 0
 
     @property
     def is_last(self) -> bool:
@@ -224,15 +225,21 @@ def _work_out(job: Job[F], found: _Found[F], watch: Watch) -> Prepared[F]:
         with watch("resolve"):
             resolved = job.opened.table.resolve(planned, batch.frame)
             _check_sum(planned, resolved)
-            quarantined = resolved.counts.quarantined
-            refuse_flood(planned.dimension, rejects(planned, quarantined), resolved.counts.read)
+            refuse_flood(planned.dimension, resolved.rejects, resolved.counts.read)
     except BaseException:
         if resolved is not None:
             resolved.close()
         batch.close()
         raise
     progress = _progress_after(found, planned, resolved)
-    return Prepared(plan=planned, batch=batch, resolved=resolved, progress=progress, taken=found.taken)
+    return Prepared(
+        plan=planned,
+        batch=batch,
+        resolved=resolved,
+        progress=progress,
+        taken=found.taken,
+        held_before=standing.progress.held,
+    )
 
 
 def carry_out(job: Job[F], prepared: Prepared[F], watch: Watch = unwatched) -> Report:
@@ -314,8 +321,7 @@ def mend(job: Job[F], entries: Sequence[Entry]) -> None:
     """
     standing = job.opened.table.standing()
     dimension = as_it_stands(job, standing)
-    for entry in entries:
-        check_mended(dimension, entry)
+    check_every(job.source.written(dimension), entries)
     events = job.source.mend(dimension, entries)
     job.opened.quarantine.mend(standing.progress, entries, events)
 
@@ -323,8 +329,7 @@ def mend(job: Job[F], entries: Sequence[Entry]) -> None:
 def release(job: Job[F], settled: Settlement, watch: Watch = unwatched) -> Report:
     """Apply entries of the quarantine as they were mended, or give them up, and what waited behind, in order."""
     dimension = as_it_stands(job, job.opened.table.standing())
-    for entry in settled.mended:
-        check_mended(dimension, entry)  # the table may have other columns since
+    check_every(job.source.written(dimension), settled.mended)  # the table may have other columns since
 
     def once() -> Report:
         prepared = prepare_release(job, settled, watch)
@@ -379,10 +384,11 @@ def _retried(attempt: Callable[[], R]) -> R:
 
 def _check_sum(planned: MergePlan, resolved: Resolved) -> None:
     counts, read = resolved.counts, 0 if planned.releases else planned.facts.read
-    if not counts.add_up() or counts.read != read:
+    is_told = sum(resolved.rejects.values()) == counts.quarantined
+    if not counts.add_up() or counts.read != read or not is_told:
         raise ConservationError(
             f"{planned.dimension.name}: the counts of batch {planned.batch} do not add up",
-            found=f"{read} rows were read, and counted as {counts}",
+            found=f"{read} rows were read, and counted as {counts}; refused: {dict(resolved.rejects)}",
             todo="Nothing was applied. This is a defect of lakeward: please report it.",
         )
 
@@ -405,7 +411,7 @@ def _progress_after(found: _Found[F], planned: MergePlan, resolved: Resolved) ->
         held=resolved.held,
         inexact_since=before.inexact_since or facts.inexact_since,
         ahead=max(ahead, default=None),
-        backwards=before.backwards if planned.releases else backwards(planned, resolved.counts.quarantined),
+        backwards=before.backwards if planned.releases else backwards(planned, resolved.rejects),
         sequences=planned.dimension.sequences,
         counts=resolved.counts,
         totals=resolved.counts if planned.replaces else before.totals + resolved.counts,

@@ -188,7 +188,7 @@ def plan(
     dimension = replace(dimension, schema=evolution.taken(facts.schema))
     delivered = _delivered(facts, seen)
     _refuse_unreadable(dimension, facts, delivered)
-    refuse_flood(dimension, {reason.value: number for reason, number in facts.rejects.items()}, facts.read)
+    refuse_flood(dimension, facts.rejects, facts.read)
     missing = facts.needs - capabilities
     if missing:
         raise ConfigError(
@@ -298,19 +298,11 @@ def _is_above(least: Position | None, high_water: Position | None) -> bool:
     return Mark(*least[:2]) > high_water.mark
 
 
-def rejects(plan: MergePlan, quarantined: int) -> Mapping[str, int]:
-    """Return how many of so many rows go into quarantine for which reason; some a table refuses only itself."""
-    found = {reason.value: number for reason, number in plan.facts.rejects.items()}
-    refused = quarantined - sum(found.values())
-    reason = Reason.NO_KEY if plan.appends else Reason.TOO_LATE if plan.has_late else Reason.INCOMPLETE_ROW
-    return {**found, reason.value: refused} if refused > 0 else found
-
-
-def backwards(plan: MergePlan, quarantined: int) -> Backwards | None:
+def backwards(plan: MergePlan, rejects: Mapping[Reason, int]) -> Backwards | None:
     """Return the first object of a batch whose order runs backwards, within itself or against the mark."""
     within = [Backwards(f.object.name, f.backwards) for f in plan.facts.objects if f.backwards is not None]
     late = []
-    if plan.mark is not None and Reason.TOO_LATE.value in rejects(plan, quarantined):
+    if plan.mark is not None and rejects.get(Reason.TOO_LATE):
         new = [f for f in plan.facts.objects if f.object.order not in plan.copies and not f.is_load]
         late = [Backwards(f.object.name, None) for f in new if f.least is not None and f.least.mark <= plan.mark]
     return next(iter([*within, *late]), None)
@@ -326,14 +318,14 @@ def tolerance_of(dimension: Dimension) -> int | None:
     return dimension.lateness.micros if isinstance(dimension.lateness, Within) else None
 
 
-def refuse_flood(dimension: Dimension, reasons: Mapping[str, int], read: int) -> None:
+def refuse_flood(dimension: Dimension, reasons: Mapping[Reason, int], read: int) -> None:
     """Raise QuarantineFull where more of a batch cannot be applied than the table tolerates."""
     rejected, tolerance = sum(reasons.values()), dimension.tolerance
     is_many = rejected > tolerance.max_rows
     is_much = read >= SHARE_FROM and rejected > tolerance.max_share * read
     if is_many or is_much:
         limit = f"max_rows = {tolerance.max_rows:,}" if is_many else f"max_share = {tolerance.max_share:g}"
-        words = ", ".join(f"{number:,} {reason}" for reason, number in reasons.items() if number)
+        words = ", ".join(f"{number:,} {reason.value}" for reason, number in reasons.items() if number)
         raise QuarantineFull(
             f"{dimension.name}: {rejected:,} of the {read:,} rows of one batch cannot be applied",
             found=f"{words}; `{limit}` is the most that may go into quarantine",

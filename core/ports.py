@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension, Lateness
-from lakeward.core.events import Key, Operation, Position, Sequences
+from lakeward.core.events import Key, Operation, Position, Sequences, Unset
 from lakeward.core.evolution import Recorded
 from lakeward.core.known import Known
 from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState, Past, SourceObject, Taken
@@ -23,6 +23,9 @@ from lakeward.core.schema import Schema
 
 F = TypeVar("F")
 F_contra = TypeVar("F_contra", contravariant=True)
+
+Written: TypeAlias = str | Unset | None
+"""A cell as the source writes it: a text, None for NULL, `UNSET` where it was not sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,11 @@ class Source(Protocol[F]):
         """Move applied objects into the archive; return those that are there now (none, where they are kept)."""
         ...
 
-    def cells(self, dimension: Dimension, entry: Entry) -> Mapping[str, str | None]:
+    def written(self, dimension: Dimension) -> Dimension:
+        """Return the dimension with the columns and the key that rows have at the source, mended ones too."""
+        ...
+
+    def cells(self, dimension: Dimension, entry: Entry) -> Cells:
         """Return a row in quarantine as it was written, column by column; what cannot be told is left out."""
         ...
 
@@ -85,13 +92,15 @@ class Resolved:
     """What carrying out a plan would do, worked out but not done.
 
     `written` and `removed` are the rows that the commit must add and take away; `held`
-    the keys that wait afterwards. `detail` belongs to the adapter.
+    the keys that wait afterwards; `rejects` the rows of the batch that go into quarantine, by
+    reason, those that only the table refuses included. `detail` belongs to the adapter.
     """
 
     counts: Counts
     written: int
     removed: int
     held: int = 0
+    rejects: Mapping[Reason, int] = field(default_factory=dict)
     detail: Any = None
     close: Callable[[], None] = lambda: None
 
@@ -182,18 +191,27 @@ class Companion(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """A row as its source wrote it, by column; of a key change also the key `before` it."""
+
+    after: Mapping[str, Written] = field(default_factory=dict)
+    before: Mapping[str, Written] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mended:
-    """What a person made of a row in quarantine: its cells as texts, as the source writes them, None for NULL.
+    """What a person made of a row in quarantine: its cells by column, as the source writes them.
 
     `time` is the commit time, as a text, of a row that had none, and `sequence` its sequence where
-    that is no time.
+    that is no time. `old_key` is the key that the row had before, where it changes, by column.
     """
 
     operation: Operation
-    cells: Mapping[str, str | None]
+    cells: Mapping[str, Written]
     time: str | None = None
     sequence: str | None = None
+    old_key: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +219,8 @@ class Entry:
     """A row in quarantine, and how many events wait behind it; a key change has another key as well.
 
     `time` is its source time in microseconds since 1970. One that is `mended` waits to be replayed.
+    What waits behind it may be key changes, which hold their other keys, too: it `also_holds` those.
+    One that `is_waiting` is not in quarantine: it sends a part of a row, and waits for the rest.
     """
 
     key: str | None
@@ -219,11 +239,18 @@ class Entry:
     waits: int = 0
     mended: Mended | None = None
     other_key: str | None = None
+    also_holds: tuple[str, ...] = ()
+    is_waiting: bool = False
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys that the row is about."""
         return tuple(key for key in (self.key, self.other_key) if key is not None)
+
+    @property
+    def held_keys(self) -> tuple[str, ...]:
+        """The keys that wait behind it."""
+        return (*self.keys, *self.also_holds)
 
     @property
     def position(self) -> Position:
@@ -233,7 +260,7 @@ class Entry:
     @property
     def is_held(self) -> bool:
         """Whether later events of its key wait behind it."""
-        return self.key is not None and Reason(self.reason) in HOLDING
+        return self.key is not None and Reason(self.reason) in HOLDING and not self.is_waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +293,10 @@ class Quarantine(Protocol[F]):
 
     def entries(self, progress: Progress) -> Sequence[Entry]:
         """Return what is in quarantine as of the table's batch, oldest first."""
+        ...
+
+    def incomplete(self, progress: Progress) -> Sequence[Entry]:
+        """Return the events that send a part of a row and wait for the rest, oldest first; no engine is started."""
         ...
 
     def mend(self, progress: Progress, entries: Sequence[Entry], events: F) -> None:

@@ -53,6 +53,11 @@ class Type:
                 return self.name
 
     @property
+    def with_article(self) -> str:
+        """The type as it stands in a sentence: `a date`, `an int`."""
+        return f"{'an' if self.name[0] in 'aeiou' else 'a'} {self}"
+
+    @property
     def is_nested(self) -> bool:
         """Whether values of the type have parts."""
         return bool(self.parts)

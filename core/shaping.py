@@ -6,16 +6,17 @@ make. How a frame is shaped is for an adapter to know.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from lakeward.core.dimension import Dimension, Lateness
 from lakeward.core.errors import AlarmRaised, ConfigError, MendError
 from lakeward.core.events import Sequences
+from lakeward.core.evolution import evolve
 from lakeward.core.inputs import Input, breaches
 from lakeward.core.ledger import Past, SourceObject, Taken
-from lakeward.core.ports import Batch, Entry, Source
+from lakeward.core.ports import Batch, Cells, Entry, Source
 from lakeward.core.quality import Action, QualityRule, RowRule
 from lakeward.core.rules import Cast, Flatten, Rule
 from lakeward.core.schema import Schema
@@ -79,7 +80,10 @@ class Shaper(Protocol[F]):
         ...
 
     def mended(self, frame: F, dimension: Dimension) -> F:
-        """Return rows that a person mended; raises MendError where one breaks a quality rule."""
+        """Return rows that a person mended, as the rules make them; raises MendError where one breaks a rule.
+
+        They have the columns of the source, and the dimension those of the table.
+        """
         ...
 
 
@@ -133,25 +137,41 @@ class ShapedSource(Generic[F]):
         """Move applied objects into the archive."""
         return self.source.archive(dimension, objects)
 
-    def cells(self, dimension: Dimension, entry: Entry) -> Mapping[str, str | None]:
-        """Return the cells of a row in quarantine."""
-        self._refuse_to_mend(dimension)
-        return self.source.cells(dimension, entry)
+    def written(self, dimension: Dimension) -> Dimension:
+        """Return the dimension as rows are at the source: they are mended there, and pass the rules again.
+
+        Raises MendError where the declared columns are not all that the columns of the table are made of.
+        """
+        rules = self.shaper.rules
+        if not rules.columns:
+            return self.source.written(dimension)
+        if not len(rules.source):
+            raise MendError(
+                f"{dimension.name} has column rules, and its rows cannot be fixed",
+                found="the columns of its source are not declared",
+                todo=f"Declare them, as `columns` under [tables], or give the rows up. {_AGAIN}",
+            )
+        made = rules.shape(rules.source).schema
+        evolution = evolve(dimension.schema, made, dimension.policies, dimension.key)
+        if len(dimension.schema) and (evolution.refused or evolution.changes or evolution.absent):
+            differ = [*map(str, (*evolution.refused, *evolution.changes)), *evolution.absent]
+            raise MendError(
+                f"{dimension.name}: the rules make other columns than the table has, and its rows cannot be fixed",
+                found=", ".join(dict.fromkeys(differ)),
+                todo=f"Declare what the source has, and run, or give the rows up. {_AGAIN}",
+            )
+        return self.source.written(self._at_the_source(dimension))
+
+    def cells(self, dimension: Dimension, entry: Entry) -> Cells:
+        """Return the cells of a row in quarantine, in the columns of the source."""
+        return self.source.cells(self._of_rows(dimension), entry)
 
     def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> F:
-        """Return mended rows as events; raises MendError where one does not fit, or breaks a quality rule."""
-        self._refuse_to_mend(dimension)
-        return self.shaper.mended(self.source.mend(dimension, entries), dimension)
+        """Return mended rows as events of the table; raises MendError where one does not fit, or breaks a rule."""
+        return self.shaper.mended(self.source.mend(self._of_rows(dimension), entries), dimension)
 
-    def _refuse_to_mend(self, dimension: Dimension) -> None:
-        """Refuse to mend rows of columns that rules make: which cell of the source is wrong cannot be told."""
-        if self.shaper.rules.columns:
-            raise MendError(
-                f"{dimension.name} has column rules, and its rows cannot be fixed here",
-                found="the table's columns are not those of its files",
-                todo="Correct the rule, or let the source write the row again; then give the row up: "
-                "`lakeward quarantine discard`.",
-            )
+    def _of_rows(self, dimension: Dimension) -> Dimension:
+        return self._at_the_source(dimension) if self.shaper.rules.columns else dimension
 
     def _at_the_source(self, dimension: Dimension) -> Dimension:
         """Return the dimension with the columns and the key as the source has them.
@@ -161,6 +181,9 @@ class ShapedSource(Generic[F]):
         declared = self.shaper.rules.source
         key = source_key(self.shaper.rules.shape(declared), dimension.key) if len(declared) else ()
         return replace(dimension, schema=declared, key=key, keeps_text=self.shaper.rules.refuse)
+
+
+_AGAIN: Final = "The source may write them again."
 
 
 def _rejected(dimension: Dimension, name: str, words: str) -> AlarmRaised:

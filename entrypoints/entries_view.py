@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from typing import Final, TypeAlias
 
 from rich.console import Console
 from rich.markup import escape
@@ -10,33 +12,80 @@ from rich.table import Table
 from rich.text import Text
 
 from lakeward.core.dimension import TableName
-from lakeward.core.memory import Reason
-from lakeward.core.mending import ADVICE, is_fixable
 from lakeward.core.ports import Entry
 from lakeward.entrypoints import view
-from lakeward.entrypoints.entries import key_words, named, place
+from lakeward.entrypoints.entries import WAIT, Kept, key_words, named, place, words_of
+
+MOST_KEYS: Final = 10
+"""More keys than that are not listed at once; `--json` has them all."""
 
 
-def print_groups(out: Console, lines: Sequence[tuple[tuple[TableName, bool, str], list[Entry]]]) -> None:
+Group: TypeAlias = tuple[bool, TableName, str, str, list[Entry]]
+"""Rows of one table that are alike: whether they are final, the table, reason and advice, and the rows."""
+
+
+def grouped(rows: Sequence[tuple[Kept, Entry]]) -> Sequence[Group]:
+    """Return rows by whether they are final, by table, by reason and by what can be done."""
+    groups: dict[tuple[bool, TableName, str, str], list[Entry]] = defaultdict(list)
+    for kept, entry in rows:
+        groups[not entry.is_held, kept.name, entry.reason, kept.advice(entry)].append(entry)
+    return [(*alike, entries) for alike, entries in sorted(groups.items())]
+
+
+def print_nothing(out: Console, *, is_any: bool) -> None:
+    """Say that nothing is there, of all or of what was asked for."""
+    out.print("Nothing is in quarantine." if is_any else "Nothing of that is in quarantine.")
+
+
+def print_groups(out: Console, groups: Sequence[Group]) -> None:
     """Print what is held, and apart from it what holds nothing."""
     for is_final, title in (
         (False, "Held: later changes of their keys wait."),
         (True, "Final: they hold nothing."),
     ):
-        some = [(name, reason, entries) for (name, final, reason), entries in lines if final is is_final]
+        some = [group for group in groups if group[0] is is_final]
         if not some:
             continue
         numbers = ("rows",) if is_final else ("rows", "keys", "waiting", "mended")
         table = view.grid("table", "reason", *numbers, "since", "what can be done", right=numbers)
-        for name, reason, entries in some:
-            keys = {entry.key: entry.waits for entry in entries}
+        for _, name, reason, advice, entries in some:
+            waits = sum({entry.key: entry.waits for entry in entries}.values())
+            keys = {key for entry in entries for key in entry.held_keys or ("",)}
             mended = sum(entry.mended is not None for entry in entries)
-            counted = [len(entries), len(keys), sum(keys.values()), mended][: len(numbers)]
-            oldest = view.ago(min(entry.since for entry in entries))
+            counted = [len(entries), len(keys), waits, mended][: len(numbers)]
             words = [f"{number:,}" for number in counted]
-            table.add_row(escape(str(name)), reason, *words, oldest, ADVICE[Reason(reason)])
+            table.add_row(escape(str(name)), reason, *words, _oldest(entries), escape(advice))
         out.print(f"[bold]{title}[/]")
         out.print(table)
+
+
+def print_waiting_groups(out: Console, found: Sequence[Kept]) -> None:
+    """Print how many events of each table wait for their row."""
+    if not found:
+        return
+    table = view.grid("table", "rows", "keys", "since", "what can be done", right=("rows", "keys"))
+    for kept in found:
+        keys = {entry.key for entry in kept.incomplete}
+        numbers = (f"{len(kept.incomplete):,}", f"{len(keys):,}")
+        table.add_row(escape(str(kept.name)), *numbers, _oldest(kept.incomplete), WAIT)
+    out.print("[bold]Waiting: they send a part of a row that is not there.[/]")
+    out.print(table)
+
+
+def _oldest(entries: Sequence[Entry]) -> str:
+    return view.ago(min(entry.since for entry in entries))
+
+
+def print_waiting(out: Console, entries: Sequence[Entry]) -> None:
+    """Print one by one the events that wait for their row."""
+    if not entries:
+        return
+    grid = view.grid("key", "since", "operation", "from", "what it lacks")
+    for entry in entries:
+        where = (escape(place(entry)), escape(entry.detail))
+        grid.add_row(escape(key_words(entry)), view.ago(entry.since), entry.operation or "", *where)
+    out.print("[bold]These wait for their row:[/]")
+    out.print(grid)
 
 
 def print_entries(out: Console, entries: Sequence[Entry]) -> None:
@@ -48,6 +97,11 @@ def print_entries(out: Console, entries: Sequence[Entry]) -> None:
         for entry in held:
             _add(grid, entry, f"{entry.waits:,}")
         out.print(grid)
+        for entry in held:
+            if entry.also_holds:
+                others = ", ".join(words_of(key) for key in entry.also_holds[:MOST_KEYS])
+                more = " …" if len(entry.also_holds) > MOST_KEYS else ""
+                out.print(escape(f"{key_words(entry)} also holds {others}{more}: a key change waits behind it."))
     if final:
         if held:
             out.print("[bold]These hold nothing:[/]")
@@ -65,9 +119,9 @@ def _add(grid: Table, entry: Entry, *waits: str) -> None:
     grid.add_row(shown, view.ago(entry.since), *waits, why, escape(place(entry)), Text(entry.text))
 
 
-def print_next(out: Console, name: TableName, entries: Sequence[Entry]) -> None:
+def print_next(out: Console, kept: Kept, entries: Sequence[Entry]) -> None:
     """Say what can be done about the first row of each kind."""
-    fixable = next((entry for entry in entries if is_fixable(entry) and entry.mended is None), None)
+    fixable = next((entry for entry in entries if kept.is_fixable(entry) and entry.mended is None), None)
     mended = next((entry for entry in entries if entry.mended is not None), None)
     for words, verb, entry in (
         ("Fix the row:", "fix", fixable),
@@ -75,9 +129,9 @@ def print_next(out: Console, name: TableName, entries: Sequence[Entry]) -> None:
         ("Give it up:", "discard", entries[0]),
     ):
         if entry is not None:
-            out.print(f"{words} `lakeward quarantine {verb} {escape(str(name))} {escape(named(entry))}`")
-    for reason in sorted({entry.reason for entry in entries if not is_fixable(entry)}):
-        out.print(f"{reason}: {ADVICE[Reason(reason)]}")
+            out.print(f"{words} `lakeward quarantine {verb} {escape(str(kept.name))} {escape(named(entry))}`")
+    for reason, advice in sorted({(e.reason, kept.advice(e)) for e in entries if not kept.is_fixable(e)}):
+        out.print(escape(f"{reason}: {advice}"))
 
 
 def print_more(out: Console, more: int) -> None:

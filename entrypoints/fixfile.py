@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import MendError
-from lakeward.core.events import Operation
+from lakeward.core.events import UNSET, Operation
 from lakeward.core.mending import may_give, must_give, operations
 from lakeward.core.nearest import nearest
-from lakeward.core.ports import Entry, Mended
+from lakeward.core.ports import Cells, Entry, Mended, Written
 from lakeward.entrypoints.entries import place
 
 _HEAD: Final = """\
@@ -22,8 +22,8 @@ _HEAD: Final = """\
 #
 #   lakeward quarantine fix {table} --from {file}
 #
-# Cells are texts, as the source writes them. NULL is {{ null = true }}. Each column needs a cell. The key stays as
-# it is. A row that is taken out of the file stays as it is.
+# Cells are texts, as the source writes them. NULL is {{ null = true }}; {{ sent = false }} says that a cell was not
+# sent. Each column needs a cell. The key stays as it is. A row that is taken out of the file stays as it is.
 """
 
 
@@ -36,8 +36,11 @@ class Row:
     mended: Mended
 
 
-def write(dimension: Dimension, rows: Sequence[tuple[Entry, Mapping[str, str | None]]], file: Path) -> None:
-    """Write a new file with these rows, and their cells as far as they are known; or raise MendError."""
+def write(dimension: Dimension, rows: Sequence[tuple[Entry, Cells]], file: Path) -> None:
+    """Write a new file with these rows, and their cells as far as they are known; or raise MendError.
+
+    The dimension has the columns that the rows have at the source.
+    """
     try:
         with file.open("x", encoding="utf-8") as out:
             out.write(_content(dimension, rows, file))
@@ -49,14 +52,14 @@ def write(dimension: Dimension, rows: Sequence[tuple[Entry, Mapping[str, str | N
         raise MendError(f"{file} cannot be written", found=str(error)) from error
 
 
-def _content(dimension: Dimension, rows: Sequence[tuple[Entry, Mapping[str, str | None]]], file: Path) -> str:
+def _content(dimension: Dimension, rows: Sequence[tuple[Entry, Cells]], file: Path) -> str:
     parts = [_HEAD.format(table=dimension.name, file=file), f"table = {_text(str(dimension.name))}"]
     for entry, cells in rows:
         parts += ["", *_row(dimension, entry, cells)]
     return "\n".join(parts) + "\n"
 
 
-def _row(dimension: Dimension, entry: Entry, cells: Mapping[str, str | None]) -> Iterator[str]:
+def _row(dimension: Dimension, entry: Entry, cells: Cells) -> Iterator[str]:
     mended, allowed = entry.mended, operations(dimension, entry)
     yield "[[row]]"
     yield f"file = {_text(entry.object)}"
@@ -69,13 +72,16 @@ def _row(dimension: Dimension, entry: Entry, cells: Mapping[str, str | None]) ->
         yield f'operation = ""  # {", ".join(operation.value for operation in allowed)}: which of them?'
     yield from _given(dimension, entry)
     yield "[row.cells]"
-    known = cells if mended is None else mended.cells
+    known = cells.after if mended is None else mended.cells
     for column in dimension.schema:
         what = f"{column.type}, of the key" if column.name in dimension.key else str(column.type)
-        if column.name in known:
-            yield f"{_text(column.name)} = {_cell(known[column.name])}  # {_words(what)}"
-        else:
-            yield f'# {_text(column.name)} = ""  # {_words(what)}; which cell this is cannot be told: write it'
+        yield _line(column.name, known, what)
+    if entry.other_key is not None:
+        yield "[row.old_key]"
+        before = cells.before if mended is None else mended.old_key or {}
+        sent = {name: cell for name, cell in before.items() if isinstance(cell, str)}
+        for name in dimension.key:
+            yield _line(name, {**known, **sent}, "before the change")
 
 
 def _given(dimension: Dimension, entry: Entry) -> Iterator[str]:
@@ -88,8 +94,20 @@ def _given(dimension: Dimension, entry: Entry) -> Iterator[str]:
         yield f"{mark}{name} = {_text(known[name] or '')}  # {words[name]}"
 
 
-def _cell(value: str | None) -> str:
-    return "{ null = true }" if value is None else _text(value)
+def _line(name: str, known: Mapping[str, Written], what: str) -> str:
+    if name in known:
+        return f"{_text(name)} = {_cell(known[name])}  # {_words(what)}"
+    return f'# {_text(name)} = ""  # {_words(what)}; which cell this is cannot be told: write it'
+
+
+def _cell(value: Written) -> str:
+    match value:
+        case None:
+            return "{ null = true }"
+        case str():
+            return _text(value)
+        case _:
+            return "{ sent = false }"
 
 
 def _text(value: str) -> str:
@@ -126,7 +144,7 @@ def read(file: Path, dimension: Dimension) -> Sequence[Row]:
 
 def _read_row(file: Path, row: Mapping[str, Any]) -> Row:
     where = f"{file}: {row.get('file', 'a row')}:{row.get('row', '?')}"
-    _check_keys(where, row, ("file", "row", "operation", "time", "sequence", "cells"))
+    _check_keys(where, row, ("file", "row", "operation", "time", "sequence", "cells", "old_key"))
     for key, kind in (("file", str), ("row", int), ("operation", str), ("cells", dict)):
         if not isinstance(row.get(key), kind):
             raise MendError(f"{where} has no right `{key}`", todo="`lakeward quarantine fix` writes the file anew.")
@@ -134,20 +152,36 @@ def _read_row(file: Path, row: Mapping[str, Any]) -> Row:
     for name, text in given.items():
         if text is not None and not (isinstance(text, str) and text):
             raise MendError(f"{where}: `{name}` is not filled in", todo="Write it as a text, in quotes.")
-    cells = {name: _read_cell(where, name, value) for name, value in row["cells"].items()}
-    mended = Mended(operation=_operation(where, row["operation"]), cells=cells, **given)
+    mended = Mended(
+        operation=_operation(where, row["operation"]),
+        cells={name: _read_cell(where, name, value) for name, value in row["cells"].items()},
+        old_key=_read_old_key(where, row.get("old_key")),
+        **given,
+    )
     return Row(row["file"], row["row"], mended)
 
 
-def _read_cell(where: str, name: str, value: object) -> str | None:
+def _read_cell(where: str, name: str, value: object) -> Written:
     if isinstance(value, str):
         return value
     if value == {"null": True}:
         return None
+    if value == {"sent": False}:
+        return UNSET
     raise MendError(
         f"{where}: the cell {name} is neither a text nor NULL",
         found=f"found {value!r}",
-        todo="Write it in quotes, as the source does, or as { null = true }.",
+        todo="Write it in quotes, as the source does, or as { null = true }, or { sent = false }.",
+    )
+
+
+def _read_old_key(where: str, value: object) -> Mapping[str, str] | None:
+    if value is None:
+        return None
+    if isinstance(value, dict) and all(isinstance(text, str) for text in value.values()):
+        return value
+    raise MendError(
+        f"{where}: [row.old_key] is not right", found=f"found {value!r}", todo="Write texts, in quotes, by column."
     )
 
 
@@ -174,13 +208,11 @@ def _check_keys(where: str, content: Mapping[str, Any], known: Sequence[str]) ->
 def match(rows: Sequence[Row], entries: Sequence[Entry], table: str) -> list[Entry]:
     """Return the entries of the quarantine with what the file makes of them; raises MendError for one not there."""
     by_place = {place(entry): entry for entry in entries}
-    found = []
-    for row in rows:
-        entry = by_place.get(f"{row.file}:{row.row}")
-        if entry is None:
-            raise MendError(
-                f"{table}: {row.file}, row {row.row} is not in quarantine",
-                todo=f"It may be settled already: `lakeward quarantine show {table}`.",
-            )
-        found.append(replace(entry, mended=row.mended))
-    return found
+    gone = [row for row in rows if f"{row.file}:{row.row}" not in by_place]
+    if gone:
+        named = "; ".join(f"{row.file}, row {row.row}" for row in gone)
+        raise MendError(
+            f"{table}: {named} {'is' if len(gone) == 1 else 'are'} not in quarantine",
+            todo=f"Nothing was changed. Settled already? `lakeward quarantine show {table}`; then take them out.",
+        )
+    return [replace(by_place[f"{row.file}:{row.row}"], mended=row.mended) for row in rows]

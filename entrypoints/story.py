@@ -10,6 +10,7 @@ from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, Cell, Key, Operation, Position, Sequences
 from lakeward.core.explain import Changes, Explained, Step
 from lakeward.core.known import Known
+from lakeward.core.memory import Reason
 from lakeward.entrypoints import view
 
 MOST_CELLS: Final = 12
@@ -50,8 +51,7 @@ class Story:
             case Verdict.WAITING if by is not None:
                 return f"waiting for {by}"
             case Verdict.WAITING:
-                is_staged = step.position.epoch > self.known.progress.epoch
-                return "waiting for its full load to be complete" if is_staged else "waiting for its row"
+                return self._waiting(step)
             case Verdict.SUPERSEDED:
                 return f"{waited}superseded by {by}, of the same batch"
             case Verdict.STALE:
@@ -60,6 +60,28 @@ class Story:
                 return f"duplicate of {by}"
             case _:
                 return f"{waited}applied"
+
+    def _waiting(self, step: Step) -> str:
+        if step.position.epoch > self.known.progress.epoch:
+            return "waiting for its full load to be complete"
+        if step.settled is not None:
+            return "waiting for its row"
+        others = [key for key in (step.old_key, step.key) if key is not None and key != self.known.key]
+        return f"waiting, as key {key_words(others[0])} is held" if others else "waiting"
+
+    @property
+    def is_held(self) -> bool:
+        """Whether events of the key wait behind a row in quarantine, of this key or of one that a change joins."""
+        epoch = self.known.progress.epoch
+        waits = [step for step in self.steps if step.verdict is Verdict.WAITING and step.settled is None]
+        is_refused = any(refused.is_holding for refused in self.known.refused)
+        return is_refused or any(step.position.epoch <= epoch for step in waits)
+
+    def position(self, step: Step) -> str:
+        """Return the place of a step's event in the order of the source; one without a commit time has none."""
+        if step.refused is not None and step.refused.reason is Reason.SEQUENCE:
+            return "no commit time"
+        return position_words(step.position, step.time, self.known.progress.sequences)
 
     def _refused(self, step: Step) -> str:
         refused = step.refused
@@ -128,7 +150,7 @@ class Story:
         elif progress.mark is not None and progress.mark.sequence != LOAD_SEQUENCE:
             mark = position_words(Position(1, progress.mark.sequence, 0, 0), None, progress.sequences)
             found.append(f"Events up to {mark} are folded into the row, and forgotten by and by.")
-        elif self.known.base is None and self._begins_late():
+        elif self.known.has_loads and self.known.base is None and self._begins_late():
             found.append("A row of the full load is folded into the row by the first change, and not remembered.")
         if progress.inexact_since is not None:
             since = progress.inexact_since

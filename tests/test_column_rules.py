@@ -193,7 +193,7 @@ def test_a_key_in_a_struct_and_one_that_does_not_fit(project: Project) -> None:
     project.run(3)
     assert project.rows(columns=("doc_id", "doc_v")) == [(1, 1), (2, None)]
     assert [entry["reason"] for entry in project.entries()] == ["unreadable", "null_key", "null_key"]
-    assert '"x" is not a int (column doc_id, rule 2)' in project.entries()[0]["detail"]
+    assert '"x" is not an int (column doc_id, rule 2)' in project.entries()[0]["detail"]
 
 
 BAD = {
@@ -232,3 +232,42 @@ def test_an_expression_that_fails_on_a_row_stops_the_table_with_nothing_written(
     assert "a rule cannot be carried out on the rows of the batch" in (said := project.fails())
     assert "DIVIDE_BY_ZERO" in said
     assert not (project.folder / "lake" / "shop" / "item").exists()
+
+
+def test_rows_under_rules_are_mended_in_the_columns_of_their_source(project: Project) -> None:
+    """One that the source could not read, and one that a rule refused; what is not declared is not offered."""
+    rules = (
+        'rule = "rename", column = "id", to = "number"',
+        'rule = "cast", column = "name", type = "int", to = "size"',
+        'rule = "drop", columns = ["name"]',
+    )
+    quality = '{ rule = "range", column = "size", max = 9 }'
+    bare = '[tables."shop.bare"]\nkey = ["id"]\nrules = [{ rule = "cast", column = "size", type = "int" }]\n'
+    project.configure(item(*rules, key="number", quality=quality) + bare)
+    project.put("20261121-100000000.csv", "I,1,7,dear\nI,2,big,2.00\nI,3,3,3.00\nU,2,8,2.50\n")
+    (project.folder / "landing/shop/bare").mkdir(parents=True)
+    ids = pa.array([1], pa.int32())
+    rows = pa.table({"Op": ["I"], "id": ids, "size": ["big"]})
+    pq.write_table(rows, project.folder / "landing/shop/bare/20261121-100000000.parquet")
+    project.run(3)
+    shown = project.call("quarantine", "show", "shop.bare").out
+    assert "Fix the row" not in shown
+    assert "cast: it cannot be fixed: the columns of its source are not declared." in shown
+    assert "the columns of its source are not declared" in project.call("quarantine", "fix", "shop.bare", "1").err
+    assert "Fix the row" in project.call("quarantine", "show", "shop.item").out
+    assert project.call("quarantine", "fix", "shop.item", "--reason", "cast").code == 0
+    file = project.folder / "shop.item.fix.toml"
+    text = file.read_text("utf-8")
+    assert '"id" = "2"  # int, of the key\n"name" = "big"  # string\n"price" = "2.00"  # decimal(8,2)' in text
+    for size, said in (("large", "is not an int (column size, rule 2)"), ("10", "breaks range(size)")):
+        file.write_text(text.replace('"dear"', '"1.00"').replace('"big"', f'"{size}"'), "utf-8")
+        ended = project.call("quarantine", "fix", "shop.item", "--from", file.name)
+        assert (ended.code, said in ended.err) == (1, True), ended.err
+    file.write_text(text.replace('"dear"', '"1.00"').replace('"big"', '"6"'), "utf-8")
+    assert project.call("quarantine", "fix", "shop.item", "--from", file.name).code == 0
+    assert project.call("quarantine", "replay", "shop.item").code == 0
+    assert [(n, size, str(price)) for n, size, price in project.rows(columns=("number", "size", "price"))] == [
+        (1, 7, "1.00"),
+        (2, 8, "2.50"),
+        (3, 3, "3.00"),
+    ]

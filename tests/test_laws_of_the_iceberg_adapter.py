@@ -117,11 +117,12 @@ def test_any_order_within_the_lateness_gives_their_databases(
 def test_rows_that_are_sent_in_part_and_keys_that_change_give_their_databases(
     make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch, lateness: Lateness, seed: int
 ) -> None:
-    """Events meet what is remembered; the memory is trimmed with each batch, as that of the memory adapter."""
+    """Events meet what is remembered, mended ones too; memory is trimmed with each batch, as that of the model."""
     monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
     bad = 0.0 if lateness == ORDERED else 0.02
     random = Random(seed)
-    script = pack_late(random, 6, lateness, bad=bad, in_part=True, truncates=lateness != ORDERED)
+    truncates = lateness != ORDERED
+    script = pack_late(random, 6, lateness, bad=bad, fixed=0.6, in_part=True, truncates=truncates)
     player, expected = play_both(script, make_lake(), random.sample(CRASHES, 3))
     assert player.promised == expected.promised
     assert player.moments[-1].rows == script.truth

@@ -235,6 +235,18 @@ def test_a_row_is_mended_in_its_place_whatever_the_mark(seed: int) -> None:
 
 @thorough
 @given(seed=SEEDS)
+def test_rows_in_part_and_key_changes_are_mended_into_their_place(seed: int) -> None:
+    """Quarantine, where cells are not sent and keys change: what was not sent stays so, and the old key goes."""
+    random = Random(seed)
+    script = pack_late(random, 3, random.choice([Within(3), Unbounded()]), bad=0.08, fixed=0.8, in_part=True)
+    undisturbed = Player(script, MemoryLake()).play()
+    assert undisturbed.moments[-1].rows == script.truth
+    assert not any(held for _, held, _ in undisturbed.moments[-1].quarantine.values())
+    Player(script, MemoryLake(), expected=undisturbed.moments).play(random.sample(CRASHES, 6))
+
+
+@thorough
+@given(seed=SEEDS)
 def test_a_mended_row_of_a_table_without_a_key_is_added_once(seed: int) -> None:
     """However often a crash makes a batch repeat."""
     random = Random(seed)

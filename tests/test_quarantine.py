@@ -80,7 +80,7 @@ def test_a_held_row_is_fixed_in_a_file_and_replayed_with_what_waited(project: Pr
     assert project.rows() == [(1, "d", D("4.00"))]
     assert project.call("quarantine", "replay", "shop.item").out == "Nothing waits to be replayed.\n"
     assert project.run()["shop.item"]["progress"]["held"] == 0
-    assert "is not in quarantine" in refusal(project)
+    assert "are not in quarantine" in refusal(project)
 
 
 def test_a_file_that_is_not_right_is_refused_and_nothing_is_mended(project: Project) -> None:

@@ -150,3 +150,120 @@ def test_a_mended_row_that_waits_behind_another_is_not_lost(parts: Project) -> N
     assert [(key, name, str(price)) for key, name, price in parts.rows()] == [(1, "one", "1.00")]
     assert parts.call("quarantine", "discard", "shop.item", "1").code == 0
     assert [(key, name, str(price)) for key, name, price in parts.rows()] == [(1, "two", "3.00")]
+
+
+FIX = "shop.item.fix.toml"
+
+
+def taken_back(parts: Project, text: str, *changes: tuple[str, str]) -> str:
+    """Take back a file with these changes; return what was wrong with it."""
+    for before, after in changes:
+        assert before in text, text
+        text = text.replace(before, after)
+    (parts.folder / FIX).write_text(text, "utf-8")
+    return parts.call("quarantine", "fix", "shop.item", "--from", FIX).err
+
+
+def test_a_row_in_part_is_mended_and_what_was_not_sent_stays_so(parts: Project) -> None:
+    """Also where what it completes comes after it was mended, and where a person says what was not sent."""
+    put(parts, "10:00", "I,1,one,1.00,", "I,2,two,2.00,")
+    parts.run()
+    put(parts, "10:20", "U,1,~,dear,1", "U,2,more,dear,2", "U,3,~,dear,3")
+    parts.run(code=3)
+    put(parts, "10:10", "U,1,late,~,1", "U,2,late,2.20,2")
+    parts.run(code=3)
+    assert parts.call("quarantine", "fix", "shop.item", "--reason", "cast").code == 0
+    text = (parts.folder / FIX).read_text("utf-8")
+    assert '"name" = { sent = false }  # string' in text
+    assert taken_back(parts, text, ('"dear"', '"9.00"'), ('"more"', "{ sent = false }")) == ""
+    assert parts.call("quarantine", "replay", "shop.item").code == 0
+    listed = parts.call("quarantine", "list", "--json")
+    assert (listed.code, [one["key"] for one in listed.document["waiting"]]) == (0, [["3"]])
+    assert "not sent: name" in parts.call("quarantine", "show", "shop.item", "3").out
+    assert "Waiting: they send a part of a row" in parts.call("quarantine", "list").out
+    assert "waiting for its row" in parts.call("explain", "shop.item", "3").out
+    replayed = parts.call("explain", "shop.item", "1", "--json").document["events"]
+    assert [(one["verdict"], one["batch"], one["not_sent"]) for one in replayed] == [
+        ("applied", 1, []),
+        ("applied", 3, ["price"]),
+        ("applied", 4, ["name"]),
+    ]
+    put(parts, "10:15", "I,3,three,3.00,")
+    parts.run()
+    assert [(key, name, str(price)) for key, name, price in parts.rows()] == [
+        (1, "late", "9.00"),
+        (2, "late", "9.00"),
+        (3, "three", "9.00"),
+    ]
+    assert parts.call("quarantine", "list", "--json").document["waiting"] == []
+
+
+def test_a_change_of_a_key_is_mended_with_its_old_key(parts: Project) -> None:
+    """It holds both its keys, and by key changes behind it others, which are named; the old key stays as it was."""
+    put(parts, "10:00", "I,1,one,1.00,", "I,2,two,2.00,")
+    parts.run()
+    put(parts, "10:10", "U,5,~,dear,1", "X,7,~,7.00,2")
+    put(parts, "10:20", "U,6,six,~,5", "I,1,again,1.10,", "U,6,~,6.60,6")
+    assert parts.run(code=3)["shop.item"]["progress"]["held"] == 5
+    entries = {entry["key"][0]: entry for entry in parts.entries()}
+    found = [entries["5"][name] for name in ("old_key", "holds", "waits")]
+    assert found == [["1"], [["5"], ["1"], ["6"]], 3]
+    assert entries["7"]["holds"] == [["7"], ["2"]], "nobody knows its operation: it may be a change of a key"
+    shown = parts.call("quarantine", "show", "shop.item", "6").out
+    assert "1 → 5 also holds 6" in shown
+    told = parts.call("explain", "shop.item", "6")
+    assert (told.code, "waiting, as key 5 is held" in told.out, "waiting for 1" in told.out) == (3, True, True)
+    assert parts.call("quarantine", "fix", "shop.item", "--file", "*").code == 0
+    text = (parts.folder / FIX).read_text("utf-8")
+    right = [('"dear"', '"5.00"')]
+    for before, after, said in (
+        ('"id" = "1"  # before', '"id" = "3"  # before', "has another old key now"),
+        ('[row.old_key]\n"id" = "1"  # before the change\n', "", "its old key is not told"),
+        ('"id" = "5"', '"id" = { sent = false }', "cannot be one that was not sent"),
+    ):
+        assert said in taken_back(parts, text, *right, (before, after))
+    assert taken_back(parts, text, *right) == ""
+    assert parts.call("quarantine", "replay", "shop.item").code == 0
+    assert [(key, name, str(price)) for key, name, price in parts.rows()] == [
+        (1, "again", "1.10"),
+        (6, "six", "6.60"),
+        (7, "two", "7.00"),
+    ]
+    assert parts.call("status", "--json").document["tables"][0]["held"] == 0
+
+
+def test_a_plan_says_why_rows_will_be_refused(parts: Project) -> None:
+    """Reasons that only the table knows: too late, a part without its row, an undecidable move, no key."""
+    ordered, bare = (ITEM.replace("shop.item", name) for name in ("shop.inorder", "shop.bare"))
+    tables = ITEM + 'lateness = "1h"\n' + ordered + 'lateness = "ordered"\n' + bare.replace('key = ["id"]\n', "")
+    parts.configure(tables=tables, source=IN_PART)
+    at = "2026-11-21 {}:00"
+    for clock, rows in (("10:00", "I,{t},1,one,1.00,\nI,{t},2,two,2.00,\n"), ("14:00", "I,{t},9,nine,9.00,\n")):
+        parts.put(f"20261121-{clock.replace(':', '')}00000.csv", rows.format(t=at.format(clock)))
+        for other in ("inorder", "bare"):
+            (parts.folder / "landing/shop" / other).mkdir(parents=True, exist_ok=True)
+        parts.run()
+    late, now = at.format("10:00"), at.format("14:10")
+    parts.put(
+        "20261121-150000000.csv",
+        f"U,{late},1,late,1.10,1\nU,{now},2,~,~,1\nU,{now},2,which,~,2\nI,{now},5,five,dear,\n",
+    )
+    parts.put("20261121-150000000.csv", f"U,{now},1,~,1.00,1\nI,{now},2,two,2.00,\n", "shop/inorder")
+    parts.put("20261121-150000000.csv", f"I,{now},1,a,1.00\nU,{now},1,b,1.00\nD,{now},1,b,1.00\n", "shop/bare")
+    planned = parts.call("plan", "--json").document["tables"]
+    assert {table["table"]: table["rejects"] for table in planned} == {
+        "shop.item": {"cast": 1, "too_late": 1, "key_shift": 1},
+        "shop.inorder": {"incomplete_row": 1},
+        "shop.bare": {"no_key": 2},
+    }
+    assert "into quarantine: 1 cast · 1 too_late · 1 key_shift" in parts.call("plan", "shop.item").out
+    parts.run(code=3)
+    found = sorted((entry["table"], entry["reason"]) for entry in parts.entries())
+    assert found == [
+        ("shop.bare", "no_key"),
+        ("shop.bare", "no_key"),
+        ("shop.inorder", "incomplete_row"),
+        ("shop.item", "cast"),
+        ("shop.item", "key_shift"),
+        ("shop.item", "too_late"),
+    ]

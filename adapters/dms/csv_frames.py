@@ -207,10 +207,13 @@ def _typed(rows: DataFrame, layout: Layout, reading: Reading) -> DataFrame:
 
 
 def _before(raw: Mapping[str, str], item: Column, reading: Reading) -> tuple[str, str]:
-    """Return what a key column was before an update, and what is wrong with that; other rows have nothing there."""
+    """Return what a key column was before an update, and what is wrong with that.
+
+    Inserts and deletes have nothing there; a row of an unknown operation may be an update.
+    """
     if BEFORE + item.name not in raw or OP not in raw:
         return f"CAST(NULL AS {ddl(item.type)})", "string(NULL)"
-    value = f"CASE WHEN {raw[OP]} = 'U' THEN {raw[BEFORE + item.name]} END"
+    value = f"CASE WHEN coalesce({raw[OP]}, '') NOT IN ('I', 'D') THEN {raw[BEFORE + item.name]} END"
     typed = to_type(value, item.type, reading.format_of(item.name))
     return typed, misfit(value, item, typed)
 

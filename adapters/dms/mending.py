@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.dms.csv import Dialect, fields
-from lakeward.adapters.dms.layout import Layout
+from lakeward.adapters.dms.layout import BEFORE, Layout
 from lakeward.adapters.dms.names import known_name
 from lakeward.adapters.dms.reading import Reading, to_sequence
 from lakeward.adapters.spark import names
@@ -17,18 +17,21 @@ from lakeward.adapters.spark.casts import NESTED, TextFormat, misfit, to_type
 from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.core.errors import MendError
-from lakeward.core.events import Unset
-from lakeward.core.ports import Entry
-from lakeward.core.schema import Column, Type
+from lakeward.core.events import UNSET
+from lakeward.core.plan import Capability
+from lakeward.core.ports import Cells, Entry, Mended
+from lakeward.core.schema import Type
 
 _ENTRY: Final = "_lakeward_entry"
 _CELL: Final = "_lakeward_cell_"
+_WAS: Final = "_lakeward_was_"
+_OLD: Final = "_lakeward_old_"
 _KNOWN: Final = "_lakeward_known"
 _GIVEN: Final = "_lakeward_given"
 _MOMENT: Final = "_lakeward_moment"
 _PLACE: Final = "_lakeward_place"
-"""Of a mended row: its number, its cells as texts, the commit time it had, the one it was given as a text
-and as a number, and the sequence that it was given."""
+"""Of a mended row: its number, its cells as texts, its old key as texts and typed, the commit time that it had,
+the one that it was given as a text and as a number, and the sequence that it was given."""
 
 
 def is_parquet(entry: Entry) -> bool:
@@ -36,23 +39,30 @@ def is_parquet(entry: Entry) -> bool:
     return known_name(entry.object).format == "parquet"
 
 
-def json_cells(row: str) -> Mapping[str, str | None]:
-    """Return the cells of a row that was written as JSON, as texts.
-
-    >>> json_cells('{"id":1,"price":1.50,"is_sold":true,"name":null}')
-    {'id': '1', 'price': '1.50', 'is_sold': 'true', 'name': None}
-    """
+def json_cells(row: str, reading: Reading) -> Cells:
+    """Return the cells of a row that was written as JSON, by the names that columns have now."""
     content = json.loads(row, parse_int=str, parse_float=str)
-    is_text = {name: value is None or isinstance(value, str) for name, value in content.items()}
-    return {name: value if is_text[name] else json.dumps(value) for name, value in content.items()}
+    texts = {name: _plain_text(value) for name, value in content.items()}
+    prefix, renames = reading.before_prefix, reading.dimension.policies.renames
+    then = {} if prefix is None else {name: prefix + name for name in texts if prefix + name in texts}
+    return Cells(
+        {renames.get(name, name): text for name, text in texts.items() if name not in then.values()},
+        {renames.get(name, name): texts[before] for name, before in then.items() if texts[before] is not None},
+    )
 
 
-def csv_cells(row: str, layout: Layout, dialect: Dialect) -> Mapping[str, str | None]:
-    """Return the cells of a row of a CSV file that were sent; none where they cannot be told apart."""
+def _plain_text(value: object) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value)
+
+
+def csv_cells(row: str, layout: Layout, dialect: Dialect) -> Cells:
+    """Return the cells of a row of a CSV file; none where they cannot be told apart."""
     found = fields(row, dialect)
     if found is None or len(found) != len(layout.columns):
-        return {}
-    return {name: cell for name, cell in zip(layout.columns, found, strict=True) if not isinstance(cell, Unset)}
+        return Cells()
+    cells = dict(zip(layout.columns, found, strict=True))
+    before = {name: cells.pop(name) for name in layout.columns if name.startswith(BEFORE)}
+    return Cells(cells, {name.removeprefix(BEFORE): cell for name, cell in before.items()})
 
 
 def mended_events(spark: SparkSession, reading: Reading, entries: Sequence[Entry]) -> DataFrame:
@@ -60,16 +70,22 @@ def mended_events(spark: SparkSession, reading: Reading, entries: Sequence[Entry
 
     Raises MendError, naming every cell that does not fit.
     """
-    schema = reading.dimension.schema
+    schema, in_part = reading.dimension.schema, bool(reading.in_part)
     _refuse_nested(reading)
+    _refuse_parts(reading, entries)
     cells = {column.name: f"{_CELL}{number}" for number, column in enumerate(schema)}
-    typed = {c.name: to_type(cells[c.name], c.type, reading.format_of(c.name)) for c in schema}
+    then = {column.name: f"{_WAS}{number}" for number, column in enumerate(reading.key_columns)}
+    typed = {name: _typed(reading, name, cell) for name, cell in cells.items()}
+    before = {name: _typed(reading, name, cell) for name, cell in then.items()}
     moment = f"unix_micros({to_type(_GIVEN, Type('timestamp'), TextFormat())})"
-    frame = _as_texts(spark, reading, entries, list(cells.values())).selectExpr(
-        "*", *[f"{sql} AS {quoted(name)}" for name, sql in typed.items()], f"{moment} AS {_MOMENT}"
+    frame = _as_texts(spark, reading, entries, [*cells.values(), *then.values()]).selectExpr(
+        "*",
+        *[f"{sql} AS {quoted(name)}" for name, sql in typed.items()],
+        *[f"{sql} AS {_OLD}{then[name]}" for name, sql in before.items()],
+        f"{moment} AS {_MOMENT}",
     )
     place = to_sequence(_PLACE) if reading.dimension.sequences.are_wide else _MOMENT
-    _refuse_misfits(frame, reading, entries, {column: cells[column.name] for column in schema})
+    _refuse_misfits(frame, reading, entries, _misfits(reading, cells, then))
     return frame.selectExpr(
         *[quoted(name) for name in schema.names],
         names.OPERATION,
@@ -78,21 +94,70 @@ def mended_events(spark: SparkSession, reading: Reading, entries: Sequence[Entry
         f"bigint({_ENTRY}) AS {names.ARRIVAL}",
         f"coalesce({_MOMENT}, {_KNOWN}) AS {names.TIME}",
         *[f"string(NULL) AS {name}" for name in (names.REASON, names.DETAIL, names.TEXT)],
+        *(_in_part({name: _OLD + cell for name, cell in then.items()}) if in_part and then else ()),
+    )
+
+
+def _misfits(reading: Reading, cells: Mapping[str, str], then: Mapping[str, str]) -> Sequence[str]:
+    """Return what is wrong with each cell, and with each text of an old key, by their columns."""
+    now = [misfit(cells[c.name], c) for c in reading.dimension.schema if c.type.name != "string"]
+    before = [c for c in reading.key_columns if c.type.name != "string"]
+    return [*now, *[misfit(then[c.name], c, _OLD + then[c.name]) for c in before]]
+
+
+def _typed(reading: Reading, name: str, cell: str) -> str:
+    column = reading.dimension.schema.find(name)
+    return to_type(cell, column.type if column else Type("string"), reading.format_of(name))
+
+
+def _in_part(then: Mapping[str, str]) -> Sequence[str]:
+    """Return what was not sent, the key that was left, and the transaction, as the reader of files does."""
+    moves = " OR ".join(f"coalesce({before}, {quoted(name)}) != {quoted(name)}" for name, before in then.items())
+    fields = ", ".join(f"{text(name)}, coalesce({before}, {quoted(name)})" for name, before in then.items())
+    return (
+        f"CASE WHEN {names.OPERATION} != 'delete' THEN from_json({names.UNSET}, 'array<string>') END "
+        f"AS {names.UNSET}",
+        f"CASE WHEN {names.OPERATION} = 'update' AND ({moves}) THEN named_struct({fields}) END AS {names.OLD}",
+        f"string(coalesce({_MOMENT}, {_KNOWN})) AS {names.TRANSACTION}",
     )
 
 
 def _as_texts(spark: SparkSession, reading: Reading, entries: Sequence[Entry], cells: Sequence[str]) -> DataFrame:
     numbers = dict.fromkeys((_ENTRY, names.SEQUENCE, names.OBJECT, names.ROW, _KNOWN), "bigint")
     numbers[names.SEQUENCE] = str(names.sequence_type(reading.dimension.sequences))
-    texts = (_GIVEN, _PLACE, names.OPERATION, *cells)
+    texts = (_GIVEN, _PLACE, names.OPERATION, names.UNSET, *cells)
     rows: list[list[str | int | None]] = []
     for number, entry in enumerate(entries):
         if entry.mended is not None:
-            row = [entry.mended.cells[name] for name in reading.dimension.schema.names]
             place = [number, entry.sequence, entry.order, entry.row, entry.time]
-            given = [entry.mended.time, entry.mended.sequence]
-            rows.append([*place, *given, entry.mended.operation.value, *row])
+            rows.append([*place, *_texts_of(reading, entry.mended)])
     return inline(spark, {**numbers, **dict.fromkeys(texts, "string")}, rows)
+
+
+def _texts_of(reading: Reading, mended: Mended) -> Sequence[str | None]:
+    before = mended.old_key or {}
+    cells = [mended.cells[name] for name in reading.dimension.schema.names]
+    cells += [before.get(column.name) for column in reading.key_columns]
+    unset = [name for name, cell in mended.cells.items() if cell is UNSET]
+    sent = [None if cell is UNSET else cell for cell in cells]
+    return [mended.time, mended.sequence, mended.operation.value, json.dumps(unset) if unset else None, *sent]
+
+
+def _refuse_parts(reading: Reading, entries: Sequence[Entry]) -> None:
+    """Raise MendError for a cell that was not sent, or an old key, where the source has no such thing."""
+    for entry in entries:
+        cells = () if entry.mended is None else entry.mended.cells.values()
+        moves = entry.mended is not None and entry.mended.old_key is not None
+        for is_there, need, setting in (
+            (UNSET in cells, Capability.UNSET, "no_sup_value"),
+            (moves, Capability.KEY_CHANGE, "before_image_prefix"),
+        ):
+            if is_there and need not in reading.in_part:
+                raise MendError(
+                    f"{reading.dimension.name}: {entry.object}, row {entry.row} cannot be so",
+                    found="a cell is not sent" if need is Capability.UNSET else "it has an old key",
+                    todo=f"The source sends no such thing while `{setting}` is not set under [source].",
+                )
 
 
 def _refuse_nested(reading: Reading) -> None:
@@ -104,16 +169,13 @@ def _refuse_nested(reading: Reading) -> None:
             )
 
 
-def _refuse_misfits(
-    frame: DataFrame, reading: Reading, entries: Sequence[Entry], cells: Mapping[Column, str]
-) -> None:
+def _refuse_misfits(frame: DataFrame, reading: Reading, entries: Sequence[Entry], wrong: Sequence[str]) -> None:
     """Raise MendError for cells that do not fit their columns; as many rows are looked at as a person mended."""
-    wrong = [misfit(cell, column) for column, cell in cells.items() if column.type.name != "string"]
     words = text('" is not a commit time')
-    wrong.append(f"CASE WHEN {_GIVEN} IS NOT NULL AND {_MOMENT} IS NULL THEN concat('\"', {_GIVEN}, {words}) END")
+    no_time = f"CASE WHEN {_GIVEN} IS NOT NULL AND {_MOMENT} IS NULL THEN concat('\"', {_GIVEN}, {words}) END"
     words, is_none = text('" is not a sequence'), f"{_PLACE} IS NOT NULL AND {to_sequence(_PLACE)} IS NULL"
-    wrong.append(f"CASE WHEN {is_none} THEN concat('\"', {_PLACE}, {words}) END")
-    listed = f"filter(array({', '.join(wrong)}), said -> said IS NOT NULL)"
+    no_place = f"CASE WHEN {is_none} THEN concat('\"', {_PLACE}, {words}) END"
+    listed = f"filter(array({', '.join([*wrong, no_time, no_place])}), said -> said IS NOT NULL)"
     found = frame.selectExpr(_ENTRY, f"{listed} AS said").where("size(said) > 0").collect()
     if found:
         places = [(entries[row[_ENTRY]], row["said"]) for row in found]

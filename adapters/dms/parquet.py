@@ -115,17 +115,18 @@ def read_parquet(
     frame = spark.read.parquet(*[escaped(path) for path in paths])
     has = set(frame.columns)
     owns = [quoted(called.get(name, name)) for name in schema.names]
-    before = []
+    before, sent = [], list(owns)
     for index, item in enumerate(reading.key_columns):
         name = f"{prefix or ''}{called.get(item.name, item.name)}"
-        value = quoted(name) if prefix is not None and name in has else "NULL"
-        before.append(f"CAST({value} AS {ddl(item.type)}) AS {before_column(index)}")
+        is_there = prefix is not None and name in has
+        before.append(f"CAST({quoted(name) if is_there else 'NULL'} AS {ddl(item.type)}) AS {before_column(index)}")
+        sent += [quoted(name)] if is_there else []
     return frame.selectExpr(
         *[f"CAST({own} AS {ddl(c.type)}) AS {quoted(c.name)}" for own, c in zip(owns, schema, strict=True)],
         f"{quoted(reading.op_column) if has_op else 'string(NULL)'} AS {OP_TEXT}",
         f"{'string(NULL)' if time is None else f'CAST({quoted(time)} AS string)'} AS {TIME_TEXT}",
         f"{'string(NULL)' if place is None else f'CAST({quoted(place)} AS string)'} AS {SEQUENCE_TEXT}",
-        f"{as_json(owns)} AS {VALUE}",
+        f"{as_json(sent)} AS {VALUE}",
         f"_metadata.row_index + 1 AS {LINE}",
         f"_metadata.file_name AS {NAME}",
         *[f"string(NULL) AS {name}" for name in (KEY_MISFIT, MISFIT, BROKEN)],

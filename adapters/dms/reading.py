@@ -162,13 +162,17 @@ def to_events(rows: DataFrame, files: DataFrame, reading: Reading) -> DataFrame:
 
 
 def _in_part(reading: Reading) -> Sequence[str]:
-    """Return what was not sent, the key that was left, and the transaction, known by its commit time."""
+    """Return what was not sent, the key that was left, and the transaction, known by its commit time.
+
+    A row of an unknown operation may be an update: it holds both its keys.
+    """
     key = [(before_column(index), quoted(item.name)) for index, item in enumerate(reading.key_columns)]
     moves = " OR ".join(f"coalesce({before}, {name}) != {name}" for before, name in key) or "false"
     fields = ", ".join(
         f"{text(c.name)}, coalesce({b}, {n})" for c, (b, n) in zip(reading.key_columns, key, strict=True)
     )
-    old = f"CASE WHEN {names.OPERATION} = 'update' AND ({moves}) THEN named_struct({fields}) END"
+    may_move = f"({names.OPERATION} = 'update' OR ({names.OPERATION} IS NULL AND NOT {_IS_LOAD}))"
+    old = f"CASE WHEN {may_move} AND ({moves}) THEN named_struct({fields}) END"
     return (
         f"CASE WHEN {names.OPERATION} != 'delete' THEN {names.UNSET} END AS {names.UNSET}",
         f"{old if key else 'CAST(NULL AS struct<nothing:int>)'} AS {names.OLD}",

@@ -31,7 +31,7 @@ from lakeward.core.errors import SchemaConflict, SourceError
 from lakeward.core.events import Sequences
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken, is_suspicious, take, touched, until_changed
 from lakeward.core.nearest import nearest
-from lakeward.core.ports import Batch, Entry
+from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.plugins.registry import clock
 
@@ -178,17 +178,20 @@ class DmsSource:
 
     # Rows in quarantine.
 
-    def cells(self, dimension: Dimension, entry: Entry) -> Mapping[str, str | None]:
+    def written(self, dimension: Dimension) -> Dimension:
+        """Return the dimension: the columns of a table are those of its files."""
+        return dimension
+
+    def cells(self, dimension: Dimension, entry: Entry) -> Cells:
         """Return a row as it was written, column by column; none where the file is gone."""
         if is_parquet(entry):
-            names_now = dimension.policies.renames
-            return {names_now.get(name, name): cell for name, cell in json_cells(entry.text).items()}
+            return json_cells(entry.text, self._reading(dimension))
         expected = self._expected(dimension)
         try:
             head = self.folder.head(dimension.name, entry.object)
             layout = find_layout(entry.object, head, expected, is_load=known_name(entry.object).is_load)
         except (SourceError, SchemaConflict):
-            return {}
+            return Cells()
         return csv_cells(entry.text, layout, expected.dialect)
 
     def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -34,6 +33,7 @@ from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.errors import TableError
 from lakeward.core.events import Mark, Operation, Position, Sequences
 from lakeward.core.evolution import Kind, Policy, Recorded, SchemaChange
+from lakeward.core.holds import Waiter, Waiters
 from lakeward.core.ledger import ObjectRecord, SourceObject
 from lakeward.core.memory import Hold, Record
 from lakeward.core.plan import PARTIAL, MergePlan, ObjectFacts
@@ -155,7 +155,7 @@ class IcebergCompanion:
         if self.has_leftovers:
             self.table.forget_above(plan.batch - 1)
         columns = {**_columns(self.dimension.sequences), **{c.name: c.type for c in self.dimension.schema}}
-        if PARTIAL & plan.facts.may_need:
+        if PARTIAL & plan.facts.may_need and self.dimension.key:
             columns |= self._in_part()
         frames = [self._entries(frame, kind, plan) for kind, frame in entries.items() if frame is not None]
         size = sum(found.object.size for found in plan.facts.objects)
@@ -250,18 +250,20 @@ class IcebergCompanion:
             *[f"string(NULL) AS {name}" for name in (names.REASON, names.DETAIL, names.TEXT)],
         )
 
-    def waiting_places(self, upto: int) -> Mapping[str, Sequence[Position]]:
-        """Return where the events that wait are, by the text of their key; no Spark is needed."""
+    def waiters(self, upto: int) -> Waiters[str]:
+        """Return the events that wait, with the texts of their keys; no Spark is needed."""
         wanted = (KIND, *names.POSITION, RECORD, *([OLD_RECORD] if self.has_parts else []))
         condition = f"{KIND} in ('{WAITING}', '{RELEASED}') and {names.BATCH} <= {upto}"
         rows = self.table.rows(condition, wanted).to_pylist()
         released = {(row[names.OBJECT], row[names.ROW]) for row in rows if row[KIND] == RELEASED}
-        places: dict[str, list[Position]] = defaultdict(list)
-        for row in rows:
-            if row[KIND] == WAITING and (row[names.OBJECT], row[names.ROW]) not in released:
-                for key in filter(None, (row[RECORD], row.get(OLD_RECORD))):
-                    places[key].append(position_of(row))
-        return places
+        return Waiters.of(
+            Waiter(
+                position_of(row),
+                tuple(key for key in (row.get(OLD_RECORD), row[RECORD]) if key is not None),
+            )
+            for row in rows
+            if row[KIND] == WAITING and (row[names.OBJECT], row[names.ROW]) not in released
+        )
 
     def _kind(self, kind: str, upto: int) -> DataFrame | None:
         return self._frame(f"{KIND} = '{kind}' AND {names.BATCH} <= {upto}")

@@ -57,6 +57,7 @@ def known_of(catalog: IcebergCatalog, dimension: Dimension, key: Key) -> Known:
         base=base,
         objects={order: name for _, content in records for name, order, *_ in content["objects"]},
         made=at,
+        has_loads=any(content.get("loads") for _, content in records),
     )
 
 

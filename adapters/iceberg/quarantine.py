@@ -23,9 +23,9 @@ from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.names import column, quoted
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import MendError
-from lakeward.core.events import Operation, Position, Sequences
+from lakeward.core.events import UNSET, Operation, Position, Sequences
 from lakeward.core.memory import HOLDING, Hold, Reason
+from lakeward.core.mending import check_same_keys
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Entry, Mended
 from lakeward.core.progress import Progress
@@ -34,6 +34,7 @@ from lakeward.core.schema import Column, Type
 SUFFIX: Final = "__quarantine"
 STATE: Final = "_lakeward_state"
 KEY: Final = "_lakeward_key"
+OLD_KEY: Final = "_lakeward_old_key"
 OBJECT_NAME: Final = "_lakeward_object_name"
 SINCE: Final = "_lakeward_since"
 HELD, BESIDE, FINAL = "held", "held beside", "final"
@@ -122,18 +123,15 @@ class IcebergQuarantine:
 
     def mend(self, progress: Progress, entries: Sequence[Entry], events: DataFrame) -> None:
         """Write down what a person mended, in one commit; the newest word on a row counts."""
-        keys = events.selectExpr(names.OBJECT, names.ROW, f"{key_text(self.dimension.key)} AS {KEY}").collect()
-        found = {(row[names.OBJECT], row[names.ROW]): row[KEY] for row in keys}
+        keys = [f"{key_text(self.dimension.key)} AS {KEY}"]
+        if names.OLD in events.columns:
+            old = key_text(self.dimension.key, f"{names.OLD}.")
+            keys.append(f"CASE WHEN {names.OLD} IS NOT NULL THEN {old} END AS {OLD_KEY}")
+        rows = [row.asDict() for row in events.selectExpr(names.OBJECT, names.ROW, *keys).collect()]
+        found = {(row[names.OBJECT], row[names.ROW]): (row[KEY], row.get(OLD_KEY)) for row in rows}
         for entry in entries:
-            key = found[entry.order, entry.row]
-            if key != entry.key:
-                raise MendError(
-                    f"{self.dimension.name}: {entry.object}, row {entry.row} has another key now",
-                    found=f"it was {entry.key}, and is {key}",
-                    todo="The key stays as it was. Where it is wrong, give the row up.",
-                )
-        columns = _columns(self.dimension.sequences)
-        self.table.add(columns, [], _as_mended(entries, progress.batch), count=0)
+            check_same_keys(self.dimension, entry, *found[entry.order, entry.row])
+        self.table.add(_columns(self.dimension.sequences), [], _as_mended(entries, progress.batch), count=0)
 
     def holds(self, progress: Progress) -> tuple[Hold, ...]:
         """Return the keys that wait for a person."""
@@ -144,11 +142,11 @@ class IcebergQuarantine:
         )
 
     def keys_of(self, frame: DataFrame) -> set[str]:
-        """Return the keys, as texts, that the rejects of a frame hold."""
-        holding, keys = frame.where(IS_HOLDING), [key_text(self.dimension.key)]
+        """Return the keys of events or rejects, as texts; a key change has two."""
+        keys = [key_text(self.dimension.key)]
         if names.OLD in frame.columns:
             keys.append(key_text(self.dimension.key, f"{names.OLD}."))
-        rows = holding.selectExpr(f"explode(array({', '.join(keys)})) AS {KEY}").distinct().collect()
+        rows = frame.selectExpr(f"explode(array({', '.join(keys)})) AS {KEY}").distinct().collect()
         return {row[KEY] for row in rows if row[KEY] is not None}
 
     def barriers(self, holds: Sequence[Hold]) -> DataFrame:
@@ -192,10 +190,19 @@ def _as_mended(entries: Sequence[Entry], batch: int) -> pa.Table:
     columns = _placed([entry.position for entry in entries], batch)
     columns[STATE] = [MENDED] * len(entries)
     columns[names.OPERATION] = [word.operation.value for word in mended]
-    columns[names.TEXT] = [
-        json.dumps({"cells": word.cells, "time": word.time, "sequence": word.sequence}) for word in mended
-    ]
+    columns[names.TEXT] = [json.dumps(_as_json(word)) for word in mended]
     return pa.table(columns)
+
+
+def _as_json(mended: Mended) -> Mapping[str, Any]:
+    """Return what a person mended as it is kept; cells that were not sent stand apart."""
+    return {
+        "cells": {name: cell for name, cell in mended.cells.items() if cell is not UNSET},
+        "not_sent": [name for name, cell in mended.cells.items() if cell is UNSET],
+        "time": mended.time,
+        "sequence": mended.sequence,
+        "old_key": mended.old_key,
+    }
 
 
 def _placed(places: Sequence[Position], batch: int) -> dict[str, Any]:
@@ -214,8 +221,9 @@ def _places(places: Sequence[Position]) -> dict[str, Any]:
 
 def _mended(row: Mapping[str, Any]) -> Mended:
     content = json.loads(row[names.TEXT])
-    given = {name: content.get(name) for name in ("time", "sequence")}
-    return Mended(operation=Operation(row[names.OPERATION]), cells=content["cells"], **given)
+    cells = content["cells"] | dict.fromkeys(content.get("not_sent", ()), UNSET)
+    given = {name: content.get(name) for name in ("time", "sequence", "old_key")}
+    return Mended(operation=Operation(row[names.OPERATION]), cells=cells, **given)
 
 
 def _entry(row: Mapping[str, Any], mended: Mended | None) -> Entry:

@@ -6,7 +6,8 @@ are not sent whole are folded over what the companion remembers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Final
@@ -19,7 +20,15 @@ from lakeward.adapters.iceberg.quarantine import IcebergQuarantine
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.chains import RELEASED_ID, Before, Chains, fold, part_chains
 from lakeward.adapters.spark.copies import without_facts
-from lakeward.adapters.spark.events import IS_EVENT, IS_LOAD, IS_REJECT, IS_TRUNCATE, KeyRange, range_of
+from lakeward.adapters.spark.events import (
+    IS_EVENT,
+    IS_HOLDING,
+    IS_LOAD,
+    IS_REJECT,
+    IS_TRUNCATE,
+    KeyRange,
+    range_of,
+)
 from lakeward.adapters.spark.fitting import called_now, fitted
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import (
@@ -125,6 +134,7 @@ class Resolver:
             counts=Counts() if plan.releases else read,
             written=written,
             removed=0,
+            rejects=_rejects(plan, Known(), {Reason.NO_KEY: refused}),
             detail=outcome,
         )
 
@@ -158,13 +168,14 @@ class Resolver:
             table=table,
             cached=[judged],
         )
-        duplicates = tally.duplicates + copies + known.events + known.rejects
-        quarantined = sum(plan.facts.rejects.values()) - known.rejects + too_late
+        rejects = _rejects(plan, known, {Reason.TOO_LATE: too_late})
+        tally = replace(tally, duplicates=tally.duplicates + copies + known.rows, quarantined=sum(rejects.values()))
         return Resolved(
-            counts=self._counts(plan, replace(tally, duplicates=duplicates, quarantined=quarantined), waiting),
+            counts=self._counts(plan, tally, waiting),
             written=written,
             removed=removed,
             held=self._held(plan, frame),
+            rejects=rejects,
             detail=outcome,
             close=outcome.close,
         )
@@ -194,12 +205,13 @@ class Resolver:
         """Fold the events in order over what is remembered; hold key changes that no rule decides."""
         is_ordered = isinstance(plan.dimension.lateness, Ordered)
         done = self._decided(plan, frame, table)
-        frame, chains, rejected = done.frame, done.chains, done.shifted
+        frame, chains = done.frame, done.chains
         tally, incomplete = chains.counts()
+        refused = {Reason.TOO_LATE: too_late, Reason.KEY_SHIFT: done.shifted}
         if incomplete and is_ordered:
             ids = chains.verdicts().where("verdict = 'incomplete'").selectExpr(f"id AS {ID}")
             frame = as_rejects(frame, plan, ids, Reason.INCOMPLETE_ROW, INCOMPLETE)
-            rejected += incomplete
+            refused[Reason.INCOMPLETE_ROW] = incomplete
         waiting, waited = self._not_waiting_yet(plan, done.waiting)
         upserts = chains.rows()
         released = _released(done) if plan.releases else done.released
@@ -213,15 +225,12 @@ class Resolver:
             waiting=waiting,
             released=released,
             drops_below=plan.truncates.removes_below,
-            rejects=frame.where(IS_REJECT) if plan.facts.rejects or too_late or rejected else None,
+            rejects=frame.where(IS_REJECT) if plan.facts.rejects or any(refused.values()) else None,
             table=table,
             cached=[chains.folded],
         )
-        tally = replace(
-            tally,
-            duplicates=tally.duplicates + waited + known.events + known.rejects,
-            quarantined=sum(plan.facts.rejects.values()) - known.rejects + too_late + rejected,
-        )
+        rejects = _rejects(plan, known, refused)
+        tally = replace(tally, duplicates=tally.duplicates + waited + known.rows, quarantined=sum(rejects.values()))
         counts = self._counts(plan, tally, waiting)
         if plan.releases:
             counts = replace(counts, released=counts.released + incomplete)
@@ -232,7 +241,8 @@ class Resolver:
             counts=counts,
             written=upserts.count(),
             removed=removed.count(),
-            held=self._held(plan, frame, shifted=done.shifted),
+            held=self._held(plan, frame, shifted=done.shifted, waiting=done.waiting),
+            rejects=rejects,
             detail=outcome,
             close=outcome.close,
         )
@@ -393,12 +403,29 @@ class Resolver:
             waiting=0 if waiting is None else waiting.count(),
         )
 
-    def _held(self, plan: MergePlan, frame: DataFrame, *, shifted: int = 0) -> int:
+    def _moved(self, plan: MergePlan) -> set[str]:
+        """Return the keys of key changes that wait since batches before, and go on waiting."""
+        return self.companion.waiters(plan.batch - 1).moved(max(plan.truncates.all, default=None))
+
+    def _held(
+        self, plan: MergePlan, frame: DataFrame, *, shifted: int = 0, waiting: DataFrame | None = None
+    ) -> int:
+        """Count the keys that are held afterwards: by what is in quarantine, and by key changes that wait."""
         held = {str(key[0]) for hold in _in_force(plan) for key in hold.keys}
         frame = _not_overruled(plan, frame)
         if shifted or any(reason in HOLDING for reason in plan.facts.rejects):
-            held |= self.kept.keys_of(frame)
+            held |= self.kept.keys_of(frame.where(IS_HOLDING))
+        if waiting is not None and names.OLD in waiting.columns:
+            held |= self.kept.keys_of(waiting.where(f"{names.OLD} IS NOT NULL"))
+            held |= set() if plan.releases else self._moved(plan)
         return len(held)
+
+
+def _rejects(plan: MergePlan, known: Known, refused: Mapping[Reason, int]) -> Mapping[Reason, int]:
+    """Return by reason the rows that go into quarantine: no copies, and what the table itself refused."""
+    if plan.releases:
+        return {}
+    return Counter(plan.facts.rejects) - Counter(known.rejects) + Counter(refused)
 
 
 _SHIFTED: Final = "a row stands on the key that it enters, and the feed does not tell the transactions"

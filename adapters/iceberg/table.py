@@ -19,6 +19,7 @@ from lakeward.adapters.iceberg import ddl
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.change import Change
 from lakeward.adapters.iceberg.companion import BASE, BY_PLACE, DELETE, EVENT, RELEASED, WAITING, IcebergCompanion
+from lakeward.adapters.iceberg.incomplete import incomplete_of
 from lakeward.adapters.iceberg.java import Jvm, committing, lost_race
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.iceberg.progress import standing_of
@@ -34,8 +35,9 @@ from lakeward.adapters.spark.types import ddl as type_ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict, TableError
 from lakeward.core.evolution import Kind, with_new_names
+from lakeward.core.holds import Waiters
 from lakeward.core.ledger import ObjectRecord
-from lakeward.core.memory import HOLDING, Hold, Reason
+from lakeward.core.memory import Hold, Reason
 from lakeward.core.plan import PARTIAL, Capability, MergePlan
 from lakeward.core.ports import Ack, Batch, Commit, Entry, Recalled, Resolved, Standing
 from lakeward.core.progress import Progress
@@ -242,20 +244,16 @@ class IcebergTable:
     def entries(self, progress: Progress) -> Sequence[Entry]:
         """Return what is in quarantine, and how many events wait behind each."""
         self.companion.objects(progress)
-        truncates = Truncates(self.companion.truncates)
-        waiting = self.companion.waiting_places(progress.batch)
+        truncates, waiters = Truncates(self.companion.truncates), self.companion.waiters(progress.batch)
         return [
-            replace(
-                entry,
-                waits=sum(
-                    place > entry.position for place in {p for key in entry.keys for p in waiting.get(key, ())}
-                )
-                if Reason(entry.reason) in HOLDING
-                else 0,
-            )
+            _with(waiters, entry) if entry.is_held else entry
             for entry in self.kept.entries(progress)
             if not (entry.is_held and truncates.overrule(entry.position, Reason(entry.reason)))
         ]
+
+    def incomplete(self, progress: Progress) -> Sequence[Entry]:
+        """Return the events that send a part of a row and wait for the rest."""
+        return incomplete_of(self.companion, progress)
 
     def mend(self, progress: Progress, entries: Sequence[Entry], events: DataFrame) -> None:
         """Write down what a person mended."""
@@ -268,9 +266,15 @@ class IcebergTable:
         if mended is not None:
             frame = frame.unionByName(mended, allowMissingColumns=True).withColumn(names.ARRIVAL, F.expr(BY_PLACE))
         found = survey(frame, self.dimension)
-        may_need = PARTIAL if self.companion.has_parts else frozenset()
+        may_need = PARTIAL if names.UNSET in frame.columns else frozenset()
         known = facts(found, self.dimension, self.dimension.schema, (), progress.epoch, may_need=may_need)
         return Batch(frame, known)
+
+
+def _with(waiters: Waiters[str], entry: Entry) -> Entry:
+    """Return an entry with what waits behind it."""
+    behind = waiters.behind(entry.position, entry.keys)
+    return replace(entry, waits=behind.waits, also_holds=behind.also_holds)
 
 
 def _as_entries(rows: DataFrame) -> DataFrame:

@@ -102,7 +102,7 @@ def misfit(raw: str, item: Column, typed: str | None = None) -> str:
 
     The column is read already; else `typed` is what reads it.
     """
-    words = literal(f'" is not a {item.type} (column {item.name})')
+    words = literal(f'" is not {item.type.with_article} (column {item.name})')
     is_unfit = f"{raw} IS NOT NULL AND {typed or quoted(item.name)} IS NULL"
     return f"CASE WHEN {is_unfit} THEN concat('\"', {raw}, {words}) END"
 

@@ -7,7 +7,8 @@ more within one batch are looked at in order, to count what was inserted twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame
@@ -71,10 +72,15 @@ def events_of(frame: DataFrame) -> DataFrame:
 
 
 class Known(NamedTuple):
-    """How many events and rejects of a batch are of objects that were delivered before."""
+    """How many events of a batch are of objects that were delivered before, and rejects, by reason."""
 
     events: int = 0
-    rejects: int = 0
+    rejects: Mapping[Reason, int] = MappingProxyType({})
+
+    @property
+    def rows(self) -> int:
+        """How many rows that is."""
+        return self.events + sum(self.rejects.values())
 
 
 def without_copies(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, Known]:
@@ -87,8 +93,10 @@ def without_copies(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, Known]
     is_copy = f"{names.OBJECT} IN ({', '.join(map(str, sorted(plan.copies)))})"
     if isinstance(plan.dimension.lateness, Ordered):
         is_copy = f"({is_copy} AND coalesce({IS_REJECT}, false))"
-    row = frame.where(is_copy).agg(F.expr(f"count_if({IS_EVENT})"), F.expr(f"count_if({IS_REJECT})")).collect()[0]
-    return frame.where(f"NOT {is_copy}"), Known(*row)
+    alike = frame.where(is_copy).groupBy(names.REASON).count().collect()
+    rows = {row[names.REASON]: row["count"] for row in alike}
+    rejects = {reason: rows[reason.value] for reason in Reason if reason.value in rows}
+    return frame.where(f"NOT {is_copy}"), Known(rows.get(None, 0), rejects)
 
 
 def late_as_rejects(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, int]:

@@ -159,7 +159,7 @@ def misfit(rule: Cast, step: Step) -> str:
     """Return in words that a value does not fit, as SQL; NULL where it does."""
     (made,) = step.made
     item = known(step.before, rule.column)
-    words = text(f'" is not a {made.type} (column {made.name}, rule {step.number})')
+    words = text(f'" is not {made.type.with_article} (column {made.name}, rule {step.number})')
     is_unfit = f"{quoted(item.name)} IS NOT NULL AND {_cast(rule, item)} IS NULL"
     return f"CASE WHEN {is_unfit} THEN concat('\"', {_as_text(item)}, {words}) END"
 

@@ -113,17 +113,29 @@ class SparkShaper:
         return Shaped(Batch(whole.drop(*flags), known, close=lambda: _free(whole)), inputs, gone)
 
     def mended(self, frame: DataFrame, dimension: Dimension) -> DataFrame:
-        """Return rows that a person mended; raises MendError where one breaks a rule."""
-        judges = row_rules(self._rules_of(dimension.schema).quality, dimension.schema)
+        """Return rows that a person mended, as the rules make them; raises MendError where one breaks a rule."""
+        rules = self._rules_of(self.rules.source if self.rules.columns else dimension.schema)
+        if rules.columns:
+            frame = self._remade(frame, rules, dimension)
+        judges = row_rules(rules.quality, dimension.schema)
         whole = judged(frame, judges, dimension.schema, dimension.key)
         wrong = whole.where(IS_REJECT).select(names.ROW, names.DETAIL).collect()
         if wrong:
             raise MendError(
-                f"{dimension.name}: {len(wrong):,} mended row(s) still break a quality rule",
+                f"{dimension.name}: {len(wrong):,} mended row(s) still break a rule",
                 found="; ".join(f"row {row[names.ROW]} {row[names.DETAIL]}" for row in wrong),
                 todo="Nothing was changed. Correct the cells, and take the file again.",
             )
         return frame
+
+    def _remade(self, frame: DataFrame, rules: TableRules, dimension: Dimension) -> DataFrame:
+        """Return rows of the source with the columns of the table, in its types; it may have wider ones since."""
+        form = rules.shape(rules.source)
+        made = applied(self._with_secrets(frame, (), form), form, dimension.key, self._secrets())
+        made = kept_text(as_rejects(made, form.schema, dimension.key))
+        rest = [name for name in made.columns if form.schema.find(name) is None]
+        columns = [f"CAST({quoted(c.name)} AS {ddl(c.type)}) AS {quoted(c.name)}" for c in dimension.schema]
+        return made.selectExpr(*columns, *rest)
 
     def _made(self, batch: Batch[DataFrame], form: Shape, dimension: Dimension) -> DataFrame:
         """Return the frame with the columns that the batch gives the table, and what does not fit as rejects."""

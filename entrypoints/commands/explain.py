@@ -26,7 +26,7 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
-from lakeward.entrypoints.story import Story, key_words, position_words
+from lakeward.entrypoints.story import Story, key_words
 
 HELP = """Tell what became of one key: each event that is known, where it is from, what it did and why.
 
@@ -52,13 +52,12 @@ def explain_key(
     (name,) = configured.choose([table])
     with container_of(configured) as container:
         story = _story(container, name, key)
-    is_held = any(refused.is_holding for refused in story.known.refused)
-    code = 3 if is_held else 0
+    code = 3 if story.is_held else 0
     if as_json:
-        documents.emit("explain", {**_document(story), "held": is_held, "exit_code": code})
+        documents.emit("explain", {**_document(story), "held": story.is_held, "exit_code": code})
         return code
     _show(story)
-    if is_held:
+    if story.is_held:
         view.console().print(Text(f"Next: `lakeward quarantine show {name} {key_words(story.known.key)}`"))
     return code
 
@@ -90,7 +89,7 @@ def _show(story: Story) -> None:
         table.add_row("–", "", "before", "", "", Text(before))
     for count, step in enumerate(story.steps, 1):
         operation = "" if step.operation is None else step.operation.value
-        position = position_words(step.position, step.time, story.known.progress.sequences)
+        position = story.position(step)
         batch = "–" if step.batch is None else f"{step.batch:,}"
         place = Text(story.place(step.position))
         table.add_row(str(count), operation, position, batch, place, Text(story.what(step)))

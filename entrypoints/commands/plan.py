@@ -8,13 +8,14 @@ from typing import Any
 
 import structlog
 import typer
+from rich.console import Console
 from rich.markup import escape
 
 from lakeward.core.clock import SLACK, Alarm, alarms
+from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError, SetupError
 from lakeward.core.evolution import Kind
-from lakeward.core.pipeline import Idle, prepare
-from lakeward.core.plan import rejects
+from lakeward.core.pipeline import Idle, Job, Prepared, prepare
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,
@@ -49,49 +50,49 @@ def plan(
     """Plan and show."""
     start_logging(log, debug=debug)
     configured = open_settings(config)
-    documented, failed, any_work = [], [], False
     with container_of(configured) as container:
         container.source()
         chosen = configured.choose(tables or ())
         container.rules(tables=chosen)
         kind = configured.settings.target["kind"]
-        for name in chosen:
-            job = container.job(table=name)
-            try:
-                found = prepare(job)
-                prepared = None if isinstance(found, Idle) else found
-            except SetupError:
-                raise
-            except Exception as error:  # a table that cannot be planned, for whatever reason, hides no other
-                if not isinstance(error, LakewardError):
-                    log_lines.error("failed", table=str(name), exc_info=True)
-                failed.append(error)
-                documented.append({"table": str(name), "error": documents.error(error)})
-                if not as_json:
-                    view.console().print(f"{escape(str(name))}  → cannot be planned")
-                    view.print_error(error)
-                continue
-            any_work |= prepared is not None
-            documented.append(_document(name, job, prepared))
-            if not as_json:
-                _show(name, job, prepared, kind)
-            if prepared is not None:
-                prepared.close()
-    code = 4 if failed else 0
+        planned = [_planned(container.job(table=name), kind, as_json=as_json) for name in chosen]
+    code = 4 if any("error" in document for document in planned) else 0
     if as_json:
-        documents.emit("plan", {"tables": documented, "exit_code": code})
-    elif any_work:
+        documents.emit("plan", {"tables": planned, "exit_code": code})
+    elif any(document.get("batch") for document in planned):
         view.console().print("Nothing has been written. Next: `lakeward run`")
     else:
         view.console().print(
-            "Nothing has been written." if failed else "Nothing waits. `lakeward status` says how far it is."
+            "Nothing has been written." if code else "Nothing waits. `lakeward status` says how far it is."
         )
     return code
 
 
-def _show(name: Any, job: Any, prepared: Any, kind: str) -> None:
+def _planned(job: Job[Any], kind: str, *, as_json: bool) -> dict[str, Any]:
+    """Plan one table, show it to people, and return it as programs get it; one that cannot be hides no other."""
+    name = job.dimension.name
+    try:
+        found = prepare(job)
+    except SetupError:
+        raise
+    except Exception as error:  # for whatever reason
+        if not isinstance(error, LakewardError):
+            log_lines.error("failed", table=str(name), exc_info=True)
+        if not as_json:
+            view.console().print(f"{escape(str(name))}  → cannot be planned")
+            view.print_error(error)
+        return {"table": str(name), "error": documents.error(error)}
+    prepared = None if isinstance(found, Idle) else found
+    if not as_json:
+        _show(job, prepared, kind)
+    document = _document(job, prepared)
+    if prepared is not None:
+        prepared.close()
+    return document
 
-    out = view.console()
+
+def _show(job: Job[Any], prepared: Prepared[Any] | None, kind: str) -> None:
+    out, name = view.console(), job.dimension.name
     target = f"{escape(str(name))}  → {escape(job.opened.name)}"
     if prepared is None:
         out.print(f"{target} ({kind})            nothing new")
@@ -106,33 +107,35 @@ def _show(name: Any, job: Any, prepared: Any, kind: str) -> None:
         out.print(
             "   It has no key: each row is added once and never changed; updates and deletes are quarantined."
         )
-    facts, counts = merge.facts, prepared.resolved.counts
-    by_operation = " · ".join(f"{number:,} {op.value}" for op, number in facts.operations.items())
-    rejected = " · ".join(f"{n:,} {reason}" for reason, n in rejects(merge, counts.quarantined).items())
-    out.print(f"   {len(facts.objects):,} files, {facts.read:,} rows: {by_operation or 'no event'}")
-    out.print(f"   {view.count_words(counts, every=True)}")
-    if rejected:
-        out.print(f"   into quarantine: {rejected}")
-    if held := prepared.resolved.held:
-        new = f", {held - _held_before(merge):,} of them new" if held > _held_before(merge) else ""
-        out.print(f"   {_held_words(name, held, new)}")
-    out.print(f"   {prepared.resolved.written:,} rows written, {prepared.resolved.removed:,} removed")
+    _show_rows(out, prepared)
     for change in merge.evolution.changes:
         out.print(f"   [yellow]schema:[/] {escape(str(change))}: the table follows")
     for warning in warnings(prepared):
         out.print(f"   [yellow]⚠[/] {escape(warning)}")
 
 
-def _held_before(merge: Any) -> int:
-    return len({key for hold in merge.holds for key in hold.keys})
+def _show_rows(out: Console, prepared: Prepared[Any]) -> None:
+    """Print what becomes of the rows of a batch."""
+    facts, resolved = prepared.plan.facts, prepared.resolved
+    by_operation = " · ".join(f"{number:,} {op.value}" for op, number in facts.operations.items())
+    out.print(f"   {len(facts.objects):,} files, {facts.read:,} rows: {by_operation or 'no event'}")
+    out.print(f"   {view.count_words(resolved.counts, every=True)}")
+    if resolved.rejects:
+        rejected = " · ".join(f"{number:,} {reason.value}" for reason, number in resolved.rejects.items())
+        out.print(f"   into quarantine: {rejected}")
+    if resolved.held:
+        more = resolved.held - prepared.held_before
+        out.print(f"   {_held_words(prepared.plan.dimension.name, resolved.held, more)}")
+    out.print(f"   {resolved.written:,} rows written, {resolved.removed:,} removed")
 
 
-def _held_words(name: Any, held: int, new: str = "") -> str:
+def _held_words(name: TableName, held: int, more: int = 0) -> str:
     keys = "1 key is held" if held == 1 else f"{held:,} keys are held"
+    new = f", {more:,} of them new" if more > 0 else ""
     return f"{keys}{new}: later events wait (`lakeward quarantine show {escape(str(name))}`)"
 
 
-def warnings(prepared: Any) -> list[str]:
+def warnings(prepared: Prepared[Any]) -> list[str]:
     """Return what a person should know of a batch beside its numbers."""
     taken, counts = prepared.taken, prepared.resolved.counts
     found = []
@@ -166,7 +169,7 @@ def warnings(prepared: Any) -> list[str]:
     return found
 
 
-def _alarms(prepared: Any) -> Sequence[Alarm]:
+def _alarms(prepared: Prepared[Any]) -> Sequence[Alarm]:
     """Return what the batch will raise: what its source does not believe lies ahead of the clock that it asked."""
     ahead, limit = prepared.plan.facts.ahead, prepared.plan.facts.believed
     back = [] if prepared.progress.backwards is None else [prepared.progress.backwards]
@@ -174,8 +177,8 @@ def _alarms(prepared: Any) -> Sequence[Alarm]:
     return alarms(str(prepared.plan.dimension.name), None if limit is None else ahead, back, now)
 
 
-def _document(name: Any, job: Any, prepared: Any) -> dict[str, Any]:
-
+def _document(job: Job[Any], prepared: Prepared[Any] | None) -> dict[str, Any]:
+    name = job.dimension.name
     if prepared is None:
         held = job.opened.table.standing().progress.held
         return {"table": str(name), "target": job.opened.name, "batch": None, "held": held}
@@ -197,12 +200,12 @@ def _document(name: Any, job: Any, prepared: Any) -> dict[str, Any]:
         "others": list(prepared.taken.others),
         "late": list(prepared.taken.late),
         "operations": {operation.value: number for operation, number in merge.facts.operations.items()},
-        "rejects": rejects(merge, prepared.resolved.counts.quarantined),
+        "rejects": {reason.value: number for reason, number in prepared.resolved.rejects.items()},
         "counts": asdict(prepared.resolved.counts),
         "written": prepared.resolved.written,
         "removed": prepared.resolved.removed,
         "held": prepared.resolved.held,
-        "held_before": _held_before(merge),
+        "held_before": prepared.held_before,
         "alarms": [documents.alarm(found) for found in _alarms(prepared)],
         "quality_warnings": dict(merge.facts.warnings),
         "warnings": warnings(prepared),

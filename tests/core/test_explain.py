@@ -200,6 +200,29 @@ def test_an_event_waits_for_what_is_held_below_it_or_for_its_load() -> None:
     assert [step.by for step in explain(ITEM, known(staged)).steps] == [None]
 
 
+def test_an_event_waits_for_a_key_change_that_waits() -> None:
+    """It holds both its keys: the row in quarantine may be of the other one."""
+    move = remembered(4, 2, settled=None, a=4)
+    move = replace(move, event=replace(move.event, old_key=(2,)))
+    before, behind = remembered(3, 2, a=3, b=3), remembered(5, 2, settled=None, a=5, b=5)
+    told = explain(ITEM, known(before, move, behind)).steps
+    assert [(step.verdict, step.by) for step in told] == [
+        (Verdict.APPLIED, None),
+        (Verdict.WAITING, None),
+        (Verdict.WAITING, move.event.position),
+    ]
+
+
+def test_a_row_that_was_replayed_is_an_event_like_any_other() -> None:
+    """It waited until then, and what came meanwhile overtook it."""
+    replayed, newer = remembered(5, 3, a=5, b=5), remembered(6, 2, settled=3, a=6, b=6)
+    told = explain(ITEM, known(replayed, newer)).steps
+    assert [(step.verdict, step.batch, step.settled) for step in told] == [
+        (Verdict.SUPERSEDED, 3, 3),
+        (Verdict.APPLIED, 2, 3),
+    ]
+
+
 def test_a_row_tells_of_its_own_event_where_nothing_else_does() -> None:
     row = Row({"id": 1, "a": 7, "b": 0}, Position(1, 7, 7, 1))
     (step,) = explain(ITEM, known(row=row)).steps

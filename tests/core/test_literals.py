@@ -9,7 +9,7 @@ import pytest
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.literals import read_key
+from lakeward.core.literals import read_key, same_key
 from lakeward.core.schema import Column, Schema, parse_type
 
 
@@ -67,3 +67,24 @@ def test_what_does_not_fit_its_type_is_an_error_that_names_it(type_: str, text: 
         read(type_, text)
     assert repr(text) in raised.value.what
     assert raised.value.found == f"its type is {parse_type(type_)}"
+
+
+@pytest.mark.parametrize(
+    ("type_", "one", "other", "is_same"),
+    [
+        ("decimal(8,2)", "-2", "-2.00", True),
+        ("decimal(8,2)", "-2", "2.00", False),
+        ("double", "-0.0", "0", True),
+        ("boolean", "TRUE", "true", True),
+        ("timestamp", "2026-11-21 10:00:00", "2026-11-21T11:00:00+01:00", True),
+        ("string", "2", "2.0", False),
+        ("int", "2", "two", False),
+        ("int", "two", "two", True),
+    ],
+)
+def test_keys_are_compared_as_values_of_their_types(type_: str, one: str, other: str, is_same: bool) -> None:
+    """What is no value of the type is compared as a text: a column may have had another type before."""
+    schema = Schema((Column("k", parse_type(type_)),))
+    dimension = Dimension(name=TableName("shop", "item"), schema=schema, key=("k",))
+    assert same_key(dimension, [one], [other]) is is_same
+    assert not same_key(dimension, [one], [one, one])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from lakeward.core.dimension import Dimension, TableName, Tolerance, Unreadable,
 from lakeward.core.errors import QuarantineFull, SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.memory import Reason, Reject
-from lakeward.core.pipeline import Job, apply_changes
+from lakeward.core.pipeline import Idle, Job, apply_changes, prepare
 from lakeward.core.schema import Column, Schema, Type
 
 NAME = TableName("shop", "item")
@@ -114,3 +115,24 @@ def test_a_row_whose_key_cannot_be_read_stops_the_table_or_makes_it_inexact() ->
     going_on = job(source, Tolerance())
     apply_changes(going_on)
     assert going_on.opened.table.standing().progress.inexact_since == "00000001"
+
+
+def test_what_is_refused_is_told_by_its_reason_before_it_is() -> None:
+    """Also what the table refuses itself, and no copy of what was refused before."""
+    source = delivering(good=3, bad=2)
+    found = job(source, Tolerance(), lateness=Within(1))
+    apply_changes(found)
+    source.put(NAME, 50, [insert(4, object_=50, time=50)])
+    apply_changes(found)
+    source.put(NAME, 90, [insert(5, object_=90, time=90)])
+    apply_changes(found)
+    moved = replace(insert(3, object_=91, time=91), operation=Operation.UPDATE, old_key=(1,), transaction=None)
+    source.put(NAME, 91, [replace(insert(6, time=50), position=Position(1, 50, 91, 2)), moved])
+    prepared = prepare(found)
+    assert not isinstance(prepared, Idle)
+    assert prepared.resolved.rejects == {Reason.TOO_LATE: 1, Reason.KEY_SHIFT: 1}
+    assert prepared.resolved.counts.quarantined == 2
+    bare = job(source, Tolerance(max_share=1), key=())
+    (prepared,) = [prepare(bare)]
+    assert not isinstance(prepared, Idle)
+    assert prepared.resolved.rejects == {Reason.CAST: 2, Reason.NO_KEY: 1}

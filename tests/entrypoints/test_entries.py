@@ -13,15 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.dimension import Dimension, TableName, Unbounded
 from lakeward.core.errors import ConfigError, MendError
-from lakeward.core.events import LOAD_SEQUENCE, Operation
+from lakeward.core.events import LOAD_SEQUENCE, UNSET, Operation
 from lakeward.core.memory import Reason
 from lakeward.core.mending import ADVICE, FIXABLE, check_mended
-from lakeward.core.ports import Entry, Mended
+from lakeward.core.ports import Cells, Entry, Mended
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.entrypoints import fixfile
-from lakeward.entrypoints.entries import COLUMNS, choice, document, moment
+from lakeward.entrypoints.choosing import choice, moment
+from lakeward.entrypoints.entries import COLUMNS, Kept, document
 from lakeward.entrypoints.exporting import export
 
 NAME = TableName("shop", 'odd "item"')
@@ -43,12 +44,33 @@ def test_options_narrow_each_other_down() -> None:
     chosen = {
         "key": choice(key=["1"]),
         "place": choice(at="a.csv:2"),
-        "reasons": choice(reasons=["cast", "null_key"], file="a.*"),
+        "reasons": choice(reason=["cast", "null_key"], file="a.*"),
         "since": choice(since="1970-01-01T00:00:03Z"),
         "both": choice(since="1970-01-01T00:00:02Z", before="1970-01-01T00:00:03+00:00"),
     }
-    found = {name: [one.row for one in choose(rows)] for name, choose in chosen.items()}
+    found = {name: [one.row for one in choose(rows, DIMENSION)] for name, choose in chosen.items()}
     assert found == {"key": [1, 3], "place": [2], "reasons": [1, 2, 4], "since": [3, 4], "both": [2]}
+
+
+def test_a_key_is_a_value_of_its_type_and_either_of_a_key_change() -> None:
+    decimal = replace(DIMENSION, schema=Schema((Column("id", Type("decimal", 8, 2)),)))
+    rows = [entry(1, key='["-2.00"]'), entry(2, key='["3.00"]', other_key='["-2.00"]', also_holds=('["4.00"]',))]
+    assert [one.row for one in choice(key=["-2"])(rows, decimal)] == [1, 2]
+    assert [choice(key=["4"])(rows, decimal, by_hold=by_hold) for by_hold in (False, True)] == [[], rows[1:]]
+    for key, said in ((["two"], "is no value of the key column id"), (["1", "2"], "2 values given")):
+        with pytest.raises(ConfigError, match=said):
+            choice(key=key)(rows, decimal)
+
+
+def test_what_cannot_be_fixed_says_why() -> None:
+    refused = MendError("no", found="its columns are not declared", todo="Declare them.")
+    kept = Kept(NAME, DIMENSION, refused, [entry(), entry(2, Reason.NULL_KEY)])
+    advice = ["it cannot be fixed: its columns are not declared. Declare them.", ADVICE[Reason.NULL_KEY]]
+    assert [kept.advice(one) for one in kept.entries] == advice
+    with pytest.raises(MendError, match="no"):
+        kept.at_the_source()
+    assert replace(kept, rows=DIMENSION).advice(entry()) == ADVICE[Reason.CAST]
+    assert "waits for its row" in kept.advice(entry(3, Reason.INCOMPLETE_ROW, is_waiting=True))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +111,7 @@ def test_an_export_of_nothing_has_its_header(capsys: pytest.CaptureFixture[str])
 
 # The file in which rows are mended.
 
-TEXTS = st.text() | st.none()
+TEXTS = st.text() | st.none() | st.just(UNSET)
 
 
 @given(cells=st.tuples(TEXTS, TEXTS, TEXTS), text=st.text(), detail=st.text())
@@ -99,23 +121,44 @@ def test_a_file_that_nobody_touched_gives_the_cells_that_were_written(
     """Whatever characters names, cells, texts and reasons have."""
     file = tmp_path_factory.mktemp("fix") / "rows.toml"
     known = dict(zip(NAMES, cells, strict=True))
-    fixfile.write(DIMENSION, [(entry(text=text, detail=detail), known)], file)
+    fixfile.write(DIMENSION, [(entry(text=text, detail=detail), Cells(known))], file)
     [row] = fixfile.read(file, DIMENSION)
     assert row == fixfile.Row("a.csv", 1, Mended(operation=Operation.UPDATE, cells=known))
     [found] = fixfile.match([row], [entry()], str(NAME))
     assert found.mended == row.mended
 
 
+def test_the_old_key_of_a_key_change_stands_in_the_file(tmp_path: Path) -> None:
+    """As it was written before the change; a column of it that did not change has its text of now."""
+    dimension = replace(DIMENSION, key=NAMES[:2], lateness=Unbounded())
+    known = Cells({"id": "2", NAMES[1]: "same", NAMES[2]: None}, {"id": "1", NAMES[1]: UNSET})
+    moved = entry(key='["2", "same"]', other_key='["1", "same"]')
+    fixfile.write(dimension, [(moved, known)], tmp_path / "rows.toml")
+    (row,) = fixfile.read(tmp_path / "rows.toml", dimension)
+    assert row.mended.old_key == {"id": "1", NAMES[1]: "same"}
+    check_mended(dimension, replace(moved, mended=row.mended))
+    text = (tmp_path / "rows.toml").read_text("utf-8")
+    (tmp_path / "rows.toml").write_text(text.replace('"id" = "1"  # before', '"id" = 1  # before'), "utf-8")
+    with pytest.raises(MendError, match="is not right"):
+        fixfile.read(tmp_path / "rows.toml", dimension)
+
+
+def test_all_rows_that_are_not_in_quarantine_are_named() -> None:
+    row = fixfile.Row("a.csv", 1, Mended(operation=Operation.UPDATE, cells={}))
+    with pytest.raises(MendError, match=r"row 7; a\.csv, row 8 are not in quarantine"):
+        fixfile.match([row, replace(row, row=7), replace(row, row=8)], [entry()], str(NAME))
+
+
 def test_a_row_that_was_mended_is_written_as_it_was_mended(tmp_path: Path) -> None:
     mended = Mended(operation=Operation.DELETE, cells=dict.fromkeys(NAMES, "x"), time="2026-11-21 10:00:00")
     known = entry(reason=Reason.SEQUENCE, mended=mended, operation=None)
-    fixfile.write(DIMENSION, [(known, {})], tmp_path / "rows.toml")
+    fixfile.write(DIMENSION, [(known, Cells())], tmp_path / "rows.toml")
     assert [row.mended for row in fixfile.read(tmp_path / "rows.toml", DIMENSION)] == [mended]
 
 
 def test_a_row_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     known = dict.fromkeys(NAMES, "x")
-    fixfile.write(DIMENSION, [(entry(), known), (entry(), known)], tmp_path / "rows.toml")
+    fixfile.write(DIMENSION, [(entry(), Cells(known)), (entry(), Cells(known))], tmp_path / "rows.toml")
     with pytest.raises(MendError, match="twice"):
         fixfile.read(tmp_path / "rows.toml", DIMENSION)
 

@@ -19,13 +19,13 @@ from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemoryTable, Mem
 from lakeward.core.books import Books
 from lakeward.core.clock import beyond
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Ordered, TableName, Tolerance, Unbounded
-from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position, Sequences
+from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Operation, Position, Sequences
 from lakeward.core.fold import apply
 from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.memory import Reason, Reject
 from lakeward.core.pipeline import STEPS, Job, Settlement, Watch, apply_changes, mend, release, unwatched
 from lakeward.core.plan import PARTIAL, ObjectFacts
-from lakeward.core.ports import Batch, Entry, Mended, Notice, Opened
+from lakeward.core.ports import Batch, Cells, Entry, Mended, Notice, Opened
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
 
@@ -330,13 +330,23 @@ class ScriptedSource:
         """Say that all of them are: there is nothing to be moved."""
         return [item.name for item in objects]
 
-    def cells(self, dimension: Dimension, entry: Entry) -> Mapping[str, str | None]:
+    def written(self, dimension: Dimension) -> Dimension:
+        """Return the dimension: rows have the columns of their table."""
+        return dimension
+
+    def cells(self, dimension: Dimension, entry: Entry) -> Cells:
         """Return nothing: a person knows what the row should have been."""
-        return {}
+        return Cells()
 
     def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Any:
-        """Return the events that mended rows are."""
-        return self.frame(dimension, [event_of(dimension, e, e.mended) for e in entries if e.mended is not None])
+        """Return the events that mended rows are, in the transactions that they were in."""
+        fixes = self.script.fixes
+        events = [
+            replace(event_of(dimension, entry, entry.mended), transaction=fixes[entry.position].transaction)
+            for entry in entries
+            if entry.mended is not None
+        ]
+        return self.frame(dimension, events, in_part=self.script.in_part)
 
 
 def _object_facts(found: SourceObject, items: Sequence[Item], limit: int | None) -> ObjectFacts:
@@ -351,20 +361,25 @@ def _key_range(dimension: Dimension, items: Sequence[Item]) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class Moment:
-    """What can be seen of a table after a batch: its progress, its rows, and what waits in quarantine."""
+    """What can be seen of a table after a batch: its progress, its rows, and what waits, in quarantine or not.
+
+    Of each entry of the quarantine it is how many events wait behind it, the keys that it
+    holds, and whether it is mended.
+    """
 
     progress: Progress
     rows: Rows
-    quarantine: Mapping[Position, tuple[int, bool]]
+    quarantine: Mapping[Position, tuple[int, frozenset[str], bool]]
+    incomplete: frozenset[Position]
 
     @property
-    def promised(self) -> tuple[Rows, Mapping[Position, int], Progress]:
+    def promised(self) -> tuple[object, ...]:
         """All that is promised, to be compared.
 
         Whether a copy of an overtaken event is known for a copy (duplicate) or only for
         old (stale) depends on what is still remembered; their sum does not.
         """
-        return self.rows, self.quarantine, _merged(self.progress)
+        return self.rows, self.quarantine, self.incomplete, _merged(self.progress)
 
 
 def _merged(progress: Progress) -> Progress:
@@ -448,8 +463,12 @@ class Player:
             work(unwatched)
         opened = self.lake.open(self.script.dimension)
         progress = opened.table.standing().progress
-        quarantine = {entry.position: (entry.waits, entry.mended is not None) for entry in self._entries()}
-        self.moments.append(Moment(progress, self.lake.rows(self.script.dimension), quarantine))
+        quarantine = {
+            entry.position: (entry.waits, frozenset(entry.held_keys), entry.mended is not None)
+            for entry in self._entries()
+        }
+        incomplete = frozenset(entry.position for entry in opened.quarantine.incomplete(progress))
+        self.moments.append(Moment(progress, self.lake.rows(self.script.dimension), quarantine, incomplete))
         if self.expected is not None:
             assert self.moments[-1].promised == self.expected[len(self.moments) - 1].promised
 
@@ -487,9 +506,11 @@ class Player:
 
 
 def _mended(entry: Entry, event: ChangeEvent) -> Mended:
-    cells = {name: str(value) for name, value in event.cells.items()}
+    sent = {name: value for name, value in event.cells.items() if value is not UNSET}
+    cells = {name: str(sent[name]) if name in sent else UNSET for name in PACKED.names}
     time = str(event.position.sequence) if Reason(entry.reason) is Reason.SEQUENCE else None
-    return Mended(operation=event.operation, cells=cells, time=time)
+    old = None if event.old_key is None else dict(zip(("h", "id"), map(str, event.old_key), strict=True))
+    return Mended(operation=event.operation, cells=cells, time=time, old_key=old)
 
 
 @dataclass

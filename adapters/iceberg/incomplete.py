@@ -1,0 +1,151 @@
+"""Events that send a part of a row that is not there, found in the companion by PyIceberg alone.
+
+Of keys that no key change touches, what stands at a place is told by the newest event
+before it that says all: that is found by columns, however many events there are. The few
+keys that key changes join are folded in plain Python.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.adapters.iceberg.companion import (
+    BASE,
+    BATCH,
+    CHANGE,
+    DELETE,
+    KIND,
+    OLD_RECORD,
+    RECORD,
+    IcebergCompanion,
+)
+from lakeward.adapters.spark import names
+from lakeward.core.dimension import Dimension, Ordered
+from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position
+from lakeward.core.fold import Row, apply
+from lakeward.core.memory import Reason
+from lakeward.core.ports import Entry
+from lakeward.core.progress import Progress
+
+_PLACE: Final = (names.SEQUENCE, names.OBJECT, names.ROW)
+_WANTED: Final = (
+    *(KIND, names.EPOCH, *_PLACE, names.BATCH, names.OPERATION, names.TIME),
+    *(RECORD, OLD_RECORD, names.UNSET, names.TRANSACTION),
+)
+_IS_PART, _LEAVES, _FOUND = "is_part", "leaves", "found_"
+"""Of an event: whether it sends a part of a row, whether it leaves one; and what stands before a column's name."""
+
+
+def incomplete_of(companion: IcebergCompanion, progress: Progress) -> Sequence[Entry]:
+    """Return the events that wait for their row as of the table's batch, oldest first."""
+    if not companion.has_parts or isinstance(companion.dimension.lateness, Ordered):
+        return []
+    condition = f"{KIND} in ('{CHANGE}', '{DELETE}', '{BASE}') and {names.BATCH} <= {progress.batch}"
+    rows = _marked(companion.table.rows(condition, _WANTED))
+    moved = rows.filter(pc.is_valid(rows[OLD_RECORD]))
+    both = [*moved[RECORD].to_pylist(), *moved[OLD_RECORD].to_pylist()]
+    is_joined = pc.is_in(rows[RECORD], value_set=pa.array(both, rows.schema.field(RECORD).type))
+    found = _without_row(rows.filter(pc.invert(is_joined))).to_pylist()
+    found += _folded(companion.dimension, rows.filter(is_joined).to_pylist())
+    return _entries(companion, progress, found) if found else []
+
+
+def _marked(rows: pa.Table) -> pa.Table:
+    """Say of each row whether it sends a part of a row, and whether it leaves one."""
+    lacks = pc.fill_null(pc.greater(pc.list_value_length(rows[names.UNSET]), 0), False)
+    is_update = pc.fill_null(pc.equal(rows[names.OPERATION], Operation.UPDATE.value), False)
+    is_base = pc.equal(rows[KIND], BASE)
+    is_part = pc.and_kleene(pc.and_kleene(lacks, is_update), pc.invert(is_base))
+    leaves = pc.or_kleene(
+        pc.invert(pc.fill_null(pc.equal(rows[names.OPERATION], Operation.DELETE.value), False)), is_base
+    )
+    return rows.append_column(_IS_PART, is_part).append_column(_LEAVES, leaves)
+
+
+def _without_row(rows: pa.Table) -> pa.Table:
+    """Return the events of keys without key changes before which nothing says what stands, or that nothing does."""
+    parts = rows.filter(rows[_IS_PART])
+    whole = rows.filter(pc.invert(rows[_IS_PART])).select([RECORD, *_PLACE, _LEAVES])
+    if not parts.num_rows:
+        return parts
+    ordered = whole.sort_by([(name, "ascending") for name in (RECORD, *_PLACE)])
+    newest = ordered.group_by(RECORD, use_threads=False).aggregate([(n, "last") for n in (*_PLACE, _LEAVES)])
+    newest = newest.rename_columns(
+        [RECORD if n == RECORD else _FOUND + n.removesuffix("_last") for n in newest.column_names]
+    )
+    places = parts.select([RECORD, *_PLACE, names.BATCH]).append_column("index", pa.array(range(parts.num_rows)))
+    met = places.join(newest, RECORD, join_type="left outer")
+    is_newer = pc.or_kleene(
+        pc.is_null(met[_FOUND + _LEAVES]), pc.and_kleene(pc.invert(met[_FOUND + _LEAVES]), _is_behind(met))
+    )
+    return parts.take(met.filter(is_newer)["index"].sort())
+
+
+def _is_behind(met: pa.Table) -> Any:
+    """Whether a place lies behind the one that was found beside it."""
+    behind = None
+    for name in reversed(_PLACE):
+        greater, equal = pc.greater(met[name], met[_FOUND + name]), pc.equal(met[name], met[_FOUND + name])
+        behind = greater if behind is None else pc.or_kleene(greater, pc.and_kleene(equal, behind))
+    return behind
+
+
+def _folded(dimension: Dimension, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the events of keys that key changes join which found no row."""
+    bases: dict[Key, Row] = {}
+    for row in sorted((row for row in rows if row[KIND] == BASE), key=lambda row: -row[names.BATCH]):
+        bases[row[RECORD],] = Row(dict.fromkeys(dimension.schema.names), _place(row))
+    events = {_place(row): (_event(dimension, row), row) for row in rows if row[KIND] != BASE}
+    folded = apply(dimension, bases, [event for event, _ in events.values()])
+    return [row for event, row in events.values() if folded.is_waiting(event)]
+
+
+def _event(dimension: Dimension, row: Mapping[str, Any]) -> ChangeEvent:
+    """Return an event without values: which of them were sent is all that counts."""
+    lacking = row[names.UNSET] or ()
+    return ChangeEvent(
+        operation=Operation(row[names.OPERATION]),
+        position=_place(row),
+        key=(row[RECORD],),
+        cells={name: UNSET if name in lacking else None for name in dimension.schema.names},
+        old_key=None if row[OLD_RECORD] is None else (row[OLD_RECORD],),
+        transaction=row[names.TRANSACTION],
+    )
+
+
+def _place(row: Mapping[str, Any]) -> Position:
+    return Position(*[row[name] for name in names.POSITION])
+
+
+def _entries(companion: IcebergCompanion, progress: Progress, rows: Sequence[Mapping[str, Any]]) -> Sequence[Entry]:
+    records = companion.table.rows(
+        f"{KIND} = '{BATCH}' and {names.BATCH} <= {progress.batch}", (names.BATCH, RECORD)
+    )
+    contents = {row[names.BATCH]: json.loads(row[RECORD]) for row in records.to_pylist()}
+    objects = {order: name for content in contents.values() for name, order, *_ in content["objects"]}
+    found = [
+        Entry(
+            key=row[RECORD],
+            reason=Reason.INCOMPLETE_ROW.value,
+            detail=f"not sent: {', '.join(row[names.UNSET] or ())}",
+            object=objects.get(row[names.OBJECT], str(row[names.OBJECT])),
+            row=row[names.ROW],
+            operation=row[names.OPERATION],
+            epoch=row[names.EPOCH],
+            sequence=row[names.SEQUENCE],
+            order=row[names.OBJECT],
+            batch=row[names.BATCH],
+            since=contents[row[names.BATCH]]["at"],
+            text="",
+            time=row[names.TIME],
+            other_key=row[OLD_RECORD],
+            is_waiting=True,
+        )
+        for row in rows
+    ]
+    return sorted(found, key=lambda entry: (entry.batch, entry.position))

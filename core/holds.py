@@ -1,0 +1,67 @@
+"""What waits behind a row in quarantine: its keys, and those that key changes which wait hold as well."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from lakeward.core.events import Position
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter(Generic[K]):
+    """An event that waits: its place, and its keys (two of a key change)."""
+
+    position: Position
+    keys: tuple[K, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Behind(Generic[K]):
+    """What waits behind a row: how many events, and the keys that it holds beside its own, in order."""
+
+    waits: int
+    also_holds: tuple[K, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiters(Generic[K]):
+    """The events that wait, by each of their keys."""
+
+    by_key: Mapping[K, Sequence[Waiter[K]]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, found: Iterable[Waiter[K]]) -> Waiters[K]:
+        """Return them by key."""
+        by_key: dict[K, list[Waiter[K]]] = defaultdict(list)
+        for one in found:
+            for key in one.keys:
+                by_key[key].append(one)
+        return cls(by_key)
+
+    def moved(self, above: Position | None = None) -> set[K]:
+        """Return the keys of key changes, up from a position: they are held, since those wait."""
+        moves = {one for found in self.by_key.values() for one in found if len(one.keys) > 1}
+        return {key for one in moves if above is None or one.position > above for key in one.keys}
+
+    def behind(self, position: Position, keys: Sequence[K]) -> Behind[K]:
+        """Return what waits behind a row of these keys; a key change that waits holds both of its own."""
+        barriers = dict.fromkeys(keys, position)
+        found: set[Position] = set()
+        rest = list(keys)
+        while rest:
+            key = rest.pop()
+            for one in self.by_key.get(key, ()):
+                if one.position <= barriers[key]:
+                    continue
+                found.add(one.position)
+                for other in one.keys if len(one.keys) > 1 else ():
+                    if other not in barriers or one.position < barriers[other]:
+                        barriers[other] = one.position
+                        rest.append(other)
+        others = sorted((key for key in barriers if key not in keys), key=barriers.__getitem__)
+        return Behind(len(found), tuple(others))
