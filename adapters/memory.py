@@ -248,7 +248,7 @@ class MemoryTable:
         holds = [h for h in self.memory.holds.values() if h.position not in settled.closed]
         delivered = {item.position for item in frame} if not plan.releases else set()
         held = {key for hold in [*holds, *settled.holds] for key in hold.keys}
-        held |= Waiters.of(_waiters(settled.changes, settled.epoch)).moved
+        held |= Waiters.of(_waiters(settled.changes, settled.epoch)).moved()
         return Resolved(
             counts=counts,
             written=sum(row is not None for row in settled.rows.values()),

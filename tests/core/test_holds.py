@@ -29,4 +29,4 @@ def test_a_key_change_that_waits_holds_its_keys_from_its_place_on(
     waiters = Waiters.of(Waiter(at(sequence), tuple(keys)) for sequence, keys in waiting)
     behind = waiters.behind(at(3), ("a",))
     assert (behind.waits, behind.also_holds) == (waits, others)
-    assert waiters.moved == {key for _, keys in waiting if len(keys) > 1 for key in keys}
+    assert waiters.moved() == {key for _, keys in waiting if len(keys) > 1 for key in keys}
