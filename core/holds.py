@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -43,10 +43,10 @@ class Waiters(Generic[K]):
                 by_key[key].append(one)
         return cls(by_key)
 
-    def moved(self, above: Position | None = None) -> set[K]:
-        """Return the keys of key changes, up from a position: they are held, since those wait."""
-        moves = {one for found in self.by_key.values() for one in found if len(one.keys) > 1}
-        return {key for one in moves if above is None or one.position > above for key in one.keys}
+    def moved(self, gone: Container[tuple[int, int]] = ()) -> set[K]:
+        """Return the keys of key changes: they are held, since those wait; rows that are `gone` do not."""
+        moves = [one for found in self.by_key.values() for one in found if len(one.keys) > 1]
+        return {key for one in moves if one.position[2:] not in gone for key in one.keys}
 
     def behind(self, position: Position, keys: Sequence[K]) -> Behind[K]:
         """Return what waits behind a row of these keys; a key change that waits holds both of its own."""

@@ -298,11 +298,11 @@ def _is_above(least: Position | None, high_water: Position | None) -> bool:
     return Mark(*least[:2]) > high_water.mark
 
 
-def backwards(plan: MergePlan, rejects: Mapping[Reason, int]) -> Backwards | None:
+def backwards(plan: MergePlan, reasons: Mapping[Reason, int]) -> Backwards | None:
     """Return the first object of a batch whose order runs backwards, within itself or against the mark."""
     within = [Backwards(f.object.name, f.backwards) for f in plan.facts.objects if f.backwards is not None]
     late = []
-    if plan.mark is not None and rejects.get(Reason.TOO_LATE):
+    if plan.mark is not None and reasons.get(Reason.TOO_LATE):
         new = [f for f in plan.facts.objects if f.object.order not in plan.copies and not f.is_load]
         late = [Backwards(f.object.name, None) for f in new if f.least is not None and f.least.mark <= plan.mark]
     return next(iter([*within, *late]), None)

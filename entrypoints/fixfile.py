@@ -152,12 +152,9 @@ def _read_row(file: Path, row: Mapping[str, Any]) -> Row:
     for name, text in given.items():
         if text is not None and not (isinstance(text, str) and text):
             raise MendError(f"{where}: `{name}` is not filled in", todo="Write it as a text, in quotes.")
-    mended = Mended(
-        operation=_operation(where, row["operation"]),
-        cells={name: _read_cell(where, name, value) for name, value in row["cells"].items()},
-        old_key=_read_old_key(where, row.get("old_key")),
-        **given,
-    )
+    cells = {name: _read_cell(where, name, value) for name, value in row["cells"].items()}
+    old_key = _read_old_key(where, row.get("old_key"))
+    mended = Mended(operation=_operation(where, row["operation"]), cells=cells, old_key=old_key, **given)
     return Row(row["file"], row["row"], mended)
 
 

@@ -16,7 +16,7 @@ from spark import MakeLake
 
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.memory import MemoryQueue, MemoryTable
-from lakeward.core.dimension import Within
+from lakeward.core.dimension import Unbounded, Within
 from lakeward.core.errors import LakewardError
 from lakeward.core.events import LOAD_SEQUENCE
 
@@ -32,6 +32,7 @@ OF_MEMORY: Mapping[str, Callable[[Random], Script]] = {
     "truncated": lambda random: pack(random, 2, truncates=True),
     "mended": lambda random: pack(random, 2, bad=0.1, fixed=0.6),
     "other names": lambda random: pack_late(random, 2, Within(3), renamed=0.5),
+    "mended in part": lambda random: pack_late(random, 2, Unbounded(), bad=0.1, fixed=0.6, in_part=True),
 }
 """Scripts by the mistakes that they show; each mistake is shown by one of many."""
 

@@ -30,8 +30,8 @@ _KNOWN: Final = "_lakeward_known"
 _GIVEN: Final = "_lakeward_given"
 _MOMENT: Final = "_lakeward_moment"
 _PLACE: Final = "_lakeward_place"
-"""Of a mended row: its number, its cells as texts, its old key as texts and typed, the commit time that it had,
-the one that it was given as a text and as a number, and the sequence that it was given."""
+"""Of a mended row: its number, its cells as texts, its old key as texts and typed, the commit time it had, the one
+that it was given as a text and as a number, and the sequence that it was given."""
 
 
 def is_parquet(entry: Entry) -> bool:
@@ -140,7 +140,8 @@ def _texts_of(reading: Reading, mended: Mended) -> Sequence[str | None]:
     cells += [before.get(column.name) for column in reading.key_columns]
     unset = [name for name, cell in mended.cells.items() if cell is UNSET]
     sent = [None if cell is UNSET else cell for cell in cells]
-    return [mended.time, mended.sequence, mended.operation.value, json.dumps(unset) if unset else None, *sent]
+    given = [mended.time, mended.sequence, mended.operation.value]
+    return [*given, json.dumps(unset) if unset else None, *sent]
 
 
 def _refuse_parts(reading: Reading, entries: Sequence[Entry]) -> None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeward.adapters.iceberg.columns import position_of
 from lakeward.adapters.iceberg.companion import (
     BASE,
     BATCH,
@@ -46,7 +48,8 @@ def incomplete_of(companion: IcebergCompanion, progress: Progress) -> Sequence[E
     if not companion.has_parts or isinstance(companion.dimension.lateness, Ordered):
         return []
     condition = f"{KIND} in ('{CHANGE}', '{DELETE}', '{BASE}') and {names.BATCH} <= {progress.batch}"
-    rows = _marked(companion.table.rows(condition, _WANTED))
+    companion.objects(progress)
+    rows = _since(max(companion.truncates, default=None), _marked(companion.table.rows(condition, _WANTED)))
     moved = rows.filter(pc.is_valid(rows[OLD_RECORD]))
     both = [*moved[RECORD].to_pylist(), *moved[OLD_RECORD].to_pylist()]
     is_joined = pc.is_in(rows[RECORD], value_set=pa.array(both, rows.schema.field(RECORD).type))
@@ -67,6 +70,18 @@ def _marked(rows: pa.Table) -> pa.Table:
     return rows.append_column(_IS_PART, is_part).append_column(_LEAVES, leaves)
 
 
+def _since(newest: Position | None, rows: pa.Table) -> pa.Table:
+    """Leave out what a truncate removes, or makes up for."""
+    if newest is None:
+        return rows
+    place = dict(zip(names.POSITION, newest, strict=True))
+    return rows.filter(_is_behind({n: rows[n] for n in _PLACE}, {n: _scalar(rows[n], place[n]) for n in _PLACE}))
+
+
+def _scalar(column: pa.ChunkedArray, value: int) -> Any:
+    return pa.scalar(Decimal(value) if pa.types.is_decimal(column.type) else value, column.type)
+
+
 def _without_row(rows: pa.Table) -> pa.Table:
     """Return the events of keys without key changes before which nothing says what stands, or that nothing does."""
     parts = rows.filter(rows[_IS_PART])
@@ -80,17 +95,18 @@ def _without_row(rows: pa.Table) -> pa.Table:
     )
     places = parts.select([RECORD, *_PLACE, names.BATCH]).append_column("index", pa.array(range(parts.num_rows)))
     met = places.join(newest, RECORD, join_type="left outer")
+    behind = _is_behind({n: met[n] for n in _PLACE}, {n: met[_FOUND + n] for n in _PLACE})
     is_newer = pc.or_kleene(
-        pc.is_null(met[_FOUND + _LEAVES]), pc.and_kleene(pc.invert(met[_FOUND + _LEAVES]), _is_behind(met))
+        pc.is_null(met[_FOUND + _LEAVES]), pc.and_kleene(pc.invert(met[_FOUND + _LEAVES]), behind)
     )
     return parts.take(met.filter(is_newer)["index"].sort())
 
 
-def _is_behind(met: pa.Table) -> Any:
-    """Whether a place lies behind the one that was found beside it."""
+def _is_behind(places: Mapping[str, Any], others: Mapping[str, Any]) -> Any:
+    """Whether places lie behind others."""
     behind = None
     for name in reversed(_PLACE):
-        greater, equal = pc.greater(met[name], met[_FOUND + name]), pc.equal(met[name], met[_FOUND + name])
+        greater, equal = pc.greater(places[name], others[name]), pc.equal(places[name], others[name])
         behind = greater if behind is None else pc.or_kleene(greater, pc.and_kleene(equal, behind))
     return behind
 
@@ -99,8 +115,8 @@ def _folded(dimension: Dimension, rows: Sequence[Mapping[str, Any]]) -> list[Map
     """Return the events of keys that key changes join which found no row."""
     bases: dict[Key, Row] = {}
     for row in sorted((row for row in rows if row[KIND] == BASE), key=lambda row: -row[names.BATCH]):
-        bases[row[RECORD],] = Row(dict.fromkeys(dimension.schema.names), _place(row))
-    events = {_place(row): (_event(dimension, row), row) for row in rows if row[KIND] != BASE}
+        bases[row[RECORD],] = Row(dict.fromkeys(dimension.schema.names), position_of(row))
+    events = {position_of(row): (_event(dimension, row), row) for row in rows if row[KIND] != BASE}
     folded = apply(dimension, bases, [event for event, _ in events.values()])
     return [row for event, row in events.values() if folded.is_waiting(event)]
 
@@ -110,16 +126,12 @@ def _event(dimension: Dimension, row: Mapping[str, Any]) -> ChangeEvent:
     lacking = row[names.UNSET] or ()
     return ChangeEvent(
         operation=Operation(row[names.OPERATION]),
-        position=_place(row),
+        position=position_of(row),
         key=(row[RECORD],),
         cells={name: UNSET if name in lacking else None for name in dimension.schema.names},
         old_key=None if row[OLD_RECORD] is None else (row[OLD_RECORD],),
         transaction=row[names.TRANSACTION],
     )
-
-
-def _place(row: Mapping[str, Any]) -> Position:
-    return Position(*[row[name] for name in names.POSITION])
 
 
 def _entries(companion: IcebergCompanion, progress: Progress, rows: Sequence[Mapping[str, Any]]) -> Sequence[Entry]:
@@ -137,7 +149,7 @@ def _entries(companion: IcebergCompanion, progress: Progress, rows: Sequence[Map
             row=row[names.ROW],
             operation=row[names.OPERATION],
             epoch=row[names.EPOCH],
-            sequence=row[names.SEQUENCE],
+            sequence=int(row[names.SEQUENCE]),
             order=row[names.OBJECT],
             batch=row[names.BATCH],
             since=contents[row[names.BATCH]]["at"],

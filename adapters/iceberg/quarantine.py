@@ -131,7 +131,8 @@ class IcebergQuarantine:
         found = {(row[names.OBJECT], row[names.ROW]): (row[KEY], row.get(OLD_KEY)) for row in rows}
         for entry in entries:
             check_same_keys(self.dimension, entry, *found[entry.order, entry.row])
-        self.table.add(_columns(self.dimension.sequences), [], _as_mended(entries, progress.batch), count=0)
+        columns = _columns(self.dimension.sequences)
+        self.table.add(columns, [], _as_mended(entries, progress.batch), count=0)
 
     def holds(self, progress: Progress) -> tuple[Hold, ...]:
         """Return the keys that wait for a person."""

@@ -241,7 +241,7 @@ class Resolver:
             counts=counts,
             written=upserts.count(),
             removed=removed.count(),
-            held=self._held(plan, frame, shifted=done.shifted, waiting=done.waiting),
+            held=self._held(plan, frame, done),
             rejects=rejects,
             detail=outcome,
             close=outcome.close,
@@ -403,22 +403,26 @@ class Resolver:
             waiting=0 if waiting is None else waiting.count(),
         )
 
-    def _moved(self, plan: MergePlan) -> set[str]:
-        """Return the keys of key changes that wait since batches before, and go on waiting."""
-        return self.companion.waiters(plan.batch - 1).moved(max(plan.truncates.all, default=None))
-
-    def _held(
-        self, plan: MergePlan, frame: DataFrame, *, shifted: int = 0, waiting: DataFrame | None = None
-    ) -> int:
+    def _held(self, plan: MergePlan, frame: DataFrame, done: _Decided | None = None) -> int:
         """Count the keys that are held afterwards: by what is in quarantine, and by key changes that wait."""
         held = {str(key[0]) for hold in _in_force(plan) for key in hold.keys}
         frame = _not_overruled(plan, frame)
-        if shifted or any(reason in HOLDING for reason in plan.facts.rejects):
+        if (done is not None and done.shifted) or any(reason in HOLDING for reason in plan.facts.rejects):
             held |= self.kept.keys_of(frame.where(IS_HOLDING))
-        if waiting is not None and names.OLD in waiting.columns:
-            held |= self.kept.keys_of(waiting.where(f"{names.OLD} IS NOT NULL"))
-            held |= set() if plan.releases else self._moved(plan)
-        return len(held)
+        return len(held if done is None else held | self._moved(plan, done))
+
+    def _moved(self, plan: MergePlan, done: _Decided) -> set[str]:
+        """Return the keys of key changes that wait after the batch, as texts."""
+        if done.waiting is None or names.OLD not in done.waiting.columns:
+            return set()
+        moves = f"{names.OLD} IS NOT NULL"
+        held = self.kept.keys_of(done.waiting.where(moves))
+        if plan.releases:
+            return held
+        freed = (
+            [] if done.released is None else done.released.where(moves).select(names.OBJECT, names.ROW).collect()
+        )
+        return held | self.companion.waiters(plan.batch - 1).moved({tuple(row) for row in freed})
 
 
 def _rejects(plan: MergePlan, known: Known, refused: Mapping[Reason, int]) -> Mapping[Reason, int]:

@@ -11,7 +11,7 @@ from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Mark, O
 from lakeward.core.fold import Row
 from lakeward.core.memory import Memory
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Commit, Notice, Recalled, Resolved
+from lakeward.core.ports import Commit, Entry, Notice, Recalled, Resolved
 from lakeward.core.progress import Progress
 
 
@@ -221,6 +221,36 @@ class TruncatesWhatTheBatchNamesAlone(MemoryTable):
         return resolved
 
 
+class NullsWhatAMendedRowDidNotSend(MemoryTable):
+    """Takes a cell that a mended row does not have for NULL."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        items = [_whole(item) if isinstance(item, ChangeEvent) and plan.releases else item for item in frame]
+        return MemoryTable.resolve(self, plan, items)
+
+
+class LeavesTheOldKeyOfAMendedRow(MemoryTable):
+    """Takes a change of a key that was mended for an update of the key that it enters."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        events = [replace(event, old_key=None) for event in _events(frame)] if plan.releases else frame
+        return MemoryTable.resolve(self, plan, events)
+
+
+class HidesKeysThatAWaitingChangeHolds(MemoryTable):
+    """Tells of a row in quarantine the keys that it has, and not those that wait by a key change behind it."""
+
+    def entries(self, progress: Progress) -> Sequence[Entry]:
+        return [replace(entry, also_holds=()) for entry in MemoryTable.entries(self, progress)]
+
+
+class HidesWhatWaitsForItsRow(MemoryTable):
+    """Tells of no event that sends a part of a row which is not there."""
+
+    def incomplete(self, progress: Progress) -> Sequence[Entry]:
+        return ()
+
+
 class AcknowledgesFirst(MemoryQueue):
     """Forgets a notice as soon as it is received."""
 
@@ -246,5 +276,11 @@ BROKEN: Mapping[str, Sequence[type[MemoryTable]]] = {
     "truncated": (TruncatesWhatTheBatchNamesAlone,),
     "mended": (TakesAMendedRowForGivenUp, PutsAMendedRowOnTop, AppliesAMendedRowAlone, ForgetsWhatWasMended),
     "other names": (TakesCopiesUnderOtherNamesForNews,),
+    "mended in part": (
+        NullsWhatAMendedRowDidNotSend,
+        LeavesTheOldKeyOfAMendedRow,
+        HidesKeysThatAWaitingChangeHolds,
+        HidesWhatWaitsForItsRow,
+    ),
 }
 """The mistakes, by the scripts that show them."""
