@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from itertools import takewhile
 from typing import Final, TypeAlias
 
 from lakeward.core.append import append
@@ -20,7 +21,7 @@ from lakeward.core.delivery import Delivery, Resolution, Settled
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName
 from lakeward.core.errors import CommitConflict, MendError, TableError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Operation, Position, Sequences, key_of
-from lakeward.core.evolution import Recorded
+from lakeward.core.evolution import Recorded, SchemaChange
 from lakeward.core.fold import Row, apply
 from lakeward.core.holds import Waiter, Waiters
 from lakeward.core.known import Known, Refused, Remembered, Stored
@@ -43,8 +44,9 @@ from lakeward.core.ports import (
     Written,
 )
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Column, Type
+from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.settle import absorb, settle
+from lakeward.core.showing import shows, without
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 
 Frame: TypeAlias = Sequence[ChangeEvent | Reject]
@@ -52,10 +54,11 @@ Frame: TypeAlias = Sequence[ChangeEvent | Reject]
 
 @dataclass(slots=True)
 class MemoryObject:
-    """An object of a memory source, and what it holds."""
+    """An object of a memory source, and what it holds; its columns, where they are not those of the table."""
 
     object: SourceObject
     items: Frame
+    schema: Schema | None = None
 
 
 @dataclass(slots=True)
@@ -69,11 +72,11 @@ class MemorySource:
     loaded: dict[TableName, int] = field(default_factory=dict)
     now: Callable[[], int] | None = None
 
-    def put(self, table: TableName, order: int, items: Frame) -> None:
+    def put(self, table: TableName, order: int, items: Frame, schema: Schema | None = None) -> None:
         """Deliver an object, in the manner of a file named by its order."""
         name = f"{order:08d}"
         listed = self.tables.setdefault(table, [])
-        listed.append(MemoryObject(SourceObject(name, order, max(1, len(items)), 0), items))
+        listed.append(MemoryObject(SourceObject(name, order, max(1, len(items)), 0), items, schema))
 
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the next objects, in order."""
@@ -81,8 +84,11 @@ class MemorySource:
         return take(str(dimension.name), listed, past, self.limits)
 
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        """Return what the objects hold."""
-        objects = [o for o in self.tables[dimension.name] if o.object in taken.objects]
+        """Return what the objects hold, up to the first that has other columns than the one before it."""
+        every = [o for o in self.tables[dimension.name] if o.object in taken.objects]
+        schema = next((one.schema for one in every), None)
+        objects = list(takewhile(lambda one: one.schema == schema, every))
+        dimension = replace(dimension, schema=schema or dimension.schema)
         items = [item for one in objects for item in one.items]
         limit = None if self.now is None else believed(self.now())
         tolerance = tolerance_of(dimension)
@@ -102,8 +108,15 @@ class MemorySource:
         return Cells()
 
     def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
-        """Return mended rows as events."""
-        return [event_of(dimension, entry, entry.mended) for entry in entries if entry.mended is not None]
+        """Return mended rows as events, the others as they were delivered."""
+        return [
+            self._delivered(dimension, entry) if entry.mended is None else event_of(dimension, entry, entry.mended)
+            for entry in entries
+        ]
+
+    def _delivered(self, dimension: Dimension, entry: Entry) -> ChangeEvent:
+        items = [item for one in self.tables[dimension.name] for item in one.items]
+        return next(item for item in items if isinstance(item, ChangeEvent) and item.position == entry.position)
 
 
 def event_of(dimension: Dimension, entry: Entry, mended: Mended) -> ChangeEvent:
@@ -222,6 +235,7 @@ class MemoryTable:
     quarantined: dict[int, list[Reject]] = field(default_factory=dict)
     given_up: dict[int, frozenset[Position]] = field(default_factory=dict)
     mended: dict[Position, Mended] = field(default_factory=dict)
+    shown: dict[int, tuple[SchemaChange, ...]] = field(default_factory=dict)
     capabilities: frozenset[Capability] = frozenset(Capability)
 
     # The table.
@@ -243,7 +257,8 @@ class MemoryTable:
             believed=plan.facts.believed,
         )
         work_out = append if plan.appends else settle
-        settled = work_out(self.dimension, self.rows, self.memory, delivery)
+        dimension = replace(self.dimension, schema=plan.evolution.schema)
+        settled = work_out(dimension, self.rows, self.memory, delivery)
         counts = replace(settled.counts, read=settled.counts.read + plan.facts.skipped, skipped=plan.facts.skipped)
         holds = [h for h in self.memory.holds.values() if h.position not in settled.closed]
         delivered = {item.position for item in frame} if not plan.releases else set()
@@ -262,6 +277,7 @@ class MemoryTable:
         """Replace rows and progress at once."""
         if plan.batch != self.progress.batch + 1:
             raise CommitConflict(f"{self.dimension.name} is at batch {self.progress.batch} already")
+        self.dimension = replace(self.dimension, schema=plan.evolution.schema)
         self.rows = self.rows_after(resolved.detail)
         self.progress = progress
         self.exists = True
@@ -282,7 +298,7 @@ class MemoryTable:
                 found=f"its memory knows batch {self.remembered}",
                 todo="Load the table again.",
             )
-        for kept in (self.written, self.objects, self.quarantined, self.given_up):
+        for kept in (self.written, self.objects, self.quarantined, self.given_up, self.shown):
             for batch in [batch for batch in kept if batch > progress.batch]:
                 del kept[batch]
         for batch in sorted(self.written):
@@ -290,12 +306,14 @@ class MemoryTable:
             self.remembered = batch
         seen = [found.object for objects in self.objects.values() for found in objects]
         holds, records = tuple(self.memory.holds.values()), tuple(self.memory.records)
-        return Recalled({item.name: item for item in seen}, holds, records, acks=tuple(self.acks))
+        objects = {item.name: item for item in seen}
+        return Recalled(objects, holds, records, acks=tuple(self.acks), shown=dict(self.shown))
 
     def remember(self, plan: MergePlan, resolved: Resolved) -> None:
         """Write down what the batch leaves to remember, stamped with its number."""
         self.written[plan.batch] = resolved.detail
         self.objects[plan.batch] = plan.facts.objects
+        self.shown[plan.batch] = plan.evolution.shown
 
     def trim(self, progress: Progress) -> None:
         """Forget what the mark has passed; events that found no row to complete until then go into quarantine."""
@@ -318,6 +336,12 @@ class MemoryTable:
         ]
 
     # The quarantine.
+
+    def refuse(self, plan: MergePlan, batch: Batch[Frame]) -> Batch[Frame]:
+        """Return a batch with the rows as rejects that show changes which go into quarantine."""
+        items = [_refused(item, plan, batch.facts.schema) for item in batch.frame]
+        found = facts_of(plan.dimension, items)
+        return Batch(items, replace(batch.facts, operations=found.operations, rejects=found.rejects), batch.close)
 
     def hold(self, plan: MergePlan, resolved: Resolved) -> None:
         """Write down the rejects, and what was given up or overruled by a truncate, stamped with the batch."""
@@ -421,6 +445,17 @@ class MemoryTable:
         return next((batch for batch, given in self.given_up.items() if position in given), None)
 
 
+def _refused(item: ChangeEvent | Reject, plan: MergePlan, incoming: Schema) -> ChangeEvent | Reject:
+    """Return a row as a reject where it shows a change, else as if the changes were not there."""
+    if isinstance(item, Reject):
+        return item
+    changes = plan.evolution.shown
+    leaves_values = item.operation not in (Operation.DELETE, Operation.TRUNCATE)
+    if leaves_values and any(shows(change, item.cells, incoming) for change in changes):
+        return Reject(item.position, Reason.SCHEMA, item.keys, item.transaction, item.time)
+    return replace(item, cells=without(changes, item.cells))
+
+
 @dataclass(slots=True)
 class MemoryTarget:
     """Tables by name."""
@@ -432,7 +467,7 @@ class MemoryTarget:
         return self.open(dimension).table.standing()
 
     def schema_changes(self, dimension: Dimension) -> Sequence[Recorded]:
-        """Return nothing: these tables have the columns that are declared, always."""
+        """Return nothing: how their columns changed is not kept."""
         return ()
 
     def known(self, dimension: Dimension, key: Key) -> Known:

@@ -7,16 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakeward.adapters.memory import Frame, facts_of
+from lakeward.core.cells import Shaped as Made
 from lakeward.core.cells import shaped
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, Cell, ChangeEvent, Key, Operation, key_of
 from lakeward.core.inputs import Input
 from lakeward.core.memory import HOLDING, Reason, Reject
+from lakeward.core.plan import PARTIAL, Capability
 from lakeward.core.ports import Batch
 from lakeward.core.quality import Action, RowRule, Unique, is_broken
 from lakeward.core.schema import Schema
-from lakeward.core.shape import Shape, key_steps, source_key
+from lakeward.core.shape import Shape, check_parts, key_steps, source_key
 from lakeward.core.shaping import Shaped, TableRules
 
 _BARE = (Operation.DELETE, Operation.TRUNCATE)
@@ -35,6 +37,9 @@ class MemoryShaper:
     def shape(self, batch: Batch[Frame], dimension: Dimension, epoch: int) -> Shaped[Frame]:
         """Return the batch as the rules make it."""
         form = self.rules.shape(batch.facts.schema)
+        in_part = (batch.facts.needs | batch.facts.may_need) & PARTIAL
+        if self.rules.columns and in_part:
+            check_parts(form, dimension.key, moves=Capability.KEY_CHANGE in in_part)
         dimension = replace(dimension, schema=form.schema)
         row = _Rows(form, dimension, self.secrets)
         items = [row.event(item) if isinstance(item, ChangeEvent) else row.reject(item) for item in batch.frame]
@@ -70,7 +75,7 @@ class _Rows:
     def event(self, event: ChangeEvent) -> ChangeEvent | Reject:
         if event.operation is Operation.TRUNCATE:
             return event
-        made = shaped(event.cells, self.form, self.secrets)
+        made = self.shaped(event)
         passed = key_steps(self.form, self.dimension.key)
         of_key = {item.name for step in self.form.steps if step.number in passed for item in step.made}
         if of_key & made.misfits.keys():
@@ -83,6 +88,18 @@ class _Rows:
             keys = (key,) if old is None else (old, key)
             return Reject(event.position, Reason.CAST, keys, event.transaction, event.time)
         return replace(event, cells=made.cells, key=key, old_key=old)
+
+    def shaped(self, event: ChangeEvent) -> Made:
+        """Return what the rules make of a row; what an insert did not send is NULL to them, and counted."""
+        unset = {name for name in self.form.source.names if event.cells.get(name, UNSET) is UNSET}
+        if event.operation not in (Operation.INSERT, Operation.READ) or event.old_key is not None:
+            return shaped(event.cells, self.form, self.secrets)
+        made = shaped({**event.cells, **dict.fromkeys(unset)}, self.form, self.secrets)
+        cells = {
+            name: UNSET if value is None and self.form.needs[name] & unset else value
+            for name, value in made.cells.items()
+        }
+        return replace(made, cells=cells)
 
     def reject(self, reject: Reject) -> Reject:
         """A reject that holds its key, and whose key does not pass the rules, holds none: nobody can know it."""

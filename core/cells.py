@@ -16,25 +16,8 @@ from typing import Final
 
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import UNSET, Cell
-from lakeward.core.rules import (
-    Cast,
-    Concat,
-    Constant,
-    DatePart,
-    Default,
-    Drop,
-    Flatten,
-    Hash,
-    Keep,
-    Mask,
-    OfColumn,
-    Rename,
-    Replace,
-    Rule,
-    Split,
-    Trim,
-    known,
-)
+from lakeward.core.reshaping import Concat, Constant, Drop, Flatten, Keep, Split
+from lakeward.core.rules import Cast, DatePart, Default, Hash, Mask, OfColumn, Rename, Replace, Rule, Trim, known
 from lakeward.core.schema import Column, Type
 from lakeward.core.shape import Shape, Step
 from lakeward.core.texts import MISFIT, from_text, to_text
@@ -58,7 +41,7 @@ def shaped(cells: Mapping[str, Cell], shape: Shape, secrets: Mapping[str, bytes]
     misfits: dict[str, str] = {}
     for step in shape.steps:
         for item, value in zip(step.made, _values(step, row, secrets), strict=True):
-            if value is MISFIT and isinstance(step.rule, Cast):
+            if value is MISFIT and isinstance(step.rule, Cast) and step.needs.isdisjoint(absent):
                 misfits.setdefault(item.name, misfit(row[step.rule.column], step, item))
             row[item.name] = None if value is MISFIT else value
         row = {name: row[name] for name in step.after.names}

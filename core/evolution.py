@@ -25,16 +25,21 @@ class Kind(Enum):
 
 
 class Policy(Enum):
-    """What becomes of a schema change: the table follows, or does as if it were not there, or stops."""
+    """What becomes of a schema change.
+
+    The table follows, or does as if it were not there, or goes on without the rows that
+    show it, or stops.
+    """
 
     EVOLVE = "evolve"
     IGNORE = "ignore"
+    QUARANTINE = "quarantine"
     FAIL = "fail"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policies:
-    """What becomes of each kind of change of a table's columns; an incompatible type always stops it.
+    """What becomes of each kind of change of a table's columns; no table follows an incompatible type.
 
     `paths` has the policies of a column or a field within one, by its path, and of all that is in it.
     `renames` says by old names what columns are called now.
@@ -44,6 +49,7 @@ class Policies:
     drop: Policy = Policy.EVOLVE
     widen: Policy = Policy.EVOLVE
     narrow: Policy = Policy.FAIL
+    incompatible: Policy = Policy.FAIL
     paths: Mapping[str, Mapping[Kind, Policy]] = field(default_factory=dict, hash=False)
     renames: Mapping[str, str] = field(default_factory=dict, hash=False)
 
@@ -53,8 +59,22 @@ class Policies:
             policy = self.paths.get(".".join(names[:size]), {}).get(kind)
             if policy is not None:
                 return policy
-        policies = {Kind.ADD: self.add, Kind.DROP: self.drop, Kind.WIDEN: self.widen, Kind.NARROW: self.narrow}
-        return policies.get(kind, Policy.FAIL)
+        return self._of_table().get(kind, Policy.FAIL)
+
+    @property
+    def may_refuse(self) -> bool:
+        """Whether some change sends rows into quarantine."""
+        each = (self._of_table(), *self.paths.values())
+        return any(Policy.QUARANTINE in policies.values() for policies in each)
+
+    def _of_table(self) -> Mapping[Kind, Policy]:
+        return {
+            Kind.ADD: self.add,
+            Kind.DROP: self.drop,
+            Kind.WIDEN: self.widen,
+            Kind.NARROW: self.narrow,
+            Kind.RETYPE: self.incompatible,
+        }
 
 
 FOLLOWING: Final = Policies()
@@ -168,9 +188,19 @@ class Evolution:
         return tuple(c for c, policy in self.differences if c.kind in follows and policy is Policy.EVOLVE)
 
     @property
+    def shown(self) -> tuple[SchemaChange, ...]:
+        """The differences that send the rows which show them into quarantine."""
+        return tuple(change for change, policy in self.differences if policy is Policy.QUARANTINE)
+
+    @property
     def absent(self) -> tuple[str, ...]:
         """Columns that the batch has not: they keep their values on an update, and are NULL on an insert."""
         return tuple(change.path for change in self._of(Kind.DROP) if not change.is_nested)
+
+    @property
+    def lacking(self) -> tuple[tuple[str, ...], ...]:
+        """Fields of structs that the batch has not, by the names that lead to them; they fare like such columns."""
+        return tuple(change.names for change in self._of(Kind.DROP) if change.is_nested)
 
     @property
     def ignored(self) -> tuple[str, ...]:
@@ -185,20 +215,25 @@ class Evolution:
 
     def taken(self, incoming: Schema) -> Schema:
         """Return the columns of a batch that the table takes; within nested ones they are as the table has them."""
-        columns = []
+        columns, shown = [], {change.names[0] for change in self.shown}
         for column in incoming:
             own = self.schema.find(column.name)
             if own is not None:
-                columns.append(own if own.type.is_nested else column)
+                columns.append(own if own.type.is_nested or own.name in shown else column)
         return Schema(tuple(columns))
 
-    def _of(self, *kinds: Kind) -> list[SchemaChange]:
-        return [change for change, _ in self.differences if change.kind in kinds]
+    def _of(self, kind: Kind) -> list[SchemaChange]:
+        """Return the differences of a kind, but for those whose rows go into quarantine."""
+        found = [(change, policy) for change, policy in self.differences if change.kind is kind]
+        return [change for change, policy in found if policy is not Policy.QUARANTINE]
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A difference as it is remembered: since when (microseconds since 1970), with which object, its policy."""
+    """A difference as it is remembered: since when (microseconds since 1970), with which object, its policy.
+
+    The object is empty where rows of the quarantine brought it, once the table might follow it.
+    """
 
     at: int
     object: str
@@ -230,22 +265,35 @@ def _new_names(schema: Schema, renames: Mapping[str, str]) -> Mapping[str, str]:
 def evolve(current: Schema, incoming: Schema, policies: Policies, key: Sequence[str] = ()) -> Evolution:
     """Return what becomes of a table's columns under a batch's.
 
-    A column of the key cannot go, nor can a field within a column: it would not be known which
-    values of elements it keeps. Columns that have new names have them before anything is compared.
+    A column of the key cannot go, nor can a field within a list or a map: it would not be known
+    which values of elements it keeps. Rows whose key is of another type cannot go into quarantine: it
+    would hold keys that the table cannot have. Columns that have new names have them before
+    anything is compared.
     """
     renamed, refused = _renamed(current, incoming, policies.renames)
     columns = Type("struct", parts=with_new_names(current, policies.renames).columns)
     differences = [(change, Policy.EVOLVE) for change in renamed]
     for change in compare(Schema(columns.parts), incoming):
         policy = policies.of(change.kind, change.names)
-        stays = change.kind is Kind.DROP and (change.is_nested or change.path in key)
-        if policy is Policy.FAIL or stays:
+        goes = change.kind is Kind.DROP
+        cannot_go = goes and policy is not Policy.QUARANTINE and not _is_in_structs(columns, change.names)
+        is_of_key = change.names[0] in key and (goes or policy is Policy.QUARANTINE)
+        if policy is Policy.FAIL or cannot_go or is_of_key:
             refused.append(change)
             continue
         differences.append((change, policy))
         if policy is Policy.EVOLVE and change.kind in (Kind.ADD, Kind.WIDEN) and change.after is not None:
             columns = _followed(columns, change.names, change.after)
     return Evolution(Schema(columns.parts), tuple(differences), tuple(refused))
+
+
+def _is_in_structs(of: Type, names: Sequence[str]) -> bool:
+    """Whether these names lead to a field through structs alone."""
+    for name in names:
+        if of.name != "struct":
+            return False
+        of = next(part.type for part in of.parts if part.name == name)
+    return True
 
 
 def _renamed(

@@ -26,6 +26,7 @@ class Reason(Enum):
     QUALITY = "quality"
     OPERATION = "operation"
     SEQUENCE = "sequence"
+    SCHEMA = "schema"
     KEY_SHIFT = "key_shift"
     UNREADABLE = "unreadable"
     NULL_KEY = "null_key"
@@ -34,7 +35,9 @@ class Reason(Enum):
     INCOMPLETE_ROW = "incomplete_row"
 
 
-HOLDING = frozenset({Reason.CAST, Reason.QUALITY, Reason.OPERATION, Reason.SEQUENCE, Reason.KEY_SHIFT})
+HOLDING = frozenset(
+    {Reason.CAST, Reason.QUALITY, Reason.OPERATION, Reason.SEQUENCE, Reason.SCHEMA, Reason.KEY_SHIFT}
+)
 """Reasons that hold the key: its later events wait. The others hold nothing."""
 
 

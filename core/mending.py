@@ -17,7 +17,7 @@ from lakeward.core.literals import same_key
 from lakeward.core.memory import Reason
 from lakeward.core.ports import Entry, Mended, Written
 
-FIXABLE: Final = frozenset({Reason.CAST, Reason.OPERATION, Reason.SEQUENCE, Reason.QUALITY})
+FIXABLE: Final = frozenset({Reason.CAST, Reason.OPERATION, Reason.SEQUENCE, Reason.QUALITY, Reason.SCHEMA})
 """Reasons whose rows can be mended: their key is known, and nothing behind them was applied."""
 
 ADVICE: Final[Mapping[Reason, str]] = {
@@ -25,6 +25,7 @@ ADVICE: Final[Mapping[Reason, str]] = {
     Reason.OPERATION: "fix the row, or give it up",
     Reason.QUALITY: "fix the row, or give it up; or correct the rule, and let the source write the row again",
     Reason.SEQUENCE: "fix the row by giving its commit time, or its sequence, or give it up",
+    Reason.SCHEMA: "let the table follow and replay the row, or fix it, or give it up",
     Reason.KEY_SHIFT: "give it up, and let the source write the row again",
     Reason.UNREADABLE: "let the source write the row again; the table stays inexact until it is loaded anew",
     Reason.NULL_KEY: "let the source write the row again, with its key",

@@ -17,7 +17,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 from lakeward.core.books import Books
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import AlarmRaised, CommitConflict, ConservationError
+from lakeward.core.errors import AlarmRaised, CommitConflict, ConservationError, MendError
 from lakeward.core.events import Mark
 from lakeward.core.evolution import with_new_names
 from lakeward.core.ledger import Past, SourceObject, Taken
@@ -26,6 +26,7 @@ from lakeward.core.mending import check_every
 from lakeward.core.plan import MergePlan, backwards, plan, refuse_flood
 from lakeward.core.ports import Batch, Entry, Notice, Opened, Queue, Recalled, Resolved, Source, Standing
 from lakeward.core.progress import Progress
+from lakeward.core.replay import columns_with, is_as_written, not_as_written
 
 F = TypeVar("F")
 
@@ -179,8 +180,11 @@ def prepare_release(job: Job[F], settled: Settlement, watch: Watch = unwatched) 
     with watch("recall"):
         recalled = job.opened.companion.recall(standing.progress)
     with watch("read"):
-        mended = job.source.mend(as_it_stands(job, standing), settled.mended) if settled.mended else None
+        dimension = _as_it_will_be(job, standing, recalled, settled.mended)
+        mended = job.source.mend(dimension, settled.mended) if settled.mended else None
         batch = job.opened.quarantine.waiting(standing.progress, settled.entries, mended)
+        if settled.mended:
+            batch = replace(batch, facts=replace(batch.facts, schema=dimension.schema))
     found = _Found(standing=standing, recalled=recalled, batch=batch, settled=settled)
     return _work_out(job, found, watch)
 
@@ -190,6 +194,42 @@ def as_it_stands(job: Job[F], standing: Standing) -> Dimension:
     if standing.schema is None:
         return job.dimension
     return replace(job.dimension, schema=with_new_names(standing.schema, job.dimension.policies.renames))
+
+
+def replayable(job: Job[F], entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Return the entries that can be replayed: what is mended, and rows whose change the table may follow now.
+
+    Raises MendError where that is none, and some show a change that it may not follow.
+    """
+    standing = job.opened.table.standing()
+    recalled = job.opened.companion.recall(standing.progress)
+    found, refused = [], None
+    for entry in entries:
+        if entry.mended is not None:
+            found.append(entry)
+        elif is_as_written(entry):
+            try:
+                _as_it_will_be(job, standing, recalled, [entry])
+                found.append(entry)
+            except MendError as error:
+                refused = refused or error
+    if refused is not None and not found:
+        raise refused
+    return found
+
+
+def _as_it_will_be(job: Job[F], standing: Standing, recalled: Recalled, entries: Sequence[Entry]) -> Dimension:
+    """Return the dimension with the columns of the table once these entries are replayed.
+
+    Raises MendError for an entry that cannot be: the table may have other columns since it was mended.
+    """
+    stands = as_it_stands(job, standing)
+    dimension = replace(stands, schema=columns_with(job.dimension, stands.schema, entries, recalled.shown))
+    written = [entry for entry in entries if is_as_written(entry)]
+    if written and job.source.written(stands) != stands:
+        raise not_as_written(dimension, written[0], "rules make its columns")
+    check_every(job.source.written(dimension), [entry for entry in entries if not is_as_written(entry)])
+    return dimension
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +262,9 @@ def _work_out(job: Job[F], found: _Found[F], watch: Watch) -> Prepared[F]:
                 releases=releases,
                 mended=frozenset(entry.position for entry in found.settled.mended),
             )
+            if planned.evolution.shown:
+                batch = job.opened.quarantine.refuse(planned, batch)
+                planned = replace(planned, facts=batch.facts)
         with watch("resolve"):
             resolved = job.opened.table.resolve(planned, batch.frame)
             _check_sum(planned, resolved)
@@ -328,8 +371,6 @@ def mend(job: Job[F], entries: Sequence[Entry]) -> None:
 
 def release(job: Job[F], settled: Settlement, watch: Watch = unwatched) -> Report:
     """Apply entries of the quarantine as they were mended, or give them up, and what waited behind, in order."""
-    dimension = as_it_stands(job, job.opened.table.standing())
-    check_every(job.source.written(dimension), settled.mended)  # the table may have other columns since
 
     def once() -> Report:
         prepared = prepare_release(job, settled, watch)

@@ -319,10 +319,14 @@ def tolerance_of(dimension: Dimension) -> int | None:
 
 
 def refuse_flood(dimension: Dimension, reasons: Mapping[Reason, int], read: int) -> None:
-    """Raise QuarantineFull where more of a batch cannot be applied than the table tolerates."""
+    """Raise QuarantineFull where more of a batch cannot be applied than the table tolerates.
+
+    Rows that show a change of columns count towards no share: of a file that has it, they may all be.
+    """
     rejected, tolerance = sum(reasons.values()), dimension.tolerance
     is_many = rejected > tolerance.max_rows
-    is_much = read >= SHARE_FROM and rejected > tolerance.max_share * read
+    unforeseen = rejected - reasons.get(Reason.SCHEMA, 0)
+    is_much = read >= SHARE_FROM and unforeseen > tolerance.max_share * read
     if is_many or is_much:
         limit = f"max_rows = {tolerance.max_rows:,}" if is_many else f"max_share = {tolerance.max_share:g}"
         words = ", ".join(f"{number:,} {reason.value}" for reason, number in reasons.items() if number)

@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension, Lateness
 from lakeward.core.events import Key, Operation, Position, Sequences, Unset
-from lakeward.core.evolution import Recorded
+from lakeward.core.evolution import Recorded, SchemaChange
 from lakeward.core.known import Known
 from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState, Past, SourceObject, Taken
 from lakeward.core.memory import HOLDING, Hold, Reason, Record
@@ -71,7 +71,10 @@ class Source(Protocol[F]):
         ...
 
     def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> F:
-        """Return mended rows as a frame of events; raises MendError for what does not fit its column."""
+        """Return mended rows as a frame of events; one that is not mended is read as it was written.
+
+        Raises MendError for what does not fit its column.
+        """
         ...
 
 
@@ -148,7 +151,8 @@ class Recalled:
     """What a table remembers, as of its last commit.
 
     `records` are those of all its batches; `in_part` says that some event that is remembered
-    may have been sent in part, or change its key. `acks` are the alarms that were let pass.
+    may have been sent in part, or change its key. `acks` are the alarms that were let pass,
+    `shown` the changes of columns whose rows went into quarantine, by batch.
     """
 
     objects: Mapping[str, SourceObject] = field(default_factory=dict)
@@ -156,6 +160,7 @@ class Recalled:
     records: Sequence[Record] = ()
     in_part: bool = False
     acks: Sequence[Ack] = ()
+    shown: Mapping[int, Sequence[SchemaChange]] = field(default_factory=dict)
 
     @property
     def acked(self) -> Mapping[str, frozenset[str]]:
@@ -286,6 +291,13 @@ class Store(Protocol):
 
 class Quarantine(Protocol[F]):
     """Where events that cannot be applied wait for a person."""
+
+    def refuse(self, plan: MergePlan, batch: Batch[F]) -> Batch[F]:
+        """Return a batch with the rows as rejects that show the changes of columns which the plan sends here.
+
+        The others lack nothing without the columns of those changes, and come without them.
+        """
+        ...
 
     def hold(self, plan: MergePlan, resolved: Resolved) -> None:
         """Write what the batch could not apply, and what a person gave up."""

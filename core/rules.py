@@ -1,12 +1,13 @@
 """Column rules: what a source's columns become on their way into a table.
 
-A rule is a value. Here is which columns it reads, makes and removes; what it makes of a
-cell is said in plain Python by `lakeward.core.cells`. Rules of one table are put together
-by `lakeward.core.shape`, and `docs/column-rules.md` explains each.
+A rule is a value. Here, and in `lakeward.core.reshaping`, is which columns it reads, makes and
+removes; what it makes of a cell is said in plain Python by `lakeward.core.cells`. Rules of one
+table are put together by `lakeward.core.shape`, and `docs/column-rules.md` explains each.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -23,7 +24,7 @@ TIME_PARTS: Final = ("hour", "minute", "second")
 SIDES: Final = ("both", "left", "right")
 
 
-class Rule:
+class Rule(ABC):
     """What all rules have: columns that they read, make and remove, of a schema that has what they read.
 
     A rule that `keeps_apart` makes different values of different values, so that a key may
@@ -35,13 +36,13 @@ class Rule:
     kind: ClassVar[str]
     keeps_apart: ClassVar[bool] = False
 
+    @abstractmethod
     def reads(self, schema: Schema) -> tuple[str, ...]:
         """Return the columns that it reads; they must be there."""
-        raise NotImplementedError
 
+    @abstractmethod
     def makes(self, schema: Schema) -> tuple[Column, ...]:
         """Return the columns that it makes or changes; raises ConfigError where a type does not fit."""
-        raise NotImplementedError
 
     def removes(self, schema: Schema) -> tuple[str, ...]:
         """Return the columns that are gone afterwards."""
@@ -242,161 +243,3 @@ class DatePart(OfColumn):
         if item.type.name == "date" and self.part in TIME_PARTS:
             raise ConfigError(f"a date has no {self.part}", found=f"the column {item.name} is {item.type}")
         return Type("int")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Split(Rule):
-    """A text cut at each match of a pattern; what lies behind the last part stays in it, unless `rest` is "drop".
-
-    A part that is not there is NULL.
-    """
-
-    column: str
-    pattern: str
-    into: tuple[str, ...]
-    rest: str = "keep"
-
-    kind: ClassVar[str] = "split"
-
-    def reads(self, schema: Schema) -> tuple[str, ...]:
-        """Return the column that is cut; it stays."""
-        return (self.column,)
-
-    def makes(self, schema: Schema) -> tuple[Column, ...]:
-        """Return a column a part."""
-        expect(known(schema, self.column), ("string",))
-        return tuple(Column(name, TEXT) for name in self.into)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Concat(Rule):
-    """The texts of several columns with a separator between them; NULL where one is, unless `nulls` is "skip"."""
-
-    columns: tuple[str, ...]
-    to: str
-    separator: str = ""
-    nulls: str = "null"
-
-    kind: ClassVar[str] = "concat"
-
-    def reads(self, schema: Schema) -> tuple[str, ...]:
-        """Return the columns that are joined; they stay."""
-        return self.columns
-
-    def makes(self, schema: Schema) -> tuple[Column, ...]:
-        """Return the new column."""
-        for name in self.columns:
-            expect(known(schema, name), WITH_TEXT)
-        return (Column(self.to, TEXT),)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Constant(Rule):
-    """A column that has the same value in each row, written as text."""
-
-    to: str
-    value: str
-    type: Type = TEXT
-
-    kind: ClassVar[str] = "constant"
-    keeps_apart: ClassVar[bool] = True
-
-    def reads(self, schema: Schema) -> tuple[str, ...]:
-        """Return nothing."""
-        return ()
-
-    def makes(self, schema: Schema) -> tuple[Column, ...]:
-        """Return the new column."""
-        expect(Column(self.to, self.type), (*WITH_TEXT, "float", "double"))
-        expect_value(self.value, self.type)
-        return (Column(self.to, self.type),)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drop(Rule):
-    """Columns that the table does not get."""
-
-    columns: tuple[str, ...]
-
-    kind: ClassVar[str] = "drop"
-
-    def reads(self, schema: Schema) -> tuple[str, ...]:
-        """Return the columns: one that is not there may be misspelt."""
-        return self.columns
-
-    def makes(self, schema: Schema) -> tuple[Column, ...]:
-        """Return nothing."""
-        return ()
-
-    def removes(self, schema: Schema) -> tuple[str, ...]:
-        """Return the columns."""
-        return self.columns
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Keep(Rule):
-    """The only columns that the table gets, those that are new at the source left out too."""
-
-    columns: tuple[str, ...]
-
-    kind: ClassVar[str] = "keep"
-
-    def reads(self, schema: Schema) -> tuple[str, ...]:
-        """Return the columns."""
-        return self.columns
-
-    def makes(self, schema: Schema) -> tuple[Column, ...]:
-        """Return nothing."""
-        return ()
-
-    def removes(self, schema: Schema) -> tuple[str, ...]:
-        """Return all others."""
-        return tuple(name for name in schema.names if name not in self.columns)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flatten(Rule):
-    """The fields of a nested column as columns of their own, each called as `prefix` and its name."""
-
-    column: str
-    prefix: str
-
-    kind: ClassVar[str] = "flatten"
-    keeps_apart: ClassVar[bool] = True
-
-    def reads(self, schema: Schema) -> tuple[str, ...]:
-        """Return the nested column."""
-        return (self.column,)
-
-    def makes(self, schema: Schema) -> tuple[Column, ...]:
-        """Return a column a field."""
-        item = known(schema, self.column)
-        expect(item, ("struct",))
-        return tuple(Column(self.prefix + part.name, part.type) for part in item.type.parts)
-
-    def removes(self, schema: Schema) -> tuple[str, ...]:
-        """Return the nested column."""
-        return (self.column,)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sql(Rule):
-    """What an expression of Spark's SQL gives, which must be of that type; plain Python cannot say it.
-
-    `columns` are those that it reads: only Spark's parser can tell.
-    """
-
-    expression: str
-    to: str
-    type: Type
-    columns: tuple[str, ...] = ()
-
-    kind: ClassVar[str] = "sql"
-
-    def reads(self, schema: Schema) -> tuple[str, ...]:
-        """Return the columns that the parser found."""
-        return self.columns
-
-    def makes(self, schema: Schema) -> tuple[Column, ...]:
-        """Return its column, which may be one that is there."""
-        return (Column(self.to, self.type),)

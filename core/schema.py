@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from lakeward.core.errors import ConfigError
 
@@ -61,6 +62,10 @@ class Type:
     def is_nested(self) -> bool:
         """Whether values of the type have parts."""
         return bool(self.parts)
+
+
+UNDECLARED: Final = Type("undeclared")
+"""The type of a column that a header names and nobody declares: no table has it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from typing import Final
 
 from lakeward.core.errors import ConfigError
 from lakeward.core.nearest import nearest
-from lakeward.core.rules import Concat, Constant, OfColumn, Rename, Rule, Split, Sql
+from lakeward.core.reshaping import Concat, Constant, Split, Sql
+from lakeward.core.rules import OfColumn, Rename, Rule
 from lakeward.core.schema import Column, Schema
 
 SYSTEM_PREFIX: Final = "_lakeward_"
@@ -17,12 +18,16 @@ SYSTEM_PREFIX: Final = "_lakeward_"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A rule at its place: its number in the settings, and the columns before and after it."""
+    """A rule at its place: its number in the settings, and the columns before and after it.
+
+    `needs` are the columns of the source that it reads, by way of other rules or not.
+    """
 
     number: int
     rule: Rule
     before: Schema
     after: Schema
+    needs: frozenset[str]
 
     @property
     def made(self) -> tuple[Column, ...]:
@@ -63,8 +68,8 @@ def shape(rules: Sequence[Rule], source: Schema) -> Shape:
             raise ConfigError(
                 f"rule {number}, {rule.kind}: {error.what}", found=error.found, todo=error.todo
             ) from error
-        step = Step(number, rule, schema, after)
         roots = frozenset[str]().union(*[needs[name] for name in rule.reads(schema)])
+        step = Step(number, rule, schema, after, roots)
         needs.update({item.name: roots for item in step.made})
         needs = {name: needs[name] for name in after.names}
         steps.append(step)
@@ -207,3 +212,25 @@ def key_steps(shape: Shape, key: Sequence[str]) -> frozenset[int]:
             wanted = (wanted - made) | set(step.rule.reads(step.before))
             found.add(step.number)
     return frozenset(found)
+
+
+def check_parts(shape: Shape, key: Sequence[str], *, moves: bool) -> None:
+    """Raise ConfigError for rules that do not go with rows that are sent in part, or (`moves`) change their key.
+
+    A cell that is made of one cell of the source was sent where that was. One that is made of
+    several may need some that were not sent.
+    """
+    for column in shape.schema:
+        needed = [name for name in shape.source.names if name in shape.needs[column.name]]
+        if len(needed) > 1:
+            raise ConfigError(
+                f"the column {column.name} is made of several columns of the source, and rows come in part",
+                found=f"it needs {', '.join(needed)}, of which an update may send some alone",
+                todo="Let each rule read one column, or take `no_sup_value` and `before_image_prefix` out.",
+            )
+    if moves and key_steps(shape, key):
+        raise ConfigError(
+            "rules make the key, and rows change their key",
+            found="the key that a row had is known as the source has it (`before_image_prefix`)",
+            todo="Let the columns of the key be as they are at the source, or take that setting out.",
+        )

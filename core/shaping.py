@@ -18,7 +18,8 @@ from lakeward.core.inputs import Input, breaches
 from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.ports import Batch, Cells, Entry, Source
 from lakeward.core.quality import Action, QualityRule, RowRule
-from lakeward.core.rules import Cast, Flatten, Rule
+from lakeward.core.reshaping import Flatten
+from lakeward.core.rules import Cast, Rule
 from lakeward.core.schema import Schema
 from lakeward.core.shape import Shape, shape, source_key
 
@@ -180,7 +181,9 @@ class ShapedSource(Generic[F]):
         """
         declared = self.shaper.rules.source
         key = source_key(self.shaper.rules.shape(declared), dimension.key) if len(declared) else ()
-        return replace(dimension, schema=declared, key=key, keeps_text=self.shaper.rules.refuse)
+        return replace(
+            dimension, schema=declared, key=key, keeps_text=dimension.keeps_text or self.shaper.rules.refuse
+        )
 
 
 _AGAIN: Final = "The source may write them again."

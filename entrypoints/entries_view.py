@@ -13,6 +13,7 @@ from rich.text import Text
 
 from lakeward.core.dimension import TableName
 from lakeward.core.ports import Entry
+from lakeward.core.replay import is_as_written
 from lakeward.entrypoints import view
 from lakeward.entrypoints.entries import WAIT, Kept, key_words, named, place, words_of
 
@@ -123,9 +124,11 @@ def print_next(out: Console, kept: Kept, entries: Sequence[Entry]) -> None:
     """Say what can be done about the first row of each kind."""
     fixable = next((entry for entry in entries if kept.is_fixable(entry) and entry.mended is None), None)
     mended = next((entry for entry in entries if entry.mended is not None), None)
+    written = next((entry for entry in entries if is_as_written(entry)), None)
     for words, verb, entry in (
         ("Fix the row:", "fix", fixable),
         ("Apply what is mended:", "replay", mended),
+        ("Apply as written, once the table may follow:", "replay", written),
         ("Give it up:", "discard", entries[0]),
     ):
         if entry is not None:

@@ -19,7 +19,7 @@ from pydantic import (
     NonNegativeInt,
 )
 
-from lakeward.core import rules
+from lakeward.core import reshaping, rules
 from lakeward.core.errors import ConfigError
 from lakeward.core.schema import parse_type
 
@@ -228,8 +228,9 @@ ColumnRule: TypeAlias = Annotated[
 _OF_COLUMNS: Final = {
     kind.kind: kind
     for kind in (
-        *(rules.Rename, rules.Cast, rules.Trim, rules.Replace, rules.Default, rules.Split, rules.Concat),
-        *(rules.Constant, rules.Drop, rules.Keep, rules.Hash, rules.Mask, rules.DatePart, rules.Flatten, rules.Sql),
+        *(rules.Rename, rules.Cast, rules.Trim, rules.Replace, rules.Default, rules.Hash, rules.Mask),
+        *(rules.DatePart, reshaping.Split, reshaping.Concat, reshaping.Constant, reshaping.Drop),
+        *(reshaping.Keep, reshaping.Flatten, reshaping.Sql),
     )
 }
 

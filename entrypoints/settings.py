@@ -132,29 +132,32 @@ def _lateness(value: str | None) -> str | None:
 class PathSettings(Strict):
     """What becomes of a change of one column or field, and of what is in it, where it is not what `schema` says."""
 
-    add: Literal["evolve", "ignore", "fail"] | None = Field(None, description="It is new.")
-    drop: Literal["evolve", "fail"] | None = Field(
-        None, description="It is missing. A field within a column always stops the table."
-    )
-    widen: Literal["evolve", "fail"] | None = Field(None, description="Its type becomes wider.")
-    narrow: Literal["evolve", "fail"] | None = Field(None, description="Its type becomes narrower.")
+    add: Literal["evolve", "ignore", "quarantine", "fail"] | None = Field(None, description="It is new.")
+    drop: Literal["evolve", "quarantine", "fail"] | None = Field(None, description="It is missing.")
+    widen: Literal["evolve", "quarantine", "fail"] | None = Field(None, description="Its type becomes wider.")
+    narrow: Literal["evolve", "quarantine", "fail"] | None = Field(None, description="Its type becomes narrower.")
+    incompatible: Literal["quarantine", "fail"] | None = Field(None, description="Its type becomes another.")
 
 
 class SchemaSettings(Strict):
-    """What becomes of a change of the columns. Types that do not fit each other always stop the table."""
+    """What becomes of a change of the columns.
 
-    add: Literal["evolve", "ignore", "fail"] = Field(
-        "evolve", description="A new column: the table gets it, does without it, or stops."
+    With `quarantine` the rows that show it go into quarantine, and the table goes on.
+    """
+
+    add: Literal["evolve", "ignore", "quarantine", "fail"] = Field(
+        "evolve", description="A new column: the table gets it, does without it or without its rows, or stops."
     )
-    drop: Literal["evolve", "fail"] = Field(
+    drop: Literal["evolve", "quarantine", "fail"] = Field(
         "evolve", description="A column that is missing: it stays, with its values, or the table stops."
     )
-    widen: Literal["evolve", "fail"] = Field(
+    widen: Literal["evolve", "quarantine", "fail"] = Field(
         "evolve", description="A wider type (int to bigint, float to double, a decimal of more digits)."
     )
-    narrow: Literal["evolve", "fail"] = Field(
+    narrow: Literal["evolve", "quarantine", "fail"] = Field(
         "fail", description="A narrower type: the table keeps its own, or stops."
     )
+    incompatible: Literal["quarantine", "fail"] = Field("fail", description="Any other type: no table follows it.")
     columns: dict[str, PathSettings] = Field(
         default_factory=dict,
         description="The same for one column, or for a field within one by its path, as `address.city`, "
@@ -283,6 +286,7 @@ class Configured:
     ) -> Dimension:
         """Return the dimension of a table; `lateness` is for one that says nothing of its own."""
         table = self.tables[name]
+        policies = _policies_of(table.schema_)
         return Dimension(
             name=name,
             schema=self._shapes[name].schema,
@@ -290,7 +294,8 @@ class Configured:
             lateness=_lateness_of(table, lateness),
             sequences=sequences,
             tolerance=_tolerance_of(table.quarantine),
-            policies=_policies_of(table.schema_),
+            policies=policies,
+            keeps_text=policies.may_refuse,
         )
 
     def rules(self, name: TableName) -> TableRules:
@@ -343,6 +348,7 @@ def _policies_of(said: SchemaSettings) -> Policies:
         drop=Policy(said.drop),
         widen=Policy(said.widen),
         narrow=Policy(said.narrow),
+        incompatible=Policy(said.incompatible),
         paths={
             path: {Kind(kind): Policy(word) for kind, word in of.model_dump(exclude_none=True).items()}
             for path, of in said.columns.items()

@@ -23,7 +23,8 @@ from lakeward.core.ledger import Taken
 from lakeward.core.plan import ObjectFacts
 from lakeward.core.ports import Batch
 from lakeward.core.quality import Action, Range
-from lakeward.core.rules import TEXT, Cast, Concat, Constant, Default, Drop, Hash, Rename
+from lakeward.core.reshaping import Concat, Constant, Drop
+from lakeward.core.rules import TEXT, Cast, Default, Hash, Rename
 from lakeward.core.shape import shape
 from lakeward.core.shaping import ShapedSource, TableRules
 

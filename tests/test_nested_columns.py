@@ -64,7 +64,8 @@ def test_fields_are_added_and_made_wider_by_path(project: Project, layout: str) 
     project.run(code=3)
     deliver(project, 14, [("U", 1, 25, {"city": "late", "zip": 5}), ("U", 2, 25, {"city": "c", "zip": 6})], THEN)
     refused = project.fails()
-    assert "column one.land (string) is missing" in refused
+    assert "column many.element.land (string) is missing" in refused
+    assert "one.land" not in refused
     (project.folder / "landing/shop/item/20261121-140000000.parquet").unlink()
     project.call("quarantine", "discard", "shop.item", "3")
     assert rows(project) == {
@@ -74,6 +75,39 @@ def test_fields_are_added_and_made_wider_by_path(project: Project, layout: str) 
     }
     told = project.call("status", "--schema").out
     assert "many.element.land" in told
+
+
+def test_a_late_file_may_lack_fields_of_structs(project: Project) -> None:
+    """An updated row keeps what stands there, at any depth; a new row, or one that had no such struct, has NULL."""
+    inner = pa.struct([("zip", pa.int32()), ("geo", pa.struct([("lat", pa.float64()), ("long", pa.float64())]))])
+    then = pa.struct([("zip", pa.int64()), ("geo", pa.struct([("long", pa.float64())])), ("land", pa.string())])
+    configure(project)
+    folder = project.folder / "landing/shop/item"
+    folder.mkdir(parents=True)
+
+    def send(hour: int, operations: str, values: Sequence[Any], type_: pa.DataType) -> None:
+        ids = range(1, len(values) + 1)
+        columns = {"Op": list(operations), "id": pa.array(ids, pa.int32()), "one": pa.array(values, type_)}
+        pq.write_table(pa.table(columns), folder / f"20261121-{hour}0000000.parquet")
+
+    def whole(zip_: int, land: str | None, geo: Any) -> Any:
+        return {"zip": zip_, "geo": geo, "land": land}
+
+    place, moved = {"lat": 1.5, "long": 2.5}, whole(2, "x", {"long": 3.5})
+    send(10, "IIIII", [{"zip": 1, "geo": place}] * 3 + [None, {"zip": 1, "geo": None}], inner)
+    project.run()
+    send(11, "UUUUUI", [moved, whole(2, "x", None), None, moved, moved, moved], then)
+    planned = project.call("plan", "--json").document["tables"][0]
+    assert "The files lack one.geo.lat: updated rows keep" in " ".join(planned["warnings"])
+    project.run()
+    kept, new = {"lat": 1.5, "long": 3.5}, {"lat": None, "long": 3.5}
+    stands = [whole(2, "x", kept), whole(2, "x", None), None, *[whole(2, "x", new)] * 3]
+    assert [value for _, value in project.rows(columns=("id", "one"))] == stands
+    configure(project, 'schema = { narrow = "evolve" }')
+    send(12, "UUUUUUI", [{"zip": 3, "geo": place}] * 7, inner)
+    project.run()
+    lands = ["x", "x", None, "x", "x", "x", None]
+    assert [value for _, value in project.rows(columns=("id", "one"))] == [whole(3, land, place) for land in lands]
 
 
 def test_a_path_has_policies_of_its_own(project: Project) -> None:

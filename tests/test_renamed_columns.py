@@ -148,6 +148,57 @@ def test_a_crash_leaves_no_half_of_it(project: Project, monkeypatch: pytest.Monk
     assert rows(project) == [(1, "a", 1), (2, "a", 2)]
 
 
+@pytest.mark.parametrize(
+    ("key", "columns", "map_"),
+    [("id", BEFORE, ""), ("no", AFTER.replace("title", "label"), 'schema.rename = { id = "no", name = "label" }')],
+)
+def test_a_map_may_be_taken_back_after_a_crash(
+    project: Project, monkeypatch: pytest.MonkeyPatch, key: str, columns: str, map_: str
+) -> None:
+    """What stands beside the table had the new names already; it gets back those that the table has."""
+    put(project, 10, "Op,id,name,price", "I,1,a,1.00", "U,1,b,many", "U,1,c,3.00", "I,3,a,1.00", "U,3,b,many")
+    project.run(code=3)
+    project.configure(item("no", AFTER, RENAME))
+    put(project, 11, "Op,no,title,price", "U,1,d,4.00", "U,4,x,many")
+
+    def fail(*_: object) -> None:
+        raise TableError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Change, "commit", fail)
+        project.run(code=4)
+    assert {"no", "title"} < set(lake_table(project, "item__changes").schema().column_names)
+    assert "no" in lake_table(project, "item__quarantine").schema().column_names
+    (project.folder / "landing/shop/item/20261121-110000000.csv").unlink()
+    project.configure(item(key, columns, map_))
+    put(project, 12, "Op,id,name,price", "I,2,b,2.00", "U,3,c,5.00")
+    assert project.run(code=3)["shop.item"]["counts"]["waiting"] == 1
+    assert project.call("quarantine", "discard", "shop.item", "1").code == 0
+    project.call("quarantine", "discard", "shop.item", "3")
+    names = ("id", "name", "price") if not map_ else ("no", "label", "price")
+    assert rows(project, *names) == [(1, "c", 3), (2, "b", 2), (3, "c", 5)]
+    assert set(names) < set(lake_table(project, "item__changes").schema().column_names)
+
+
+def test_a_row_that_was_mended_before_has_the_new_names(project: Project) -> None:
+    put(project, 10, "Op,id,name,price", "I,1,a,1.00", "U,1,b,many")
+    project.run(code=3)
+    project.call("quarantine", "fix", "shop.item", "1")
+    file = project.folder / "shop.item.fix.toml"
+    file.write_text(file.read_text("utf-8").replace('"many"  #', '"2.00"  #'), "utf-8")
+    assert project.call("quarantine", "fix", "shop.item", "--from", file.name).code == 0
+    project.configure(item("no", AFTER, RENAME))
+    put(project, 11, "Op,no,title,price", "I,2,b,2.00")
+    project.run(code=3)
+    project.configure(item("no", AFTER))
+    refused = project.call("quarantine", "replay", "shop.item")
+    assert (refused.code, "it has id, which the table has not" in refused.err) == (1, True)
+    project.configure(item("no", AFTER, RENAME))
+    replayed = project.call("quarantine", "replay", "shop.item")
+    assert replayed.code == 0, replayed.err
+    assert rows(project) == [(1, "b", 2), (2, "b", 2)]
+
+
 def test_parquet_files_may_have_either_name(project: Project) -> None:
     project.configure('[tables."shop.item"]\nkey = ["id"]\n')
     folder = project.folder / "landing/shop/item"

@@ -267,3 +267,49 @@ def test_a_plan_says_why_rows_will_be_refused(parts: Project) -> None:
         ("shop.item", "key_shift"),
         ("shop.item", "too_late"),
     ]
+
+
+def test_rules_see_the_cells_that_were_sent(project: Project) -> None:
+    """What was not sent keeps what the rules made before, also where a row comes late, or its key moves."""
+    rules = """
+[[tables."shop.item".rules]]
+rule = "split"
+column = "name"
+pattern = ","
+into = ["first", "last"]
+[[tables."shop.item".rules]]
+rule = "default"
+column = "price"
+value = "0.50"
+[[tables."shop.item".rules]]
+rule = "cast"
+column = "price"
+type = "string"
+to = "words"
+[[tables."shop.item".rules]]
+rule = "drop"
+columns = ["name"]
+"""
+    project.configure(tables=ITEM + rules, source=IN_PART)
+    put(project, "10:00", 'I,1,"a,b",1.00,', 'I,2,"c,d",NULL,', "I,3,e,~,")
+    put(project, "10:20", "U,1,~,1.20,1", 'U,2,"f,g",~,2', "U,7,~,~,3")
+    run = project.run()["shop.item"]
+    assert run["counts"]["unset_as_null"] == 0, "a rule made a value of what was not sent"
+    columns = ("id", "first", "last", "price", "words")
+    found = [
+        (key, first, last, str(price), words) for key, first, last, price, words in project.rows(columns=columns)
+    ]
+    assert found == [(1, "a", "b", "1.20", "1.20"), (2, "f", "g", "0.50", "0.50"), (7, "e", None, "0.50", "0.50")]
+    put(project, "10:10", 'U,1,"h,i",~,1')
+    project.run()
+    assert project.rows(columns=("id", "first", "last"))[0] == (1, "h", "i")
+    several = """
+[[tables."shop.item".rules]]
+rule = "sql"
+expression = "concat(name, price)"
+to = "both"
+type = "string"
+"""
+    project.configure(tables=ITEM + several, source=IN_PART)
+    put(project, "10:30", "U,1,~,1.30,1")
+    assert "the column both is made of several columns of the source, and rows come" in project.fails()

@@ -11,6 +11,7 @@ from lakeward.adapters.dms.csv import Dialect, Field, Record, fields, records
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.evolution import Kind, Policy
+from lakeward.core.schema import Schema
 
 OP: Final = "\0op"
 TIME: Final = "\0time"
@@ -30,6 +31,10 @@ class Layout:
     columns: tuple[str, ...]
     has_header: bool
     is_crlf: bool
+
+    def undeclared(self, declared: Schema) -> Sequence[str]:
+        """Return the columns that a header names and nobody declared, whose values no row may lose."""
+        return [name for name in self.columns if not name.startswith("\0") and declared.find(name) is None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +121,8 @@ def _from_header(name: str, row: Sequence[Field], expected: Expected, *, is_load
     _refuse_twice(name, named, columns, expected)
     policies = expected.dimension.policies
     for place, field in enumerate(named):
-        if columns[place] is None and policies.of(Kind.ADD, [field]) is Policy.IGNORE:
-            columns[place] = f"{IGNORED}{place}"
+        if columns[place] is None:
+            columns[place] = _undeclared(field, place, policies.of(Kind.ADD, [field]), named)
     strange = [field for field, column in zip(named, columns, strict=True) if column is None]
     every = expected.dimension.schema.names
     may_lack = [column for column in every if policies.of(Kind.DROP, [column]) is not Policy.FAIL]
@@ -130,6 +135,14 @@ def _from_header(name: str, row: Sequence[Field], expected: Expected, *, is_load
     if strange or missing:
         raise _conflict(name, expected, strange, missing)
     return tuple(column for column in columns if column is not None)
+
+
+def _undeclared(field: str, place: int, policy: Policy, named: Sequence[str]) -> str | None:
+    """Return what a column is that nobody declared: of no use, or one whose values no row may lose."""
+    if policy is Policy.IGNORE:
+        return f"{IGNORED}{place}"
+    is_named_once = [other.lower() for other in named].count(field.lower()) == 1
+    return field if policy is Policy.QUARANTINE and is_named_once and field else None
 
 
 def _refuse_twice(name: str, named: Sequence[str], columns: Sequence[str | None], expected: Expected) -> None:

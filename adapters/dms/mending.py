@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,13 +15,15 @@ from lakeward.adapters.dms.names import known_name
 from lakeward.adapters.dms.reading import Reading, to_sequence
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import NESTED, TextFormat, misfit, to_type
-from lakeward.adapters.spark.inline import inline
+from lakeward.adapters.spark.inline import inline, of_json
 from lakeward.adapters.spark.names import quoted, text
+from lakeward.adapters.spark.types import ddl
 from lakeward.core.errors import MendError
 from lakeward.core.events import UNSET
+from lakeward.core.memory import Reason
 from lakeward.core.plan import Capability
 from lakeward.core.ports import Cells, Entry, Mended
-from lakeward.core.schema import Type
+from lakeward.core.schema import Column, Type
 
 _ENTRY: Final = "_lakeward_entry"
 _CELL: Final = "_lakeward_cell_"
@@ -32,6 +35,11 @@ _MOMENT: Final = "_lakeward_moment"
 _PLACE: Final = "_lakeward_place"
 """Of a mended row: its number, its cells as texts, its old key as texts and typed, the commit time it had, the one
 that it was given as a text and as a number, and the sequence that it was given."""
+
+_ROW: Final = "_lakeward_written"
+_PARSED: Final = "_lakeward_parsed"
+_BROKEN: Final = "_lakeward_unfit"
+"""Of a row that is read anew: its JSON, what that holds, and whether it does not fit."""
 
 
 def is_parquet(entry: Entry) -> bool:
@@ -70,7 +78,7 @@ def mended_events(spark: SparkSession, reading: Reading, entries: Sequence[Entry
 
     Raises MendError, naming every cell that does not fit.
     """
-    schema, in_part = reading.dimension.schema, bool(reading.in_part)
+    schema, in_part = reading.dimension.schema, bool(reading.in_part) or any(map(_is_in_part, entries))
     _refuse_nested(reading)
     _refuse_parts(reading, entries)
     cells = {column.name: f"{_CELL}{number}" for number, column in enumerate(schema)}
@@ -96,6 +104,63 @@ def mended_events(spark: SparkSession, reading: Reading, entries: Sequence[Entry
         *[f"string(NULL) AS {name}" for name in (names.REASON, names.DETAIL, names.TEXT)],
         *(_in_part({name: _OLD + cell for name, cell in then.items()}) if in_part and then else ()),
     )
+
+
+def events_of_json(spark: SparkSession, reading: Reading, entries: Sequence[Entry]) -> DataFrame:
+    """Return rows of Parquet files, which stand in quarantine as JSON, as events, as they were written.
+
+    Raises MendError, naming every row that does not fit.
+    """
+    schema, renames = reading.dimension.schema, reading.dimension.policies.renames
+    called = {c.name: [c.name, *(old for old, new in renames.items() if new == c.name)] for c in schema}
+    written = [json.loads(entry.text) for entry in entries]
+    lacking = [[n for n in schema.names if not any(name in row for name in called[n])] for row in written]
+    types = {name: ddl(_as_in_json(c.type)) for c in schema for name in called[c.name]}
+    numbers = dict.fromkeys((_ENTRY, names.SEQUENCE, names.OBJECT, names.ROW, names.TIME), "bigint")
+    numbers[names.SEQUENCE] = str(names.sequence_type(reading.dimension.sequences))
+    rows = [
+        [n, e.sequence, e.order, e.row, e.time, e.operation, json.dumps(lacks), e.text]
+        for n, (e, lacks) in enumerate(zip(entries, lacking, strict=True))
+    ]
+    frame = inline(spark, {**numbers, **dict.fromkeys((names.OPERATION, names.UNSET, _ROW), "string")}, rows)
+    frame = frame.selectExpr("*", f"{of_json(_ROW, types, _BROKEN)} AS {_PARSED}")
+    _refuse_broken(frame, reading, entries)
+    typed = []
+    for item in schema:
+        values = ", ".join(f"{_PARSED}.{quoted(name)}" for name in called[item.name])
+        typed.append(f"CAST(coalesce({values}) AS {ddl(item.type)}) AS {quoted(item.name)}")
+    unset = f"nullif(from_json({names.UNSET}, 'array<string>'), array())"
+    return frame.selectExpr(
+        *typed,
+        *(names.OPERATION, names.SEQUENCE, names.OBJECT, names.ROW, names.TIME),
+        f"bigint({_ENTRY}) AS {names.ARRIVAL}",
+        *[f"string(NULL) AS {name}" for name in (names.REASON, names.DETAIL, names.TEXT)],
+        *([f"CASE WHEN {names.OPERATION} = 'update' THEN {unset} END AS {names.UNSET}"] if any(lacking) else []),
+    )
+
+
+def _refuse_broken(frame: DataFrame, reading: Reading, entries: Sequence[Entry]) -> None:
+    """Raise MendError for rows whose values do not fit; as many are looked at as a person replays."""
+    wrong = frame.where(f"{_PARSED}.{_BROKEN} IS NOT NULL").select(_ENTRY).collect()
+    if wrong:
+        places = [entries[row[_ENTRY]] for row in wrong]
+        raise MendError(
+            f"{reading.dimension.name}: {len(wrong):,} row(s) do not fit the table",
+            found="; ".join(f"{entry.object}, row {entry.row}" for entry in places),
+            todo="Nothing was changed. Fix the rows, or give them up.",
+        )
+
+
+def _as_in_json(type_: Type) -> Type:
+    """Return the type that JSON has for a value: its keys are texts."""
+    parts = tuple(Column(part.name, _as_in_json(part.type)) for part in type_.parts)
+    if type_.name == "map":
+        parts = (Column("key", Type("string")), *parts[1:])
+    return replace(type_, parts=parts)
+
+
+def _is_in_part(entry: Entry) -> bool:
+    return entry.mended is not None and UNSET in entry.mended.cells.values()
 
 
 def _misfits(reading: Reading, cells: Mapping[str, str], then: Mapping[str, str]) -> Sequence[str]:
@@ -147,7 +212,8 @@ def _texts_of(reading: Reading, mended: Mended) -> Sequence[str | None]:
 def _refuse_parts(reading: Reading, entries: Sequence[Entry]) -> None:
     """Raise MendError for a cell that was not sent, or an old key, where the source has no such thing."""
     for entry in entries:
-        cells = () if entry.mended is None else entry.mended.cells.values()
+        is_anew = Reason(entry.reason) is Reason.SCHEMA  # what its file lacks was not sent
+        cells = () if entry.mended is None or is_anew else entry.mended.cells.values()
         moves = entry.mended is not None and entry.mended.old_key is not None
         for is_there, need, setting in (
             (UNSET in cells, Capability.UNSET, "no_sup_value"),

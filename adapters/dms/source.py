@@ -15,7 +15,7 @@ from lakeward.adapters.dms.csv import Dialect
 from lakeward.adapters.dms.csv_frames import WHOLE_FILES, read_csv
 from lakeward.adapters.dms.folder import Folder
 from lakeward.adapters.dms.layout import OP, Expected, Layout, find_layout, has_both
-from lakeward.adapters.dms.mending import csv_cells, is_parquet, json_cells, mended_events
+from lakeward.adapters.dms.mending import csv_cells, events_of_json, is_parquet, json_cells, mended_events
 from lakeward.adapters.dms.names import FileName, known_name, listed_from, load_number
 from lakeward.adapters.dms.options import DmsOptions
 from lakeward.adapters.dms.parquet import footer, read_parquet
@@ -27,12 +27,13 @@ from lakeward.adapters.spark.events import AHEAD, SKIPPED, Group, by_object, fac
 from lakeward.adapters.spark.names import column
 from lakeward.core.clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
-from lakeward.core.errors import SchemaConflict, SourceError
-from lakeward.core.events import Sequences
+from lakeward.core.errors import MendError, SchemaConflict, SourceError
+from lakeward.core.events import UNSET, Operation, Sequences
+from lakeward.core.evolution import Kind, Policy, compare
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken, is_suspicious, take, touched, until_changed
 from lakeward.core.nearest import nearest
-from lakeward.core.ports import Batch, Cells, Entry
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.ports import Batch, Cells, Entry, Mended
+from lakeward.core.schema import UNDECLARED, Column, Schema, Type
 from lakeward.plugins.registry import clock
 
 _KINDS: Final = {"$AR_H_CHANGE_SEQ": Sequences.UNIQUE, "$AR_H_STREAM_POSITION": Sequences.PLACES}
@@ -195,16 +196,53 @@ class DmsSource:
         return csv_cells(entry.text, layout, expected.dialect)
 
     def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
-        """Return mended rows as events; those of Parquet files are written plainly, whatever the settings say."""
+        """Return mended rows as events; those of Parquet files are written plainly, whatever the settings say.
+
+        A row that is not mended is read as it was written; a column that its file lacks was not sent.
+        """
         reading = self._reading(dimension)
         encodings = {column.name: "base64" for column in dimension.schema if column.type.name == "binary"}
         groups = {False: reading, True: replace(reading, source_zone="UTC", patterns=encodings)}
+        written = [entry for entry in entries if is_parquet(entry) and entry.mended is None]
+        for entry in written:
+            self._refuse_strange(dimension, entry, self.cells(dimension, entry))
+        known = [self._as_written(dimension, entry) for entry in entries if entry not in written]
         frames = [
             mended_events(self.spark(), how, some)
             for is_plain, how in groups.items()
-            if (some := [entry for entry in entries if is_parquet(entry) is is_plain])
+            if (some := [entry for entry in known if is_parquet(entry) is is_plain])
         ]
-        return reduce(DataFrame.unionByName, frames)
+        frames += [events_of_json(self.spark(), reading, written)] if written else []
+        return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
+
+    def _as_written(self, dimension: Dimension, entry: Entry) -> Entry:
+        """Return a row of a CSV file as mended, where it is not, into what it says; what it lacks was not sent."""
+        if entry.mended is not None or entry.operation is None:
+            return entry
+        found = self.cells(dimension, entry)
+        if not found.after:
+            raise MendError(
+                f"{dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
+                found="its file is gone, or names columns that the table has not: its cells cannot be told",
+                todo="Put the file back, and let the table follow. Else fix the row: `lakeward quarantine fix`.",
+            )
+        self._refuse_strange(dimension, entry, found)
+        absent = None if entry.operation in ("insert", "read") else UNSET
+        cells = {name: found.after.get(name, absent) for name in dimension.schema.names}
+        return replace(entry, mended=Mended(operation=Operation(entry.operation), cells=cells))
+
+    def _refuse_strange(self, dimension: Dimension, entry: Entry, found: Cells) -> None:
+        """Refuse to read a row anew without a value of it that no column of the table takes."""
+        for name, cell in found.after.items():
+            is_own = name.startswith("\0") or dimension.schema.find(name) is not None
+            if cell is None or is_own or dimension.policies.of(Kind.ADD, [name]) is Policy.IGNORE:
+                continue
+            raise MendError(
+                f"{dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
+                found=f"it has a value in {name}, and the table has no such column",
+                todo="Let the table follow (docs/schema-changes.md), or name in `rename` what the column is called "
+                "now. Else fix the row, or give it up.",
+            )
 
     # What the beginning of a file says.
 
@@ -261,13 +299,16 @@ class DmsSource:
         """Return the table's columns that a file has, with their types."""
         if file.layout is None:
             return {c.name: c.type for c in self._own_columns(dimension, file)}
-        return {c.name: c.type for c in dimension.schema if c.name in file.layout.columns}
+        declared = {c.name: c.type for c in dimension.schema if c.name in file.layout.columns}
+        return {**declared, **dict.fromkeys(file.layout.undeclared(dimension.schema), UNDECLARED)}
 
     def _with_schema(self, dimension: Dimension, files: Sequence[_File]) -> Dimension:
         """Return the dimension with the columns that the files have; what a footer says must be as declared."""
         columns = self._columns(dimension, files[0])
         for declared in dimension.schema:
-            if columns.get(declared.name, declared.type) != declared.type:
+            found = Column(declared.name, columns.get(declared.name, declared.type))
+            changes = compare(Schema((declared,)), Schema((found,)))
+            if not all(dimension.policies.of(c.kind, c.names) is Policy.QUARANTINE for c in changes):
                 raise SchemaConflict(
                     f"{dimension.name}: the columns of {files[0].object.name} are not those of the table",
                     found=f"column {declared.name} is {columns[declared.name]}, and declared as {declared.type}",

@@ -8,7 +8,7 @@ and does not exist.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any, Final
 
@@ -49,7 +49,11 @@ NOTHING: Final = pa.table({})
 
 
 class Beside:
-    """A table named like another, with a suffix; `renames` says by old names what columns are called now."""
+    """A table named like another, with a suffix.
+
+    `renames` says by old names what columns are called now, `wanted` which of the other's
+    columns it has, once it has rows of them.
+    """
 
     def __init__(
         self,
@@ -58,10 +62,12 @@ class Beside:
         suffix: str,
         spark: Callable[[], SparkSession],
         renames: Mapping[str, str],
+        wanted: Callable[[], Sequence[str]],
     ) -> None:
         self.catalog = catalog
         self.table = table
         self.renames = renames
+        self.wanted = wanted
         self.suffix = suffix
         self.spark = spark
 
@@ -96,7 +102,7 @@ class Beside:
             # Should the columns change meanwhile, Spark would not go on with what it has read without a version.
             rows = rows.option("versionAsOf", str(snapshot.snapshot_id))
         found = rows.table(quoted(*self.name)).where(condition)
-        return called_now(called_now(found, _renamed_since(table)), self.renames)
+        return called_now(called_now(found, _renamed_since(table)), {**self.renames, **self.pending(table)})
 
     def _made(self, columns: Mapping[str, Type], partition_by: str | None) -> Table:
         """Return the table, made where it is not there, and with the columns that it lacked."""
@@ -117,17 +123,26 @@ class Beside:
         return table
 
     def pending(self, table: Table) -> Mapping[str, str]:
-        """Return the columns that still have an old name, with the new one."""
-        has = table.schema().column_names
-        return {old: new for old, new in self.renames.items() if old in has and new not in has}
+        """Return the columns that have another name than they should, with that one.
+
+        It is an old name, or one that a crash left here and that the settings have no more.
+        """
+        has, wanted = [field.name for field in table.schema().fields], self.wanted()
+        found = {old: new for old, new in self.renames.items() if old in has and new not in has}
+        for name in wanted:
+            if name not in has and name not in found.values():
+                once = {name, *(old for old, new in self.renames.items() if new == name)}
+                now = _called_now(table, once)
+                found |= {now: name} if now is not None and now not in wanted else {}
+        return found
 
     def rename(self, table: Table) -> None:
         """Give columns their new names, in the struct of an old key, too; no row is written."""
         fields = {field.name: field.field_type for field in table.schema().fields}
         old_key = fields.get(names.OLD)
         inner = [field.name for field in old_key.fields] if isinstance(old_key, StructType) else []
-        nested = {old: new for old, new in self.renames.items() if old in inner}
         pending = self.pending(table)
+        nested = {old: new for old, new in {**self.renames, **pending}.items() if old in inner}
         if not (pending or nested):
             return
         with table.update_schema() as update:
@@ -220,6 +235,12 @@ def _loses_nulls(types: Iterable[Type]) -> bool:
         or _loses_nulls(part.type for part in type_.parts)
         for type_ in types
     )
+
+
+def _called_now(table: Table, once: Collection[str]) -> str | None:
+    """Return what a column is called that had one of these names once."""
+    numbers = {field.field_id for then in table.schemas().values() for field in then.fields if field.name in once}
+    return next((field.name for field in table.schema().fields if field.field_id in numbers), None)
 
 
 def _renamed_since(table: Table) -> Mapping[str, str]:

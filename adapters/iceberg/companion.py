@@ -39,7 +39,7 @@ from lakeward.core.memory import Hold, Record
 from lakeward.core.plan import PARTIAL, MergePlan, ObjectFacts
 from lakeward.core.ports import Ack
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Column, Type, parse_type
+from lakeward.core.schema import UNDECLARED, Column, Type, parse_type
 from lakeward.core.truncates import remembered_truncates
 
 SUFFIX: Final = "__changes"
@@ -66,7 +66,8 @@ class IcebergCompanion:
 
     def __init__(self, catalog: IcebergCatalog, dimension: Dimension, spark: Callable[[], SparkSession]) -> None:
         self.dimension = dimension
-        self.table = Beside(catalog, dimension.name, SUFFIX, spark, dimension.policies.renames)
+        renames = dimension.policies.renames
+        self.table = Beside(catalog, dimension.name, SUFFIX, spark, renames, lambda: self.dimension.schema.names)
         self.records: dict[int, _Remembered] = {}
         self.acks: list[Ack] = []
         self.stamped = 0
@@ -140,13 +141,14 @@ class IcebergCompanion:
         told: list[list[str]] = []
         for row in sorted(found, key=lambda row: row[names.BATCH]):
             content = json.loads(row[RECORD])
-            if not content["objects"]:
-                continue  # rows that waited are released
             differences = content.get("schema", [])
+            if not (content["objects"] or differences):
+                continue  # rows that waited are released
             for difference in differences:
                 if difference not in told:
                     change, policy = difference_of(difference)
-                    changes.append(Recorded(content["at"], content["objects"][0][0], change, policy))
+                    name = content["objects"][0][0] if content["objects"] else ""
+                    changes.append(Recorded(content["at"], name, change, policy))
             told = differences
         return changes
 
@@ -382,11 +384,15 @@ def _columns(sequences: Sequences) -> Mapping[str, Type]:
 
 @dataclass(frozen=True, slots=True)
 class _Remembered:
-    """A batch as its record has it: its objects, and what the mark is found from."""
+    """A batch as its record has it: its objects, what the mark is found from, and how its columns differed.
+
+    `shown` are the changes whose rows went into quarantine.
+    """
 
     facts: tuple[ObjectFacts, ...]
     record: Record | None
     renames: Mapping[str, str]
+    shown: tuple[SchemaChange, ...] = ()
 
 
 def _record(plan: MergePlan) -> pa.Table:
@@ -415,19 +421,23 @@ def _called_now(listed: str, renames: Mapping[str, str], condition: str) -> str:
 
 
 def _as_json(change: SchemaChange, policy: Policy) -> list[str | None]:
-    """Return a difference for the record of its batch; a rename has names in the place of types."""
+    """Return a difference for the record of its batch; a rename has names in the place of types.
+
+    That of a field within a column ends with the names that lead to it.
+    """
     before, after = _text(change.before), _text(change.after)
     if change.kind is Kind.RENAME:
         before, after = change.path, change.to
-    return [change.kind.value, change.path, before, after, policy.value]
+    return [change.kind.value, change.path, before, after, policy.value, *change.within]
 
 
 def difference_of(recorded: Sequence[str | None]) -> tuple[SchemaChange, Policy]:
     """Read a difference as the record of a batch has it."""
-    kind, path, before, after, policy = recorded
+    kind, path, before, after, policy, *within = recorded
     if Kind(kind) is Kind.RENAME:
         return SchemaChange(Kind.RENAME, str(path), None, None, to=after), Policy(policy)
-    return SchemaChange(Kind(kind), str(path), _read(before), _read(after)), Policy(policy)
+    names = tuple(map(str, within))
+    return SchemaChange(Kind(kind), str(path), _read(before), _read(after), names), Policy(policy)
 
 
 def renames_of(content: Mapping[str, Any]) -> Mapping[str, str]:
@@ -437,6 +447,8 @@ def renames_of(content: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _read(written: str | None) -> Type | None:
+    if written == str(UNDECLARED):
+        return UNDECLARED
     return None if written is None else parse_type(written)
 
 
@@ -475,7 +487,7 @@ def _remembered(batch: int, written: str) -> _Remembered:
     content = json.loads(written)
     facts = tuple(_object_of(*recorded) for recorded in content["objects"])
     if content.get("least") is None:
-        return _Remembered(facts, None, renames_of(content))
+        return _Remembered(facts, None, renames_of(content), _shown(content))
     record = Record(
         batch,
         frozenset(found.object.order for found in facts),
@@ -486,4 +498,9 @@ def _remembered(batch: int, written: str) -> _Remembered:
         content.get("loaded", 0),
         tuple(Position(*place) for place in content.get("truncates", ())),
     )
-    return _Remembered(facts, record, renames_of(content))
+    return _Remembered(facts, record, renames_of(content), _shown(content))
+
+
+def _shown(content: Mapping[str, Any]) -> tuple[SchemaChange, ...]:
+    found = [difference_of(recorded) for recorded in content.get("schema", [])]
+    return tuple(change for change, policy in found if policy is Policy.QUARANTINE)

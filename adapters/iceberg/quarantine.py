@@ -53,7 +53,8 @@ class IcebergQuarantine:
     def __init__(self, catalog: IcebergCatalog, dimension: Dimension, spark: Callable[[], SparkSession]) -> None:
         self.dimension = dimension
         self.spark = spark
-        self.table = Beside(catalog, dimension.name, SUFFIX, spark, dimension.policies.renames)
+        renames = dimension.policies.renames
+        self.table = Beside(catalog, dimension.name, SUFFIX, spark, renames, lambda: self.dimension.key)
 
     def hold(self, plan: MergePlan, rejects: DataFrame | None, objects: Mapping[int, str], *, count: int) -> None:
         """Write so many rejects, and the word that others are replayed or given up, in one commit.
@@ -64,7 +65,7 @@ class IcebergQuarantine:
             return
         self.table.forget_above(plan.batch - 1)
         table = self.table.load()
-        if table is not None and plan.evolution.renames:
+        if table is not None:
             self.table.rename(table)
         frames = [] if rejects is None else [self._rejected(rejects, objects, plan.epoch, plan.batch)]
         settled = _settled(plan)
@@ -112,7 +113,7 @@ class IcebergQuarantine:
         rows = self.table.rows(f"{names.BATCH} <= {progress.batch}", wanted).to_pylist()
         gone = {position_of(row) for row in rows if row[STATE] in SETTLED}
         fixes = sorted((row for row in rows if row[STATE] == MENDED), key=lambda row: row[SINCE])
-        mended = {position_of(row): _mended(row) for row in fixes}
+        mended = {position_of(row): _mended(row, self.table.renames) for row in fixes}
         beside = {position_of(row): row[KEY] for row in rows if row[STATE] == BESIDE}
         found = [
             replace(_entry(row, mended.get(position_of(row))), other_key=beside.get(position_of(row)))
@@ -220,10 +221,14 @@ def _places(places: Sequence[Position]) -> dict[str, Any]:
     return columns
 
 
-def _mended(row: Mapping[str, Any]) -> Mended:
+def _mended(row: Mapping[str, Any], renames: Mapping[str, str]) -> Mended:
+    """Return what a person made of a row, by the names that its columns have now."""
     content = json.loads(row[names.TEXT])
     cells = content["cells"] | dict.fromkeys(content.get("not_sent", ()), UNSET)
+    cells = {renames.get(name, name): cell for name, cell in cells.items()}
     given = {name: content.get(name) for name in ("time", "sequence", "old_key")}
+    if given["old_key"] is not None:
+        given["old_key"] = {renames.get(name, name): cell for name, cell in given["old_key"].items()}
     return Mended(operation=Operation(row[names.OPERATION]), cells=cells, **given)
 
 

@@ -29,7 +29,7 @@ from lakeward.adapters.spark.events import (
     KeyRange,
     range_of,
 )
-from lakeward.adapters.spark.fitting import called_now, fitted
+from lakeward.adapters.spark.fitting import called_now, fitted, kept_as, with_kept
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import (
     ID,
@@ -149,7 +149,7 @@ class Resolver:
             return self._folds(plan, frame, truncates, table, known, too_late)
         passing, waiting = self._part(plan, events_of(frame), frame)
         waiting, copies = self._not_waiting_yet(plan, waiting)
-        if waiting is not None and plan.evolution.absent and not waiting.isEmpty():
+        if waiting is not None and _lacks(plan) and not waiting.isEmpty():
             raise _cannot_wait(plan)
         found = None if table is None else self._found(plan, passing, table)
         judged = verdicts(passing, found, plan, (FILE, POS)).persist()
@@ -203,6 +203,8 @@ class Resolver:
         too_late: int,
     ) -> Resolved:
         """Fold the events in order over what is remembered; hold key changes that no rule decides."""
+        if plan.evolution.lacking:
+            raise _cannot_fold(plan)
         is_ordered = isinstance(plan.dimension.lateness, Ordered)
         done = self._decided(plan, frame, table)
         frame, chains = done.frame, done.chains
@@ -381,13 +383,17 @@ class Resolver:
         return target
 
     def _kept(self, plan: MergePlan, upserts: DataFrame, judged: DataFrame, table: Any) -> DataFrame:
-        """Give updated rows what stands in the columns that the batch has not; a new row has NULL there."""
-        absent, key = plan.evolution.absent, list(plan.dimension.key)
-        if not absent or table is None or table.currentSnapshot() is None:
+        """Give updated rows what stands in columns and fields that the batch has not; a new row has NULL there."""
+        evolution, key = plan.evolution, list(plan.dimension.key)
+        if not _lacks(plan) or table is None or table.currentSnapshot() is None:
             return upserts
-        rows = self._rows(plan, table, plan.facts.key_range).selectExpr(*map(quoted, [*key, *absent]))
+        parts = sorted({names[0] for names in evolution.lacking})
+        rows = self._rows(plan, table, plan.facts.key_range).selectExpr(
+            *map(quoted, [*key, *evolution.absent]), *[f"{quoted(name)} AS {kept_as(name)}" for name in parts]
+        )
         updated = judged.where(f"{IS_LIVE} AND deletes = 0 AND inserts = 0").selectExpr(ID)
         kept = upserts.join(updated, ID, "left_semi").join(rows, key, "left")
+        kept = with_kept(kept, evolution.schema, evolution.lacking)
         return kept.unionByName(upserts.join(updated, ID, "left_anti"), allowMissingColumns=True)
 
     def _counts(self, plan: MergePlan, tally: Counts, waiting: DataFrame | None) -> Counts:
@@ -489,10 +495,24 @@ def _deletes(passing: DataFrame, chains: Chains) -> DataFrame:
     return passing.join(stand, ID, "left_semi")
 
 
+def _lacks(plan: MergePlan) -> bool:
+    return bool(plan.evolution.absent or plan.evolution.lacking)
+
+
+def _cannot_fold(plan: MergePlan) -> SchemaConflict:
+    return SchemaConflict(
+        f"{plan.dimension.name}: rows that lack a field of a column cannot be folded in order",
+        found="missing: " + ", ".join(".".join(names) for names in plan.evolution.lacking),
+        todo="Nothing of the table was applied; other tables go on. The table has rows in part: let the source "
+        "write these rows with all fields, or send them into quarantine (`drop`, docs/schema-changes.md).",
+    )
+
+
 def _cannot_wait(plan: MergePlan) -> SchemaConflict:
     return SchemaConflict(
         f"{plan.dimension.name}: rows that lack a column of the table would wait behind a held key",
-        found="missing: " + ", ".join(plan.evolution.absent),
+        found="missing: "
+        + ", ".join([*plan.evolution.absent, *[".".join(names) for names in plan.evolution.lacking]]),
         todo="Nothing was applied, for it would not be known later that they lack it. Settle what is in "
         "quarantine (`lakeward quarantine list`), and run again.",
     )

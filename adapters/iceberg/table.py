@@ -27,10 +27,11 @@ from lakeward.adapters.iceberg.quarantine import IcebergQuarantine
 from lakeward.adapters.iceberg.resolving import FILE, POS, Outcome, Resolver
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import facts, survey
-from lakeward.adapters.spark.fitting import fitted
+from lakeward.adapters.spark.fitting import alike, fitted
 from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import as_incomplete, standing
+from lakeward.adapters.spark.showing import refused
 from lakeward.adapters.spark.types import ddl as type_ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict, TableError
@@ -181,8 +182,9 @@ class IcebergTable:
         """Return the objects that were seen and the keys that are held, as of the table's batch."""
         objects = self.companion.objects(progress)
         records = [found.record for found in self.companion.records.values() if found.record is not None]
-        acks = tuple(self.companion.acks)
-        return Recalled(objects, self._holds(progress), records, self.companion.has_parts, acks)
+        shown = {batch: found.shown for batch, found in self.companion.records.items() if found.shown}
+        acks, in_part = tuple(self.companion.acks), self.companion.has_parts
+        return Recalled(objects, self._holds(progress), records, in_part, acks, shown)
 
     def _holds(self, progress: Progress) -> tuple[Hold, ...]:
         """Return the keys that wait for a person; what a truncate has overruled does not."""
@@ -198,6 +200,10 @@ class IcebergTable:
     def applied(self, progress: Progress, after: int) -> Sequence[ObjectRecord]:
         """Return the objects of later batches."""
         return self.companion.applied(progress, after)
+
+    def refuse(self, plan: MergePlan, batch: Batch[DataFrame]) -> Batch[DataFrame]:
+        """Return a batch with the rows as rejects that show changes which go into quarantine."""
+        return refused(plan, batch)
 
     def hold(self, plan: MergePlan, resolved: Resolved) -> None:
         """Write what the batch could not apply, and what a person gave up."""
@@ -264,11 +270,12 @@ class IcebergTable:
         keys = [key for entry in resolved for key in entry.keys]
         frame = self.companion.waiting_events(progress.batch, keys)
         if mended is not None:
-            frame = frame.unionByName(mended, allowMissingColumns=True).withColumn(names.ARRIVAL, F.expr(BY_PLACE))
+            frame = alike(frame, mended).unionByName(mended, allowMissingColumns=True)
+            frame = frame.withColumn(names.ARRIVAL, F.expr(BY_PLACE))
         found = survey(frame, self.dimension)
+        known = facts(found, self.dimension, self.dimension.schema, (), progress.epoch)
         may_need = PARTIAL if names.UNSET in frame.columns else frozenset()
-        known = facts(found, self.dimension, self.dimension.schema, (), progress.epoch, may_need=may_need)
-        return Batch(frame, known)
+        return Batch(frame, replace(known, may_need=may_need))
 
 
 def _with(waiters: Waiters[str], entry: Entry) -> Entry:

@@ -18,7 +18,7 @@ from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.names import text as literal
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.errors import ConfigError
-from lakeward.core.schema import Column, Type
+from lakeward.core.schema import UNDECLARED, Column, Type
 
 _DECIMAL = r"^\s*[+-]?(\d+(\.\d*)?|\.\d+)\s*$"
 _FLOAT = r"^\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*$"
@@ -77,7 +77,7 @@ def check_pattern(spark: SparkSession, item: Column, pattern: str, table: str) -
 def to_type(text: str, type_: Type, written: TextFormat) -> str:
     """Return the typed value of a text as SQL, NULL where it does not fit (or is NULL)."""
     match type_.name:
-        case "string":
+        case "string" | UNDECLARED.name:
             return text
         case "boolean":
             return _where(_like(text, _BOOLEAN), f"try_cast(trim({text}) AS boolean)")

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
+from lakeward.adapters.spark.events import has_order
 from lakeward.adapters.spark.fold import BY_PLACE, Fold, place_type, used
 from lakeward.adapters.spark.items import (
     CHAIN,
@@ -35,7 +36,7 @@ from lakeward.adapters.spark.names import column, quoted
 from lakeward.adapters.spark.resolve import ID, SMALL, standing
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension
-from lakeward.core.events import LOAD_SEQUENCE, Mark, Position
+from lakeward.core.events import Mark, Position
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Schema
 
@@ -100,13 +101,12 @@ class Chains:
         sums += [F.expr(f"count_if({note} AND {took_part}) AS {name}") for name, note in notes.items()]
         judged = self.verdicts().where(f"id < {RELEASED_ID}")
         found: dict[str, int] = judged.agg(*sums).collect()[0].asDict()
-        has_order = f"sequence NOT IN (0, {LOAD_SEQUENCE + 1}L - 1)"
         met, differ = (
             "bool_or(meets)" if self.plan.dimension.unique_sequences else "false",
             "min(content) != max(content)",
         )
         tied = (
-            judged.where(f"{took_part} AND {has_order}")
+            judged.where(f"{took_part} AND {has_order('sequence')}")
             .groupBy("sequence", "key", "old")
             .agg(F.expr(f"CASE WHEN {met} THEN count(*) WHEN {differ} THEN count(*) - 1 ELSE 0 END AS ties"))
             .agg(F.expr("coalesce(sum(ties), 0) AS ties"))

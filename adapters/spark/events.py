@@ -56,8 +56,14 @@ AHEAD: Final = "_lakeward_ahead"
 IS_EVENT: Final = f"{names.REASON} IS NULL"
 """Whether a row of the frame can be applied, as SQL."""
 
-IS_LOAD: Final = f"({names.SEQUENCE} = {LOAD_SEQUENCE + 1}L - 1)"
-"""Whether a row of the frame is one of a full load, as SQL, which has no literal for the least bigint."""
+LOAD: Final = f"({LOAD_SEQUENCE + 1}L - 1)"
+"""The sequence of rows of a full load, as SQL, which has no literal for the least bigint."""
+
+IS_LOAD: Final = f"({names.SEQUENCE} = {LOAD})"
+"""Whether a row of the frame is one of a full load, as SQL."""
+
+LEAVES_VALUES: Final = f"{names.OPERATION} IN ('insert', 'update', 'read')"
+"""Whether a row of the frame has values to leave, as SQL."""
 
 IS_REJECT: Final = f"{names.REASON} != '{SKIPPED}'"
 """Whether a row of the frame belongs into quarantine, as SQL."""
@@ -155,6 +161,11 @@ def _truncates(frame: DataFrame) -> Mapping[int, tuple[tuple[int, int], ...]]:
     for row in frame.where(IS_TRUNCATE).select(names.OBJECT, names.SEQUENCE, names.ROW).collect():
         found[row[names.OBJECT]] += ((int(row[names.SEQUENCE]), row[names.ROW]),)
     return found
+
+
+def has_order(sequence: str = names.SEQUENCE) -> str:
+    """Return whether a sequence says which event came first, as SQL: that of a full load, and 0, say nothing."""
+    return f"{sequence} NOT IN (0, {LOAD})"
 
 
 def with_ahead(frame: DataFrame, limit: int) -> DataFrame:

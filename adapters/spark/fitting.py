@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
+from typing import TypeAlias
 
 from pyspark.sql import DataFrame
 from pyspark.sql import types as spark
@@ -11,22 +13,35 @@ from pyspark.sql import types as spark
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.types import to_spark
-from lakeward.core.schema import Schema
+from lakeward.core.schema import Schema, Type
+
+_Paths: TypeAlias = frozenset[tuple[str, ...]]
 
 
-def fitted(frame: DataFrame, schema: Schema) -> DataFrame:
+def fitted(frame: DataFrame, schema: Schema, without: _Paths = frozenset()) -> DataFrame:
     """Return a frame whose nested columns have the types of a schema: fields by name, NULL where there is none.
 
     A field that the schema has not is left out; what it has by another type is cast, which
-    is for wider ones. Other columns, and a frame that fits, stay as they are.
+    is for wider ones, and is NULL at a path of `without`. Other columns, and a frame that
+    fits, stay as they are.
     """
     nested = {column.name: to_spark(column.type) for column in schema if column.type.is_nested}
+    return _with_types(frame, nested, without)
+
+
+def alike(frame: DataFrame, other: DataFrame) -> DataFrame:
+    """Return a frame whose nested columns have the types that they have in another frame."""
+    nested = (spark.StructType, spark.ArrayType, spark.MapType)
+    return _with_types(frame, {f.name: f.dataType for f in other.schema.fields if isinstance(f.dataType, nested)})
+
+
+def _with_types(frame: DataFrame, nested: Mapping[str, spark.DataType], without: _Paths = frozenset()) -> DataFrame:
     has = {field.name: field.dataType for field in frame.schema.fields} if nested else {}
     misfits = {name: type_ for name, type_ in nested.items() if name in has and not _is_alike(has[name], type_)}
     if not misfits:
         return frame
-    numbers = count()
-    made = {name: f"{_value(quoted(name), has[name], type_, numbers)}" for name, type_ in misfits.items()}
+    fit = _Fit(without, count())
+    made = {name: fit.value(quoted(name), has[name], type_, (name,)) for name, type_ in misfits.items()}
     return frame.selectExpr(*[f"{made[n]} AS {quoted(n)}" if n in made else quoted(n) for n in frame.columns])
 
 
@@ -35,29 +50,75 @@ def _is_alike(one: spark.DataType, other: spark.DataType) -> bool:
     return one.simpleString() == other.simpleString()
 
 
-def _value(value: str, has: spark.DataType, wanted: spark.DataType, numbers: Iterable[int]) -> str:
-    if _is_alike(has, wanted):
-        return value
-    if isinstance(has, spark.StructType) and isinstance(wanted, spark.StructType):
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """Makes values of another type, as SQL; `numbers` tell the parts of lists and maps from each other."""
+
+    without: _Paths
+    numbers: Iterator[int]
+
+    def value(self, value: str, has: spark.DataType, wanted: spark.DataType, path: tuple[str, ...]) -> str:
+        if _is_alike(has, wanted):
+            return value
+        if path in self.without:
+            return _null(wanted)
+        if isinstance(has, spark.StructType) and isinstance(wanted, spark.StructType):
+            return self._struct(value, has, wanted, path)
+        part = f"x{next(self.numbers)}"
+        if isinstance(has, spark.ArrayType) and isinstance(wanted, spark.ArrayType):
+            made = self.value(part, has.elementType, wanted.elementType, (*path, "element"))
+            return f"transform({value}, {part} -> {made})"
+        if isinstance(has, spark.MapType) and isinstance(wanted, spark.MapType):
+            made = self.value(part, has.valueType, wanted.valueType, (*path, "value"))
+            return f"transform_values({value}, (k, {part}) -> {made})"
+        return f"CAST({value} AS {wanted.simpleString()})"
+
+    def _struct(self, value: str, has: spark.StructType, wanted: spark.StructType, path: tuple[str, ...]) -> str:
         there = {field.name: field.dataType for field in has.fields}
         fields = [
-            f"{text(field.name)}, "
-            + (
-                _value(f"{value}.{quoted(field.name)}", there[field.name], field.dataType, numbers)
-                if field.name in there
-                else f"CAST(NULL AS {field.dataType.simpleString()})"
-            )
-            for field in wanted.fields
+            self.value(f"{value}.{quoted(f.name)}", there[f.name], f.dataType, (*path, f.name))
+            if f.name in there
+            else _null(f.dataType)
+            for f in wanted.fields
         ]
-        return f"CASE WHEN {value} IS NOT NULL THEN named_struct({', '.join(fields)}) END"
-    part = f"x{next(iter(numbers))}"
-    if isinstance(has, spark.ArrayType) and isinstance(wanted, spark.ArrayType):
-        made = _value(part, has.elementType, wanted.elementType, numbers)
-        return f"transform({value}, {part} -> {made})"
-    if isinstance(has, spark.MapType) and isinstance(wanted, spark.MapType):
-        made = _value(part, has.valueType, wanted.valueType, numbers)
-        return f"transform_values({value}, (k, {part}) -> {made})"
-    return f"CAST({value} AS {wanted.simpleString()})"
+        listed = ", ".join(f"{text(f.name)}, {made}" for f, made in zip(wanted.fields, fields, strict=True))
+        return f"CASE WHEN {value} IS NOT NULL THEN named_struct({listed}) END"
+
+
+def kept_as(name: str) -> str:
+    """Return what the stored value of a column is called beside the new one."""
+    return quoted(f"_lakeward_kept_{name}")
+
+
+def with_kept(frame: DataFrame, schema: Schema, lacking: Sequence[tuple[str, ...]]) -> DataFrame:
+    """Return a frame with the stored fields of structs at these paths in the new values, which lack them."""
+    made = {}
+    for name in {path[0] for path in lacking}:
+        own = schema.find(name)
+        if own is not None:
+            inner = [path[1:] for path in lacking if path[0] == name]
+            made[name] = f"{_completed(quoted(name), kept_as(name), own.type, inner)} AS {quoted(name)}"
+    stored = {kept_as(name) for name in made}
+    own_columns = [name for name in frame.columns if quoted(name) not in stored]
+    return frame.selectExpr(*[made.get(name, quoted(name)) for name in own_columns])
+
+
+def _completed(new: str, stored: str, type_: Type, lacking: Sequence[tuple[str, ...]]) -> str:
+    """Return a struct with the stored value of what it lacks, at any depth, as SQL; one that is NULL stays so."""
+    fields = []
+    for part in type_.parts:
+        inner = [path[1:] for path in lacking if path[0] == part.name]
+        is_there, was_there = f"{new}.{quoted(part.name)}", f"{stored}.{quoted(part.name)}"
+        if () in inner:
+            value = was_there
+        else:
+            value = _completed(is_there, was_there, part.type, inner) if inner else is_there
+        fields.append(f"{text(part.name)}, {value}")
+    return f"CASE WHEN {new} IS NOT NULL THEN named_struct({', '.join(fields)}) END"
+
+
+def _null(type_: spark.DataType) -> str:
+    return f"CAST(NULL AS {type_.simpleString()})"
 
 
 def called_now(frame: DataFrame, renames: Mapping[str, str]) -> DataFrame:

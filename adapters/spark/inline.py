@@ -35,10 +35,21 @@ def _literal(value: str | int | bool | None) -> str:
 
 def as_json(columns: Iterable[str]) -> str:
     """Return columns as one JSON text, as SQL, that loses nothing: NULLs stand in it, and microseconds."""
-    exact = {"ignoreNullFields": "false"}
-    exact |= {"timestampFormat": f"{_MOMENT}XXX", "timestampNTZFormat": _MOMENT}
-    options = ", ".join(f"{text(name)}, {text(value)}" for name, value in exact.items())
-    return f"to_json(struct({', '.join(columns)}), map({options}))"
+    return f"to_json(struct({', '.join(columns)}), {_options(ignoreNullFields='false')})"
+
+
+def of_json(value: str, columns: Mapping[str, str], broken: str) -> str:
+    """Return a struct read from what `as_json` wrote, as SQL; `columns` are their names and Spark types.
+
+    The field called `broken` is NULL where all of the text fits them.
+    """
+    listed = ", ".join(f"{quoted(name)} {type_}" for name, type_ in {**columns, broken: "string"}.items())
+    return f"from_json({value}, {text(listed)}, {_options(columnNameOfCorruptRecord=broken)})"
 
 
 _MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+
+
+def _options(**more: str) -> str:
+    exact = {"timestampFormat": f"{_MOMENT}XXX", "timestampNTZFormat": _MOMENT, **more}
+    return f"map({', '.join(f'{text(name)}, {text(value)}' for name, value in exact.items())})"

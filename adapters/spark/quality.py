@@ -9,9 +9,8 @@ from pyspark.sql import DataFrame
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import TextFormat, to_type
-from lakeward.adapters.spark.events import IS_EVENT
+from lakeward.adapters.spark.events import IS_EVENT, IS_LOAD, LEAVES_VALUES
 from lakeward.adapters.spark.names import quoted, text
-from lakeward.core.events import LOAD_SEQUENCE
 from lakeward.core.memory import Reason
 from lakeward.core.quality import (
     Action,
@@ -32,10 +31,8 @@ from lakeward.core.schema import Schema
 BROKEN: Final = "_lakeward_broken_"
 """Columns that say whether a row breaks a rule, by the rule's number."""
 
-_IS_LOAD: Final = f"{names.SEQUENCE} = {LOAD_SEQUENCE + 1}L - 1"
-_LEAVES_VALUES: Final = f"{names.OPERATION} IN ('insert', 'update', 'read')"
-_HAS_VALUES: Final = f"{IS_EVENT} AND {_LEAVES_VALUES}"
-WAS_READ: Final = f"({IS_EVENT} OR {names.REASON} = '{Reason.QUALITY.value}') AND {_LEAVES_VALUES}"
+_HAS_VALUES: Final = f"{IS_EVENT} AND {LEAVES_VALUES}"
+WAS_READ: Final = f"({IS_EVENT} OR {names.REASON} = '{Reason.QUALITY.value}') AND {LEAVES_VALUES}"
 """Whether a row that was judged has values to leave, as SQL."""
 
 
@@ -100,8 +97,8 @@ def is_broken(rule: RowRule, schema: Schema, key: Sequence[str]) -> str:
             is_long = "" if most is None else f" OR length({quoted(column)}) > {most}"
             return f"(length({quoted(column)}) < {least}{is_long})"
         case Unique():
-            alike = ", ".join([names.OBJECT, f"{IS_EVENT} AND {_IS_LOAD}", *map(quoted, key)])
-            return f"({_IS_LOAD} AND count(*) OVER (PARTITION BY {alike}) > 1)"
+            alike = ", ".join([names.OBJECT, f"{IS_EVENT} AND {IS_LOAD}", *map(quoted, key)])
+            return f"({IS_LOAD} AND count(*) OVER (PARTITION BY {alike}) > 1)"
         case Expression(expression=expression):
             return f"NOT (\n{expression}\n)"
         case _:

@@ -15,12 +15,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import IS_EVENT, IS_HOLDING, IS_REJECT
+from lakeward.adapters.spark.events import IS_EVENT, IS_HOLDING, IS_REJECT, has_order
 from lakeward.adapters.spark.inline import as_json
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension, Ordered
-from lakeward.core.events import LOAD_SEQUENCE
 from lakeward.core.memory import Reason
 from lakeward.core.plan import MergePlan
 
@@ -186,11 +185,10 @@ def verdicts(events: DataFrame, found: DataFrame | None, plan: MergePlan, locato
             F.expr("max(CASE WHEN newer THEN content END) AS other_content"),
         )
     )
-    has_order = f"{names.SEQUENCE} NOT IN (0, {LOAD_SEQUENCE + 1}L - 1)"
-    tied = f"CASE WHEN one_content != other_content AND {has_order} THEN newer - 1 ELSE 0 END"
+    tied = f"CASE WHEN one_content != other_content AND {has_order()} THEN newer - 1 ELSE 0 END"
     if plan.dimension.unique_sequences:
         stands = f"{_STANDING[0]} = {plan.epoch} AND {_STANDING[1]} = {names.SEQUENCE}"
-        tied = f"CASE WHEN {stands} AND {has_order} THEN newer ELSE {tied} END"
+        tied = f"CASE WHEN {stands} AND {has_order()} THEN newer ELSE {tied} END"
     sums = [F.expr(f"sum({name}) AS {name}") for name in ("events", "newer", "same", "inserts", "deletes")]
     return (
         by_sequence.groupBy(*key)

@@ -7,32 +7,15 @@ another changes are one projection; each further projection would cost an analys
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from lakeward.adapters.spark.casts import TextFormat, to_type
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.core.cells import GROUP
-from lakeward.core.rules import (
-    Cast,
-    Concat,
-    Constant,
-    DatePart,
-    Default,
-    Drop,
-    Flatten,
-    Hash,
-    Keep,
-    Mask,
-    OfColumn,
-    Rename,
-    Replace,
-    Split,
-    Sql,
-    Trim,
-    known,
-)
+from lakeward.core.reshaping import Concat, Constant, Drop, Flatten, Keep, Split, Sql
+from lakeward.core.rules import Cast, DatePart, Default, Hash, Mask, OfColumn, Rename, Replace, Trim, known
 from lakeward.core.schema import Column
 from lakeward.core.shape import Shape, Step
 
@@ -55,8 +38,13 @@ class Layer:
         return [f"{self.made[n]} AS {quoted(n)}" if n in self.made else quoted(n) for n in self.columns]
 
 
-def layers(shape: Shape, of_key: frozenset[int], secrets: Sequence[str]) -> Iterator[Layer]:
-    """Return the projections that carry the rules out; rules whose numbers are `of_key` make the key."""
+def layers(
+    shape: Shape, of_key: frozenset[int], secrets: Sequence[str], was_sent: Callable[[Collection[str]], str]
+) -> Iterator[Layer]:
+    """Return the projections that carry the rules out; rules whose numbers are `of_key` make the key.
+
+    `was_sent` says whether a row sent columns of the source, as SQL: only then may it not fit.
+    """
     layer = Layer(shape.source.names)
     for step in shape.steps:
         if any(name in layer.made for name in step.rule.reads(step.before)):
@@ -65,7 +53,7 @@ def layers(shape: Shape, of_key: frozenset[int], secrets: Sequence[str]) -> Iter
         layer.made.update(zip([item.name for item in step.made], values(step, secrets), strict=True))
         if isinstance(step.rule, Cast):
             place = layer.key_misfits if step.number in of_key else layer.misfits
-            place.append(misfit(step.rule, step))
+            place.append(f"CASE WHEN {was_sent(step.needs)} THEN {misfit(step.rule, step)} END")
         layer.columns = step.after.names
     if layer.made or layer.columns != shape.source.names:
         yield layer

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from lakeward.adapters.spark.expressions import check_format, check_pattern, check_type, parse
 from lakeward.core.errors import ConfigError
 from lakeward.core.quality import Expression, Pattern, QualityRule
-from lakeward.core.rules import Cast, Replace, Rule, Split, Sql
+from lakeward.core.reshaping import Split, Sql
+from lakeward.core.rules import Cast, Replace, Rule
 from lakeward.core.schema import Schema, Type
 from lakeward.core.shape import shape
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -34,12 +35,12 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, MendError, SourceError
 from lakeward.core.inputs import Input, NullShare
 from lakeward.core.memory import Reason
-from lakeward.core.plan import BatchFacts
+from lakeward.core.plan import BatchFacts, Capability
 from lakeward.core.ports import Batch
 from lakeward.core.quality import check
 from lakeward.core.rules import Hash
 from lakeward.core.schema import Schema
-from lakeward.core.shape import Shape, key_steps, source_key
+from lakeward.core.shape import Shape, check_parts, key_steps, source_key
 from lakeward.core.shaping import Shaped, TableRules
 
 MISFIT: Final = "_lakeward_rule_misfit"
@@ -89,18 +90,15 @@ class SparkShaper:
         rules = self._rules_of(self.rules.complete(batch.facts.schema))
         form = rules.shape(batch.facts.schema)
         if rules.columns and batch.facts.may_need:
-            raise ConfigError(
-                "column rules need rows that are sent whole",
-                found="the source may send parts of rows, or change keys (`no_sup_value`, `before_image_prefix`)",
-                todo="Take the rules of the table out, or those settings of [source]. Quality rules may stay.",
-            )
+            check_parts(form, dimension.key, moves=Capability.KEY_CHANGE in batch.facts.may_need)
         source_key(form, dimension.key)
         check(rules.quality, form.schema, dimension.key)
         schema = form.without([name for name in form.source.names if batch.facts.schema.find(name) is None])
         judges = row_rules(rules.quality, schema)
         flags = warning_flags(judges)
         dimension = replace(dimension, schema=schema)
-        whole = kept_text(judged(self._made(batch, form, dimension), judges, schema, dimension.key)).persist()
+        whole = judged(self._made(batch, form, dimension), judges, schema, dimension.key)
+        whole = (whole if dimension.keeps_text else kept_text(whole)).persist()
         try:
             found = self._survey(_flagged(whole, batch.facts.believed), dimension, flags)
             inputs = _inputs(whole, batch, found, rules, schema)
@@ -141,7 +139,7 @@ class SparkShaper:
         """Return the frame with the columns that the batch gives the table, and what does not fit as rejects."""
         absent = [name for name in form.source.names if batch.facts.schema.find(name) is None]
         frame = applied(self._with_secrets(batch.frame, absent, form), form, dimension.key, self._secrets())
-        frame = as_rejects(frame, form.schema, dimension.key)
+        frame = with_parts(as_rejects(frame, form.schema, dimension.key), form)
         return frame.drop(*[name for name in form.schema.names if dimension.schema.find(name) is None])
 
     def _with_secrets(self, frame: DataFrame, absent: Sequence[str], form: Shape) -> DataFrame:
@@ -183,7 +181,7 @@ def applied(frame: DataFrame, form: Shape, key: Sequence[str], secrets: Sequence
         *[written if name == names.TEXT else name for name in rest],
         *[f"string(NULL) AS {name}" for name in (MISFIT, KEY_MISFIT)],
     )
-    for layer in layers(form, key_steps(form, key), secrets):
+    for layer in layers(form, key_steps(form, key), secrets, partial(_was_sent, frame)):
         misfit = f"coalesce({', '.join([MISFIT, *layer.misfits, 'string(NULL)'])}) AS {MISFIT}"
         key_misfit = f"coalesce({', '.join([KEY_MISFIT, *layer.key_misfits, 'string(NULL)'])}) AS {KEY_MISFIT}"
         frame = frame.selectExpr(*layer.select(), *rest, misfit, key_misfit)
@@ -207,6 +205,39 @@ def as_rejects(frame: DataFrame, schema: Schema, key: Sequence[str]) -> DataFram
     columns = [*schema.names, *[name for name in frame.columns if schema.find(name) is None]]
     kept = [name for name in columns if name not in (MISFIT, KEY_MISFIT)]
     return frame.selectExpr(*[f"{changed[n]} AS {n}" if n in changed else quoted(n) for n in kept])
+
+
+_IS_NEW: Final = f"{names.OPERATION} IN ('insert', 'read')"
+"""Whether what a row did not send is NULL, as SQL."""
+
+
+def _was_sent(frame: DataFrame, needs: Collection[str]) -> str:
+    """Return whether a row sent these columns of the source, or they are NULL in it, as SQL."""
+    if names.UNSET not in frame.columns or not needs:
+        return "true"
+    listed = ", ".join(map(text, sorted(needs)))
+    return f"({_IS_NEW} OR NOT coalesce(arrays_overlap({names.UNSET}, array({listed})), false))"
+
+
+def with_parts(frame: DataFrame, form: Shape) -> DataFrame:
+    """Return a frame that says of the columns which the rules made which were not sent: those are NULL.
+
+    What an insert did not send is NULL to the rules, and not sent where they leave it so.
+    """
+    if names.UNSET not in frame.columns:
+        return frame
+    unsent = {}
+    for item in form.schema:
+        is_made = f"({_IS_NEW} AND {quoted(item.name)} IS NOT NULL)"
+        needs = ", ".join(map(text, sorted(form.needs[item.name])))
+        overlaps = f"coalesce(arrays_overlap({names.UNSET}, array({needs})), false)" if needs else "false"
+        unsent[item.name] = f"({overlaps} AND NOT coalesce({is_made}, false))"
+    listed = ", ".join(f"CASE WHEN {was_not} THEN {text(name)} END" for name, was_not in unsent.items())
+    made = {
+        **{n: f"CASE WHEN NOT {was_not} THEN {quoted(n)} END AS {quoted(n)}" for n, was_not in unsent.items()},
+        names.UNSET: f"nullif(array_compact(array({listed})), CAST(array() AS array<string>)) AS {names.UNSET}",
+    }
+    return frame.selectExpr(*[made.get(name, quoted(name)) for name in frame.columns])
 
 
 def _flagged(frame: DataFrame, limit: int | None) -> DataFrame:

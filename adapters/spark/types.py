@@ -7,7 +7,7 @@ from typing import Final
 
 from pyspark.sql import types as spark
 
-from lakeward.core.schema import Type
+from lakeward.core.schema import UNDECLARED, Type
 
 _SCALARS: Final[dict[str, spark.DataType]] = {
     "boolean": spark.BooleanType(),
@@ -20,6 +20,7 @@ _SCALARS: Final[dict[str, spark.DataType]] = {
     "date": spark.DateType(),
     "timestamp": spark.TimestampType(),
     "timestamp_ntz": spark.TimestampNTZType(),
+    UNDECLARED.name: spark.StringType(),
 }
 
 

@@ -14,7 +14,7 @@ from rich.markup import escape
 from lakeward.core.clock import SLACK, Alarm, alarms
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError, SetupError
-from lakeward.core.evolution import Kind
+from lakeward.core.evolution import Kind, Policy
 from lakeward.core.pipeline import Idle, Job, Prepared, prepare
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import (
@@ -110,6 +110,8 @@ def _show(job: Job[Any], prepared: Prepared[Any] | None, kind: str) -> None:
     _show_rows(out, prepared)
     for change in merge.evolution.changes:
         out.print(f"   [yellow]schema:[/] {escape(str(change))}: the table follows")
+    for change in merge.evolution.shown:
+        out.print(f"   [yellow]schema:[/] {escape(str(change))}: rows that show it go into quarantine")
     for warning in warnings(prepared):
         out.print(f"   [yellow]⚠[/] {escape(warning)}")
 
@@ -146,13 +148,14 @@ def warnings(prepared: Prepared[Any]) -> list[str]:
         names = ", ".join(taken.others[:3]) + (" …" if len(taken.others) > 3 else "")
         found.append(f"{len(taken.others):,} other file(s) are left alone, having no name that DMS gives: {names}")
     evolution = prepared.plan.evolution
-    if evolution.absent:
-        names = ", ".join(evolution.absent)
+    absent = [*evolution.absent, *[".".join(path) for path in evolution.lacking]]
+    if absent:
+        names = ", ".join(absent)
         found.append(f"The files lack {names}: updated rows keep their values there, new ones have NULL.")
     if evolution.ignored:
         found.append(f"Not taken, as `schema.add` says: {', '.join(evolution.ignored)}")
-    for change, _ in evolution.differences:
-        if change.kind is Kind.NARROW:
+    for change, policy in evolution.differences:
+        if change.kind is Kind.NARROW and policy is Policy.EVOLVE:
             found.append(f"{change}: the table keeps its own type.")
     if taken.late:
         names = ", ".join(taken.late[:3]) + (" …" if len(taken.late) > 3 else "")

@@ -13,7 +13,7 @@ from rich.markup import escape
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.mending import check_fixable
-from lakeward.core.pipeline import Job, Report, Settlement, mend, release
+from lakeward.core.pipeline import Job, Report, Settlement, mend, release, replayable
 from lakeward.core.ports import Entry
 from lakeward.entrypoints import documents, entries_view, fixfile, view
 from lakeward.entrypoints.choosing import BY_KEY, FILTERS, Choice, First, choosing
@@ -41,6 +41,8 @@ Example: [bold]lakeward quarantine fix shop.orders --from shop.orders.fix.toml[/
 """
 
 REPLAY = """Apply mended rows, and what waited behind them, in order, in one commit.
+
+Rows that show a change of columns need no mending once the table may follow it.
 
 Example: [bold]lakeward quarantine replay shop.orders 9001[/]
 """
@@ -134,7 +136,7 @@ def replay(
     with _job(table, config, log, debug=debug) as job:
         kept = kept_of(job)
         entries = chosen(kept.entries, kept.dimension)
-        mended = [entry for entry in entries if entry.mended is not None]
+        mended = replayable(job, entries)
         if entries and not mended:
             raise ConfigError(
                 f"{kept.name}: nothing of that is mended",

@@ -105,11 +105,61 @@ def test_fields_within_columns_follow_as_columns_do() -> None:
     assert found.taken(after) == found.schema
 
 
+_NESTED = "struct<x: int, y: map<int, struct<z: int, w: int>>>"
+
+
 @pytest.mark.parametrize(
-    "after", ["struct<x: int>", "struct<x: int, y: string>", "map<int, int>", "struct<x: int, y: map<date, int>>"]
+    "after",
+    [
+        "struct<x: int, y: string>",
+        "map<int, int>",
+        "struct<x: int, y: map<date, struct<z: int, w: int>>>",
+        "struct<x: int, y: map<int, struct<z: int>>>",
+    ],
 )
-def test_within_columns_nothing_may_be_missing_or_of_another_type(after: str) -> None:
-    assert evolve(columns(a="struct<x: int, y: map<int, int>>"), columns(a=after), FOLLOWING).refused
+def test_within_columns_nothing_may_be_of_another_type_nor_missing_in_elements(after: str) -> None:
+    assert evolve(columns(a=_NESTED), columns(a=after), FOLLOWING).refused
+
+
+def test_a_field_of_a_struct_may_be_missing_like_a_column() -> None:
+    before = columns(a="struct<x: int, y: struct<z: int, w: int>>", b="int")
+    found = evolve(before, columns(a="struct<y: struct<z: int>>"), FOLLOWING)
+    assert (found.refused, found.schema) == ((), before)
+    assert (found.absent, found.lacking) == (("b",), (("a", "x"), ("a", "y", "w")))
+    stops = Policies(paths={"a.y": {Kind.DROP: Policy.FAIL}})
+    (refused,) = evolve(before, columns(a="struct<y: struct<z: int>>"), stops).refused
+    assert str(refused) == "column a.y.w (int) is missing"
+
+
+def test_changes_whose_rows_are_refused_leave_the_columns_as_they_are() -> None:
+    before = columns(id="int", a="list<struct<x: int, y: int>>", b="int", c="string", d="bigint")
+    after = columns(id="int", a="list<struct<x: bigint, z: int>>", b="bigint", d="int", e="date")
+    every = Policies(**dict.fromkeys(("add", "drop", "widen", "narrow", "incompatible"), Policy.QUARANTINE))
+    found = evolve(before, after, every, ["id"])
+    assert (found.schema, found.changes, found.refused) == (before, (), ())
+    assert (found.absent, found.lacking, found.ignored) == ((), (), ())
+    assert len(found.shown) == len(found.differences) == 7
+    assert found.taken(after) == columns(id="int", a="list<struct<x: int, y: int>>", b="int", d="bigint"), (
+        "the table's own types: who has a value of another is not among the rows"
+    )
+
+
+@pytest.mark.parametrize("type_", ["bigint", "string"])
+def test_keys_of_another_type_could_not_be_held(type_: str) -> None:
+    policies = Policies(widen=Policy.QUARANTINE, incompatible=Policy.QUARANTINE)
+    assert evolve(columns(id="int"), columns(id=type_), policies, ["id"]).refused
+
+
+@pytest.mark.parametrize(
+    ("policies", "refuses"),
+    [
+        (FOLLOWING, False),
+        (Policies(narrow=Policy.QUARANTINE), True),
+        (Policies(paths={"a.b": {Kind.RETYPE: Policy.QUARANTINE}}), True),
+    ],
+)
+def test_it_is_known_whether_some_rows_may_be_refused(policies: Policies, refuses: bool) -> None:
+    assert policies.may_refuse is refuses
 
 
 def test_the_policy_of_the_nearest_path_counts() -> None:

@@ -8,24 +8,8 @@ from types_of_columns import columns
 from lakeward.core.cells import shaped
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import UNSET
-from lakeward.core.rules import (
-    TEXT,
-    Cast,
-    Concat,
-    Constant,
-    Default,
-    Drop,
-    Flatten,
-    Hash,
-    Keep,
-    Mask,
-    Rename,
-    Replace,
-    Rule,
-    Split,
-    Sql,
-    Trim,
-)
+from lakeward.core.reshaping import Concat, Constant, Drop, Flatten, Keep, Split, Sql
+from lakeward.core.rules import TEXT, Cast, Default, Hash, Mask, Rename, Replace, Rule, Trim
 from lakeward.core.schema import Schema, Type, parse_type
 from lakeward.core.shape import key_steps, shape, source_key
 

@@ -13,6 +13,7 @@ from lakeward.core.errors import QuarantineFull, SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.memory import Reason, Reject
 from lakeward.core.pipeline import Idle, Job, apply_changes, prepare
+from lakeward.core.plan import refuse_flood
 from lakeward.core.schema import Column, Schema, Type
 
 NAME = TableName("shop", "item")
@@ -77,6 +78,16 @@ def test_above_a_limit_nothing_is_applied_and_nothing_quarantined(
     assert limit in str(refused.value.found)
     assert f"{bad:,} cast" in str(refused.value.found)
     assert is_untouched(found)
+
+
+def test_rows_that_show_a_change_of_columns_count_towards_no_share() -> None:
+    """Of a file that has it, they may all be."""
+    dimension = Dimension(name=NAME, schema=SCHEMA)
+    refuse_flood(dimension, {Reason.SCHEMA: 950, Reason.CAST: 50}, 1000)
+    with pytest.raises(QuarantineFull, match="1,001 of"):
+        refuse_flood(dimension, {Reason.SCHEMA: 950, Reason.CAST: 51}, 1000)
+    with pytest.raises(QuarantineFull, match="10,001 of"):
+        refuse_flood(dimension, {Reason.SCHEMA: 10_001}, 1_000_000)
 
 
 def test_what_a_table_without_a_key_refuses_counts_as_well() -> None:

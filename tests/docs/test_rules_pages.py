@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import re
 import tomllib
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any, get_args
@@ -13,9 +14,9 @@ from typing import Any, get_args
 import pytest
 from pages import codes, fences, sections, tables, text
 
-from lakeward.core import rules
+from lakeward.core import reshaping, rules
 from lakeward.core.cells import shaped
-from lakeward.core.rules import Sql
+from lakeward.core.reshaping import Sql
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.core.shape import shape
 from lakeward.core.texts import to_text
@@ -91,10 +92,11 @@ def test_the_settings_of_a_page_are_right(page: str, tmp_path: Path) -> None:
 
 
 def test_what_is_refused_on_a_key_is_listed() -> None:
-    refused = {rule for rule in kinds(ColumnRule) if not _of(rules, rule).keeps_apart} - {"drop", "keep"}
+    words = {**vars(rules), **vars(reshaping)}
+    refused = {rule for rule in kinds(ColumnRule) if not _of(words, rule).keeps_apart} - {"drop", "keep"}
     (listed,) = re.findall(r"one value of two \(([^)]*)\)", text(COLUMNS))
     assert set(codes(listed)) == refused
 
 
-def _of(module: Any, kind: str) -> Any:
-    return next(one for one in vars(module).values() if getattr(one, "kind", None) == kind)
+def _of(words: Mapping[str, Any], kind: str) -> Any:
+    return next(one for one in words.values() if getattr(one, "kind", None) == kind)

@@ -14,7 +14,8 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.inputs import Inputs, NullShare
 from lakeward.core.quality import Action, NotNull, Range
-from lakeward.core.rules import Cast, Default, Flatten
+from lakeward.core.reshaping import Flatten
+from lakeward.core.rules import Cast, Default
 from lakeward.core.schema import Type
 from lakeward.entrypoints.settings import load
 from lakeward.entrypoints.shaping import secret_of

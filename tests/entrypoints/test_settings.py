@@ -106,12 +106,12 @@ def test_policies_are_those_of_the_table_and_of_paths_in_it(tmp_path: Path) -> N
         [tables."shop.orders".schema]
         narrow = "evolve"
         rename = { id = "no" }
-        columns."address.city" = { add = "ignore" }
+        columns."address.city" = { add = "ignore", incompatible = "quarantine" }
     """
-    found = load(write(tmp_path, MEMORY, parts)).dimension(TableName("shop", "orders")).policies
-    assert found == Policies(
-        narrow=Policy.EVOLVE, renames={"id": "no"}, paths={"address.city": {Kind.ADD: Policy.IGNORE}}
-    )
+    dimension = load(write(tmp_path, MEMORY, parts)).dimension(TableName("shop", "orders"))
+    city = {Kind.ADD: Policy.IGNORE, Kind.RETYPE: Policy.QUARANTINE}
+    assert dimension.policies == Policies(narrow=Policy.EVOLVE, renames={"id": "no"}, paths={"address.city": city})
+    assert dimension.keeps_text, "rows may be refused after they are read"
 
 
 @pytest.mark.parametrize(

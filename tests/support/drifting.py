@@ -54,35 +54,37 @@ STRUCTS = st.lists(TYPES, min_size=1, max_size=3).map(
 
 
 @st.composite
-def _followed(draw: st.DrawFn, type_: Type) -> Type:
-    """Draw what a type may legally become: wider, or with more fields, in any order."""
+def _followed(draw: st.DrawFn, type_: Type, *, may_lack: bool) -> Type:
+    """Draw what a type may legally become: wider, with more fields, in any order, or in structs with less."""
     match type_.name:
         case "struct":
-            parts = [Column(part.name, draw(_followed(part.type))) for part in type_.parts]
-            new = [Column(f"new{i}", draw(TYPES)) for i in range(draw(st.integers(0, 2)))]
+            stays = [part for part in type_.parts if not (may_lack and draw(st.integers(0, 3)) == 0)]
+            parts = [Column(part.name, draw(_followed(part.type, may_lack=may_lack))) for part in stays]
+            new = [Column(f"new{i}", draw(TYPES)) for i in range(draw(st.integers(0 if parts else 1, 2)))]
             return replace(type_, parts=tuple(draw(st.permutations([*parts, *new]))))
         case "list" | "map":
             *key, last = type_.parts
-            return replace(type_, parts=(*key, Column(last.name, draw(_followed(last.type)))))
+            return replace(type_, parts=(*key, Column(last.name, draw(_followed(last.type, may_lack=False)))))
         case _:
             return _WIDER.get(type_, type_) if draw(st.booleans()) else type_
 
 
 @st.composite
-def _broken(draw: st.DrawFn, type_: Type) -> Type:
-    """Draw what a type may not become: narrower, another, or with a field less."""
+def _broken(draw: st.DrawFn, type_: Type, *, is_element: bool = False) -> Type:
+    """Draw what a type may not become: narrower, another, or in a list or a map with a field less."""
     match type_.name:
-        case "struct" if len(type_.parts) > 1 and draw(st.booleans()):
+        case "struct" if is_element and len(type_.parts) > 1 and draw(st.booleans()):
             gone = draw(st.sampled_from(type_.parts))
             return replace(type_, parts=tuple(part for part in type_.parts if part is not gone))
         case "struct":
             first, *rest = type_.parts
-            return replace(type_, parts=(Column(first.name, draw(_broken(first.type))), *rest))
+            wrong = draw(_broken(first.type, is_element=is_element))
+            return replace(type_, parts=(Column(first.name, wrong), *rest))
         case "map" if draw(st.booleans()):
             return replace(type_, parts=(Column("key", Type("date")), type_.parts[1]))
         case "list" | "map":
             *key, last = type_.parts
-            return replace(type_, parts=(*key, Column(last.name, draw(_broken(last.type)))))
+            return replace(type_, parts=(*key, Column(last.name, draw(_broken(last.type, is_element=True)))))
         case _:
             narrower = [narrow for narrow, wide in _WIDER.items() if wide == type_]
             others = [Type("string") if type_.name != "string" else Type("int")]
@@ -90,8 +92,11 @@ def _broken(draw: st.DrawFn, type_: Type) -> Type:
 
 
 @st.composite
-def legal(draw: st.DrawFn, least: int = 1, most: int = 5) -> Drift:
-    """Draw a change that a table follows with the policies that it has by default."""
+def legal(draw: st.DrawFn, least: int = 1, most: int = 5, *, may_lack: bool = True) -> Drift:
+    """Draw a change that a table follows with the policies that it has by default.
+
+    Fields of structs may be missing afterwards where they `may_lack`.
+    """
     before, after, renames = [KEY], [KEY], {}
     for place in range(draw(st.integers(least, most))):
         name, type_ = f"c{place}", draw(TYPES | STRUCTS)
@@ -101,7 +106,9 @@ def legal(draw: st.DrawFn, least: int = 1, most: int = 5) -> Drift:
         if fate == "is renamed":
             renames[name] = name = f"n{place}"
         if fate != "goes":
-            after.append(Column(name, type_ if fate in ("stays", "is new") else draw(_followed(type_))))
+            after.append(
+                Column(name, type_ if fate in ("stays", "is new") else draw(_followed(type_, may_lack=may_lack)))
+            )
     order = draw(st.permutations(after))
     return Drift(before=Schema(tuple(before)), after=Schema(tuple(order)), renames=renames)
 
@@ -203,9 +210,19 @@ def rows_after(drift: Drift, schema: Schema, then: Sequence[Row], now: Sequence[
     """Return what a table holds once rows of the later file are put over those that it had."""
     found = {row[KEY.name]: held(drift.kept(row), schema) for row in then}
     for row in now:
-        found[row[KEY.name]] = {**found.get(row[KEY.name], held({}, schema)), **_only(row, held(row, schema))}
+        then_, whole = found.get(row[KEY.name], held({}, schema)), held(row, schema)
+        kept = {c.name: _kept(then_[c.name], row[c.name], whole[c.name], c.type) for c in schema if c.name in row}
+        found[row[KEY.name]] = {**then_, **kept}
     return [found[key] for key in sorted(found)]
 
 
-def _only(row: Row, whole: Row) -> Row:
-    return {name: whole[name] for name in row}
+def _kept(then: Any, sent: Any, whole: Any, type_: Type) -> Any:
+    """Return a value as a table holds it, with what it had in the fields of structs that were not sent."""
+    if type_.name != "struct" or sent is None or then is None:
+        return whole
+    return {
+        part.name: _kept(then[part.name], sent[part.name], whole[part.name], part.type)
+        if part.name in sent
+        else then[part.name]
+        for part in type_.parts
+    }

@@ -11,25 +11,20 @@ from typing import Any
 from lakeward.core.errors import ConfigError
 from lakeward.core.inputs import NullShare, RowCount
 from lakeward.core.quality import Action, InSet, Length, NotNull, Pattern, QualityRule, Range, Unique, check
+from lakeward.core.reshaping import Concat, Constant, Drop, Flatten, Keep, Split
 from lakeward.core.rules import (
     DATE_PARTS,
     TEXT,
     TIME_PARTS,
     WITH_TEXT,
     Cast,
-    Concat,
-    Constant,
     DatePart,
     Default,
-    Drop,
-    Flatten,
     Hash,
-    Keep,
     Mask,
     Rename,
     Replace,
     Rule,
-    Split,
     Trim,
 )
 from lakeward.core.schema import Column, Schema, parse_type

@@ -143,6 +143,15 @@ def test_a_header_may_lack_a_column_or_have_one_that_is_ignored_where_the_polici
     assert found.columns == (OP, "id", f"{IGNORED}2", "name", "city")
 
 
+def test_columns_that_nobody_declared_are_looked_at_where_rows_that_have_them_are_refused() -> None:
+    """One without a name, or of which there are two, could not be told in a replay."""
+    found = layout("Op,id,zip,name,city\n", policies=(policies := Policies(add=Policy.QUARANTINE)))
+    assert found.columns == (OP, "id", "zip", "name", "city")
+    assert found.undeclared(DIMENSION.schema) == ["zip"]
+    assert refusal("Op,id,zip,name,city,ZIP\n", policies=policies).startswith("it has zip, which the table has not")
+    assert refusal('Op,id,"",name,city\n', policies=policies) == "it has , which the table has not"
+
+
 def test_a_header_without_the_commit_time_is_refused() -> None:
     assert refusal("Op,id,name,city\n", time="ts") == "it lacks ts"
 
