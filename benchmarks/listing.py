@@ -70,6 +70,7 @@ def names_of(files: int) -> list[str]:
 def measure(files: int) -> dict[str, Listed]:
     """Find what is new both ways; raises AssertionError where they do not find the same."""
     with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / DIMENSION.name.schema / DIMENSION.name.table).mkdir(parents=True)
         bucket = Bucket(names_of(files + NEW))
         source = DmsSource(DmsOptions(path="."), Folder(Path(folder), store=bucket), _no_spark)
         taken = source.take(DIMENSION, Past())

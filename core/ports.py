@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from lakeward.core.counts import Counts
-from lakeward.core.dimension import Dimension, Lateness
+from lakeward.core.dimension import Dimension, Lateness, TableName
 from lakeward.core.events import Key, Operation, Position, Sequences, Unset
 from lakeward.core.evolution import Recorded, SchemaChange
 from lakeward.core.known import Known
@@ -75,6 +75,18 @@ class Source(Protocol[F]):
 
         Raises MendError for what does not fit its column.
         """
+        ...
+
+
+class Landing(Protocol):
+    """What a source says of its tables without reading them, and without an engine."""
+
+    def tables(self) -> Sequence[TableName]:
+        """Return the tables that there are, configured or not."""
+        ...
+
+    def cautions(self, table: TableName) -> Sequence[str]:
+        """Return what a person should know of a configured table, whatever its next batch is."""
         ...
 
 

@@ -13,7 +13,7 @@ from dependency_injector import containers, providers
 from lakeward.core.books import Books
 from lakeward.core.dimension import TableName
 from lakeward.core.pipeline import Job
-from lakeward.core.ports import Ledger, Notice, Queue, Source, Target
+from lakeward.core.ports import Landing, Ledger, Notice, Queue, Source, Target
 from lakeward.entrypoints.settings import Configured, TableSettings
 from lakeward.entrypoints.shaping import check_rules, shaped
 from lakeward.plugins import Registry, Runtime, Shelf
@@ -75,8 +75,19 @@ def make_runtime(configured: Configured, spark: LateSpark) -> Runtime:
 
 def make_source(registry: Registry, configured: Configured, runtime: Runtime) -> Source[Any]:
     """Build the source that the settings name."""
-    options = {**configured.settings.source, "formats": configured.formats()}
-    return _build(registry.sources, options, runtime)
+    return _build(registry.sources, _source_options(configured), runtime)
+
+
+def make_landing(registry: Registry, configured: Configured, runtime: Runtime) -> Landing | None:
+    """Build what looks at the tables of the source, or return None for a source that has nothing of the kind."""
+    options = _source_options(configured)
+    return _build(registry.landings, options, runtime) if options["kind"] in [*registry.landings] else None
+
+
+def _source_options(configured: Configured) -> Mapping[str, Any]:
+    of_tables = configured.source_options()
+    tables = {"tables": of_tables} if any(of_tables.values()) else {}
+    return {**configured.settings.source, "formats": configured.formats(), **tables}
 
 
 def make_target(registry: Registry, configured: Configured, runtime: Runtime) -> Target[Any]:
@@ -130,6 +141,7 @@ class Container(containers.DeclarativeContainer):
     registry = providers.Singleton(registry_of, manager)
     runtime = providers.Singleton(make_runtime, configured, spark)
     source = providers.Singleton(make_source, registry, configured, runtime)
+    landing = providers.Singleton(make_landing, registry, configured, runtime)
     target = providers.Singleton(make_target, registry, configured, runtime)
     queue = providers.Singleton(make_queue, registry, configured, runtime)
     ledger = providers.Singleton(make_ledger, registry, configured, runtime)

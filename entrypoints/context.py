@@ -43,8 +43,13 @@ def start_logging(log: str, *, debug: bool) -> str:
 
 
 def open_settings(file: Path) -> Configured:
-    """Load the settings file."""
-    return load(file)
+    """Load the settings file; its patterns take the tables that the source has."""
+    configured = load(file)
+    if not configured.patterns:
+        return configured
+    from lakeward.entrypoints.findings import find_tables  # noqa: PLC0415  # where there are no patterns none is needed
+
+    return find_tables(configured)
 
 
 @contextmanager

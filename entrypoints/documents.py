@@ -17,6 +17,7 @@ from lakeward.core.evolution import SchemaChange
 from lakeward.core.progress import Progress
 
 if TYPE_CHECKING:
+    from lakeward.entrypoints.findings import Findings
     from lakeward.entrypoints.run import TableRun
 
 SCHEMA_VERSION: Final = 1
@@ -116,6 +117,11 @@ def schema_change(change: SchemaChange) -> Mapping[str, Any]:
     return {"kind": change.kind.value, "column": change.path, "before": before, "after": after}
 
 
+def findings(found: Findings) -> Mapping[str, Any]:
+    """Return what the source has that nobody configured."""
+    return {"unconfigured": [str(table) for table in found.unconfigured]}
+
+
 def table_run(run: TableRun) -> Mapping[str, Any]:
     """Return what a run did to one table."""
     return {
@@ -136,6 +142,7 @@ def table_run(run: TableRun) -> Mapping[str, Any]:
         ],
         "progress": None if run.progress is None else progress(run.progress),
         "alarms": [alarm(found) for found in run.alarms],
+        "warnings": list(run.cautions),
         "error": None if run.error is None else error(run.error),
     }
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ByteSize
 from pydantic.fields import FieldInfo
 
-from lakeward.adapters.dms.options import DmsOptions
+from lakeward.adapters.dms.options import DmsOptions, DmsTableOptions
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.entrypoints.quality import QualityRule
 from lakeward.entrypoints.rules import ColumnRule
@@ -91,7 +91,10 @@ _TABLES: Final = """\
 A table is named as the source names it, `schema.table`. A part that has a dot stands in double quotes, so the TOML
 needs single ones: `[tables.'sales."odd.name"']`. Any character is taken in names except control characters, path
 separators and `..`; columns may not begin with `_lakeward_`, and a table may not be called as another one with
-`__changes` or `__quarantine` behind it.
+`__changes` or `__quarantine` behind it. Names are kept as they are written, and compared without case.
+
+A `*` in a name stands for many tables: `[tables."sales.*"]` takes every table of the schema that the source has,
+those that come later too ([many tables](dms-layouts.md#many-tables)).
 """
 
 _OF_FORMAT: Final = """\
@@ -139,6 +142,7 @@ def _parts() -> Iterator[str]:
     yield _OF_FORMAT
     yield from _table(TableOptions)
     yield from _section('[tables."schema.table".columns]', ColumnSettings)
+    yield from _section('[tables."schema.table".source]', DmsTableOptions)
     yield from _section('[tables."schema.table".schema]', SchemaSettings)
     yield from _section('[tables."schema.table".schema.columns."path"]', PathSettings)
     yield from _section('[tables."schema.table".quarantine]', QuarantineSettings)
@@ -205,6 +209,8 @@ def _words(annotation: Any) -> str:
         return "table"
     if get_origin(annotation) is list:
         return f"list of {_words(arguments[0])}s"
+    if get_origin(annotation) is dict and arguments[1] is Any:
+        return "table"
     if get_origin(annotation) is dict:
         of = {ColumnSettings: "columns", PathSettings: "tables"}.get(arguments[1]) or f"{_words(arguments[1])}s"
         return f"table of {of}"
@@ -214,6 +220,7 @@ def _words(annotation: Any) -> str:
 _PLAIN: Final[Mapping[Any, str]] = {
     str: "text",
     int: "whole number",
+    bool: "true or false",
     float: "number",
     ByteSize: "size",
     SchemaSettings: "table",

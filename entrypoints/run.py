@@ -39,6 +39,7 @@ class TableRun:
     error: BaseException | None = None
     acked: Mapping[str, frozenset[str]] = field(default_factory=dict)
     alarms: Sequence[Alarm] = ()
+    cautions: Sequence[str] = ()
     seconds: float = 0.0
     is_done: bool = False
 

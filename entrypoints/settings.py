@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 import tomllib
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
@@ -43,6 +44,7 @@ from lakeward.core.quality import check as check_quality
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.core.shape import SYSTEM_PREFIX, Shape, shape, source_key
 from lakeward.core.shaping import TableRules
+from lakeward.entrypoints.patterns import is_pattern, plain, table_name, with_patterns
 from lakeward.entrypoints.quality import QualityRule, quality_rules
 from lakeward.entrypoints.rules import ColumnRule, column_rules
 from lakeward.plugins.options import validated
@@ -234,6 +236,11 @@ class TableSettings(BaseModel):
         default_factory=list,
         description="What must hold for its rows and files; see docs/quality-rules.md.",
     )
+    source: dict[str, Any] = Field(
+        default_factory=dict,
+        description="What its source must know of this table alone; the keys are the source's.",
+    )
+    skip: bool = Field(False, description="It is not read: one of those that a pattern would take.")
     redelivery: PositiveInt = Field(
         1000,
         description="With `ordered`: how many of the last files may be delivered again; deletes are "
@@ -257,14 +264,21 @@ class Settings(Strict):
 class Configured:
     """Settings that hold together, and the file they are from."""
 
-    def __init__(self, settings: Settings, file: Path) -> None:
+    def __init__(self, settings: Settings, file: Path, content: Mapping[str, Any] = MappingProxyType({})) -> None:
         self.settings = settings
         self.file = file
         self.base = file.absolute().parent
-        self.tables = {table_name(name): table for name, table in settings.tables.items()}
-        if len(self.tables) < len(settings.tables):
+        self.content = content
+        self.patterns = [name for name in settings.tables if is_pattern(name)]
+        named = {name: table for name, table in settings.tables.items() if name not in self.patterns}
+        every = {table_name(name): table for name, table in named.items()}
+        self.tables = {name: table for name, table in every.items() if not table.skip}
+        self.skipped = every.keys() - self.tables.keys()
+        if len({plain(name) for name in self.tables}) < len(named) - len(self.skipped):
             raise ConfigError(
-                f"{file}: two names under [tables] are of the same table", found=", ".join(settings.tables)
+                f"{file}: two names under [tables] are of the same table, or differ only in case",
+                found=", ".join(named),
+                todo="The lake has one table of that name. Say `skip = true` of the other.",
             )
         self._rules = {name: _rules_of(table) for name, table in self.tables.items()}
         self._shapes = {name: _check_table(name, table, self._rules[name]) for name, table in self.tables.items()}
@@ -309,15 +323,24 @@ class Configured:
             for name, table in self.tables.items()
         }
 
+    def source_options(self) -> Mapping[TableName, Mapping[str, Any]]:
+        """Return what each table says to its source alone."""
+        return {name: table.source for name, table in self.tables.items()}
+
+    def with_found(self, found: Iterable[TableName]) -> Configured:
+        """Return the settings with the tables that its patterns take of those that the source has."""
+        return validate(self.content, self.file, tuple(found))
+
     def format_options(self) -> Mapping[TableName, Mapping[str, Any]]:
         """Return what each table says beside the keys of its own: the table format's share."""
         return {name: table.model_extra or {} for name, table in self.tables.items()}
 
     def choose(self, wanted: Iterable[str]) -> list[TableName]:
         """Return the tables of these names, or all; raises ConfigError for one that is not configured."""
-        if not self.tables:
+        if not self.tables and not self.patterns:
             raise ConfigError(f"{self.file}: no table is configured", todo="Name them under [tables].")
-        names = [table_name(name) for name in wanted]
+        known = {plain(name): name for name in self.tables}
+        names = [known.get(plain(name), name) for name in map(table_name, wanted)]
         for name in names:
             if name not in self.tables:
                 raise ConfigError(
@@ -373,35 +396,19 @@ def load(file: Path) -> Configured:
     return validate(content, file)
 
 
-def validate(content: Mapping[str, Any], file: Path) -> Configured:
-    """Check the content of a settings file, with [defaults] put under each table."""
+def validate(content: Mapping[str, Any], file: Path, found: Collection[TableName] = ()) -> Configured:
+    """Check the content of a settings file, with [defaults] and patterns put under each table.
+
+    `found` are the tables that the source has: patterns take theirs of them.
+    """
     defaults, tables = content.get("defaults", {}), content.get("tables", {})
     if isinstance(defaults, Mapping) and isinstance(tables, Mapping):
-        tables = {n: {**defaults, **table} if isinstance(table, Mapping) else table for n, table in tables.items()}
+        tables = with_patterns(tables, defaults, found)
     settings = validated(Settings, {**content, "tables": tables}, str(file))
     for part in ("source", "target", "queue", "ledger"):
         if "kind" not in getattr(settings, part):
             raise ConfigError(f"{file}: [{part}] has no `kind`", todo="`lakeward plugins` lists what there is.")
-    return Configured(settings, file)
-
-
-_NAME: Final = re.compile(r'(?:"((?:[^"]|"")+)"|([^".]+))\.(?:"((?:[^"]|"")+)"|([^"]+))')
-
-
-def table_name(text: str) -> TableName:
-    """Read `schema.table`; a part with a dot in it stands in double quotes.
-
-    >>> table_name('sales."odd.name"')
-    TableName(schema='sales', table='odd.name')
-    """
-    match = _NAME.fullmatch(text)
-    if match is None:
-        raise ConfigError(
-            f"{text!r} does not name a table",
-            todo='Tables are named as schema.table; a part with a dot in it as "odd.name", in double quotes.',
-        )
-    schema, plain_schema, table, plain_table = match.groups("")
-    return TableName(schema.replace('""', '"') or plain_schema, table.replace('""', '"') or plain_table)
+    return Configured(settings, file, content)
 
 
 def _rules_of(table: TableSettings) -> TableRules:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -82,6 +82,27 @@ def print_alarms(alarms: Iterable[Alarm]) -> None:
         out.print(f"[bold yellow]alarm:[/] {escape(alarm.what)}", soft_wrap=True)
         for line in (alarm.found, alarm.todo, f"{alarm.code} is explained in docs/alarms.md"):
             out.print(f"  {escape(line)}", soft_wrap=True)
+
+
+def print_cautions(cautions: Iterable[str]) -> None:
+    """Print what to know of a table, below its lines."""
+    for words in cautions:
+        console().print(f"   [yellow]⚠[/] {escape(words)}")
+
+
+def print_unconfigured(tables: Sequence[TableName]) -> None:
+    """Say which tables of the source nobody configured: they are no mistake, and nobody reads them."""
+    if tables:
+        names = ", ".join(map(str, tables[:10])) + (" …" if len(tables) > 10 else "")
+        console().print(f"{len(tables):,} table(s) of the source are not configured, and not read: {escape(names)}")
+
+
+def print_findings(cautions: Mapping[TableName, Iterable[str]], unconfigured: Sequence[TableName]) -> None:
+    """Print what to know of tables, each with its name, and which of them nobody configured."""
+    for table, said in cautions.items():
+        for words in said:
+            console().print(f"[yellow]⚠[/] {escape(str(table))}: {escape(words)}")
+    print_unconfigured(unconfigured)
 
 
 def count_words(counts: Counts, *, every: bool = False) -> str:

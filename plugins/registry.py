@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from lakeward.core.errors import PluginError
-from lakeward.core.ports import Ledger, Queue, Source, Target
+from lakeward.core.ports import Landing, Ledger, Queue, Source, Target
 
 P = TypeVar("P")
 
@@ -95,9 +95,10 @@ class Registry:
 
     def __init__(self) -> None:
         self.sources: Shelf[Source[Any]] = Shelf("source")
+        self.landings: Shelf[Landing] = Shelf("landing")
         self.formats: Shelf[Target[Any]] = Shelf("table format")
         self.queues: Shelf[Queue] = Shelf("queue")
         self.ledgers: Shelf[Ledger] = Shelf("ledger")
 
     def __iter__(self) -> Iterator[Shelf[Any]]:
-        return iter((self.sources, self.formats, self.queues, self.ledgers))
+        return iter((self.sources, self.landings, self.formats, self.queues, self.ledgers))

@@ -2,35 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from lakeward.adapters.dms.options import DmsOptions
 from lakeward.adapters.spark.java import check_spark
+from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.ports import Source
+from lakeward.core.ports import Landing, Source
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 
 
 def build(options: Options, runtime: Runtime) -> Source[Any]:
-    """Make the source from the table [source] and what the tables say of their columns' formats."""
+    """Make the source from the table [source] and what the tables say of themselves."""
     check_spark()
-    from lakeward.adapters.dms.folder import Folder  # noqa: PLC0415  # Spark is imported when it is needed
-    from lakeward.adapters.dms.source import DmsSource  # noqa: PLC0415
+    from lakeward.adapters.dms.source import DmsSource  # noqa: PLC0415  # Spark is imported when it is needed
 
-    own = {name: value for name, value in options.items() if name != "formats"}
-    settings = validated(DmsOptions, own, str(runtime.file), within="source")
+    settings, folder = _opened(options, runtime)
+    return DmsSource(settings, folder, runtime.spark, options["formats"], now=runtime.now)
+
+
+def build_landing(options: Options, runtime: Runtime) -> Landing:
+    """Look at the landing folder, without Spark."""
+    from lakeward.adapters.dms.landing import DmsLanding  # noqa: PLC0415
+
+    return DmsLanding(*_opened(options, runtime))
+
+
+def _opened(options: Options, runtime: Runtime) -> tuple[Any, Any]:
+    """Return the validated options and the landing folder."""
+    from lakeward.adapters.dms import options as model  # noqa: PLC0415  # pydantic, for who uses the source
+    from lakeward.adapters.dms.folder import Folder  # noqa: PLC0415
+    from lakeward.adapters.dms.places import Places  # noqa: PLC0415
+
+    own = {name: value for name, value in options.items() if name not in ("formats", "tables")}
+    settings = validated(model.DmsOptions, own, str(runtime.file), within="source")
+    said: Mapping[TableName, Mapping[str, Any]] = options.get("tables", {})
+    places = {
+        table: model.place(
+            settings,
+            validated(model.DmsTableOptions, values, str(runtime.file), within=f'tables."{table}".source'),
+        )
+        for table, values in said.items()
+    }
+    _refuse_shared(places)
     root, archive = runtime.base / settings.path, runtime.base / settings.archive
     if settings.landing == "archived" and archive.resolve().is_relative_to(root.resolve()):
         raise ConfigError(
             f"the archive {settings.archive} lies within the landing folder {settings.path}",
             todo="Name a folder beside it with `archive` under [source].",
         )
-    folder = Folder(root, archive if settings.landing == "archived" else None)
-    return DmsSource(settings, folder, runtime.spark, options["formats"], now=runtime.now)
+    put_away = archive if settings.landing == "archived" else None
+    return settings, Folder(root, Places(model.place(settings), places), put_away)
+
+
+def _refuse_shared(places: Mapping[TableName, Any]) -> None:
+    """Refuse a folder that two tables would read."""
+    folders = [(part.folder.lower() + "/", table) for table, place in places.items() for part in place.parts(table)]
+    around: list[tuple[str, TableName]] = []
+    for folder, table in sorted(folders):
+        around = [(outer, of) for outer, of in around if folder.startswith(outer)]
+        for outer, of in around:
+            if of != table:
+                raise ConfigError(
+                    f"{of} and {table} would read the same files",
+                    found=f"found {outer} and {folder}",
+                    todo="Give each a folder of its own, by `load` and `changes` under [tables.….source].",
+                )
+        around.append((folder, table))
 
 
 @hookimpl
 def register(registry: Registry) -> None:
     """Register the source `dms`."""
     registry.sources.add("dms", build)
+    registry.landings.add("dms", build_landing)

@@ -29,6 +29,7 @@ class Dialect:
     quote: str = '"'
     null_text: str = "NULL"
     no_sup_text: str | None = None
+    row_end: str = "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Record:
 
 def records(content: str, dialect: Dialect) -> Iterator[Record]:
     """Read a file's content; a quote left open at the end makes the last row one without fields."""
-    lines = content.removeprefix(BOM).split("\n")
+    lines = content.removeprefix(BOM).split(dialect.row_end)
     if lines and not lines[-1]:
         lines.pop()
     start, gathered = 1, list[str]()
@@ -53,12 +54,12 @@ def records(content: str, dialect: Dialect) -> Iterator[Record]:
         if not gathered:
             start = number
         gathered.append(line)
-        text = "\n".join(gathered)
+        text = dialect.row_end.join(gathered)
         if not dialect.quote or text.count(dialect.quote) % 2 == 0:
             yield Record(start, text, fields(text, dialect))
             gathered = []
     if gathered:
-        yield Record(start, "\n".join(gathered), None)
+        yield Record(start, dialect.row_end.join(gathered), None)
 
 
 def fields(text: str, dialect: Dialect) -> tuple[Field, ...] | None:

@@ -28,6 +28,7 @@ from lakeward.adapters.dms.reading import (
     VALUE,
     Reading,
     before_column,
+    below,
     escaped,
 )
 from lakeward.adapters.spark import names
@@ -48,8 +49,9 @@ _RAW: Final = "_lakeward_raw"
 _UNQUOTED_EMPTY: Final = "\ue000\ue001"
 _QUOTED: Final = "\ue002\ue003"
 _QUOTED_NO_SUP: Final = "\ue002\ue004"
+_NO_END: Final = "\ue005"
 """Marks within one parse: an empty field without quotes, and within quotes the text of NULL, and of a cell
-that was not sent."""
+that was not sent; what ends a row where that is no line feed, since a line has no such end any more."""
 
 
 def read_csv(
@@ -64,15 +66,15 @@ def read_csv(
     # Patterns would turn bytes that are no UTF-8 into other ones, and take two line ends for one.
     value = f"CASE WHEN {line} = 1 AND startswith(value, '{BOM}') THEN substring(value, 2) ELSE value END"
     lines = (
-        spark.read.text([escaped(path) for path in paths], lineSep="\n")
-        .selectExpr(f"{value} AS {VALUE}", f"_metadata.file_name AS {NAME}", f"{line} AS {LINE}")
+        spark.read.text([escaped(path) for path in paths], lineSep=reading.dialect.row_end)
+        .selectExpr(f"{value} AS {VALUE}", f"{below(reading.base)} AS {NAME}", f"{line} AS {LINE}")
         .coalesce(2 * spark.sparkContext.defaultParallelism)
     )
     if layout.has_header:
         lines = lines.where(f"{LINE} > 1")
     is_torn = f"{_quotes(reading.dialect)} % 2 = 1" if reading.dialect.quote else "false"
     if has_torn_rows:
-        lines = _whole_rows(lines, is_torn)
+        lines = _whole_rows(lines, is_torn, reading.dialect.row_end)
     ends = f"CASE WHEN endswith({VALUE}, '\\r') THEN left({VALUE}, length({VALUE}) - 1) ELSE {VALUE} END"
     whole = ends if layout.is_crlf else VALUE
     lines = lines.selectExpr(f"{whole} AS {VALUE}", NAME, LINE, f"{is_torn} AS {TORN}")
@@ -83,7 +85,7 @@ def _quotes(dialect: Dialect) -> str:
     return f"(length({VALUE}) - length(replace({VALUE}, {text(dialect.quote)}, '')))"
 
 
-def _whole_rows(lines: DataFrame, is_torn: str) -> DataFrame:
+def _whole_rows(lines: DataFrame, is_torn: str, row_end: str) -> DataFrame:
     """Put together the lines of a row: a line ends a row where its quotes are even so far."""
     so_far = Window.partitionBy(column(NAME)).orderBy(column(LINE))
     before = so_far.rowsBetween(Window.unboundedPreceding, -1)
@@ -94,7 +96,7 @@ def _whole_rows(lines: DataFrame, is_torn: str) -> DataFrame:
         .withColumn("start", start)
         .groupBy(NAME, "start")
         .agg(F.expr(f"array_sort(collect_list(struct({LINE}, {VALUE})))").alias("pieces"))
-        .selectExpr(NAME, f"start AS {LINE}", f"array_join(pieces.{VALUE}, '\\n') AS {VALUE}")
+        .selectExpr(NAME, f"start AS {LINE}", f"array_join(pieces.{VALUE}, {text(row_end)}) AS {VALUE}")
     )
 
 
@@ -116,7 +118,7 @@ def _split(lines: DataFrame, layout: Layout, dialect: Dialect) -> DataFrame:
         "escape": dialect.quote or "\0",
         "nullValue": _UNQUOTED_EMPTY,
         "emptyValue": "",
-        "lineSep": "\n",
+        "lineSep": "\n" if dialect.row_end == "\n" else _NO_END,
         "ignoreLeadingWhiteSpace": "false",
         "ignoreTrailingWhiteSpace": "false",
         "mode": "PERMISSIVE",
@@ -186,6 +188,8 @@ def _typed(rows: DataFrame, layout: Layout, reading: Reading) -> DataFrame:
     """Give the fields their types, and say which of them do not fit."""
     raw = {name: f"{_RAW}.f{index}" for index, name in enumerate(layout.columns)}
     schema, key = reading.dimension.schema, reading.dimension.key
+    for c in schema:
+        raw |= {name: reading.unpadded(raw[name], c.type) for name in (c.name, BEFORE + c.name) if name in raw}
     typed = {c.name: to_type(raw[c.name], c.type, reading.format_of(c.name)) for c in schema}
     typed_rows = rows.selectExpr("*", *[f"{sql} AS {quoted(name)}" for name, sql in typed.items()])
     misfits = {c.name: misfit(raw[c.name], c) for c in schema if c.type.name != "string"}

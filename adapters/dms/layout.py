@@ -39,7 +39,10 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a table's files should look like: its columns, and those the endpoint adds."""
+    """What a table's files should look like: its columns, and those the endpoint adds.
+
+    `may_lack_op` says that files of changes may be without Op; those of a full load always may.
+    """
 
     dimension: Dimension
     dialect: Dialect
@@ -47,6 +50,7 @@ class Expected:
     timestamp_column: str | None
     before_prefix: str | None = None
     sequence_column: str | None = None
+    may_lack_op: bool = False
 
     @property
     def plain(self) -> tuple[str, ...]:
@@ -89,7 +93,7 @@ def find_layout(name: str, head: str, expected: Expected, *, is_load: bool) -> L
     rows = [record for record in records(head, expected.dialect) if record.text.strip("\r")]
     if len(rows) > 1 and rows[-1].fields is None:
         rows.pop()  # the head may end within a row
-    is_crlf = bool(rows) and all(record.text.endswith("\r") for record in rows)
+    is_crlf = expected.dialect.row_end == "\n" and bool(rows) and all(r.text.endswith("\r") for r in rows)
     if is_crlf:
         rows = [Record(r.line, r.text[:-1], fields(r.text[:-1], expected.dialect)) for r in rows]
     if rows and rows[0].fields is not None and _is_header(rows[0].fields, expected):
@@ -130,7 +134,7 @@ def _from_header(name: str, row: Sequence[Field], expected: Expected, *, is_load
     missing = [column for column in wanted if column not in columns and column != OP]
     if not strange:  # else a column that has another name would only be said to be new
         missing = [column for column in missing if column not in may_lack or column in expected.dimension.key]
-    if OP not in columns and not is_load:
+    if OP not in columns and not is_load and not expected.may_lack_op:
         missing.append(OP)
     if strange or missing:
         raise _conflict(name, expected, strange, missing)
@@ -166,12 +170,12 @@ def has_both(dimension: Dimension, name: str, both: Sequence[str]) -> SchemaConf
 def _from_width(name: str, rows: Sequence[Record], expected: Expected, *, is_load: bool) -> tuple[str, ...]:
     widths = Counter(len(record.fields) for record in rows if record.fields is not None)
     width = widths.most_common(1)[0][0] if widths else len(expected.plain) + (not is_load)
-    with_op = (OP, *expected.plain)
-    if width == len(expected.plain) and is_load:
+    with_op, may_lack_op = (OP, *expected.plain), is_load or expected.may_lack_op
+    if width == len(expected.plain) and may_lack_op:
         return expected.plain
     if width == len(expected.plain):
         raise _conflict(name, expected, [], [OP])
-    if width == len(with_op) and is_load and not _all_begin_with_op(rows):
+    if width == len(with_op) and may_lack_op and not _all_begin_with_op(rows):
         raise SchemaConflict(
             f"{expected.dimension.name}: {name} has one column more than the table",
             found=f"found {width} columns and no header, and the first is not an Op column",
@@ -190,6 +194,11 @@ _TODO: Final = (
 )
 
 
+_NO_OP: Final = (
+    "Where the endpoint has CdcInsertsOnly or CdcInsertsAndUpdates, say so by `operations` under [source]."
+)
+
+
 def _conflict(name: str, expected: Expected, strange: Sequence[str], missing: Sequence[str]) -> SchemaConflict:
     shown = {OP: f"{expected.op_column} (the operation)", TIME: str(expected.timestamp_column)}
     shown[SEQUENCE] = str(expected.sequence_column)
@@ -198,5 +207,5 @@ def _conflict(name: str, expected: Expected, strange: Sequence[str], missing: Se
     return SchemaConflict(
         f"{expected.dimension.name}: the columns of {name} are not those of the table",
         found="; ".join(found),
-        todo=_TODO,
+        todo=f"{_TODO} {_NO_OP}" if OP in missing else _TODO,
     )

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.dms.csv import Dialect, fields
 from lakeward.adapters.dms.layout import BEFORE, Layout
-from lakeward.adapters.dms.names import known_name
+from lakeward.adapters.dms.names import format_of
 from lakeward.adapters.dms.reading import Reading, to_sequence
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import NESTED, TextFormat, misfit, to_type
@@ -44,7 +44,7 @@ _BROKEN: Final = "_lakeward_unfit"
 
 def is_parquet(entry: Entry) -> bool:
     """Whether a row is of a Parquet file: its text is JSON, and its cells are written plainly."""
-    return known_name(entry.object).format == "parquet"
+    return format_of(entry.object) == "parquet"
 
 
 def json_cells(row: str, reading: Reading) -> Cells:
@@ -172,7 +172,8 @@ def _misfits(reading: Reading, cells: Mapping[str, str], then: Mapping[str, str]
 
 def _typed(reading: Reading, name: str, cell: str) -> str:
     column = reading.dimension.schema.find(name)
-    return to_type(cell, column.type if column else Type("string"), reading.format_of(name))
+    type_ = column.type if column else Type("string")
+    return to_type(reading.unpadded(cell, type_), type_, reading.format_of(name))
 
 
 def _in_part(then: Mapping[str, str]) -> Sequence[str]:

@@ -1,21 +1,36 @@
 """What the names of DMS files say: full load or changes, and in which order.
 
 Names are those of docs.aws.amazon.com/dms/latest/userguide/CHAP_Target.S3.html: full
-loads count in hexadecimal (`LOAD00000001`, …, `LOAD0000000A`); files of changes carry the
-time they were written (`20141029-1134010000`), with a counter behind the milliseconds.
+loads count in hexadecimal (`LOAD00000001`, …, `LOAD0000000A`), each segment of a parallel
+load by itself; files of changes carry the time they were written (`20141029-1134010000`),
+with a counter behind the milliseconds, and may lie in folders named by commit date. A
+name is a path below the table's folder, parted by `/`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final
 
-_LOAD = re.compile(r"LOAD(?P<counter>[0-9A-Fa-f]{5,8})$")
+from lakeward.adapters.dms.dates import Period, find_period
+
+_LOAD = re.compile(r"(?:SEGMENT(?P<segment>\d{1,6})_)?LOAD(?P<counter>[0-9A-Fa-f]{5,8})$")
 _CHANGES = re.compile(r"(?P<second>\d{8}-\d{6})(?P<millis>\d{0,3})(?P<counter>\d{0,6})$")
 _FORMAT = re.compile(r"\.(?P<format>csv|parquet)(?P<packed>\.gz)?$", re.IGNORECASE)
 
-_COUNTER_BITS = 20
+_COUNTER_BITS: Final = 20
+_DATED_BITS: Final = 10
+_LOAD_BITS: Final = 32
+_SEGMENT_BITS: Final = 24
+_HASH_BITS: Final = 38
+_UNTIMED: Final = 1 << 60
+"""Orders are whole numbers of 64 bits. Files of changes: milliseconds since 1970, then a counter of 20 bits (in a
+date folder 10 of a counter and 10 of the date); where only a counter orders them, that above 2^60. Files of a full
+load: the counter, below the number of a `SEGMENT1_` (so that they stay below 1972); in a segment known by its name,
+38 bits of the name's hash and 24 of the counter, below zero."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,26 +42,54 @@ class FileName:
     format: str
 
 
-def read_name(name: str) -> FileName | None:
+@dataclass(frozen=True, slots=True)
+class Names:
+    """How the files of a table are named, where it is not as DMS does.
+
+    `dates` is the form of date folders, as `YYYY/MM/DD`; None takes every form that DMS
+    has. `load` and `changes` are patterns for whole paths, whose groups `time`, `counter`
+    and `hex` give the order.
+    """
+
+    dates: str | None = None
+    load: re.Pattern[str] | None = None
+    changes: re.Pattern[str] | None = None
+
+
+STANDARD: Final = Names()
+
+
+def read_name(name: str, names: Names = STANDARD) -> FileName | None:
     """Return what a file's name says, or None where it is not one that DMS writes.
 
     >>> read_name("LOAD0000000A.csv").order
     10
     >>> read_name("20141029-113401001.csv").order < read_name("20141029-1134010011.csv.gz").order
     True
+    >>> read_name("part_2026/LOAD00000001.csv").order < 0
+    True
+    >>> read_name("29102014/20141029-113401001.csv").is_load
+    False
     >>> read_name("notes.csv") is None
     True
     """
+    load = _declared_load(name, names.load) if names.load else _load_order(_stem(name))
+    if load is not None:
+        return FileName(is_load=True, order=load, format=format_of(name))
+    changes = _declared_changes(name, names.changes) if names.changes else _changes_order(_stem(name), names.dates)
+    return None if changes is None else FileName(is_load=False, order=changes, format=format_of(name))
+
+
+def format_of(name: str) -> str:
+    """Return the format of a file by its ending: parquet, else csv."""
     ending = _FORMAT.search(name)
-    if ending is None:
-        return None
-    stem, format_ = name[: ending.start()], ending["format"].lower()
-    if load := _LOAD.match(stem):
-        return FileName(is_load=True, order=int(load["counter"], 16), format=format_)
-    if (changes := _CHANGES.match(stem)) and (written := _millis(changes)) is not None:
-        order = (written << _COUNTER_BITS) + int(changes["counter"] or 0)
-        return FileName(is_load=False, order=order, format=format_)
-    return None
+    return "csv" if ending is None else ending["format"].lower()
+
+
+def _stem(name: str) -> str:
+    """Return the name without the ending that DMS gives; nothing where it has none."""
+    ending = _FORMAT.search(name)
+    return "" if ending is None else name[: ending.start()]
 
 
 def load_number(name: str) -> tuple[str, int] | None:
@@ -57,7 +100,10 @@ def load_number(name: str) -> tuple[str, int] | None:
     """
     folder, _, file = name.rpartition("/")
     load = _LOAD.match(_FORMAT.sub("", file))
-    return None if load is None else (folder, int(load["counter"], 16))
+    if load is None:
+        return None
+    series = folder if load["segment"] is None else f"{folder}/SEGMENT{load['segment']}"
+    return series, int(load["counter"], 16)
 
 
 def listed_from(name: str) -> str | None:
@@ -72,12 +118,95 @@ def listed_from(name: str) -> str | None:
     return None if changes is None else changes["second"] + changes["millis"]
 
 
-def known_name(name: str) -> FileName:
+def known_name(name: str, names: Names = STANDARD) -> FileName:
     """Return what the name of a file that was listed as one of DMS says."""
-    found = read_name(name)
+    found = read_name(name, names)
     if found is None:
         raise ValueError(f"{name} is no name that DMS gives")
     return found
+
+
+# Full loads.
+
+
+def _load_order(stem: str) -> int | None:
+    folder, _, base = stem.rpartition("/")
+    load = _LOAD.match(base)
+    if load is None:
+        return None
+    counter = int(load["counter"], 16)
+    if folder:
+        return _in_segment(f"{folder}/{load['segment'] or ''}", counter)
+    return (int(load["segment"] or 0) << _LOAD_BITS) + counter
+
+
+def _in_segment(segment: str, counter: int) -> int:
+    """Return a place that depends on names alone: the segment's among the others has no meaning."""
+    counter = min(counter, (1 << _SEGMENT_BITS) - 1)
+    return (_hashed(segment, _HASH_BITS) << _SEGMENT_BITS) + counter - (1 << (_HASH_BITS + _SEGMENT_BITS))
+
+
+def _declared_load(name: str, pattern: re.Pattern[str]) -> int | None:
+    found = pattern.fullmatch(name)
+    if found is None:
+        return None
+    counter = _counter(found)
+    if counter is not None and counter < 1 << (_LOAD_BITS + _SEGMENT_BITS):
+        return counter
+    return _hashed(found[0], _HASH_BITS + _SEGMENT_BITS) - (1 << (_HASH_BITS + _SEGMENT_BITS))
+
+
+def _hashed(text: str, bits: int) -> int:
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> (64 - bits)
+
+
+# Changes.
+
+
+def _changes_order(stem: str, dates: str | None) -> int | None:
+    folder, _, base = stem.rpartition("/")
+    changes = _CHANGES.match(base)
+    if changes is None or (written := _written(changes)) is None:
+        return None
+    counter = int(changes["counter"] or 0)
+    if not folder:
+        return (written << _COUNTER_BITS) + counter
+    period = find_period(folder, dates)
+    return None if period is None else _dated(written, counter, period)
+
+
+def _dated(written: int, counter: int, period: Period) -> int:
+    """Return the place of a file in a date folder: two of one name may lie in two of them, the older date first."""
+    most = (1 << _DATED_BITS) - 1
+    age = min(most, max(0, period.age(written) + 2))  # the folder's date may be ahead, in a zone of its own
+    return (written << _COUNTER_BITS) + (min(counter, most) << _DATED_BITS) + most - age
+
+
+def _declared_changes(name: str, pattern: re.Pattern[str]) -> int | None:
+    found = pattern.fullmatch(name)
+    if found is None:
+        return None
+    groups, counter = found.groupdict(), _counter(found)
+    if groups.get("time") is None:
+        return None if counter is None else _UNTIMED + min(counter, _UNTIMED - 1)
+    digits = "".join(filter(str.isdigit, groups["time"]))
+    second, millis = f"{digits[:8]}-{digits[8:14].ljust(6, '0')}", digits[14:17]
+    written = _millis(second, millis) if len(digits) >= 8 else None
+    if written is None:
+        return None
+    return (written << _COUNTER_BITS) + min(counter or 0, (1 << _COUNTER_BITS) - 1)
+
+
+def _counter(found: re.Match[str]) -> int | None:
+    groups = found.groupdict()
+    if groups.get("hex") is not None:
+        return int(groups["hex"], 16)
+    return int(groups["counter"]) if groups.get("counter") is not None else None
+
+
+def _written(name: re.Match[str]) -> int | None:
+    return _millis(name["second"], name["millis"])
 
 
 def _parts(second: str) -> tuple[int, int, int, int, int, int]:
@@ -86,10 +215,10 @@ def _parts(second: str) -> tuple[int, int, int, int, int, int]:
     return year, month, day, int(second[9:11]), int(second[11:13]), int(second[13:15])
 
 
-def _millis(name: re.Match[str]) -> int | None:
+def _millis(second: str, fraction: str) -> int | None:
     try:
-        second = datetime(*_parts(name["second"]), tzinfo=UTC)
+        moment = datetime(*_parts(second), tzinfo=UTC)
     except ValueError:
         return None
-    millis = int(second.timestamp()) * 1000 + int(name["millis"].ljust(3, "0"))
+    millis = int(moment.timestamp()) * 1000 + int(fraction.ljust(3, "0"))
     return millis if millis >= 0 else None

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import PurePosixPath
 from typing import Annotated, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, PositiveInt, model_validator
+
+from lakeward.adapters.dms.dates import FORMS
+from lakeward.adapters.dms.names import Names
+from lakeward.adapters.dms.places import OWN_FOLDER, Place
 
 
 def _one_character(value: str) -> str:
@@ -16,6 +22,12 @@ def _one_character(value: str) -> str:
 
 def _one_or_none(value: str) -> str:
     return _one_character(value) if value else value
+
+
+def _row_end(value: str) -> str:
+    if not value or "\0" in value or "\ue005" in value:
+        raise ValueError("must be what ends a row, as \\n or \\r\\n")
+    return value
 
 
 def _text(value: str | None) -> str | None:
@@ -30,6 +42,76 @@ def _zone(value: str) -> str:
     except (ZoneInfoNotFoundError, ValueError) as error:
         raise ValueError("is no time zone; zones are named as Europe/Berlin or UTC") from error
     return value
+
+
+def _folder(value: str | None) -> str | None:
+    if value is None:
+        return None
+    path = PurePosixPath(value)
+    if not path.parts or path.is_absolute() or ".." in path.parts or not value.isprintable() or "\\" in value:
+        raise ValueError("must be a folder below the landing folder, as `cdc/{schema}/{table}`")
+    return str(path)
+
+
+def _folder_of_any(value: str) -> str:
+    fields = re.findall(r"\{[^}]*\}", value)
+    if sorted(fields) != ["{schema}", "{table}"]:
+        raise ValueError("must have {schema} and {table} in it, once each")
+    return str(_folder(value))
+
+
+def _dates(value: str) -> str:
+    if value not in ("auto", *FORMS):
+        raise ValueError("must be `auto`, or what a folder looks like: one of " + ", ".join(FORMS))
+    return value
+
+
+_GROUPS = {"time", "counter", "hex"}
+
+
+def _pattern(value: str | None) -> str | None:
+    if value is None:
+        return None
+    try:
+        groups = set(re.compile(value).groupindex)
+    except re.error as error:
+        raise ValueError(f"is no pattern: {error}") from error
+    if strange := sorted(groups - _GROUPS):
+        raise ValueError(f"has a group {strange[0]!r}; there are `time`, `counter` and `hex`")
+    return value
+
+
+def _ordered_pattern(value: str | None) -> str | None:
+    if value is not None and not set(re.compile(str(_pattern(value))).groupindex):
+        raise ValueError(
+            "must have a group that gives the order of the files: (?P<time>…), (?P<counter>…) or (?P<hex>…)"
+        )
+    return value
+
+
+_LOAD_NAMES = (
+    "The names of the files of a full load, where DMS did not give them: a regular expression for the path below "
+    "the folder. A group `(?P<counter>\\d+)`, or `hex`, orders them."
+)
+_CHANGE_NAMES = (
+    "The same for files of changes. A group `(?P<time>…)` with year, month, day and so on to the millisecond, or "
+    "`counter` or `hex`, or both, orders them."
+)
+
+
+class DmsTableOptions(BaseModel):
+    """Where the files of one table lie, and how they are named, where it is not as [source] says."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    load: Annotated[str | None, AfterValidator(_folder)] = Field(
+        None, description="The folder of its full load, below `path`; `{schema}` and `{table}` stand for its name."
+    )
+    changes: Annotated[str | None, AfterValidator(_folder)] = Field(
+        None, description="The folder of its changes, in the same way."
+    )
+    load_names: Annotated[str | None, AfterValidator(_pattern)] = Field(None, description=_LOAD_NAMES)
+    change_names: Annotated[str | None, AfterValidator(_ordered_pattern)] = Field(None, description=_CHANGE_NAMES)
 
 
 class DmsOptions(BaseModel):
@@ -47,6 +129,21 @@ class DmsOptions(BaseModel):
         description="With `archived`: the folder they go into, as `<schema>/<table>/<file>`; a relative path is "
         "relative to the settings file. It must not lie within `path`.",
     )
+    load: Annotated[str, AfterValidator(_folder_of_any)] = Field(
+        OWN_FOLDER,
+        description="The folder of a table's full load, below `path`, where the full load and the changes lie "
+        "apart, as `full/{schema}/{table}`.",
+    )
+    changes: Annotated[str, AfterValidator(_folder_of_any)] = Field(
+        OWN_FOLDER, description="The folder of a table's changes, as `cdc/{schema}/{table}`."
+    )
+    date_folders: Annotated[str, AfterValidator(_dates)] = Field(
+        "auto",
+        description="With DatePartitionEnabled: what the folders look like, as `YYYY/MM/DD`, `DD-MM-YYYY` or "
+        "`YYYYMMDDHH`. `auto` takes every form that DMS has; no folder has two.",
+    )
+    load_names: Annotated[str | None, AfterValidator(_pattern)] = Field(None, description=_LOAD_NAMES)
+    change_names: Annotated[str | None, AfterValidator(_ordered_pattern)] = Field(None, description=_CHANGE_NAMES)
     format: Literal["auto", "csv", "parquet"] = Field(
         "auto", description="What the files are. `auto` goes by each file's ending."
     )
@@ -80,6 +177,30 @@ class DmsOptions(BaseModel):
     null_text: str = Field(
         "NULL", description="The endpoint's CsvNullValue: an unquoted field of this text is NULL."
     )
+    row_delimiter: Annotated[str, AfterValidator(_row_end)] = Field(
+        "\n", description="The endpoint's CsvRowDelimiter. With a line feed, rows may end in CR LF as well."
+    )
+    trim_padding: bool = Field(
+        False,
+        description="The endpoint has AddTrailingPaddingCharacter: blanks at the end of texts are left out, so "
+        "that keys match.",
+    )
+    operations: Literal["all", "inserts", "inserts_and_updates"] = Field(
+        "all",
+        description="What the endpoint writes: `inserts` with CdcInsertsOnly, `inserts_and_updates` with "
+        "CdcInsertsAndUpdates. Then files of changes need no Op, and deletes are lost.",
+    )
+    operation_indicator: str | None = Field(
+        None,
+        description="A column that a rule `add-column` fills by `operation_indicator('D', 'U', 'I')`: where it "
+        "says that a row was deleted, it is, whatever Op says.",
+    )
+    operation_indicator_values: list[str] = Field(
+        ["D", "U", "I"],
+        min_length=3,
+        max_length=3,
+        description="What that column says of a delete, an update and an insert.",
+    )
     no_sup_value: Annotated[str | None, AfterValidator(_text)] = Field(
         None,
         description="The endpoint's CsvNoSupValue, where UseCsvNoSupValue is on: an unquoted field of this text "
@@ -104,3 +225,20 @@ class DmsOptions(BaseModel):
         if self.sequence_column in (self.op_column, self.timestamp_column) and self.sequence_column is not None:
             raise ValueError(f"two keys name the column {self.sequence_column!r}")
         return self
+
+    @property
+    def may_lack_op(self) -> bool:
+        """Whether files of changes may be without Op: only inserts and updates are in them, or a column tells."""
+        return self.operations != "all" or self.operation_indicator is not None
+
+
+def place(options: DmsOptions, own: DmsTableOptions | None = None) -> Place:
+    """Return where the files of a table lie: as its own options say, and else as those of the source do."""
+    own = own or DmsTableOptions.model_validate({})
+    load, changes = own.load_names or options.load_names, own.change_names or options.change_names
+    names = Names(
+        None if options.date_folders == "auto" else options.date_folders,
+        None if load is None else re.compile(load),
+        None if changes is None else re.compile(changes),
+    )
+    return Place(own.load or options.load, own.changes or options.changes, names)

@@ -25,6 +25,7 @@ from lakeward.adapters.dms.reading import (
     VALUE,
     Reading,
     before_column,
+    below,
     escaped,
 )
 from lakeward.adapters.spark import names
@@ -35,23 +36,26 @@ from lakeward.core.errors import SourceError
 from lakeward.core.schema import Column, Schema, Type
 
 
-def footer(path: Path, table: str) -> Schema:
+def footer(path: Path, table: str, name: str = "") -> Schema:
     """Return the columns that a file's footer declares, those that DMS added included.
+
+    `name` is what the file is called in messages, where it has a path.
 
     Raises SourceError where the file is no Parquet file, or has a type that the lake has not.
     """
+    name = name or path.name
     try:
         schema = pq.read_schema(path)
     except (pa.ArrowException, OSError) as error:
         raise SourceError(
-            f"{table}: {path.name} cannot be read as Parquet",
+            f"{table}: {name} cannot be read as Parquet",
             found=str(error).splitlines()[0],
             todo="Nothing of the table was applied; other tables go on. Replace the file by a whole one.",
         ) from error
-    return Schema(tuple(Column(f.name, _type(f.type, f.name, path, table)) for f in schema))
+    return Schema(tuple(Column(f.name, _type(f.type, f.name, name, table)) for f in schema))
 
 
-def _type(found: pa.DataType, name: str, path: Path, table: str) -> Type:
+def _type(found: pa.DataType, name: str, file: str, table: str) -> Type:
     simple = _SIMPLE.get(str(found))
     if simple is not None:
         return Type(simple)
@@ -62,14 +66,14 @@ def _type(found: pa.DataType, name: str, path: Path, table: str) -> Type:
     if pa.types.is_timestamp(found) and found.unit in ("ms", "us"):
         return Type("timestamp" if found.tz else "timestamp_ntz")
     if pa.types.is_list(found) or pa.types.is_large_list(found):
-        return Type("list", parts=(Column("element", _type(found.value_type, name, path, table)),))
+        return Type("list", parts=(Column("element", _type(found.value_type, name, file, table)),))
     if pa.types.is_map(found):
-        key, item = (_type(part, name, path, table) for part in (found.key_type, found.item_type))
+        key, item = (_type(part, name, file, table) for part in (found.key_type, found.item_type))
         return Type("map", parts=(Column("key", key), Column("value", item)))
     if pa.types.is_struct(found):
-        return Type("struct", parts=tuple(Column(f.name, _type(f.type, name, path, table)) for f in found))
+        return Type("struct", parts=tuple(Column(f.name, _type(f.type, name, file, table)) for f in found))
     raise SourceError(
-        f"{table}: column {name} of {path.name} has a type that lakeward does not hold",
+        f"{table}: column {name} of {file} has a type that lakeward does not hold",
         found=f"found {found}",
         todo="Nothing of the table was applied. Let DMS write the column as a text "
         "(a transformation rule `change-data-type`), or leave it out.",
@@ -119,16 +123,20 @@ def read_parquet(
     for index, item in enumerate(reading.key_columns):
         name = f"{prefix or ''}{called.get(item.name, item.name)}"
         is_there = prefix is not None and name in has
-        before.append(f"CAST({quoted(name) if is_there else 'NULL'} AS {ddl(item.type)}) AS {before_column(index)}")
+        value = reading.unpadded(quoted(name) if is_there else "NULL", item.type)
+        before.append(f"CAST({value} AS {ddl(item.type)}) AS {before_column(index)}")
         sent += [quoted(name)] if is_there else []
     return frame.selectExpr(
-        *[f"CAST({own} AS {ddl(c.type)}) AS {quoted(c.name)}" for own, c in zip(owns, schema, strict=True)],
+        *[
+            f"CAST({reading.unpadded(own, c.type)} AS {ddl(c.type)}) AS {quoted(c.name)}"
+            for own, c in zip(owns, schema, strict=True)
+        ],
         f"{quoted(reading.op_column) if has_op else 'string(NULL)'} AS {OP_TEXT}",
         f"{'string(NULL)' if time is None else f'CAST({quoted(time)} AS string)'} AS {TIME_TEXT}",
         f"{'string(NULL)' if place is None else f'CAST({quoted(place)} AS string)'} AS {SEQUENCE_TEXT}",
         f"{as_json(sent)} AS {VALUE}",
         f"_metadata.row_index + 1 AS {LINE}",
-        f"_metadata.file_name AS {NAME}",
+        f"{below(reading.base)} AS {NAME}",
         *[f"string(NULL) AS {name}" for name in (KEY_MISFIT, MISFIT, BROKEN)],
         *[f"false AS {name}" for name in (BLANK, TORN)],
         f"CAST(NULL AS array<string>) AS {names.UNSET}",

@@ -18,7 +18,6 @@ from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import LOAD_SEQUENCE
-from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import Reason
 from lakeward.core.plan import Capability
 from lakeward.core.schema import Column, Type
@@ -35,7 +34,7 @@ MISFIT: Final = "_lakeward_misfit"
 BLANK: Final = "_lakeward_blank"
 TORN: Final = "_lakeward_torn"
 MALFORMED: Final = "_lakeward_malformed"
-"""What the readers of both formats add to a row: the file's name and the row's number in
+"""What the readers of both formats add to a row: the file's path below the landing folder and the row's number in
 it; the row as it was written; Op, commit time and sequence as texts; what is wrong with the row, its
 key or another column, in words; whether it is an empty line, or a part of a row. The event
 frame says for the whole of a row whether it is MALFORMED."""
@@ -49,7 +48,11 @@ _ARRIVAL_BITS: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How the files of a table are read."""
+    """How the files of a table are read; `base` is the folder that they all lie below.
+
+    `without_op` is what a change is that has no Op; `indicator` is a column that tells the operation by one of its
+    values, those of a delete, an update and an insert.
+    """
 
     dimension: Dimension
     dialect: Dialect
@@ -59,6 +62,11 @@ class Reading:
     patterns: Mapping[str, str] = field(default_factory=dict)
     before_prefix: str | None = None
     sequence_column: str | None = None
+    base: str = "/"
+    is_padded: bool = False
+    without_op: str = "read"
+    indicator: str | None = None
+    indicator_values: Sequence[str] = ("D", "U", "I")
 
     @property
     def key_columns(self) -> Sequence[Column]:
@@ -71,6 +79,10 @@ class Reading:
         """What rows that are not sent whole may call for."""
         found = {Capability.UNSET: self.dialect.no_sup_text, Capability.KEY_CHANGE: self.before_prefix}
         return frozenset(need for need, setting in found.items() if setting is not None)
+
+    def unpadded(self, value: str, type_: Type) -> str:
+        """Return a value without the blanks that the endpoint put behind texts, as SQL."""
+        return f"rtrim({value})" if self.is_padded and type_.name == "string" else value
 
     def format_of(self, name: str) -> TextFormat:
         """Return how a column is written."""
@@ -97,9 +109,10 @@ def before_column(index: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """A file of a batch: its place among the batch's files, and what its layout tells."""
+    """A file of a batch: its path and order, its place among the batch's files, and what its layout tells."""
 
-    object: SourceObject
+    path: str
+    order: int
     rank: int
     is_load: bool
     has_op: bool
@@ -114,10 +127,18 @@ def escaped(path: str) -> str:
     return "".join("\\" + c if c in "[]{}*?\\" else c for c in path)
 
 
-def file_frame(spark: SparkSession, files: Sequence[Numbered]) -> DataFrame:
+def below(base: str) -> str:
+    """Return the path of a row's file below a folder, as SQL; Spark has it as a URI."""
+    path, start = "_metadata.file_path", base.rstrip("/") + "/"
+    decoded = f"CASE WHEN contains({path}, '%') THEN url_decode(replace({path}, '+', '%2B')) ELSE {path} END"
+    return f"substring({decoded}, locate({text(start)}, {decoded}) + {len(start)})"
+
+
+def file_frame(spark: SparkSession, files: Sequence[Numbered], reading: Reading) -> DataFrame:
     """Return the small frame that gives each file's rows their place."""
     types = {NAME: "string", names.OBJECT: "bigint", _RANK: "bigint", _IS_LOAD: "boolean", _HAS_OP: "boolean"}
-    return inline(spark, types, [(f.object.name, f.object.order, f.rank, f.is_load, f.has_op) for f in files])
+    start = len(reading.base.rstrip("/")) + 1
+    return inline(spark, types, [(f.path[start:], f.order, f.rank, f.is_load, f.has_op) for f in files])
 
 
 def to_events(rows: DataFrame, files: DataFrame, reading: Reading) -> DataFrame:
@@ -140,7 +161,7 @@ def to_events(rows: DataFrame, files: DataFrame, reading: Reading) -> DataFrame:
     lowest = f"CAST('{LOAD_SEQUENCE}' AS {type_})"  # the least bigint cannot be written as a literal
     known = rows.join(F.broadcast(files), NAME).selectExpr(
         "*",
-        f"{_operation()} AS {names.OPERATION}",
+        f"{_operation(reading)} AS {names.OPERATION}",
         f"unix_micros({micros}) AS {names.TIME}",
         f"{to_sequence(SEQUENCE_TEXT)} AS {_NUMBER}",
     )
@@ -185,11 +206,32 @@ def _as_text() -> str:
     return f"CASE WHEN is_valid_utf8({VALUE}) THEN {VALUE} ELSE concat('0x', hex({VALUE})) END"
 
 
-def _operation() -> str:
-    """Tell the operation by the Op column; every row of a full load was read, not inserted."""
+def _operation(reading: Reading) -> str:
+    """Tell the operation by the Op column; every row of a full load was read, not inserted.
+
+    Of a change without Op nothing is known but what it leaves: cells that were not sent keep their values.
+    """
     known = " ".join(f"WHEN {OP_TEXT} = '{letter}' THEN '{word}'" for letter, word in OPERATIONS.items())
     read = f"CASE WHEN NOT {_HAS_OP} OR {OP_TEXT} = 'I' THEN 'read' END"
-    return f"CASE WHEN {_IS_LOAD} THEN {read} {known} END"
+    change = f"'{reading.without_op}'"
+    if reading.without_op == "read":
+        change = f"CASE WHEN {names.UNSET} IS NULL THEN 'read' ELSE 'update' END"
+    by_op = f"CASE WHEN {_IS_LOAD} THEN {read} WHEN NOT {_HAS_OP} THEN {change} {known} END"
+    said = _indicator(reading)
+    if said is None:
+        return by_op
+    delete, update, insert = map(text, reading.indicator_values)
+    told = f"WHEN {_IS_LOAD} AND {said} IN ({update}, {insert}) THEN 'read' WHEN {said} = {update} THEN 'update'"
+    return (
+        f"CASE WHEN {said} IS NULL THEN {by_op} WHEN {said} = {delete} THEN 'delete' {told} "
+        f"WHEN {said} = {insert} THEN 'insert' END"
+    )
+
+
+def _indicator(reading: Reading) -> str | None:
+    """Return the column that tells the operation, where the files have it."""
+    found = reading.dimension.schema.find(reading.indicator) if reading.indicator is not None else None
+    return None if found is None else f"string({quoted(found.name)})"
 
 
 def _problems(reading: Reading) -> list[tuple[str, str, str]]:
@@ -209,7 +251,9 @@ def _problems(reading: Reading) -> list[tuple[str, str, str]]:
         no_place = f"NOT {_IS_LOAD} AND {_NUMBER} IS NULL"
         words = f"is not a number of up to {MOST_DIGITS} digits above 0 (column {reading.sequence_column})"
         found.append((no_place, Reason.SEQUENCE.value, _named(SEQUENCE_TEXT, words)))
-    not_known = _named(OP_TEXT, "is not an operation")
+    said = _indicator(reading)
+    told = OP_TEXT if said is None else f"coalesce({said}, {OP_TEXT})"
+    not_known = _named(told, "is not an operation")
     found.append((f"{names.OPERATION} IS NULL", Reason.OPERATION.value, not_known))
     found.append((f"{MISFIT} IS NOT NULL", Reason.CAST.value, MISFIT))
     return found

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
+from pathlib import PurePosixPath
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,7 +17,7 @@ from lakeward.adapters.dms.csv_frames import WHOLE_FILES, read_csv
 from lakeward.adapters.dms.folder import Folder
 from lakeward.adapters.dms.layout import OP, Expected, Layout, find_layout, has_both
 from lakeward.adapters.dms.mending import csv_cells, events_of_json, is_parquet, json_cells, mended_events
-from lakeward.adapters.dms.names import FileName, known_name, listed_from, load_number
+from lakeward.adapters.dms.names import FileName, format_of, listed_from, load_number
 from lakeward.adapters.dms.options import DmsOptions
 from lakeward.adapters.dms.parquet import footer, read_parquet
 from lakeward.adapters.dms.reading import MALFORMED, TORN, Numbered, Reading, file_frame, to_events
@@ -30,7 +31,17 @@ from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Wit
 from lakeward.core.errors import MendError, SchemaConflict, SourceError
 from lakeward.core.events import UNSET, Operation, Sequences
 from lakeward.core.evolution import Kind, Policy, compare
-from lakeward.core.ledger import Limits, Past, SourceObject, Taken, is_suspicious, take, touched, until_changed
+from lakeward.core.ledger import (
+    Limits,
+    Past,
+    SourceObject,
+    Taken,
+    is_suspicious,
+    take,
+    touched,
+    unnumbered,
+    until_changed,
+)
 from lakeward.core.nearest import nearest
 from lakeward.core.ports import Batch, Cells, Entry, Mended
 from lakeward.core.schema import UNDECLARED, Column, Schema, Type
@@ -82,7 +93,8 @@ class DmsSource:
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the next files, in the order of their names."""
         name = dimension.name
-        start = None if past.start is None else listed_from(past.start)
+        own = self.folder.places.of(name).names
+        start = None if past.start is None or own.changes else listed_from(past.start)
         past = past if start else replace(past, start=None)
         listed, others = self._listed(name, past, start)
         if self.folder.archive is None and is_suspicious(listed, past):
@@ -94,33 +106,21 @@ class DmsSource:
         listed = [replace(item, etag=tags.get(item.name)) for item in listed] if tags else listed
         limits = Limits(self.options.max_files, self.options.max_bytes)
         keeps = self.folder.archive is None
-        taken = take(str(name), listed, past, limits, load_number, keeps=keeps)
+        numbering = load_number if own.load is None else unnumbered
+        taken = take(str(name), listed, past, limits, numbering, keeps=keeps)
         return replace(taken, others=tuple(others))
 
     def _listed(
         self, table: TableName, past: Past, start: str | None = None
     ) -> tuple[Sequence[SourceObject], Sequence[str]]:
-        return self.folder.list(table, start) or self._nothing(table, past.seen)
+        return self.folder.list(table, start) or ((), ())
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Move applied files into the archive, where there is one."""
         return self.folder.put_away(dimension.name, objects)
 
-    def _nothing(
-        self, table: TableName, seen: Mapping[str, SourceObject]
-    ) -> tuple[Sequence[SourceObject], Sequence[str]]:
-        """Return no file, for a table whose folder was there before; one that never was may be misspelt."""
-        if seen:
-            return (), ()
-        there = [str(name) for name in self.folder.tables()]
-        raise SourceError(
-            f"{table} has no folder under {self.folder.root}",
-            found="there are " + (", ".join(there[:20]) or "no folders of tables") + (" …" if there[20:] else ""),
-            todo=nearest(str(table), there) or "Correct the name under [tables], or make the folder.",
-        )
-
     def _refuse_other_format(self, table: TableName, name: str) -> None:
-        if known_name(name).format != self.options.format:
+        if format_of(name) != self.options.format:
             raise SourceError(
                 f"{table}: {name} is not a file of the format {self.options.format}",
                 todo='Set `format = "auto"` under [source], or move the file away. Nothing was applied.',
@@ -189,8 +189,8 @@ class DmsSource:
             return json_cells(entry.text, self._reading(dimension))
         expected = self._expected(dimension)
         try:
-            head = self.folder.head(dimension.name, entry.object)
-            layout = find_layout(entry.object, head, expected, is_load=known_name(entry.object).is_load)
+            head = self.folder.head(dimension.name, entry.object, self.options.row_delimiter)
+            layout = find_layout(entry.object, head, expected, is_load=self._name(dimension, entry.object).is_load)
         except (SourceError, SchemaConflict):
             return Cells()
         return csv_cells(entry.text, layout, expected.dialect)
@@ -247,9 +247,10 @@ class DmsSource:
     # What the beginning of a file says.
 
     def _look_at(self, dimension: Dimension, item: SourceObject) -> _File:
-        name = known_name(item.name)
+        name = self._name(dimension, item.name)
         if name.format == "parquet":
-            return _File(item, name, schema=footer(self.folder.of(dimension.name) / item.name, str(dimension.name)))
+            path = self.folder.path(dimension.name, item.name)
+            return _File(item, name, schema=footer(path, str(dimension.name), item.name))
         if not len(dimension.schema):
             raise SchemaConflict(
                 f"{dimension.name}: the types of its columns are not declared",
@@ -257,15 +258,18 @@ class DmsSource:
                 todo=f'Declare them under [tables."{dimension.name}".columns]. Other tables go on.',
             )
         self._check_formats(dimension)
-        head = self.folder.head(dimension.name, item.name)
+        head = self.folder.head(dimension.name, item.name, self.options.row_delimiter)
         layout = find_layout(item.name, head, self._expected(dimension), is_load=name.is_load)
         return _File(item, name, layout=layout)
+
+    def _name(self, dimension: Dimension, name: str) -> FileName:
+        return self.folder.places.of(dimension.name).known(dimension.name, name)
 
     def _expected(self, dimension: Dimension) -> Expected:
         o = self.options
         dialect = self._reading(dimension).dialect
         added = (o.op_column, o.timestamp_column, o.before_image_prefix, o.sequence_column)
-        return Expected(dimension, dialect, *added)
+        return Expected(dimension, dialect, *added, may_lack_op=o.may_lack_op)
 
     def _refuse_sequence_as_column(self, dimension: Dimension) -> None:
         """Refuse to take one column of the files for two things: it would be NULL in the table."""
@@ -340,7 +344,7 @@ class DmsSource:
         found = file.schema or Schema(())
         added = {self.options.op_column, self.options.timestamp_column, self.options.sequence_column}
         lacking = [c for c in added if c and c not in found.names]
-        if file.name.is_load:
+        if file.name.is_load or self.options.may_lack_op:
             lacking = [c for c in lacking if c != self.options.op_column]
         if lacking:
             raise SchemaConflict(
@@ -358,13 +362,18 @@ class DmsSource:
         o = self.options
         return Reading(
             dimension,
-            Dialect(o.delimiter, o.quote, o.null_text, o.no_sup_value),
+            Dialect(o.delimiter, o.quote, o.null_text, o.no_sup_value, o.row_delimiter),
             o.op_column,
             o.timestamp_column,
             o.source_zone,
             self.patterns.get(dimension.name, {}),
             o.before_image_prefix,
             o.sequence_column,
+            base=str(self.folder.base),
+            is_padded=o.trim_padding,
+            without_op="insert" if o.operations == "inserts" else "read",
+            indicator=o.operation_indicator,
+            indicator_values=o.operation_indicator_values,
         )
 
     # The data.
@@ -375,34 +384,36 @@ class DmsSource:
         is_csv = any(file.layout is not None for file in files)
         for name, value in WHOLE_FILES.items():
             spark.conf.set(name, value) if is_csv else spark.conf.unset(name)
+        paths = {file.object.name: str(self.folder.landed(dimension.name, file.object.name)) for file in files}
         numbered = [
-            Numbered(f.object, rank, f.name.is_load, f.has_op(self.options.op_column))
+            Numbered(paths[f.object.name], f.object.order, rank, f.name.is_load, f.has_op(self.options.op_column))
             for rank, f in enumerate(files)
         ]
         groups: dict[object, list[_File]] = defaultdict(list)
         for file in files:
             groups[file.layout or (file.has_op(self.options.op_column), _old_names(dimension, file))].append(file)
-        folder = self.folder.of(dimension.name).absolute()
         frames = []
         for group in groups.values():
-            paths = [str(folder / file.object.name) for file in group]
+            own = [paths[file.object.name] for file in group]
             first = group[0]
             if first.layout is not None:
                 torn = dimension.name in self.tables_with_torn_rows
-                frames.append(read_csv(spark, paths, first.layout, reading, has_torn_rows=torn))
+                frames.append(read_csv(spark, own, first.layout, reading, has_torn_rows=torn))
             else:
                 has_op = first.has_op(self.options.op_column)
                 called = {new: old for old, new in _old_names(dimension, first)}
-                frames.append(read_parquet(spark, paths, reading, has_op=has_op, called=called))
+                frames.append(read_parquet(spark, own, reading, has_op=has_op, called=called))
         rows = reduce(DataFrame.unionByName, frames)
-        return to_events(rows, file_frame(spark, numbered), reading)
+        return to_events(rows, file_frame(spark, numbered, reading), reading)
 
     def _survey(self, frame: DataFrame, dimension: Dimension, files: Sequence[_File]) -> Sequence[Group]:
         try:
             return survey(frame, dimension, TORN, MALFORMED, AHEAD)
         except FAILURES as error:
             text = full_text(error)
-            named = [file.object.name for file in files if file.object.name in text]
+            listed = [file.object.name for file in files]
+            whole = [name for name in listed if str(self.folder.path(dimension.name, name)) in text]
+            named = whole or [name for name in listed if PurePosixPath(name).name in text]
             raise SourceError(
                 f"{dimension.name}: {named[0] if named else 'a file of the batch'} cannot be read",
                 found=said(error),

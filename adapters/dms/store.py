@@ -7,6 +7,8 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -22,21 +24,31 @@ class LocalStore:
     """A local disk."""
 
     def list(self, folder: str, start: str | None) -> Iterator[Stored]:
-        """Return what is in a folder; what sorts before `start` is left out, and costs next to nothing."""
+        """Return what is in a folder and below it, by paths; what is hidden there, or behind a link, is not.
+
+        What sorts before `start` and is no folder is left out, and costs next to nothing.
+        """
+        inner = []
         with os.scandir(folder) as entries:
             for entry in entries:
-                if start is None or entry.name >= start:
+                if entry.is_dir(follow_symlinks=False):
+                    inner += [] if entry.name.startswith((".", "_")) else [entry.name]
+                elif start is None or entry.name >= start:
                     state = _state(entry)
                     if state is None:
                         yield Stored(entry.name, None, 0)
                     else:
                         yield Stored(entry.name, state.st_size, state.st_mtime_ns // 1000)
+        for name in inner:
+            with suppress(FileNotFoundError):  # it went away since it was seen, and all its files with it
+                for found in self.list(f"{folder}/{name}", None):
+                    yield replace(found, name=f"{name}/{found.name}")
 
 
 def _state(entry: os.DirEntry[str]) -> os.stat_result | None:
     """Return size and time of a file, or None for what is no file, or is gone since it was listed."""
     try:
-        return entry.stat() if entry.is_file() else None
+        return entry.stat(follow_symlinks=False) if entry.is_file(follow_symlinks=False) else None
     except FileNotFoundError:
         return None
 

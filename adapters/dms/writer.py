@@ -7,7 +7,6 @@ the inverse of the rules in `lakeward.adapters.dms.csv`: what that reads is what
 
 from __future__ import annotations
 
-import fnmatch
 import gzip
 import os
 import re
@@ -23,14 +22,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeward.adapters.dms.csv import BOM, Dialect
+from lakeward.adapters.dms.dates import folder_of
 from lakeward.adapters.dms.layout import OPERATIONS
 from lakeward.adapters.dms.names import read_name
+from lakeward.adapters.dms.places import OWN_FOLDER, filled
 from lakeward.core.dimension import TableName
-from lakeward.core.events import Operation
+from lakeward.core.events import UNSET, Operation
 from lakeward.core.schema import Schema, Type
 
 Row: TypeAlias = Sequence[object]
-"""The values of a row, in the order of the columns; None is NULL."""
+"""The values of a row, in the order of the columns; None is NULL, and UNSET is not sent (CSV alone)."""
 
 
 class Change(NamedTuple):
@@ -43,19 +44,27 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """How the endpoint is set: CSV with a header or without, gzip or not, and the columns it adds.
+    """How the endpoint is set: CSV with a header or without, gzip or not, the columns it adds, and its folders.
 
-    The defaults are those of DMS: no header, no Op column in a full load, no commit time.
+    `time_digits` are those of a commit time behind the second, `padding` is the width to
+    which texts are filled up, `date_folders` a form as `YYYY/MM/DD`. The defaults are those
+    of DMS: no header, no Op column in a full load, no commit time.
     """
 
     format: Literal["csv", "parquet"] = "csv"
     dialect: Dialect = field(default_factory=Dialect)
-    row_end: Literal["\n", "\r\n"] = "\n"
+    row_end: str = "\n"
     has_header: bool = False
     is_gzip: bool = False
     has_op_in_load: bool = False
+    has_op_in_changes: bool = True
     op_column: str = "Op"
     timestamp_column: str | None = None
+    time_digits: int = 6
+    padding: int = 0
+    load_folder: str = OWN_FOLDER
+    changes_folder: str = OWN_FOLDER
+    date_folders: str | None = None
 
 
 class DmsWriter:
@@ -66,21 +75,27 @@ class DmsWriter:
     """
 
     def __init__(self, landing: Path, table: TableName, schema: Schema, style: Style | None = None) -> None:
-        self.folder = landing / table.schema / table.table
-        self.schema = schema
         self.style = style or Style()
+        self.folder = landing / filled(self.style.load_folder, table)
+        self.changes_folder = landing / filled(self.style.changes_folder, table)
+        self.schema = schema
         self._types = pa.schema([pa.field(c.name, _ARROW.get(c.type.name) or _decimal(c.type)) for c in schema])
 
-    def load(self, rows: pa.Table | Iterable[Row], at: datetime, rows_per_file: int | None = None) -> list[Path]:
-        """Write rows as the next files of a full load that were transferred at that time; return them."""
+    def load(
+        self, rows: pa.Table | Iterable[Row], at: datetime, rows_per_file: int | None = None, segment: str = ""
+    ) -> list[Path]:
+        """Write rows as the next files of a full load that were transferred at that time; return them.
+
+        `segment` is what comes before the name: `p2026/` or `SEGMENT1_`.
+        """
         table = self._checked(rows, []) if isinstance(rows, pa.Table) else self._table(rows)
         if self.style.timestamp_column is not None:
-            table = table.add_column(0, self.style.timestamp_column, pa.repeat(_times([at])[0], len(table)))
+            table = table.add_column(0, self.style.timestamp_column, pa.repeat(self._times([at])[0], len(table)))
         if self.style.has_op_in_load:
             table = table.add_column(0, self.style.op_column, pa.repeat("I", len(table)))
         size = rows_per_file or max(1, len(table))
         parts = [table.slice(start, size) for start in range(0, len(table), size)]
-        return [self._write(self._next_load(), part) for part in parts]
+        return [self._write(self.folder / self._next_load(segment), part) for part in parts]
 
     def changes(self, changes: pa.Table | Iterable[Change], at: datetime) -> Path:
         """Write changes as one file that DMS closed at that time; return it.
@@ -93,6 +108,18 @@ class DmsWriter:
             return self._write(self._next_changes(at), self._checked(changes, added))
         return self._write(self._next_changes(at), self._with_operations(list(changes)))
 
+    def dated_changes(self, changes: Iterable[Change], at: datetime) -> list[Path]:
+        """Write changes as files of one name, one a date folder; one without a time goes with the one before."""
+        parts: dict[str, list[Change]] = {}
+        moment = at
+        for change in changes:
+            moment = change.time or moment
+            parts.setdefault(folder_of(_in_utc(moment), self.style.date_folders or ""), []).append(change)
+        return [
+            self._write(self._next_changes(at, folder), self._with_operations(part))
+            for folder, part in parts.items()
+        ]
+
     # From rows to Arrow.
 
     def _checked(self, table: pa.Table, added: Sequence[str]) -> pa.Table:
@@ -103,31 +130,52 @@ class DmsWriter:
     def _table(self, rows: Iterable[Row]) -> pa.Table:
         given = list(rows)
         columns = list(zip(*given, strict=True)) if given else [()] * len(self.schema)
-        arrays = [pa.array(c, type_) for c, type_ in zip(columns, self._types.types, strict=True)]
-        return pa.Table.from_arrays(arrays, schema=self._types)
+        sent = [[None if cell is UNSET else cell for cell in column] for column in columns]
+        arrays = [pa.array(c, type_) for c, type_ in zip(sent, self._types.types, strict=True)]
+        table = pa.Table.from_arrays(arrays, schema=self._types)
+        for name, column in zip(self.schema.names, columns, strict=True):
+            if any(cell is UNSET for cell in column):
+                table = table.append_column(_NOT_SENT + name, pa.array([cell is UNSET for cell in column]))
+        return table
+
+    def _times(self, moments: Sequence[datetime | None]) -> pa.Array:
+        """Commit times as DMS writes them: texts, whatever the format, in the precision of the source."""
+        texts = pa.array([None if m is None else _in_utc(m) for m in moments], pa.timestamp("us")).cast(pa.string())
+        length = 19 + (self.style.time_digits and 1 + self.style.time_digits)
+        return pc.utf8_slice_codeunits(texts, 0, length)
+
+    def _padded(self, table: pa.Table) -> pa.Table:
+        """Fill up the texts of the table's own columns, if the endpoint does."""
+        for column in self.schema if self.style.padding else ():
+            if column.type.name == "string":
+                place = table.column_names.index(column.name)
+                filled_up = pc.utf8_rpad(table.column(place), self.style.padding)
+                table = table.set_column(place, column.name, filled_up)
+        return table
 
     def _with_operations(self, changes: Sequence[Change]) -> pa.Table:
         table = self._table([change.row for change in changes])
         if self.style.timestamp_column is not None:
-            table = table.add_column(0, self.style.timestamp_column, _times([c.time for c in changes]))
+            table = table.add_column(0, self.style.timestamp_column, self._times([c.time for c in changes]))
+        if not self.style.has_op_in_changes:
+            return table
         letters = [_LETTERS[change.operation] for change in changes]
         return table.add_column(0, self.style.op_column, pa.array(letters, pa.string()))
 
     # Names.
 
-    def _next_load(self) -> str:
-        loads = [name for name in map(read_name, fnmatch.filter(self._written(), "LOAD*")) if name is not None]
-        last = max((name.order for name in loads), default=0)
-        return f"LOAD{last + 1:08X}{self._ending}"
+    def _next_load(self, segment: str) -> str:
+        folder, _, prefix = segment.rpartition("/")
+        written = _written(self.folder / folder)
+        ends = [name.removeprefix(prefix) for name in written if name.startswith(f"{prefix}LOAD")]
+        last = max((name.order for name in map(read_name, ends) if name is not None), default=0)
+        return f"{segment}LOAD{last + 1:08X}{self._ending}"
 
-    def _next_changes(self, at: datetime) -> str:
+    def _next_changes(self, at: datetime, folder: str = "") -> Path:
         """A second file of the same millisecond gets a counter behind it."""
-        moment = _in_utc(at)
-        stem, written = f"{moment:%Y%m%d-%H%M%S}{moment.microsecond // 1000:03}", self._written()
-        return next(name for c in chain([""], count(1)) if (name := f"{stem}{c}{self._ending}") not in written)
-
-    def _written(self) -> set[str]:
-        return set(os.listdir(self.folder)) if self.folder.exists() else set()
+        moment, inner = _in_utc(at), self.changes_folder / folder
+        stem, written = f"{moment:%Y%m%d-%H%M%S}{moment.microsecond // 1000:03}", _written(inner)
+        return inner / next(n for c in chain([""], count(1)) if (n := f"{stem}{c}{self._ending}") not in written)
 
     @property
     def _ending(self) -> str:
@@ -137,9 +185,10 @@ class DmsWriter:
 
     # Files.
 
-    def _write(self, name: str, table: pa.Table) -> Path:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        path, unfinished = self.folder / name, self.folder / f".{name}"
+    def _write(self, path: Path, table: pa.Table) -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.parent / f".{path.name}"
+        table = self._padded(table)
         try:
             with unfinished.open("wb") as file:
                 self._write_parquet(file, table) if self.style.format == "parquet" else self._write_csv(file, table)
@@ -160,21 +209,31 @@ class DmsWriter:
             packed.writelines(self._csv(table))
 
     def _csv(self, table: pa.Table) -> Iterator[pa.Buffer]:
+        own = [name for name in table.column_names if not name.startswith(_NOT_SENT)]
         if self.style.has_header:
-            yield self._rows([pa.array([name], pa.string()) for name in table.column_names])
+            yield self._rows([_fields(pa.array([name], pa.string()), self.style.dialect) for name in own])
         for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
             if len(batch):
-                yield self._rows([_as_text(column) for column in batch.columns])
+                yield self._rows([self._column(batch, name) for name in own])
 
-    def _rows(self, columns: Sequence[pa.Array]) -> pa.Buffer:
-        """Join columns of text to rows, and return their bytes: those of the array, laid end to end."""
-        dialect = self.style.dialect
-        fields = [_fields(column, dialect) for column in columns]
-        rows = pc.binary_join_element_wise(*fields, dialect.delimiter)
+    def _column(self, batch: pa.RecordBatch, name: str) -> pa.Array:
+        fields = _fields(_as_text(batch.column(name)), self.style.dialect)
+        if _NOT_SENT + name not in batch.schema.names:
+            return fields
+        if self.style.dialect.no_sup_text is None:
+            raise ValueError(f"{name} is not sent, and the dialect has no text for that")
+        return pc.if_else(batch.column(_NOT_SENT + name), self.style.dialect.no_sup_text, fields)
+
+    def _rows(self, fields: Sequence[pa.Array]) -> pa.Buffer:
+        """Join columns of fields to rows, and return their bytes: those of the array, laid end to end."""
+        rows = pc.binary_join_element_wise(*fields, self.style.dialect.delimiter)
         return pc.binary_join_element_wise(rows, "", self.style.row_end).buffers()[2]
 
 
 _LETTERS: Final = {Operation(word): letter for letter, word in OPERATIONS.items()}
+
+_NOT_SENT: Final = "\0not sent "
+"""Begins the name of a column that says which cells of another are not sent."""
 
 _ROWS_AT_ONCE: Final = 1 << 16
 
@@ -198,13 +257,12 @@ def _decimal(type_: Type) -> pa.DataType:
     return pa.decimal128(type_.precision, type_.scale)
 
 
+def _written(folder: Path) -> set[str]:
+    return set(os.listdir(folder)) if folder.exists() else set()
+
+
 def _in_utc(moment: datetime) -> datetime:
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-
-
-def _times(moments: Sequence[datetime | None]) -> pa.Array:
-    """Commit times as DMS writes them: texts, whatever the format."""
-    return pa.array([None if m is None else _in_utc(m) for m in moments], pa.timestamp("us")).cast(pa.string())
 
 
 def _as_text(column: pa.Array) -> pa.Array:
@@ -224,9 +282,13 @@ def _fields(column: pa.Array, dialect: Dialect) -> pa.Array:
 
     Raises ValueError where that is needed and the dialect has no quote: such rows break.
     """
-    special = "".join(re.escape(c) for c in (dialect.delimiter, dialect.quote, "\r", "\n") if c)
+    signs = {dialect.delimiter, dialect.quote, *dialect.row_end, "\r", "\n"}
+    special = "".join(re.escape(c) for c in sorted(signs) if c)
     is_special = pc.match_substring_regex(column, f"^{BOM}|[{special}]")
-    is_unsafe = pc.fill_null(pc.or_(is_special, pc.equal(column, dialect.null_text)), False)
+    meanings = pa.array(
+        [text for text in (dialect.null_text, dialect.no_sup_text) if text is not None], pa.string()
+    )
+    is_unsafe = pc.fill_null(pc.or_(is_special, pc.is_in(column, meanings)), False)
     if pc.any(is_unsafe, min_count=0).as_py():
         if not dialect.quote:
             first = column.filter(is_unsafe)[0].as_py()

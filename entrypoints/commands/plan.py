@@ -28,6 +28,7 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
+from lakeward.entrypoints.findings import look
 
 log_lines = structlog.get_logger()
 
@@ -53,13 +54,20 @@ def plan(
     with container_of(configured) as container:
         container.source()
         chosen = configured.choose(tables or ())
+        found_there = look(container, chosen)
         container.rules(tables=chosen)
         kind = configured.settings.target["kind"]
-        planned = [_planned(container.job(table=name), kind, as_json=as_json) for name in chosen]
+        planned = [
+            _planned(container.job(table=name), kind, found_there.cautions.get(name, ()), as_json=as_json)
+            for name in chosen
+        ]
     code = 4 if any("error" in document for document in planned) else 0
     if as_json:
-        documents.emit("plan", {"tables": planned, "exit_code": code})
-    elif any(document.get("batch") for document in planned):
+        documents.emit("plan", {"tables": planned, **documents.findings(found_there), "exit_code": code})
+        return code
+    if not tables:
+        view.print_unconfigured(found_there.unconfigured)
+    if any(document.get("batch") for document in planned):
         view.console().print("Nothing has been written. Next: `lakeward run`")
     else:
         view.console().print(
@@ -68,7 +76,7 @@ def plan(
     return code
 
 
-def _planned(job: Job[Any], kind: str, *, as_json: bool) -> dict[str, Any]:
+def _planned(job: Job[Any], kind: str, cautions: Sequence[str], *, as_json: bool) -> dict[str, Any]:
     """Plan one table, show it to people, and return it as programs get it; one that cannot be hides no other."""
     name = job.dimension.name
     try:
@@ -85,7 +93,8 @@ def _planned(job: Job[Any], kind: str, *, as_json: bool) -> dict[str, Any]:
     prepared = None if isinstance(found, Idle) else found
     if not as_json:
         _show(job, prepared, kind)
-    document = _document(job, prepared)
+        view.print_cautions(cautions)
+    document = _document(job, prepared, cautions)
     if prepared is not None:
         prepared.close()
     return document
@@ -180,11 +189,12 @@ def _alarms(prepared: Prepared[Any]) -> Sequence[Alarm]:
     return alarms(str(prepared.plan.dimension.name), None if limit is None else ahead, back, now)
 
 
-def _document(job: Job[Any], prepared: Prepared[Any] | None) -> dict[str, Any]:
+def _document(job: Job[Any], prepared: Prepared[Any] | None, cautions: Sequence[str]) -> dict[str, Any]:
     name = job.dimension.name
     if prepared is None:
         held = job.opened.table.standing().progress.held
-        return {"table": str(name), "target": job.opened.name, "batch": None, "held": held}
+        idle = {"table": str(name), "target": job.opened.name, "batch": None, "held": held}
+        return {**idle, "warnings": list(cautions)}
     merge = prepared.plan
     return {
         "table": str(name),
@@ -211,7 +221,7 @@ def _document(job: Job[Any], prepared: Prepared[Any] | None) -> dict[str, Any]:
         "held_before": prepared.held_before,
         "alarms": [documents.alarm(found) for found in _alarms(prepared)],
         "quality_warnings": dict(merge.facts.warnings),
-        "warnings": warnings(prepared),
+        "warnings": [*cautions, *warnings(prepared)],
     }
 
 

@@ -23,6 +23,7 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
+from lakeward.entrypoints.findings import look, remember
 from lakeward.entrypoints.locking import locked
 from lakeward.entrypoints.run import Stop, TableRun, run_tables
 
@@ -52,14 +53,22 @@ def run(
     out = view.console(stderr=True)
     stop = Stop(out.print)
     with locked(configured.state), container_of(configured) as container, view.Bars() as bars:
+        remember(configured)
+        found = look(container, chosen)
         runs = run_tables(container, chosen, bars, stop)
+    for run in runs:
+        run.cautions = found.cautions.get(run.table, ())
     code = exit_code(runs)
     if stop.asked.is_set() and code in (0, 3):
         code = 75  # what was not begun waits for the next run
     if as_json:
-        documents.emit("run", {"run": run_id, **documents.table_runs(runs), "exit_code": code})
+        documents.emit(
+            "run", {"run": run_id, **documents.table_runs(runs), **documents.findings(found), "exit_code": code}
+        )
     else:
         show(runs, code)
+        if not tables:
+            view.print_unconfigured(found.unconfigured)
     return code
 
 
@@ -94,7 +103,7 @@ def show(runs: Sequence[TableRun], code: int) -> None:
     if total.read:
         out.print(view.sum_words(total))
     for run in runs:
-        for words in view.quality_words(run.warnings):
+        for words in (*run.cautions, *view.quality_words(run.warnings)):
             out.print(f"[yellow]⚠[/] {escape(str(run.table))}: {escape(words)}")
     for run in runs:
         if run.error is not None:

@@ -22,6 +22,7 @@ from lakeward.entrypoints.context import (
     container_of,
     open_settings,
 )
+from lakeward.entrypoints.findings import look
 from lakeward.entrypoints.settings import Configured
 
 HELP = """Show how far each table is: position, lag, rows, held keys, last commit.
@@ -53,7 +54,9 @@ def status(
     alarmed: dict[Any, Sequence[Alarm]] = {}
     with container_of(configured) as container:
         target, ledger, now = container.target(), container.ledger(), container.runtime().now()
-        for name in configured.choose(tables or ()):
+        chosen = configured.choose(tables or ())
+        found_there = look(container, chosen)
+        for name in chosen:
             try:
                 standing = target.standing(configured.dimension(name))
                 account = ledger.account(str(name))
@@ -65,11 +68,19 @@ def status(
     waiting = [name for name, standing in rows if standing.progress.held or standing.progress.inexact_since]
     code = 4 if failed else 3 if waiting or any(alarmed.values()) else 0
     if as_json:
-        listed = [{**_document(name, standing), "alarms": _alarms(alarmed[name])} for name, standing in rows]
+        listed = [
+            {
+                **_document(name, standing),
+                "alarms": _alarms(alarmed[name]),
+                "warnings": list(found_there.cautions.get(name, ())),
+            }
+            for name, standing in rows
+        ]
         listed += [{"table": str(name), "error": documents.error(cause)} for name, cause in failed]
-        documents.emit("status", {"tables": listed, "exit_code": code})
+        documents.emit("status", {"tables": listed, **documents.findings(found_there), "exit_code": code})
         return code
     _show(rows, configured.settings.target["kind"])
+    view.print_findings(found_there.cautions, () if tables else found_there.unconfigured)
     for _, cause in failed:
         view.print_error(cause)
     for found in alarmed.values():

@@ -44,7 +44,7 @@ def meant(shown: str) -> str:
 def dialect(settings: str) -> Dialect:
     given = tomllib.loads("\n".join(codes(settings)))
     options = DmsOptions(path="landing/", **given)
-    return Dialect(options.delimiter, options.quote, options.null_text, options.no_sup_value)
+    return Dialect(options.delimiter, options.quote, options.null_text, options.no_sup_value, options.row_delimiter)
 
 
 def test_the_page_has_its_examples() -> None:

@@ -10,7 +10,8 @@ from projects import MEMORY, write
 from lakeward.core.dimension import Lateness, Ordered, TableName, Tolerance, Unbounded, Unreadable, Within
 from lakeward.core.errors import ConfigError
 from lakeward.core.evolution import Kind, Policies, Policy
-from lakeward.entrypoints.settings import Configured, load, table_name
+from lakeward.entrypoints.patterns import table_name
+from lakeward.entrypoints.settings import Configured, load
 
 ORDERS = """
     [tables."shop.orders"]

@@ -31,6 +31,7 @@ def test_the_adapters_that_come_along_register_as_anyones_do() -> None:
     registry = registry_of(load(entry_points=False))
     assert [[*shelf] for shelf in registry] == [
         ["dms", "memory"],
+        ["dms"],
         ["iceberg", "memory"],
         ["memory", "poll"],
         ["memory", "sqlite"],

@@ -27,7 +27,6 @@ from lakeward.adapters.dms.reading import (
 )
 from lakeward.adapters.spark import names
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.ledger import SourceObject
 from lakeward.core.schema import Column, Schema, Type
 
 pytestmark = pytest.mark.spark
@@ -42,12 +41,16 @@ DIALECTS = {
     "semicolon, apostrophe, backslash N": Dialect(delimiter=";", quote="'", null_text="\\N"),
     "nothing is quoted": Dialect(quote=""),
     "characters that mean something in a pattern": Dialect(delimiter="|", quote="^", null_text="."),
+    "rows end in two characters": Dialect(row_end="~~"),
+    "rows end in a semicolon, nothing is quoted": Dialect(quote="", row_end=";"),
 }
 
 
 def piece(random: Random, dialect: Dialect) -> str:
     """Something that may stand between two delimiters, rightly or wrongly."""
     q, d, null = dialect.quote, dialect.delimiter, dialect.null_text
+    if dialect.row_end != "\n" and random.random() < 0.2:
+        return random.choice(["e\nf", "\n", "g\r\n", f"{q}h{dialect.row_end}i{q}" if q else "h"])
     return random.choice(
         [
             *("", "x", "Zoë", " ", null, f" {null}", f"{null}x", "\r", "a\tb", "\\", "$1", "NULL", "0"),
@@ -76,22 +79,31 @@ def expected(text: str, dialect: Dialect, *, is_crlf: bool) -> Mapping[int, Reco
     return found
 
 
-@pytest.mark.parametrize("is_crlf", [False, True], ids=["LF", "CRLF"])
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize(
+    ("name", "is_crlf"),
+    [
+        (name, crlf)
+        for name, dialect in DIALECTS.items()
+        for crlf in (False, True)
+        if not crlf or dialect.row_end == "\n"
+    ],
+)
 def test_every_row_is_read_by_the_rules(spark: SparkSession, tmp_path: Path, name: str, is_crlf: bool) -> None:
     """Fields, NULLs, line numbers and broken rows of 150 files, gzip or not, are those of the reference."""
     dialect, random = DIALECTS[name], Random(f"{name} {is_crlf}")
     texts = {}
     for number in range(150):
         file = f"{number:04d}.csv" + random.choice(["", ".gz"])
-        texts[file] = content(random, dialect, "\r\n" if is_crlf else "\n")
+        texts[file] = content(random, dialect, "\r\n" if is_crlf else dialect.row_end)
         data = texts[file].encode()
         (tmp_path / file).write_bytes(gzip.compress(data) if file.endswith(".gz") else data)
     for key, value in WHOLE_FILES.items():
         spark.conf.set(key, value)
     layout = Layout(COLUMNS, has_header=False, is_crlf=is_crlf)
     paths = [str(tmp_path / file) for file in texts]
-    frame = read_csv(spark, paths, layout, Reading(DIMENSION, dialect), has_torn_rows=bool(dialect.quote))
+    frame = read_csv(
+        spark, paths, layout, Reading(DIMENSION, dialect, base=str(tmp_path)), has_torn_rows=bool(dialect.quote)
+    )
     rows = {(row[NAME], row[LINE]): row for row in frame.collect()}
     wanted = {
         (file, line): record
@@ -118,7 +130,13 @@ def test_a_line_of_a_row_that_goes_on_is_marked_unless_it_is_put_together(
 ) -> None:
     (tmp_path / "t.csv").write_text('1,"a\nb",c\n2,x,y\n')
     layout = Layout(COLUMNS, has_header=False, is_crlf=False)
-    rows = read_csv(spark, [str(tmp_path / "t.csv")], layout, Reading(DIMENSION, Dialect()), has_torn_rows=False)
+    rows = read_csv(
+        spark,
+        [str(tmp_path / "t.csv")],
+        layout,
+        Reading(DIMENSION, Dialect(), base=str(tmp_path)),
+        has_torn_rows=False,
+    )
     assert [(row[LINE], row[TORN]) for row in rows.orderBy(LINE).collect()] == [
         (1, True),
         (2, True),
@@ -129,9 +147,12 @@ def test_a_line_of_a_row_that_goes_on_is_marked_unless_it_is_put_together(
 def test_a_row_of_other_bytes_is_kept_in_hex(spark: SparkSession, tmp_path: Path) -> None:
     """Stored as a text, no reader of the quarantine could read it back."""
     (tmp_path / "t.csv").write_bytes(b"1,caf\xe9,c\n")
-    layout, reading = Layout(COLUMNS, has_header=False, is_crlf=False), Reading(DIMENSION, Dialect())
+    layout, reading = (
+        Layout(COLUMNS, has_header=False, is_crlf=False),
+        Reading(DIMENSION, Dialect(), base=str(tmp_path)),
+    )
     rows = read_csv(spark, [str(tmp_path / "t.csv")], layout, reading, has_torn_rows=False)
-    files = file_frame(spark, [Numbered(SourceObject("t.csv", 1, 1, 0), 0, is_load=True, has_op=False)])
+    files = file_frame(spark, [Numbered(str(tmp_path / "t.csv"), 1, 0, is_load=True, has_op=False)], reading)
     [row] = to_events(rows, files, reading).collect()
     assert row[names.TEXT] == "0x" + b"1,caf\xe9,c".hex().upper()
 
@@ -139,5 +160,11 @@ def test_a_row_of_other_bytes_is_kept_in_hex(spark: SparkSession, tmp_path: Path
 def test_bytes_that_are_no_utf_8_are_no_row(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(b"1,caf\xe9,c\n2,x,y\n")
     layout = Layout(COLUMNS, has_header=False, is_crlf=False)
-    rows = read_csv(spark, [str(tmp_path / "t.csv")], layout, Reading(DIMENSION, Dialect()), has_torn_rows=False)
+    rows = read_csv(
+        spark,
+        [str(tmp_path / "t.csv")],
+        layout,
+        Reading(DIMENSION, Dialect(), base=str(tmp_path)),
+        has_torn_rows=False,
+    )
     assert [row[BROKEN] for row in rows.orderBy(LINE).collect()] == ["the row is not valid UTF-8", None]

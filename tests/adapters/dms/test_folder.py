@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from lakeward.adapters.dms import build
 from lakeward.adapters.dms.folder import HEAD_BYTES, Folder
+from lakeward.adapters.dms.names import Names
+from lakeward.adapters.dms.places import Place, Places
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, SourceError
 from lakeward.plugins import Runtime
@@ -24,7 +27,8 @@ def landing(tmp_path: Path) -> Folder:
 
 
 def put(landing: Folder, name: str, content: bytes = b"I,1\n") -> Path:
-    file = landing.of(TABLE) / name
+    file = landing.root / "shop" / "orders" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content)
     return file
 
@@ -41,14 +45,141 @@ def test_the_files_of_a_table_are_listed_with_place_size_and_time(landing: Folde
 def test_files_of_other_names_are_told_apart_and_hidden_ones_are_not_told(landing: Folder) -> None:
     for name in ("LOAD00000001.csv", "notes.txt", "copy of LOAD00000001.csv", "_SUCCESS", ".LOAD00000002.csv"):
         put(landing, name)
-    (landing.of(TABLE) / "LOAD00000003.csv").mkdir()
+    put(landing, "LOAD00000003.csv/notes.txt")
+    put(landing, "_temporary/LOAD00000004.csv")
     found, others = landing.list(TABLE)
     assert [item.name for item in found] == ["LOAD00000001.csv"]
-    assert others == ["LOAD00000003.csv", "copy of LOAD00000001.csv", "notes.txt"]
+    assert others == ["LOAD00000003.csv/notes.txt", "copy of LOAD00000001.csv", "notes.txt"]
 
 
 def test_a_table_without_a_folder_has_no_files(landing: Folder) -> None:
     assert landing.list(TableName("shop", "lines")) is None
+
+
+def named(folder: Folder) -> list[str]:
+    found, _ = folder.list(TABLE) or ((), ())
+    return [item.name for item in sorted(found, key=lambda item: item.order)]
+
+
+def test_segments_and_date_folders_are_read_in_the_order_of_their_files(landing: Folder) -> None:
+    """As text, the 1st of December comes before the 21st of November."""
+    names = [
+        "LOAD00000001.csv",
+        "LOAD0000000A.csv",
+        "SEGMENT1_LOAD00000001.csv",
+        "SEGMENT10_LOAD00000001.csv",
+        "21/11/2026/20261121-100000000.csv",
+        "2026-11-22/20261122-100000000.parquet",
+        "01/12/2026/20261201-100000000.csv.gz",
+    ]
+    for name in [*reversed(names), "archive/20261121-100000000.csv"]:
+        put(landing, name)
+    assert named(landing) == names
+    assert (landing.list(TABLE) or ((), ()))[1] == ["archive/20261121-100000000.csv"]
+
+
+def test_links_are_not_followed(landing: Folder, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "LOAD00000001.csv").write_text("1\n")
+    inner = Folder(tmp_path / "landing")
+    put(inner, "LOAD00000002.csv")
+    own = inner.root / "shop" / "orders"
+    (own / "LOAD00000001.csv").symlink_to(outside / "LOAD00000001.csv")
+    (own / "part").symlink_to(outside)
+    (own / "loop").symlink_to(own)
+    found, others = inner.list(TABLE) or ((), ())
+    assert [item.name for item in found] == ["LOAD00000002.csv"]
+    assert others == ["LOAD00000001.csv", "loop", "part"]
+
+
+def test_a_tables_folder_that_is_a_link_out_of_the_landing_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "landing" / "shop").mkdir(parents=True)
+    (tmp_path / "landing" / "shop" / "orders").symlink_to(tmp_path / "outside")
+    with pytest.raises(SourceError, match="leads out of the landing folder"):
+        Folder(tmp_path / "landing").list(TABLE)
+
+
+def test_the_landing_folder_itself_may_be_a_link(landing: Folder, tmp_path: Path) -> None:
+    put(landing, "LOAD00000001.csv", b"1,a\n")
+    (tmp_path / "link").symlink_to(landing.root)
+    linked = Folder(tmp_path / "link")
+    assert named(linked) == ["LOAD00000001.csv"]
+    assert linked.head(TABLE, "LOAD00000001.csv") == "1,a\n"
+
+
+@pytest.mark.parametrize("name", ["../../secret.csv", "part/../../../secret.csv", "/etc/passwd"])
+def test_no_name_leads_out_of_the_landing_folder(landing: Folder, name: str) -> None:
+    with pytest.raises(SourceError, match="leads out of the landing folder"):
+        landing.head(TABLE, name)
+
+
+def test_a_folder_in_other_letters_is_the_tables(tmp_path: Path) -> None:
+    (tmp_path / "SHOP" / "Orders").mkdir(parents=True)
+    (tmp_path / "SHOP" / "Orders" / "LOAD00000001.csv").write_text("1\n")
+    folder = Folder(tmp_path)
+    assert named(folder) == ["LOAD00000001.csv"]
+    assert folder.path(TABLE, "LOAD00000001.csv") == tmp_path.resolve() / "SHOP" / "Orders" / "LOAD00000001.csv"
+
+
+def test_the_folder_of_exactly_that_name_counts_and_of_two_others_neither(tmp_path: Path) -> None:
+    for name in ("Orders", "ORDERS"):
+        (tmp_path / "shop" / name).mkdir(parents=True)
+    with pytest.raises(SourceError, match="which of these folders is meant") as refused:
+        Folder(tmp_path).list(TABLE)
+    assert "ORDERS and Orders" in str(refused.value.found)
+    (tmp_path / "shop" / "orders").mkdir()
+    assert Folder(tmp_path).list(TABLE) == ([], [])
+
+
+SPLIT = Places(Place(load="full/{schema}/{table}", changes="cdc/{schema}/{table}"))
+
+
+def test_a_full_load_and_its_changes_may_lie_apart(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, SPLIT)
+    paths = ["full/shop/orders/LOAD00000001.csv", "cdc/shop/orders/20261121/20261121-100000000.csv"]
+    strange = ["full/shop/orders/20261121-100000000.csv", "cdc/shop/orders/LOAD00000001.csv"]
+    for path in paths + strange:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(path)
+    found, others = folder.list(TABLE) or ((), ())
+    assert [item.name for item in found] == paths
+    assert others == sorted(strange)
+    assert [folder.head(TABLE, name) for name in paths] == paths
+    assert [SPLIT.of(TABLE).known(TABLE, name).is_load for name in paths] == [True, False]
+    assert folder.tables() == [TABLE]
+    with pytest.raises(ValueError, match="no name that a file of"):
+        SPLIT.of(TABLE).known(TABLE, strange[0])
+
+
+def test_changes_may_lie_within_the_folder_of_the_full_load(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, Places(own={TABLE: Place(changes="shop/orders/cdc")}))
+    for path in ("LOAD00000001.csv", "cdc/20261121-100000000.csv", "cdc/LOAD00000001.csv"):
+        put(folder, path)
+    found, others = folder.list(TABLE) or ((), ())
+    assert [(i.name, folder.places.of(TABLE).known(TABLE, i.name).is_load) for i in found] == [
+        ("shop/orders/LOAD00000001.csv", True),
+        ("shop/orders/cdc/LOAD00000001.csv", True),
+        ("shop/orders/cdc/20261121-100000000.csv", False),
+    ]
+    assert others == []
+
+
+def test_files_of_any_name_are_found_by_patterns(tmp_path: Path) -> None:
+    names = Names(load=re.compile(r"export/.*\.txt"), changes=re.compile(r"delta_(?P<counter>\d+)"))
+    folder = Folder(tmp_path, Places(Place(names=names)))
+    for name in ("export/all orders.txt", "delta_9", "delta_10", "LOAD00000001.csv"):
+        put(folder, name)
+    assert named(folder) == ["export/all orders.txt", "delta_9", "delta_10"]
+
+
+def test_a_file_that_both_patterns_take_is_refused(tmp_path: Path) -> None:
+    names = Names(load=re.compile(r".*\.csv"), changes=re.compile(r".*/(?P<counter>\d+)\.csv"))
+    folder = Folder(tmp_path, Places(Place(load="{schema}/{table}", changes="{schema}/{table}/cdc", names=names)))
+    put(folder, "cdc/sub/1.csv")
+    with pytest.raises(ConfigError, match="both of its full load and of its changes"):
+        folder.list(TABLE)
 
 
 def test_a_landing_folder_that_is_missing_is_a_mistake_in_the_settings(tmp_path: Path) -> None:
@@ -112,7 +243,7 @@ def test_a_file_that_went_away_is_named(landing: Folder) -> None:
 
 
 def test_applied_files_are_put_away_and_found_there(landing: Folder) -> None:
-    kept = Folder(landing.root, landing.root.parent / "backup")
+    kept = Folder(landing.root, archive=landing.root.parent / "backup")
     put(kept, "LOAD00000001.csv", b"1,a\n")
     ((found,), _) = kept.list(TABLE)
     for _ in range(2):
@@ -123,7 +254,7 @@ def test_applied_files_are_put_away_and_found_there(landing: Folder) -> None:
 
 
 def test_a_file_that_changed_since_it_was_applied_stays(landing: Folder) -> None:
-    kept = Folder(landing.root, landing.root.parent / "backup")
+    kept = Folder(landing.root, archive=landing.root.parent / "backup")
     file = put(kept, "LOAD00000001.csv", b"1,a\n")
     ((found,), _) = kept.list(TABLE)
     put(kept, "LOAD00000001.csv", b"1,a\n2,b\n")
@@ -133,7 +264,7 @@ def test_a_file_that_changed_since_it_was_applied_stays(landing: Folder) -> None
 
 def test_an_archive_that_cannot_be_written_is_said(landing: Folder) -> None:
     (landing.root / "in the way").touch()
-    kept = Folder(landing.root, landing.root / "in the way")
+    kept = Folder(landing.root, archive=landing.root / "in the way")
     put(kept, "LOAD00000001.csv")
     ((found,), _) = kept.list(TABLE)
     with pytest.raises(SourceError, match="cannot be moved into the archive"):

@@ -189,3 +189,26 @@ def test_a_header_is_known_by_the_columns_that_dms_adds_whatever_else_it_names()
     )
     assert refusal("ts,x,y,z\n2026-01-01 00:00:00,a,b,c\n", is_load=True, time="ts").startswith("it has x")
     assert layout("Op,ts,id\nI,2026-01-01 00:00:00,1\n", time="ts").columns == (OP, TIME, "id")
+
+
+# Endpoints without deletes.
+
+
+def without_op(head: str) -> Layout:
+    return find_layout(
+        "file.csv", head, Expected(DIMENSION, Dialect(), "Op", None, may_lack_op=True), is_load=False
+    )
+
+
+def test_changes_may_be_without_op_where_the_settings_say_so() -> None:
+    assert without_op("1,Ada,Köln\n").columns == COLUMNS
+    assert without_op("U,1,Ada,Köln\n").columns == (OP, *COLUMNS)
+    assert without_op("id,name,city\n1,Ada,Köln\n").columns == COLUMNS
+    with pytest.raises(SchemaConflict, match="one column more"):
+        without_op("1,Ada,Köln,NRW\n")
+
+
+def test_the_settings_that_let_op_be_missing_are_named_where_it_is() -> None:
+    with pytest.raises(SchemaConflict) as refused:
+        layout("1,Ada,Köln\n")
+    assert "say so by `operations` under [source]" in str(refused.value.todo)

@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame
 from lakeward.adapters.dms.source import DmsSource
 from lakeward.core.pipeline import Prepared, prepare
 from lakeward.entrypoints.container import Container
-from lakeward.entrypoints.settings import load, table_name
+from lakeward.entrypoints.patterns import table_name
+from lakeward.entrypoints.settings import load
 
 pytestmark = pytest.mark.spark
 

@@ -21,9 +21,16 @@ def put(path: Path, content: bytes = b"1,a\n") -> Path:
 def test_what_sorts_before_the_start_is_left_out(tmp_path: Path) -> None:
     for name in ("20261121-100000000.csv", "20261121-110000000.csv", "LOAD00000001.csv"):
         put(tmp_path / name)
-    (tmp_path / "sub").mkdir()
+    put(tmp_path / "sub" / "20261121-100000000.csv")
+    put(tmp_path / "_sub" / "LOAD00000001.csv")
+    (tmp_path / "link").symlink_to(tmp_path / "sub")
     found = {item.name: item.size for item in LocalStore().list(str(tmp_path), "20261121-110000000")}
-    assert found == {"20261121-110000000.csv": 4, "LOAD00000001.csv": 4, "sub": None}
+    assert found == {
+        "20261121-110000000.csv": 4,
+        "LOAD00000001.csv": 4,
+        "link": None,
+        "sub/20261121-100000000.csv": 4,
+    }
 
 
 def test_a_hash_tells_contents_apart_and_of_great_files_their_ends(

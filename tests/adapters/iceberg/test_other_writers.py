@@ -17,7 +17,8 @@ from lakeward.adapters.iceberg import table as iceberg
 from lakeward.core.errors import CommitConflict
 from lakeward.core.pipeline import ATTEMPTS, apply_changes
 from lakeward.entrypoints.container import Container
-from lakeward.entrypoints.settings import load, table_name
+from lakeward.entrypoints.patterns import table_name
+from lakeward.entrypoints.settings import load
 
 pytestmark = pytest.mark.spark
 

@@ -1,0 +1,94 @@
+"""Where a table's files lie below the landing folder, and how they are named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from lakeward.adapters.dms.names import STANDARD, FileName, Names, read_name
+from lakeward.core.dimension import TableName
+
+OWN_FOLDER: Final = "{schema}/{table}"
+"""Where DMS writes the files of a table."""
+
+_FIELD: Final = re.compile(r"\{(schema|table)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A folder below the landing folder, and whether files of a full load and of changes are taken from it."""
+
+    folder: str
+    has_load: bool = True
+    has_changes: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the full load and the changes of a table lie, as `{schema}/{table}`, and how the files are named."""
+
+    load: str = OWN_FOLDER
+    changes: str = OWN_FOLDER
+    names: Names = STANDARD
+
+    @property
+    def is_split(self) -> bool:
+        """Whether the two lie apart; then a file's name is its path below the landing folder."""
+        return self.load != self.changes
+
+    def parts(self, table: TableName) -> Sequence[Part]:
+        """Return the folders of a table."""
+        load, changes = filled(self.load, table), filled(self.changes, table)
+        if not self.is_split:
+            return (Part(load),)
+        return (Part(load, has_changes=False), Part(changes, has_load=False))
+
+    def read(self, path: str, part: Part) -> FileName | None:
+        """Return what the path of a file below a folder says, or None where it is none that is taken there."""
+        own = self.names
+        names = Names(own.dates, own.load if part.has_load else None, own.changes if part.has_changes else None)
+        name = read_name(path, names)
+        return name if name is not None and (part.has_load if name.is_load else part.has_changes) else None
+
+    def known(self, table: TableName, name: str) -> FileName:
+        """Return what the name of a file that was listed says."""
+        for part in self.parts(table):
+            path = name.removeprefix(part.folder + "/") if self.is_split else name
+            if (path != name or not self.is_split) and (found := self.read(path, part)) is not None:
+                return found
+        raise ValueError(f"{name} is no name that a file of {table} has")
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The places of all tables: of those that the settings say something of, and of the others."""
+
+    others: Place = field(default_factory=Place)
+    own: Mapping[TableName, Place] = field(default_factory=dict)
+
+    def of(self, table: TableName) -> Place:
+        """Return the place of a table."""
+        return self.own.get(table, self.others)
+
+
+def filled(template: str, table: TableName) -> str:
+    """Return the folder of a table.
+
+    >>> filled("cdc/{schema}/{table}", TableName("shop", "orders"))
+    'cdc/shop/orders'
+    """
+    return _FIELD.sub(lambda found: str(getattr(table, found[1])), template)
+
+
+def table_of(template: str, folder: str) -> TableName | None:
+    """Return the table that a folder is of, or None where it is not of that form.
+
+    >>> table_of("cdc/{schema}/{table}", "cdc/shop/orders")
+    TableName(schema='shop', table='orders')
+    """
+    parts = _FIELD.split(template)  # by turns a text, and the name of a field
+    pattern = "".join(f"(?P<{part}>[^/]+)" if place % 2 else re.escape(part) for place, part in enumerate(parts))
+    found = re.fullmatch(pattern, folder)
+    return None if found is None else TableName(found["schema"], found["table"])

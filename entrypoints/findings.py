@@ -1,0 +1,87 @@
+"""What the source has, beside what the settings say: tables that patterns take, and what a person should know."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import ConfigError, LakewardError
+from lakeward.core.ports import Landing
+from lakeward.entrypoints.patterns import plain, table_name
+from lakeward.entrypoints.settings import Configured
+
+_FILE: Final = "tables.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Tables that nobody configured, and cautions of those that are."""
+
+    unconfigured: Sequence[TableName] = ()
+    cautions: Mapping[TableName, Sequence[str]] = field(default_factory=dict)
+
+
+def look(container: Any, tables: Iterable[TableName]) -> Findings:
+    """Look at the source without an engine; what cannot be looked at is said by who reads it."""
+    configured: Configured = container.configured()
+    known = {plain(name) for name in (*configured.tables, *configured.skipped)}
+    try:
+        landing = container.landing()
+        there = () if landing is None else landing.tables()
+    except LakewardError:
+        return Findings()
+    unconfigured = [table for table in there if plain(table) not in known]
+    return Findings(unconfigured, {table: _cautions(landing, table) for table in tables})
+
+
+def _cautions(landing: Landing | None, table: TableName) -> Sequence[str]:
+    try:
+        return () if landing is None else tuple(landing.cautions(table))
+    except LakewardError:
+        return ()
+
+
+def find_tables(configured: Configured) -> Configured:
+    """Return the settings with the tables that its patterns take: those that are there, and that were.
+
+    One whose folder is gone stays, so that this does not pass in silence.
+    """
+    if not configured.patterns:
+        return configured
+    from lakeward.entrypoints.container import Container  # noqa: PLC0415  # where there are no patterns none is needed
+
+    landing = Container(configured=configured).landing()
+    there = [] if landing is None else [*landing.tables()]
+    gone = [table for table in remembered(configured.state) if plain(table) not in map(plain, there)]
+    return configured.with_found([*there, *gone])
+
+
+def remembered(state: Path) -> Sequence[TableName]:
+    """Return the tables that patterns took when the pipeline last ran."""
+    file = state / _FILE
+    try:
+        return [TableName(str(schema), str(table)) for schema, table in json.loads(file.read_text("utf-8"))]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, TypeError) as error:
+        raise ConfigError(
+            f"{file} cannot be read",
+            found=str(error),
+            todo="It says which tables the patterns took. Look whether a folder of a table is gone, and delete it.",
+        ) from error
+
+
+def remember(configured: Configured) -> None:
+    """Write down the tables that patterns take now; who runs has the lock."""
+    if configured.patterns:
+        named = {
+            table_name(name) for name in configured.content.get("tables", {}) if name not in configured.patterns
+        }
+        found = [list(table) for table in configured.tables if table not in named]
+        file, unfinished = configured.state / _FILE, configured.state / f".{_FILE}"
+        unfinished.write_text(json.dumps(found), "utf-8")
+        unfinished.replace(file)

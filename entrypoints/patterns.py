@@ -1,0 +1,100 @@
+"""The names of tables in the settings, and patterns that stand for many: `sales.*`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import ConfigError
+
+_NAME: Final = re.compile(r'(?:"((?:[^"]|"")+)"|([^".]+))\.(?:"((?:[^"]|"")+)"|([^"]+))')
+
+
+def table_name(text: str) -> TableName:
+    """Read `schema.table`; a part with a dot in it stands in double quotes.
+
+    >>> table_name('sales."odd.name"')
+    TableName(schema='sales', table='odd.name')
+    """
+    match = _NAME.fullmatch(text)
+    if match is None:
+        raise ConfigError(
+            f"{text!r} does not name a table",
+            todo='Tables are named as schema.table; a part with a dot in it as "odd.name", in double quotes.',
+        )
+    schema, plain_schema, table, plain_table = match.groups("")
+    return TableName(schema.replace('""', '"') or plain_schema, table.replace('""', '"') or plain_table)
+
+
+def plain(name: TableName) -> TableName:
+    """Return a name as names are compared: without case."""
+    return TableName(*(part.lower() for part in name))
+
+
+def is_pattern(text: str) -> bool:
+    """Tell whether a name stands for many: it has a `*` that is not in double quotes.
+
+    >>> is_pattern("sales.*"), is_pattern('sales."5*"')
+    (True, False)
+    """
+    return "*" in _QUOTED.sub("", text)
+
+
+def takes(pattern: str, table: TableName) -> bool:
+    """Tell whether a pattern takes a table; case does not matter, and a `*` is any part of a name.
+
+    >>> takes("sales.ord*", TableName("SALES", "Orders"))
+    True
+    """
+    table_name(pattern)  # raises where it is none
+    match = _NAME.fullmatch(pattern)
+    quoted_schema, schema, quoted_table, name = match.groups() if match else ()
+    pairs = zip(((quoted_schema, schema), (quoted_table, name)), table, strict=True)
+    return all(re.fullmatch(_expression(*pair), part, re.IGNORECASE | re.DOTALL) for pair, part in pairs)
+
+
+def _expression(in_quotes: str | None, bare: str | None) -> str:
+    if in_quotes is not None:
+        return re.escape(in_quotes.replace('""', '"'))
+    return ".*".join(re.escape(part) for part in (bare or "").split("*"))
+
+
+def with_patterns(
+    tables: Mapping[str, Any], defaults: Mapping[str, Any], found: Collection[TableName]
+) -> Mapping[str, Any]:
+    """Return the settings of each table: its own, over those of its patterns, over the defaults.
+
+    Those that are found and that a pattern takes stand beside those that are named. The
+    patterns themselves stay, each with the defaults, so that what they say is checked.
+    """
+    patterns = {name: own for name, own in tables.items() if is_pattern(name)}
+    names = {name: table_name(name) for name in tables if name not in patterns}
+    named = set(names.values())
+    elsewhere = {plain(table) for table in named if table not in found}  # their folders may be spelled otherwise
+    for table in found:
+        is_new = table not in named and plain(table) not in elsewhere
+        if is_new and any(takes(pattern, table) for pattern in patterns):
+            names[_key(table)] = table
+    merged: dict[str, Any] = {name: _over(defaults, own) for name, own in patterns.items()}
+    for name, table in names.items():
+        said = [own for pattern, own in patterns.items() if takes(pattern, table)]
+        merged[name] = _over(defaults, *said, tables.get(name, {}))
+    return merged
+
+
+def _over(*settings: Any) -> Any:
+    """Return settings of which the later count more; what is no table of keys stays, to be refused."""
+    strange = [own for own in settings if not isinstance(own, Mapping)]
+    return strange[0] if strange else {key: value for own in settings for key, value in own.items()}
+
+
+def _key(table: TableName) -> str:
+    """Return a table's name so that it is no pattern."""
+    if "*" not in str(table):
+        return str(table)
+    return ".".join('"' + part.replace('"', '""') + '"' for part in table)
+
+
+_QUOTED: Final = re.compile(r'"(?:[^"]|"")+"')

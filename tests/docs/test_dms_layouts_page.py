@@ -1,0 +1,56 @@
+"""`docs/dms-layouts.md`: what it shows is read as it says."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+from pages import codes, fences, sections, tables, text
+
+from lakeward.adapters.dms.dates import DELIMITERS, FORMS, SEQUENCES
+from lakeward.adapters.dms.names import read_name
+from lakeward.adapters.dms.options import DmsOptions, DmsTableOptions
+from lakeward.core.dimension import TableName
+from lakeward.entrypoints.patterns import is_pattern, with_patterns
+
+PAGE = "docs/dms-layouts.md"
+LAYOUTS = next(tables(text(PAGE)))
+
+
+@pytest.mark.parametrize("row", [row for row in LAYOUTS if row["what to set"].startswith("nothing")], ids=str)
+def test_a_layout_that_needs_no_setting_is_read_by_its_names(row: dict[str, str]) -> None:
+    names = [name.removeprefix("shop/orders/") for name in codes(row["what it looks like"] or row["layout"])]
+    assert names
+    assert all(read_name(name) is not None for name in names)
+
+
+def test_every_layout_stands_there() -> None:
+    assert len(LAYOUTS) == 8
+
+
+def test_the_sequences_and_delimiters_are_all_there() -> None:
+    section = sections(PAGE)["Date folders"]
+    assert set(SEQUENCES) | set(filter(None, DELIMITERS)) <= set(codes(section))
+    assert "DD-MM-YYYY" in FORMS
+
+
+def test_the_settings_are_valid() -> None:
+    found = [tomllib.loads(fence.content) for fence in fences(PAGE, "toml")]
+    source = {key: value for key, value in found[0]["source"].items() if key != "kind"}
+    assert DmsOptions.model_validate(source).changes == "cdc/{schema}/{table}"
+    for content in found[:2]:
+        DmsTableOptions.model_validate(content["tables"]["shop.orders"]["source"])
+
+
+def test_the_example_of_many_tables_means_what_its_comments_say() -> None:
+    content = tomllib.loads(fences(PAGE, "toml")[2].content)
+    there = [TableName("sales", name) for name in ("customer", "order_line", "order_head", "tmp")]
+    merged = with_patterns(content["tables"], content["defaults"], there)
+    said = {name: (own.get("key"), own["lateness"]) for name, own in merged.items() if not is_pattern(name)}
+    assert said == {
+        "sales.customer": (["id"], "24h"),
+        "sales.order_line": (["order_id", "line"], "48h"),
+        "sales.order_head": (["id"], "48h"),
+        "sales.tmp": (["id"], "24h"),
+    }
+    assert merged["sales.tmp"]["skip"] is True
