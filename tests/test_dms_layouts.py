@@ -117,6 +117,6 @@ def test_a_pattern_takes_what_is_there_and_what_comes_later(project: Project) ->
 def test_of_two_files_of_one_name_the_one_that_cannot_be_read_is_named(project: Project) -> None:
     project.put("LOAD00000001.csv", "1,a,1.00\n")
     whole = gzip.compress(b"2,b,2.00\n" * 30000)
-    project.put("north/LOAD00000002.csv.gz", gzip.compress(b"3,c,3.00\n"))
-    project.put("south/LOAD00000002.csv.gz", whole[: len(whole) // 2])
-    assert "south/LOAD00000002.csv.gz cannot be read" in project.fails()
+    project.put("north/LOAD00000001.csv.gz", gzip.compress(b"3,c,3.00\n"))
+    project.put("south/LOAD00000001.csv.gz", whole[: len(whole) // 2])
+    assert "south/LOAD00000001.csv.gz cannot be read" in project.fails()
