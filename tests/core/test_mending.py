@@ -18,7 +18,8 @@ from lakeward.core.mending import why_not
 from lakeward.core.pipeline import Job, Settlement, apply_changes, mend, release
 from lakeward.core.ports import Entry, Mended, Written
 from lakeward.core.quality import Range
-from lakeward.core.rules import Cast, Drop, Rename
+from lakeward.core.reshaping import Drop
+from lakeward.core.rules import Cast, Rename
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.shaping import ShapedSource, TableRules
 
