@@ -168,7 +168,7 @@ def _waiters(changes: Iterable[Change], epoch: int) -> Iterator[Waiter[Key]]:
 
 
 def _key_text(key: Key) -> str:
-    return json.dumps([str(part) for part in key])
+    return json.dumps([str(part) for part in key], separators=(",", ":"))
 
 
 def _object_facts(found: MemoryObject, limit: int | None, tolerance: int | None) -> ObjectFacts:

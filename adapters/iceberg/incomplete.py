@@ -89,10 +89,11 @@ def _without_row(rows: pa.Table) -> pa.Table:
     if not parts.num_rows:
         return parts
     ordered = whole.sort_by([(name, "ascending") for name in (RECORD, *_PLACE)])
-    newest = ordered.group_by(RECORD, use_threads=False).aggregate([(n, "last") for n in (*_PLACE, _LEAVES)])
-    newest = newest.rename_columns(
-        [RECORD if n == RECORD else _FOUND + n.removesuffix("_last") for n in newest.column_names]
-    )
+    # Places are taken by their number: of decimals Arrow knows no last one.
+    numbered = ordered.select([RECORD]).append_column("index", pa.array(range(ordered.num_rows), pa.int64()))
+    last = numbered.group_by(RECORD, use_threads=False).aggregate([("index", "last")])["index_last"]
+    newest = ordered.take(last)
+    newest = newest.rename_columns([n if n == RECORD else _FOUND + n for n in newest.column_names])
     places = parts.select([RECORD, *_PLACE, names.BATCH]).append_column("index", pa.array(range(parts.num_rows)))
     met = places.join(newest, RECORD, join_type="left outer")
     behind = _is_behind({n: met[n] for n in _PLACE}, {n: met[_FOUND + n] for n in _PLACE})
