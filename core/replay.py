@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import MendError
+from lakeward.core.events import Operation
 from lakeward.core.evolution import Evolution, Kind, SchemaChange, evolve
 from lakeward.core.memory import Reason
-from lakeward.core.mending import check_fixable
 from lakeward.core.ports import Entry
 from lakeward.core.schema import UNDECLARED, Column, Schema, Type
 
@@ -30,9 +30,10 @@ def columns_with(
     schema = stored
     for entry in entries:
         if is_as_written(entry):
-            check_fixable(dimension, entry)
             if entry.other_key is not None:
                 raise not_as_written(dimension, entry, "it changes its key")
+            if not dimension.key and entry.operation == Operation.UPDATE.value:
+                raise not_as_written(dimension, entry, "it is an update, and the table has no key")
             schema = _followed(dimension, schema, entry, shown.get(entry.batch, ())).schema
     return schema
 
