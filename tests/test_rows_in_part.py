@@ -139,6 +139,16 @@ def test_parts_are_remembered_when_the_settings_tell_of_no_parts_any_more(parts:
     assert [(key, name, str(price)) for key, name, price in parts.rows()] == [(1, "late", "1.20")]
 
 
+def test_a_file_that_lacks_a_column_is_remembered_as_one_that_did_not_send_it(parts: Project) -> None:
+    whole, narrow = "Op,at,BI_id,id,name,price\n", "Op,at,BI_id,id,price\n"
+    parts.put("20261121-100000000.csv", whole + "I,2026-11-21 10:00:00,,1,one,1.00\n")
+    parts.put("20261121-102000000.csv", narrow + "U,2026-11-21 10:20:00,1,1,1.20\n")
+    parts.run()
+    parts.put("20261121-101000000.csv", whole + "U,2026-11-21 10:10:00,1,1,late,9.90\n")
+    parts.run()
+    assert [(key, name, str(price)) for key, name, price in parts.rows()] == [(1, "late", "1.20")]
+
+
 def test_a_mended_row_that_waits_behind_another_is_not_lost(parts: Project) -> None:
     put(parts, "10:00", "I,1,one,1.00,", "U,1,~,dear,1", "U,1,two,cheap,1", "U,1,~,3.00,1")
     parts.run(code=3)

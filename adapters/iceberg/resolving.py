@@ -30,6 +30,7 @@ from lakeward.adapters.spark.events import (
     range_of,
 )
 from lakeward.adapters.spark.fitting import called_now, fitted, kept_as, with_kept
+from lakeward.adapters.spark.items import with_absent
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import (
     ID,
@@ -254,7 +255,7 @@ class Resolver:
         before, shifted = self._before(plan, table), 0
         waited = self._overruled(plan)
         while True:
-            events = events_of(frame)
+            events = with_absent(events_of(frame), plan) if plan.in_part else events_of(frame)
             every = events if waited is None else events.unionByName(waited, allowMissingColumns=True)
             passing, waiting = self._part(plan, every, frame)
             chains = fold(plan, passing, before)

@@ -37,6 +37,15 @@ def with_all(frame: DataFrame) -> DataFrame:
     return frame.selectExpr("*", *added)
 
 
+def with_absent(events: DataFrame, plan: MergePlan) -> DataFrame:
+    """Say of updates that columns which the batch has not were not sent: they keep what stands."""
+    if not plan.evolution.absent:
+        return events
+    absent = f"CAST(array({', '.join(map(text, plan.evolution.absent))}) AS array<string>)"
+    unset = f"CASE WHEN {names.OPERATION} = 'update' THEN array_union({_SENT_NOT}, {absent}) ELSE {names.UNSET} END"
+    return with_all(events).withColumn(names.UNSET, F.expr(unset))
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """The key of a table, as a text that is equal where keys are."""
@@ -142,11 +151,9 @@ class Items:
     schema: Schema
 
     def of_batch(self, events: DataFrame, plan: MergePlan) -> DataFrame:
-        """Return the events of a batch; an update keeps what stands in columns that the batch has not."""
-        absent = ", ".join(map(text, plan.evolution.absent))
-        lacking = f"CASE WHEN {names.OPERATION} = 'update' THEN array({absent}) ELSE array() END"
-        unset = f"array_union({_SENT_NOT}, CAST({lacking} AS array<string>))"
-        return self._of_events(events, id=ID, unset=unset, content=f"xxhash64({hashed(plan)}, {names.UNSET})")
+        """Return the events of a batch."""
+        content = f"xxhash64({hashed(plan)}, {names.UNSET})"
+        return self._of_events(with_absent(events, plan), id=ID, unset=_SENT_NOT, content=content)
 
     def of_remembered(self, events: DataFrame, identifier: str = "bigint(NULL)") -> DataFrame:
         """Return events of batches before."""
