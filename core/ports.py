@@ -266,8 +266,8 @@ class Entry:
 
     @property
     def held_keys(self) -> tuple[str, ...]:
-        """The keys that wait behind it."""
-        return (*self.keys, *self.also_holds)
+        """The keys that wait behind it: none behind a row that holds nothing."""
+        return (*self.keys, *self.also_holds) if self.is_held else ()
 
     @property
     def position(self) -> Position:

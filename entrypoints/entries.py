@@ -144,7 +144,7 @@ def document(table: TableName, entry: Entry, advice: str | None = None) -> dict[
         "table": str(table),
         "key": key_parts(entry),
         "old_key": None if entry.other_key is None else parts_of(entry.other_key),
-        "holds": [parts_of(key) for key in entry.held_keys] if entry.is_held else [],
+        "holds": [parts_of(key) for key in entry.held_keys],
         "state": state(entry),
         "reason": entry.reason,
         "detail": entry.detail,

@@ -392,6 +392,8 @@ class Crash(BaseException):
 
 
 CRASHES = [(step, moment) for step in STEPS for moment in ("before", "after")]
+UNCOMMITTED = CRASHES[: CRASHES.index(("commit", "before")) + 1]
+"""Of a crash behind the commit the next batch trims: what found no row is listed a batch later."""
 
 
 @dataclass
