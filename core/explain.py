@@ -112,7 +112,7 @@ class _Story:
             elif not self.is_simple:  # else it is overtaken whole
                 fold = self.fold(taken)
             found[one.event.position] = _differences(before, fold.live(key), self.columns)
-        return found, fold.live(key), fold.result.incomplete
+        return found, fold.live(key), {event.position for event in taken if fold.result.is_waiting(event)}
 
     def fold(self, events: Iterable[ChangeEvent]) -> Fold:
         """Fold events over the row that stood before them."""

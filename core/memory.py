@@ -185,7 +185,10 @@ def trim(dimension: Dimension, memory: Memory) -> list[ChangeEvent]:
         truncates = [t for t in _truncates(memory) if _is_past(t.position, memory.mark, pin)]
         rows = {key: b.row for key in keys if (b := memory.bases.get(key)) and b.row is not None}
         folded = apply(dimension, rows, [*events, *truncates])
-        incomplete += [event for event in events if event.position in folded.incomplete]
+        if folded.incomplete:
+            after = [c.event for c in memory.changes.values() if not c.waiting and keys & set(c.event.keys)]
+            folded_on = apply(dimension, rows, [*after, *_truncates(memory)])
+            incomplete += [event for event in events if folded_on.is_waiting(event)]
         past |= {event.position for event in events}
         kept = {key for event in later for key in event.keys}
         for key in keys:

@@ -340,7 +340,7 @@ class _Settling:
 
     def judge_passed(self) -> None:
         used = {position for folded in self.folds for position in folded.used}
-        incomplete = {position for folded in self.folds for position in folded.incomplete}
+        incomplete = {e.position for folded in self.folds for e in self.passed if folded.is_waiting(e)}
         for event in self.passed:
             position = event.position
             if position not in self.verdicts:

@@ -91,7 +91,7 @@ class IcebergCompanion:
                 found=f"{'.'.join(self.table.name[1:])} knows {len(self.records)} batches",
                 todo="Put the companion table back, or drop the table to load it anew.",
             )
-        self.has_leftovers = max(self.stamped, *above, 0) > progress.batch
+        self.has_leftovers |= max(self.stamped, *above, 0) > progress.batch
         for batch in above:
             del self.records[batch]
         return {found.object.name: found.object for known in self.records.values() for found in known.facts}
@@ -156,6 +156,7 @@ class IcebergCompanion:
         """Write the record of a batch and its memory, so many entries by kind (as SQL), in one commit."""
         if self.has_leftovers:
             self.table.forget_above(plan.batch - 1)
+            self.has_leftovers = False
         columns = {**_columns(self.dimension.sequences), **{c.name: c.type for c in self.dimension.schema}}
         if PARTIAL & plan.facts.may_need and self.dimension.key:
             columns |= self._in_part()

@@ -232,6 +232,14 @@ def _standing(keys: DataFrame, stood: DataFrame, known: DataFrame | None, place_
     )
 
 
+_IS_INCOMPLETE: Final = (
+    "(array_contains(state.incomplete, e.id) "
+    "AND NOT coalesce(try_element_at(state.rows, e.key).place > e.place, false) "
+    "AND NOT exists(items, t -> coalesce(t.operation = 'truncate' AND t.place > e.place, false)))"
+)
+"""Whether an event `e` found no row to complete, and nothing newer of its key made up for that."""
+
+
 def _judged(writer: Fold, gathered: DataFrame, is_truncated: str) -> DataFrame:
     """Fold the items of each chain, and judge each event of the batch.
 
@@ -240,7 +248,7 @@ def _judged(writer: Fold, gathered: DataFrame, is_truncated: str) -> DataFrame:
     is_mine = "(t.key = e.key OR t.key <=> e.old)"
     overtaken = f"({is_truncated} OR exists(stands, t -> {is_mine} AND greatest(t.place, t.newest) > e.place))"
     verdict = (
-        "CASE WHEN array_contains(state.incomplete, e.id) THEN 'incomplete' "
+        f"CASE WHEN {_IS_INCOMPLETE} THEN 'incomplete' "
         f"WHEN exists(stands, t -> {is_mine} AND t.place = e.place) THEN 'duplicates' "
         f"WHEN array_contains(used, e.id) THEN 'applied' WHEN {overtaken} THEN 'stale' ELSE 'superseded' END"
     )
@@ -285,8 +293,8 @@ def trim_chains(
 
     The chains of `pinned` keys stay as they are; of the `truncates` those count that it has passed.
     """
-    place, truncates = place_type(dimension.sequences), [t for t in sorted(truncates) if t.mark <= mark]
-    key, items = Key(dimension), Items(dimension.schema)
+    passed = [t for t in sorted(truncates) if t.mark <= mark]
+    key = Key(dimension)
     columns = remembered.columns
     named = key.named(remembered).selectExpr("*", f"monotonically_increasing_id() AS {ID}")
     named = named.localCheckpoint()
@@ -297,25 +305,31 @@ def trim_chains(
     later = events.join(past.select(ID), ID, "left_anti")
     folded_chains = past.select(CHAIN).distinct()
     bases = chain(_lowest(bases.selectExpr("*", f"{key.text()} AS {KEY}")))
-    parts = [items.of_remembered(past, identifier=ID), items.of_rows(bases.join(folded_chains, CHAIN, "left_semi"))]
-    gathered = reduce(DataFrame.unionByName, parts).groupBy(CHAIN).agg(F.expr("collect_list(item) AS items"))
-    writer = Fold(dimension.schema, dimension.sequences)
-    every = items.with_truncates("items", truncates, place)
-    state = (
-        gathered.selectExpr(f"{every} AS items").selectExpr(f"{writer.over('items')} AS state").localCheckpoint()
-    )
+    state = _states(dimension, past, bases.join(folded_chains, CHAIN, "left_semi"), passed).localCheckpoint()
     rows = _rows_of("state.rows", state, dimension.schema, standing)
     rows = rows.selectExpr("*", f"{key.text()} AS {KEY}").join(keys_of(later), KEY, "left_semi")
     kept = bases.join(folded_chains, CHAIN, "left_anti")
-    if truncates:
+    if passed:
         stands = place_of([standing(name) for name in PLACE_COLUMNS])
-        kept = kept.where(f"{stands} > {place_literal(truncates[-1], place)}")
-    incomplete = state.selectExpr(f"explode(state.incomplete) AS {ID}")
+        kept = kept.where(f"{stands} > {place_literal(passed[-1], place_type(dimension.sequences))}")
+    touched = state.where("size(state.incomplete) > 0").select(CHAIN)
+    events, bases = (frame.join(touched, CHAIN, "left_semi") for frame in (events, bases))
+    on = _states(dimension, events, bases, truncates)
+    incomplete = on.selectExpr(f"explode(transform(filter(items, e -> {_IS_INCOMPLETE}), e -> e.id)) AS {ID}")
     return Trimmed(
         events=later.selectExpr(*map(quoted, columns)),
         bases=rows.drop(KEY).unionByName(kept.select(*[quoted(name) for name in rows.columns if name != KEY])),
-        incomplete=events.join(incomplete, ID, "left_semi"),
+        incomplete=past.join(incomplete, ID, "left_semi"),
     )
+
+
+def _states(dimension: Dimension, events: DataFrame, bases: DataFrame, truncates: Sequence[Position]) -> DataFrame:
+    """Return for each chain its items, and the state that they leave."""
+    items, writer = Items(dimension.schema), Fold(dimension.schema, dimension.sequences)
+    parts = items.of_remembered(events, identifier=ID).unionByName(items.of_rows(bases))
+    gathered = parts.groupBy(CHAIN).agg(F.expr("collect_list(item) AS items"))
+    every = items.with_truncates("items", truncates, place_type(dimension.sequences))
+    return gathered.selectExpr(CHAIN, f"{every} AS items").selectExpr("*", f"{writer.over('items')} AS state")
 
 
 def _past(events: DataFrame, mark: Mark, dimension: Dimension) -> DataFrame:
