@@ -102,7 +102,7 @@ def test_rows_that_are_sent_in_part_and_keys_that_change_give_their_databases(se
 def test_an_update_whose_row_never_came_is_final_once_the_mark_has_passed_it() -> None:
     """It waits until then, and holds nothing."""
     reasons = []
-    for seed in range(40):
+    for seed in range(130):
         lake = MemoryLake()
         Player(pack_late(Random(seed), 4, Within(3), bad=0.1, in_part=True), lake).play()
         table = lake.target.tables[NAME]

@@ -135,8 +135,10 @@ def believes_what_a_crash_left(patch: pytest.MonkeyPatch, _player: Player) -> No
     objects, kind = IcebergCompanion.objects, IcebergCompanion._kind
 
     def all_objects(self: IcebergCompanion, progress: Progress) -> Mapping[str, Any]:
-        left = self._read_records(progress.batch).values()
-        return {**objects(self, progress), **{item.name: item for found in left for item in found.objects}}
+        found = objects(self, progress)
+        self._read_records(progress.batch, progress.batch)
+        left = [self.records.pop(batch) for batch in [*self.records] if batch > progress.batch]
+        return {**found, **{item.object.name: item.object for known in left for item in known.facts}}
 
     def all_entries(self: IcebergCompanion, wanted: str, upto: int) -> DataFrame | None:
         return kind(self, wanted, upto + 1)

@@ -198,7 +198,7 @@ def pack_late(
     spoilt = _spoilt(random, objects, bad)
     rejects = {e.position: _rejected(e) for events in objects.values() for e in events if e.position in spoilt}
     fixes = _to_be_fixed(random, objects, spoilt, fixed, rejects, has_key=True)
-    for number in [n for n in objects if n not in loads and random.random() < renamed]:
+    for number in [n for n in objects if renamed and n not in loads and random.random() < renamed]:
         other = random.choice([-1, 1]) * (OTHER_NAMES + number)
         objects[other] = under_another_name(objects[number], other)
     order = delivery_order(random, objects, Unbounded() if too_late else lateness)
