@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cache
 from itertools import repeat
 from random import Random
@@ -11,14 +10,14 @@ from random import Random
 import broken_iceberg
 import broken_memory
 import pytest
-from lakes import CRASHES, MemoryLake, Player, Script, pack, pack_late
+from lakes import CRASHES, NAME, PACKED, MemoryLake, Player, Script, pack, pack_late
 from spark import MakeLake
 
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.memory import MemoryQueue, MemoryTable
-from lakeward.core.dimension import Unbounded, Within
+from lakeward.core.dimension import Dimension, Unbounded, Within
 from lakeward.core.errors import LakewardError
-from lakeward.core.events import LOAD_SEQUENCE
+from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
 
 SEEN = (AssertionError, LakewardError)
 """How a law fails: what it finds is another table, or the adapter's own checks stop it."""
@@ -36,24 +35,34 @@ OF_MEMORY: Mapping[str, Callable[[Random], Script]] = {
 }
 """Scripts by the mistakes that they show; each mistake is shown by one of many."""
 
+
+def _parts_of_loaded_rows() -> Script:
+    """Return a full load, a part of one of its rows, and an older one that comes later, in a batch each."""
+
+    def event(operation: Operation, place: Position, **cells: object) -> ChangeEvent:
+        at = None if place.sequence == LOAD_SEQUENCE else place.sequence
+        return ChangeEvent(operation=operation, position=place, key=(0, 1), cells={**KEY, **cells}, time=at)
+
+    load = event(Operation.READ, Position(1, LOAD_SEQUENCE, 1, 1), a=1, b=2)
+    part = event(Operation.UPDATE, Position(1, 3, 3, 1), a=UNSET, b=20)
+    late = event(Operation.UPDATE, Position(1, 2, 2, 1), a=10, b=UNSET)
+    dimension = Dimension(name=NAME, schema=PACKED, key=tuple(KEY), lateness=Within(3))
+    return Script(dimension, [[load], [part], [late]], [load, late, part], in_part=True)
+
+
+KEY = {"h": 0, "id": 1}
+
+
 OF_ICEBERG: Mapping[str, Callable[[], Script]] = {
     "in order": lambda: pack(Random(7), 25),
     "late": lambda: pack_late(Random(26), 4, Within(3), too_late=True),
     "in part": lambda: pack_late(Random(5), 5, Within(3), bad=0.04, in_part=True),
-    "parts of loaded rows": lambda: _loads_first(pack_late(Random(226), 4, Within(3), in_part=True)),
+    "parts of loaded rows": _parts_of_loaded_rows,
     "truncated": lambda: pack_late(Random(1), 6, Within(3), truncates=True),
     "mended": lambda: pack(Random(8), 4, bad=0.1, fixed=0.8),
     "other names": lambda: pack_late(Random(33), 3, Within(3), renamed=0.5),
 }
 """One script each, which shows all its mistakes."""
-
-
-def _loads_first(script: Script) -> Script:
-    """Deliver all rows of full loads by themselves, before any change."""
-    items = [item for delivery in script.deliveries for item in delivery]
-    loads = {item.position: item for item in items if item.position.sequence == LOAD_SEQUENCE}
-    rest = [[item for item in delivery if item.position not in loads] for delivery in script.deliveries]
-    return replace(script, deliveries=[[loads[place] for place in sorted(loads)], *rest], loaded_with=0)
 
 
 @cache

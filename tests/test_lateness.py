@@ -165,7 +165,7 @@ def test_what_the_mark_has_passed_is_forgotten_and_few_files_remain(
         at = f"{10 + minute // 60}:{minute % 60:02}"
         put(late, f"{at.replace(':', '')}00000", change("I", at, minute, "x"), change("D", at, minute, "x"))
     assert len(late.run()["shop.item"]["batches"]) == 20
-    kept = Beside(catalog_of(late), TableName("shop", "item"), companion.SUFFIX, None, {})  # type: ignore[arg-type]
+    kept = Beside(catalog_of(late), TableName("shop", "item"), companion.SUFFIX, None, {}, tuple)  # type: ignore[arg-type]
     assert kept.rows(f"{companion.KIND} = 'batch'", (companion.KIND,)).num_rows == 20
     for kind in ("delete", "change"):
         found = kept.rows(f"{companion.KIND} = '{kind}'", ("id", "name"))

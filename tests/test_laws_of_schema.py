@@ -166,6 +166,7 @@ def test_the_law_sees_what_loses_values(
         test_a_legal_change_loses_no_value(project, spark)
 
 
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")  # of the case that is to fail
 def test_the_law_sees_what_takes_an_illegal_change(
     project: Project, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
