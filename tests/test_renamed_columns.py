@@ -172,6 +172,7 @@ def test_a_map_may_be_taken_back_after_a_crash(
     (project.folder / "landing/shop/item/20261121-110000000.csv").unlink()
     project.configure(item(key, columns, map_))
     put(project, 12, "Op,id,name,price", "I,2,b,2.00", "U,3,c,5.00")
+    assert project.call("ack", "shop.item", "LEDGER-003", "--reason", "of a map that is taken back").code == 0
     assert project.run(code=3)["shop.item"]["counts"]["waiting"] == 1
     assert project.call("quarantine", "discard", "shop.item", "1").code == 0
     project.call("quarantine", "discard", "shop.item", "3")
