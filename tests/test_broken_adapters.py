@@ -58,7 +58,7 @@ OF_ICEBERG: Mapping[str, Callable[[], Script]] = {
     "late": lambda: pack_late(Random(26), 4, Within(3), too_late=True),
     "in part": lambda: pack_late(Random(5), 5, Within(3), bad=0.04, in_part=True),
     "parts of loaded rows": _parts_of_loaded_rows,
-    "truncated": lambda: pack_late(Random(1), 6, Within(3), truncates=True),
+    "truncated": lambda: pack_late(Random(45), 6, Within(3), truncates=True),
     "mended": lambda: pack(Random(8), 4, bad=0.1, fixed=0.8),
     "other names": lambda: pack_late(Random(33), 3, Within(3), renamed=0.5),
 }
