@@ -175,7 +175,8 @@ def test_objects_under_other_names_change_nothing_where_sequences_are_unique(
     """Idempotence under other names: what was delivered first stands, in its place."""
     monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
     random = Random(seed)
-    script = pack_late(random, 6, lateness, in_part=in_part, bad=0.0 if in_part else 0.03, renamed=0.5)
+    bad = 0.0 if in_part else 0.03
+    script = pack_late(random, 6, lateness, in_part=in_part, bad=bad, renamed=0.5, truncates=True)
     player, expected = play_both(script, make_lake(), random.sample(CRASHES, 3))
     assert player.promised == expected.promised
     assert player.moments[-1].rows == script.truth

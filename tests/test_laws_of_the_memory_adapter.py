@@ -118,7 +118,8 @@ def test_objects_under_other_names_change_nothing_where_sequences_are_unique(see
     lateness = random.choice([ORDERED, Within(3), Unbounded()])
     in_part = lateness != ORDERED and random.random() < 0.5
     bad = random.choice([0.0, 0.05])
-    script = pack_late(random, 4, lateness, in_part=in_part, bad=bad, renamed=0.5)
+    truncates = random.random() < 0.3
+    script = pack_late(random, 4, lateness, in_part=in_part, bad=bad, renamed=0.5, truncates=truncates)
     player = Player(script, MemoryLake()).play(random.sample(CRASHES, 5))
     assert player.moments[-1].rows == script.truth
     assert not player.moments[-1].quarantine

@@ -285,7 +285,7 @@ class Resolver:
             return stood
         rows = self._rows(plan, table, ()).where(f"{_place(names.EPOCH)} < {_literal(plan, limit)}")
         others = rows.selectExpr(*map(quoted, plan.dimension.key), f"_file AS {FILE}", f"_pos AS {POS}")
-        others = others.join(F.broadcast(stood.select(FILE, POS)), [FILE, POS], "left_anti")
+        others = others.join(stood.select(FILE, POS), [FILE, POS], "left_anti")
         return stood.unionByName(others, allowMissingColumns=True)
 
     def _before(self, plan: MergePlan, table: Any) -> Before:

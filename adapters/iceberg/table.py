@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+import pyarrow as pa
 from pyiceberg.transforms import BucketTransform
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -28,7 +29,6 @@ from lakeward.adapters.iceberg.resolving import FILE, POS, Outcome, Resolver
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import facts, survey
 from lakeward.adapters.spark.fitting import alike, fitted
-from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import as_incomplete, standing
 from lakeward.adapters.spark.showing import refused
@@ -165,8 +165,8 @@ class IcebergTable:
             removed = outcome.removed
             if outcome.drops_below is not None:
                 dropped = change.drop_below(outcome.drops_below)
-                whole = inline(spark, {FILE: "string"}, [(path,) for path in dropped])
-                removed = removed.join(whole, FILE, "left_anti")
+                whole = pa.table({FILE: pa.array(dropped, pa.string())})
+                removed = removed.join(spark.createDataFrame(whole), FILE, "left_anti")
             positions = removed.groupBy(FILE).agg(F.collect_list(POS)).toArrow()
             if self.options.write_mode == "copy-on-write" and positions.num_rows:
                 gone = removed.selectExpr(*map(quoted, plan.dimension.key))

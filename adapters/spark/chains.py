@@ -124,6 +124,8 @@ def fold(plan: MergePlan, events: DataFrame, before: Before) -> Chains:
     """
     spark = events.sparkSession
     key = Key(_whole(plan))
+    is_small = plan.facts.read <= SMALL and not plan.truncates.arrived  # a truncate touches all that is remembered
+    send = F.broadcast if is_small else _as_it_is
     arrived = key.named(events)
     known = None if before.remembered is None else key.named(before.remembered)
     chain = key.chained(links_of(spark, [arrived] if known is None else [arrived, known]))
@@ -132,9 +134,9 @@ def fold(plan: MergePlan, events: DataFrame, before: Before) -> Chains:
     if known is not None:
         if not before.by_rows:
             touched = touched.union(_above_truncates(chain(known), plan)).distinct().localCheckpoint()
-        known = chain(known).join(F.broadcast(touched), CHAIN, "left_semi").localCheckpoint()
+        known = chain(known).join(send(touched), CHAIN, "left_semi").localCheckpoint()
     keys = chain(key.distinct([arrived] if known is None else [arrived, known])).localCheckpoint()
-    sent = F.broadcast(keys) if plan.facts.read <= SMALL else keys
+    sent = send(keys)
     stood = before.rows(sent.selectExpr(*map(quoted, plan.dimension.key)))
     stood = stood.join(sent, list(plan.dimension.key)).localCheckpoint()
     items = Items(plan.evolution.schema)
@@ -161,6 +163,10 @@ def fold(plan: MergePlan, events: DataFrame, before: Before) -> Chains:
     folded = _judged(writer, gathered, "false" if newest is None else f"e.place < {place_literal(newest, place)}")
     folded = folded.persist()
     return Chains(plan=plan, folded=folded, stood=stood, first_touched=first_touched)
+
+
+def _as_it_is(frame: DataFrame) -> DataFrame:
+    return frame
 
 
 def _above_truncates(known: DataFrame, plan: MergePlan) -> DataFrame:

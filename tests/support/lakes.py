@@ -194,7 +194,7 @@ def pack_late(
         loads.update(names[number] for number in source.loads if source.objects[number])
         for number, events in source.objects.items():
             packed = [_of(history, event, keeps_transaction=in_part) for event in events]
-            objects[names[number]] = [_numbered_as_dms(event) if renamed else event for event in packed]
+            objects[names[number]] = [_numbered_as_dms(event, history) if renamed else event for event in packed]
     spoilt = _spoilt(random, objects, bad)
     rejects = {e.position: _rejected(e) for events in objects.values() for e in events if e.position in spoilt}
     fixes = _to_be_fixed(random, objects, spoilt, fixed, rejects, has_key=True)
@@ -247,11 +247,11 @@ def _of(history: int, event: ChangeEvent, *, keeps_transaction: bool = True) -> 
     )
 
 
-def _numbered_as_dms(event: ChangeEvent) -> ChangeEvent:
-    """Give a change a number of 35 digits, which rises with the commit times of all databases."""
+def _numbered_as_dms(event: ChangeEvent, history: int) -> ChangeEvent:
+    """Give a change a number of 35 digits, its own, which rises with the commit times of all databases."""
     if event.is_load:
         return event
-    number = FIRST_NUMBER + 1000 * (event.time or 0) + event.position.sequence
+    number = FIRST_NUMBER + 100_000 * (event.time or 0) + 100 * event.position.sequence + history
     return replace(event, position=event.position._replace(sequence=number))
 
 

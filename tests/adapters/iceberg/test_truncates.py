@@ -1,0 +1,56 @@
+"""What a truncate does to the files of a table."""
+
+from __future__ import annotations
+
+import pytest
+from iceberg_lake import LakeOfIceberg
+from lakes import NAME, PACKED, Player, Script
+from pyiceberg.table import Table
+from spark import MakeLake
+
+from lakeward.adapters.iceberg.options import TableOptions
+from lakeward.core.dimension import Dimension, Within
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
+
+pytestmark = pytest.mark.spark
+
+DIMENSION = Dimension(name=NAME, schema=PACKED, key=("h", "id"), lateness=Within(9))
+LAYOUTS = [TableOptions(), TableOptions(write_mode="copy-on-write"), TableOptions(format_version=3)]
+
+
+def row(operation: Operation, sequence: int, number: int, key: int) -> ChangeEvent:
+    time = None if sequence == LOAD_SEQUENCE else sequence
+    cells = {"h": 0, "id": key, "a": sequence % 100, "b": key}
+    place = Position(1, sequence, number, key)
+    return ChangeEvent(operation=operation, position=place, key=(0, key), cells=cells, time=time)
+
+
+def truncate(sequence: int, number: int) -> ChangeEvent:
+    return ChangeEvent(operation=Operation.TRUNCATE, position=Position(1, sequence, number, 1), time=sequence)
+
+
+def played(lake: LakeOfIceberg, *deliveries: list[ChangeEvent]) -> Table:
+    """Deliver a batch each, and return the table; its rows are what the model makes of them."""
+    script = Script(DIMENSION, deliveries, [event for delivery in deliveries for event in delivery])
+    assert Player(script, lake).play().moments[-1].rows == script.truth
+    table = lake.lake.catalog.load(NAME)
+    assert table is not None
+    return table
+
+
+@pytest.mark.parametrize("options", LAYOUTS, ids=str)
+def test_files_that_lie_below_it_are_dropped_whole(make_lake: MakeLake, options: TableOptions) -> None:
+    """Those that hold something newer as well lose the rows below it."""
+    load = [row(Operation.READ, LOAD_SEQUENCE, 1, key) for key in (1, 2, 3)]
+    changes = [row(Operation.UPDATE, 2, 2, 2), row(Operation.INSERT, 5, 2, 4)]
+    table = played(make_lake(options), load, changes, [truncate(3, 3), row(Operation.INSERT, 6, 3, 5)])
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    assert snapshot.summary is not None
+    told = snapshot.summary.additional_properties
+    is_rewritten = options.write_mode == "copy-on-write"
+    assert told["deleted-data-files"] == ("2" if is_rewritten else "1"), (
+        "the load is gone, the changes stay in part"
+    )
+    assert told.get("added-position-deletes", "0") == ("0" if is_rewritten else "1")
+    assert len(list(table.scan().plan_files())) == 2
