@@ -98,7 +98,7 @@ def takes_nothing_for_sent(cells: Mapping[str, Any], form: Shape, secrets: Mappi
 
 def test_the_law_sees_rules_that_take_what_was_not_sent_for_null(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_shaping, "shaped", takes_nothing_for_sent)
-    find(feeds(), differ, settings=settings(max_examples=500, phases=[Phase.generate]))
+    assert differ(find(feeds(), differ, settings=settings(max_examples=500, phases=[Phase.generate])))
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from broken_iceberg import nulls_what_the_files_lack
-from drifting import KEY, Drift, Row, held, illegal, legal, row_of, rows_after
+from drifting import KEY, Drift, Row, as_arrow, held, illegal, legal, row_of, rows_after
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from project import Project
@@ -69,24 +68,11 @@ def are_many(drawn: Sequence[Case]) -> bool:
 
 def deliver(project: Project, table: str, hour: int, schema: Schema, rows: Sequence[Row], operations: str) -> None:
     whole = Schema((Column("Op", replace(KEY.type, name="string")), *schema))
-    listed = [{"Op": operation, **_as_arrow(row)} for operation, row in zip(operations, rows, strict=True)]
+    listed = [{"Op": operation, **as_arrow(row)} for operation, row in zip(operations, rows, strict=True)]
     content = pa.Table.from_pylist(listed, schema_to_pyarrow(to_iceberg(whole), include_field_ids=False))
     folder = project.folder / "landing/shop" / table
     folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(content, folder / f"20261121-{hour}0000000.parquet")
-
-
-def _as_arrow(value: Any) -> Any:
-    """Return a value with the keys of maps, which are no names of fields, as pairs."""
-    match value:
-        case dict() if value and set(value) <= {7, "k"}:
-            return [(key, _as_arrow(item)) for key, item in value.items()]
-        case dict():
-            return {name: _as_arrow(item) for name, item in value.items()}
-        case list():
-            return [_as_arrow(item) for item in value]
-        case _:
-            return value
 
 
 def stored(project: Project, spark: SparkSession, table: str) -> tuple[Schema, list[Row]]:

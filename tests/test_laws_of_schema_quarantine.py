@@ -168,4 +168,4 @@ def looks_at_columns_alone(change: Any, cells: Mapping[str, Any], incoming: Sche
 def test_the_law_sees_what_loses_values(broken: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "shows", broken)
     few = settings(max_examples=500, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
-    find(cases(legal() | illegal()), breaks, settings=few)
+    assert breaks(find(cases(legal() | illegal()), breaks, settings=few))

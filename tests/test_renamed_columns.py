@@ -131,18 +131,21 @@ def test_cells_that_were_not_sent_are_known_by_their_new_names(project: Project)
     assert "later" in project.call("explain", "shop.item", "9").out
 
 
-def test_a_crash_leaves_no_half_of_it(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(project, 10, "Op,id,name,price", "I,1,a,1.00", "U,1,b,many")
-    project.run(code=3)
-    project.configure(item("no", AFTER, RENAME))
-    put(project, 11, "Op,no,title,price", "U,1,c,2.00", "I,2,a,2.00")
-
+def crash_before_the_commit(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise TableError("the disk is full")
 
     with monkeypatch.context() as patch:
         patch.setattr(Change, "commit", fail)
         project.run(code=4)
+
+
+def test_a_crash_leaves_no_half_of_it(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(project, 10, "Op,id,name,price", "I,1,a,1.00", "U,1,b,many")
+    project.run(code=3)
+    project.configure(item("no", AFTER, RENAME))
+    put(project, 11, "Op,no,title,price", "U,1,c,2.00", "I,2,a,2.00")
+    crash_before_the_commit(project, monkeypatch)
     assert project.rows() == [(1, "a", 1)]
     assert project.run(code=3)["shop.item"]["counts"]["waiting"] == 1
     assert rows(project) == [(1, "a", 1), (2, "a", 2)]
@@ -160,13 +163,7 @@ def test_a_map_may_be_taken_back_after_a_crash(
     project.run(code=3)
     project.configure(item("no", AFTER, RENAME))
     put(project, 11, "Op,no,title,price", "U,1,d,4.00", "U,4,x,many")
-
-    def fail(*_: object) -> None:
-        raise TableError("the disk is full")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Change, "commit", fail)
-        project.run(code=4)
+    crash_before_the_commit(project, monkeypatch)
     assert {"no", "title"} < set(lake_table(project, "item__changes").schema().column_names)
     assert "no" in lake_table(project, "item__quarantine").schema().column_names
     (project.folder / "landing/shop/item/20261121-110000000.csv").unlink()

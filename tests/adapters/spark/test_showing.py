@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from drifting import Drift, Row, illegal, legal, row_of
+from drifting import Drift, Row, as_arrow, illegal, legal, row_of
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyiceberg.io.pyarrow import schema_to_pyarrow
@@ -31,22 +31,9 @@ def cases(draw: st.DrawFn) -> Case:
     return drift, [draw(row_of(drift.after, key)) for key in range(ROWS)]
 
 
-def _as_arrow(value: Any) -> Any:
-    """Return a value with the keys of maps, which are no names of fields, as pairs."""
-    match value:
-        case dict() if value and set(value) <= {7, "k"}:
-            return [(key, _as_arrow(item)) for key, item in value.items()]
-        case dict():
-            return {name: _as_arrow(item) for name, item in value.items()}
-        case list():
-            return [_as_arrow(item) for item in value]
-        case _:
-            return value
-
-
 def in_spark(spark: SparkSession, changes: tuple[SchemaChange, ...], schema: Schema, rows: list[Row]) -> list[Any]:
     content = pa.Table.from_pylist(
-        [_as_arrow(row) for row in rows], schema_to_pyarrow(to_iceberg(schema), include_field_ids=False)
+        [as_arrow(row) for row in rows], schema_to_pyarrow(to_iceberg(schema), include_field_ids=False)
     )
     frame = spark.createDataFrame(content)
     said = [f"{showing.shows(change, frame.schema)} AS c{place}" for place, change in enumerate(changes)]
