@@ -51,7 +51,7 @@ class Feed:
     def __init__(self, landing: Path, rows: int, seed: int = 3) -> None:
         self.random = np.random.default_rng(seed)
         self.is_living = np.arange(rows + 1) > 0
-        self.events = 0
+        self.clock = 0
         self.written: dict[Path, pa.Table] = {}
         self._loads = DmsWriter(landing, TABLE, _SCHEMA, Style(format="parquet", timestamp_column=TIME))
         self._changes = DmsWriter(landing, TABLE, _SCHEMA, Style(timestamp_column=TIME))
@@ -74,6 +74,10 @@ class Feed:
         size = -(-len(events) // files)
         parts = [events.slice(start, size) for start in range(0, len(events), size)]
         return [self._write(part) for part in parts]
+
+    def wait(self, minutes: int) -> None:
+        """Let time pass at the source."""
+        self.clock += minutes * 60_000
 
     def insert(self) -> Path:
         """Insert one row, in a file of its own."""
@@ -101,8 +105,8 @@ class Feed:
 
     def _with_operations(self, rows: pa.Table, operations: npt.NDArray[np.str_]) -> pa.Table:
         """Return rows as events, committed a millisecond apart."""
-        numbers = np.arange(self.events, self.events + len(rows)) + 1
-        self.events += len(rows)
+        numbers = np.arange(self.clock, self.clock + len(rows)) + 1
+        self.clock += len(rows)
         times = pa.array(np.datetime64(_LOADED.replace(tzinfo=None), "us") + numbers * 1000).cast(pa.string())
         return rows.add_column(0, TIME, times).add_column(0, OP, pa.array(operations, pa.string()))
 

@@ -11,6 +11,7 @@ import structlog
 from feed import KEY, TABLE, TIME, TYPES
 from naive import checksum
 
+from lakeward.adapters.iceberg.companion import SUFFIX
 from lakeward.core.dimension import TableName
 from lakeward.core.pipeline import Report
 from lakeward.entrypoints.container import Container
@@ -66,6 +67,17 @@ class Mirror:
         if applied != [file.name for file in files]:
             raise AssertionError(f"applied {applied}")
         return seconds
+
+    def cpu(self) -> float:
+        """Return the seconds of CPU that the process and its JVM took until now."""
+        java = self.container.spark()()._jvm.java.lang.management.ManagementFactory
+        name = self.container.spark()()._jvm.javax.management.ObjectName("java.lang:type=OperatingSystem")
+        return time.process_time() + java.getPlatformMBeanServer().getAttribute(name, "ProcessCpuTime") / 1e9
+
+    def remembered(self) -> int:
+        """Return how many entries the companion of the table has."""
+        table = self.container.target().catalog.load(TABLE, SUFFIX)
+        return int(table.current_snapshot().summary["total-records"])
 
     def checksum(self) -> tuple[int, int]:
         """Return the number of rows, and a number that any other content would change."""

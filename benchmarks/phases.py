@@ -77,7 +77,7 @@ QUICK: Final = Size(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """A pair of times, and the bound that their ratio is held to, if any.
+    """A pair of times or numbers, and the bound that their ratio is held to, if any.
 
     The ratio says how much faster lakeward is, or where `is_share`, how much longer it takes.
     """
@@ -87,6 +87,7 @@ class Measured:
     ours: Sequence[float]
     bound: float | None = None
     is_share: bool = False
+    unit: str = " s"
 
     @property
     def ratio(self) -> float:
@@ -204,25 +205,34 @@ def first_row(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
 
 
 def many_batches(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
-    """Small batches, one after the other: the last ones take no longer than the first, once they are warm."""
+    """Small batches of a quarter of an hour each, where changes may come a day late.
+
+    A day is over in the first third; from then on neither what is remembered nor the time of a batch may grow.
+    """
     feed = Feed(folder / "landing", rows=10_000)
     way = Elsewhere(partial(mirror.Mirror, mirror.write_settings(folder / "lakeward", folder / "landing", HEAP)))
     say(f"phase 4: {size.batches} batches of {2 * size.keys // 100:,} events")
     way.load(feed.load())
-    seconds = []
+    seen: dict[str, list[float]] = {"time": [], "CPU": [], "entries remembered": []}
     for batch in range(size.batches):
-        seconds.append(way.apply(feed.change(size.keys // 100)))
-        if batch % 50 == 49:
-            say(f"  batch {batch + 1}: the last 10 took {median(seconds[-10:]):.2f} s each")
+        feed.wait(minutes=15)
+        before = way.cpu()
+        seen["time"].append(way.apply(feed.change(size.keys // 100)))
+        seen["CPU"].append(way.cpu() - before)
+        seen["entries remembered"].append(way.remembered())
+        if batch % 25 == 24:
+            say(f"  batch {batch + 1}: " + ", ".join(f"{k} {median(v[-10:]):,.2f}" for k, v in seen.items()))
     way.pool.shutdown()
-    third = len(seconds) // 3
-    yield Measured(
-        what=f"the last third of {len(seconds)} batches, to the middle one",
-        theirs=seconds[third : 2 * third],
-        ours=seconds[2 * third :],
-        bound=size.growth,
-        is_share=True,
-    )
+    third = size.batches // 3
+    for name, values in seen.items():
+        yield Measured(
+            what=f"the last third of {size.batches} batches, to the middle one: {name}",
+            theirs=values[third : 2 * third],
+            ours=values[2 * third :],
+            bound=size.growth,
+            is_share=True,
+            unit="" if name == "entries remembered" else " s",
+        )
 
 
 def _by_turns(ways: Mapping[str, Way], measure: Callable[[str, Way], float], turn: int = 0) -> Mapping[str, float]:

@@ -39,6 +39,12 @@ class Elsewhere:
     def rows(self) -> pa.Table:
         return self._ask("rows")
 
+    def cpu(self) -> float:
+        return float(self._ask("cpu"))
+
+    def remembered(self) -> float:
+        return float(self._ask("remembered"))
+
     def _ask(self, question: str, *given: object) -> Any:
         return self.pool.submit(_answer, question, *given).result()
 

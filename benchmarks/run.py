@@ -91,8 +91,8 @@ def _show(measured: Sequence[Measured]) -> None:
         sign = "≤" if item.is_share else "≥"
         table.add_row(
             item.what,
-            f"{median(item.theirs):.1f} s",
-            f"{median(item.ours):.1f} s",
+            f"{median(item.theirs):,.1f}{item.unit}",
+            f"{median(item.ours):,.1f}{item.unit}",
             f"{item.ratio:.2f}",
             "" if item.bound is None else f"{sign} {item.bound:g}",
             {True: "met", False: "[red]missed[/]", None: ""}[item.is_met],
