@@ -203,6 +203,11 @@ class Evolution:
         return tuple(change.names for change in self._of(Kind.DROP) if change.is_nested)
 
     @property
+    def lacks(self) -> bool:
+        """Whether the batch has not all columns and fields of the table."""
+        return bool(self.absent or self.lacking)
+
+    @property
     def ignored(self) -> tuple[str, ...]:
         """Columns of the batch, and fields within them, that the table does not take."""
         added = [(c, policy) for c, policy in self.differences if c.kind is Kind.ADD]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from lakeward.adapters.memory import MemorySource
-from lakeward.adapters.memory_shaping import MemoryShaper
+from lakeward.adapters.memory.shaping import MemoryShaper
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.ports import Source

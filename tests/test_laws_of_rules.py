@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lakes import NAME, PACKED, MemoryLake, Player, Rows, Script, ScriptedSource, pack
 
-from lakeward.adapters.memory_shaping import MemoryShaper
+from lakeward.adapters.memory.shaping import MemoryShaper
 from lakeward.core.cells import shaped
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import AlarmRaised

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
-from lakeward.adapters import memory_shaping
 from lakeward.adapters.memory import facts_of
-from lakeward.adapters.memory_shaping import MemoryShaper
+from lakeward.adapters.memory import shaping as memory_shaping
+from lakeward.adapters.memory.shaping import MemoryShaper
 from lakeward.core import cells as core_cells
 from lakeward.core.cells import Shaped, shaped
 from lakeward.core.dimension import Dimension, TableName

@@ -14,8 +14,7 @@ from drifting import Drift, Row, fits, held, illegal, legal, row_of, rows_after
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
-from lakeward.adapters import memory
-from lakeward.adapters.memory import MemorySource, MemoryTarget
+from lakeward.adapters.memory import MemorySource, MemoryTarget, table
 from lakeward.core import showing
 from lakeward.core.dimension import Dimension, TableName, Unbounded
 from lakeward.core.errors import MendError
@@ -166,6 +165,6 @@ def looks_at_columns_alone(change: Any, cells: Mapping[str, Any], incoming: Sche
 
 @pytest.mark.parametrize("broken", [sees_nothing, looks_at_columns_alone])
 def test_the_law_sees_what_loses_values(broken: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "shows", broken)
+    monkeypatch.setattr(table, "shows", broken)
     few = settings(max_examples=500, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     assert breaks(find(cases(legal() | illegal()), breaks, settings=few))

@@ -10,19 +10,19 @@ What is stamped above the table's own batch does not exist.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakeward.adapters.iceberg import records
 from lakeward.adapters.iceberg.beside import Beside
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.columns import position_of, system_columns
 from lakeward.adapters.iceberg.keys import key_text
+from lakeward.adapters.iceberg.records import BatchRecord
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.chains import trim_chains
 from lakeward.adapters.spark.fitting import fitted
@@ -32,14 +32,14 @@ from lakeward.core.books import applied_record
 from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.errors import TableError
 from lakeward.core.events import Mark, Operation, Position, Sequences
-from lakeward.core.evolution import Kind, Policy, Recorded, SchemaChange
+from lakeward.core.evolution import Recorded
 from lakeward.core.holds import Waiter, Waiters
 from lakeward.core.ledger import ObjectRecord, SourceObject
-from lakeward.core.memory import Hold, Record
-from lakeward.core.plan import PARTIAL, MergePlan, ObjectFacts
+from lakeward.core.memory import Hold
+from lakeward.core.plan import PARTIAL, MergePlan
 from lakeward.core.ports import Ack
 from lakeward.core.progress import Progress
-from lakeward.core.schema import UNDECLARED, Column, Type, parse_type
+from lakeward.core.schema import Column, Type
 from lakeward.core.truncates import remembered_truncates
 
 SUFFIX: Final = "__changes"
@@ -68,7 +68,7 @@ class IcebergCompanion:
         self.dimension = dimension
         renames = dimension.policies.renames
         self.table = Beside(catalog, dimension.name, SUFFIX, spark, renames, lambda: self.dimension.schema.names)
-        self.records: dict[int, _Remembered] = {}
+        self.records: dict[int, BatchRecord] = {}
         self.acks: list[Ack] = []
         self.stamped = 0
         self.has_leftovers = False
@@ -111,15 +111,14 @@ class IcebergCompanion:
             )
         for row in found:
             if row[KIND] == BATCH:
-                self.records[row[names.BATCH]] = _remembered(row[names.BATCH], row[RECORD])
-        acks = [_ack(row[RECORD]) for row in found if row[KIND] == ACK and row[names.BATCH] <= upto]
+                self.records[row[names.BATCH]] = records.read(row[names.BATCH], row[RECORD])
+        acks = [records.read_ack(row[RECORD]) for row in found if row[KIND] == ACK and row[names.BATCH] <= upto]
         self.acks += [ack for ack in acks if ack not in self.acks]
 
     def ack(self, upto: int, ack: Ack) -> None:
         """Write down that an alarm was let pass at batch `n`; the companion is made where it is not there."""
         columns = {**_columns(self.dimension.sequences), **{c.name: c.type for c in self.dimension.schema}}
-        line = json.dumps(asdict(ack), separators=(",", ":"))
-        row = pa.table({KIND: [ACK], names.BATCH: [upto], RECORD: [line]})
+        row = pa.table({KIND: [ACK], names.BATCH: [upto], RECORD: [records.written_ack(ack)]})
         self.table.add(columns, [], row, count=0, partition_by=KIND)
         self.acks.append(ack)
 
@@ -146,7 +145,7 @@ class IcebergCompanion:
                 continue  # rows that waited are released
             for difference in differences:
                 if difference not in told:
-                    change, policy = difference_of(difference)
+                    change, policy = records.difference_of(difference)
                     name = content["objects"][0][0] if content["objects"] else ""
                     changes.append(Recorded(content["at"], name, change, policy))
             told = differences
@@ -162,7 +161,8 @@ class IcebergCompanion:
             columns |= self._in_part()
         frames = [self._entries(frame, kind, plan) for kind, frame in entries.items() if frame is not None]
         size = sum(found.object.size for found in plan.facts.objects)
-        self.table.add(columns, frames, _record(plan), count=count, size=size, partition_by=KIND)
+        row = pa.table({KIND: [BATCH], names.BATCH: [plan.batch], RECORD: [records.written(plan)]})
+        self.table.add(columns, frames, row, count=count, size=size, partition_by=KIND)
         self.stamped = plan.batch
 
     def _entries(self, frame: DataFrame, kind: str, plan: MergePlan) -> DataFrame:
@@ -383,125 +383,9 @@ def _columns(sequences: Sequences) -> Mapping[str, Type]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Remembered:
-    """A batch as its record has it: its objects, what the mark is found from, and how its columns differed.
-
-    `shown` are the changes whose rows went into quarantine.
-    """
-
-    facts: tuple[ObjectFacts, ...]
-    record: Record | None
-    renames: Mapping[str, str]
-    shown: tuple[SchemaChange, ...] = ()
-
-
-def _record(plan: MergePlan) -> pa.Table:
-    """Return the record of a batch: its objects and what it held, in one line of JSON."""
-    facts, record = plan.facts, plan.record
-    content: dict[str, Any] = {
-        "objects": [_object(found) for found in facts.objects],
-        "operations": {operation.value: count for operation, count in facts.operations.items()},
-        "rejects": {reason.value: count for reason, count in facts.rejects.items()},
-        "at": time.time_ns() // 1000,
-        "schema": [_as_json(change, policy) for change, policy in plan.evolution.differences],
-    }
-    if record is not None:
-        content |= {"least": record.least, "greatest": record.greatest, "time": record.time}
-        content |= {"loads": sorted(record.loads), "loaded": record.loaded, "truncates": record.truncates}
-    line = json.dumps(content, separators=(",", ":"))
-    return pa.table({KIND: [BATCH], names.BATCH: [plan.batch], RECORD: [line]})
-
-
 def _called_now(listed: str, renames: Mapping[str, str], condition: str) -> str:
     """Return a list of names with the new ones in the place of old ones, in rows that meet a condition, as SQL."""
     if not renames:
         return listed
     words = " ".join(f"WHEN x = {text(old)} AND {condition} THEN {text(new)}" for old, new in renames.items())
     return f"transform({listed}, x -> CASE {words} ELSE x END)"
-
-
-def _as_json(change: SchemaChange, policy: Policy) -> list[str | None]:
-    """Return a difference for the record of its batch; a rename has names in the place of types.
-
-    That of a field within a column ends with the names that lead to it.
-    """
-    before, after = _text(change.before), _text(change.after)
-    if change.kind is Kind.RENAME:
-        before, after = change.path, change.to
-    return [change.kind.value, change.path, before, after, policy.value, *change.within]
-
-
-def difference_of(recorded: Sequence[str | None]) -> tuple[SchemaChange, Policy]:
-    """Read a difference as the record of a batch has it."""
-    kind, path, before, after, policy, *within = recorded
-    if Kind(kind) is Kind.RENAME:
-        return SchemaChange(Kind.RENAME, str(path), None, None, to=after), Policy(policy)
-    names = tuple(map(str, within))
-    return SchemaChange(Kind(kind), str(path), _read(before), _read(after), names), Policy(policy)
-
-
-def renames_of(content: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the columns that a batch renamed, by their old names, as its record has it."""
-    changes = [difference_of(recorded)[0] for recorded in content.get("schema", [])]
-    return {change.path: change.to for change in changes if change.to is not None}
-
-
-def _read(written: str | None) -> Type | None:
-    if written == str(UNDECLARED):
-        return UNDECLARED
-    return None if written is None else parse_type(written)
-
-
-def _text(type_: Type | None) -> str | None:
-    return None if type_ is None else str(type_)
-
-
-def _object(found: ObjectFacts) -> list[Any]:
-    """Return an object for the record of its batch; readers of it take what they know of, from the front."""
-    item = found.object
-    return [item.name, item.order, item.size, item.modified, found.rows, item.etag, found.least, found.greatest]
-
-
-def _object_of(
-    name: str,
-    order: int,
-    size: int,
-    modified: int,
-    rows: int,
-    etag: str | None = None,
-    least: Sequence[int] | None = None,
-    greatest: Sequence[int] | None = None,
-    *_: object,
-) -> ObjectFacts:
-    """Read an object as the record of its batch has it; earlier versions wrote less of it."""
-    first, last = (None if place is None else Position(*place) for place in (least, greatest))
-    return ObjectFacts(SourceObject(name, order, size, modified, etag), rows, first, last)
-
-
-def _ack(written: str) -> Ack:
-    content = json.loads(written)
-    return Ack(**{**content, "about": tuple(content["about"])})
-
-
-def _remembered(batch: int, written: str) -> _Remembered:
-    content = json.loads(written)
-    facts = tuple(_object_of(*recorded) for recorded in content["objects"])
-    if content.get("least") is None:
-        return _Remembered(facts, None, renames_of(content), _shown(content))
-    record = Record(
-        batch,
-        frozenset(found.object.order for found in facts),
-        Position(*content["least"]),
-        Position(*content["greatest"]),
-        content["time"],
-        frozenset(content.get("loads", ())),
-        content.get("loaded", 0),
-        tuple(Position(*place) for place in content.get("truncates", ())),
-    )
-    return _Remembered(facts, record, renames_of(content), _shown(content))
-
-
-def _shown(content: Mapping[str, Any]) -> tuple[SchemaChange, ...]:
-    found = [difference_of(recorded) for recorded in content.get("schema", [])]
-    return tuple(change for change, policy in found if policy is Policy.QUARANTINE)

@@ -22,6 +22,7 @@ from lakeward.adapters.iceberg import companion, quarantine
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.columns import position_of
 from lakeward.adapters.iceberg.progress import commits_of
+from lakeward.adapters.iceberg.records import renames_of
 from lakeward.adapters.spark import names
 from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position, canonical
@@ -45,7 +46,7 @@ def known_of(catalog: IcebergCatalog, dimension: Dimension, key: Key) -> Known:
     records = search.records()
     at = {batch: Made(content["at"]) for batch, content in records}
     at |= {p.batch: Made(snapshot.timestamp_ms * 1000, str(snapshot.snapshot_id)) for snapshot, p in made}
-    search.renames = {batch: companion.renames_of(content) for batch, content in sorted(records)}
+    search.renames = {batch: renames_of(content) for batch, content in sorted(records)}
     search.truncates = [(batch, Position(*t)) for batch, content in records for t in content.get("truncates", ())]
     remembered, base = search.remembered()
     return Known(

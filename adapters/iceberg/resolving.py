@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.iceberg.companion import IcebergCompanion
 from lakeward.adapters.iceberg.quarantine import IcebergQuarantine
+from lakeward.adapters.iceberg.rows import FILE, POS, Rows
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.chains import RELEASED_ID, Before, Chains, fold, part_chains
 from lakeward.adapters.spark.copies import without_facts
@@ -25,19 +26,13 @@ from lakeward.adapters.spark.events import (
     IS_HOLDING,
     IS_LOAD,
     IS_REJECT,
-    IS_TRUNCATE,
-    KeyRange,
-    range_of,
 )
-from lakeward.adapters.spark.fitting import called_now, fitted, kept_as, with_kept
 from lakeward.adapters.spark.items import with_absent
-from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import (
     ID,
     INCOMPLETE,
     IS_LIVE,
     IS_NEWS,
-    SMALL,
     Known,
     as_rejects,
     counts,
@@ -45,27 +40,20 @@ from lakeward.adapters.spark.resolve import (
     holding_rejects,
     keys_of_both,
     late_as_rejects,
-    no_place,
     part_at_barriers,
     reject_without_key,
-    sequence_literal,
-    standing,
     verdicts,
     winners,
     without_copies,
 )
-from lakeward.adapters.spark.types import ddl as type_ddl
-from lakeward.adapters.spark.types import from_bound
+from lakeward.adapters.spark.truncates import in_force, not_overruled, without_truncates
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Ordered
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.events import Position
-from lakeward.core.memory import HOLDING, Hold, Reason
+from lakeward.core.memory import HOLDING, Reason
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Resolved
-
-FILE: Final = "_lakeward_standing_file"
-POS: Final = "_lakeward_standing_pos"
 
 
 @dataclass(slots=True)
@@ -91,6 +79,16 @@ class Outcome:
         """Free what is cached."""
         for frame in self.cached:
             frame.unpersist()
+
+
+@dataclass(frozen=True, slots=True)
+class _News:
+    """What is new of a batch: its rows, those that come too late as rejects, and its truncates apart."""
+
+    frame: DataFrame
+    truncates: DataFrame | None
+    known: Known
+    too_late: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,36 +139,45 @@ class Resolver:
 
     def merge(self, plan: MergePlan, frame: DataFrame, table: Any) -> Resolved:
         """Each event meets the row that stands of its key, if there is one."""
-        frame, truncates = _without_truncates(frame, plan)
+        rows = Rows(self.name, plan, table, self.spark)
+        news = self._news(plan, frame, rows)
+        return self._folds(plan, news, rows) if plan.folds else self._judges(plan, news, rows)
+
+    def _news(self, plan: MergePlan, frame: DataFrame, rows: Rows) -> _News:
+        """Leave out of a batch what is known, and what comes too late."""
+        frame, truncates = without_truncates(frame, plan)
         frame, known = without_copies(frame, plan)
-        frame, copies = self._without_facts(plan, frame, table)
-        known = known._replace(events=known.events + copies)
+        frame, copies = self._without_facts(plan, frame, rows)
         frame, too_late = late_as_rejects(frame, plan)
-        if plan.folds:
-            return self._folds(plan, frame, truncates, table, known, too_late)
+        return _News(frame, truncates, known._replace(events=known.events + copies), too_late)
+
+    def _judges(self, plan: MergePlan, news: _News, rows: Rows) -> Resolved:
+        """Judge whole rows by what stands of their keys, in one pass and without an order."""
+        frame, known = news.frame, news.known
         passing, waiting = self._part(plan, events_of(frame), frame)
-        waiting, copies = self._not_waiting_yet(plan, waiting)
-        if waiting is not None and _lacks(plan) and not waiting.isEmpty():
+        waiting, waited = self._not_waiting_yet(plan, waiting)
+        if waiting is not None and plan.evolution.lacks and not waiting.isEmpty():
             raise _cannot_wait(plan)
-        found = None if table is None else self._found(plan, passing, table)
+        gone = self.companion.deletes(plan.batch - 1) if plan.recalls else None
+        found = None if rows.table is None else rows.found(passing, gone)
         judged = verdicts(passing, found, plan, (FILE, POS)).persist()
         tally, written, removed = counts(judged, passing, plan)
         all_stand = written == tally.stale + tally.duplicates + tally.superseded + tally.applied
         upserts = passing if all_stand else winners(passing, judged, deletes=False)
         is_ordered = isinstance(plan.dimension.lateness, Ordered)
         outcome = Outcome(
-            upserts=self._kept(plan, upserts, judged, table),
+            upserts=rows.kept(upserts, judged),
             removed=judged.where(f"{IS_NEWS} AND {IS_LIVE}"),
             changes=None if is_ordered else passing.where(f"NOT {IS_LOAD}"),
             deletes=winners(passing, judged, deletes=True) if is_ordered and tally.applied > written else None,
             waiting=waiting,
             released=passing if plan.releases else None,
-            rejects=frame.where(IS_REJECT) if plan.facts.rejects or too_late else None,
-            table=table,
+            rejects=frame.where(IS_REJECT) if plan.facts.rejects or news.too_late else None,
+            table=rows.table,
             cached=[judged],
         )
-        rejects = _rejects(plan, known, {Reason.TOO_LATE: too_late})
-        tally = replace(tally, duplicates=tally.duplicates + copies + known.rows, quarantined=sum(rejects.values()))
+        rejects = _rejects(plan, known, {Reason.TOO_LATE: news.too_late})
+        tally = replace(tally, duplicates=tally.duplicates + waited + known.rows, quarantined=sum(rejects.values()))
         return Resolved(
             counts=self._counts(plan, tally, waiting),
             written=written,
@@ -181,36 +188,27 @@ class Resolver:
             close=outcome.close,
         )
 
-    def _without_facts(self, plan: MergePlan, frame: DataFrame, table: Any) -> tuple[DataFrame, int]:
+    def _without_facts(self, plan: MergePlan, frame: DataFrame, rows: Rows) -> tuple[DataFrame, int]:
         """Leave out the events that are known by their sequence, where that is unique."""
         if not plan.dimension.unique_sequences or plan.releases or plan.replaces:
             return frame, 0
         if not plan.recalls:
             return without_facts(frame, plan, [])
         facts = self.companion.facts(plan.batch - 1)
-        has_rows = table is not None and table.currentSnapshot() is not None
-        if has_rows and isinstance(plan.dimension.lateness, Ordered):
-            stands = self._rows(plan, table, plan.facts.key_range).where(f"NOT {IS_LOAD}")
+        if rows.are_there and isinstance(plan.dimension.lateness, Ordered):
+            stands = rows.all(plan.facts.key_range).where(f"NOT {IS_LOAD}")
             facts.append(stands.withColumn(names.OPERATION, F.expr("explode(array('insert', 'update'))")))
         return without_facts(frame, plan, facts)
 
-    def _folds(
-        self,
-        plan: MergePlan,
-        frame: DataFrame,
-        truncates: DataFrame | None,
-        table: Any,
-        known: Known,
-        too_late: int,
-    ) -> Resolved:
+    def _folds(self, plan: MergePlan, news: _News, rows: Rows) -> Resolved:
         """Fold the events in order over what is remembered; hold key changes that no rule decides."""
         if plan.evolution.lacking:
             raise _cannot_fold(plan)
         is_ordered = isinstance(plan.dimension.lateness, Ordered)
-        done = self._decided(plan, frame, table)
+        done = self._decided(plan, news.frame, rows)
         frame, chains = done.frame, done.chains
         tally, incomplete = chains.counts()
-        refused = {Reason.TOO_LATE: too_late, Reason.KEY_SHIFT: done.shifted}
+        refused = {Reason.TOO_LATE: news.too_late, Reason.KEY_SHIFT: done.shifted}
         if incomplete and is_ordered:
             ids = chains.verdicts().where("verdict = 'incomplete'").selectExpr(f"id AS {ID}")
             frame = as_rejects(frame, plan, ids, Reason.INCOMPLETE_ROW, INCOMPLETE)
@@ -218,28 +216,31 @@ class Resolver:
         waiting, waited = self._not_waiting_yet(plan, done.waiting)
         upserts = chains.rows()
         released = _released(done) if plan.releases else done.released
-        removed = self._with_truncated(plan, table, chains.stood)
+        removed = rows.with_truncated(chains.stood)
         changes = _changes(plan, done.passing, chains)
+        if news.truncates is not None:
+            changes = changes.unionByName(news.truncates, allowMissingColumns=True)
         outcome = Outcome(
             upserts=upserts,
             removed=removed,
-            changes=changes if truncates is None else changes.unionByName(truncates, allowMissingColumns=True),
+            changes=changes,
             bases=chains.first_touched if plan.in_part and not is_ordered else None,
             waiting=waiting,
             released=released,
             drops_below=plan.truncates.removes_below,
             rejects=frame.where(IS_REJECT) if plan.facts.rejects or any(refused.values()) else None,
-            table=table,
+            table=rows.table,
             cached=[chains.folded],
         )
-        rejects = _rejects(plan, known, refused)
-        tally = replace(tally, duplicates=tally.duplicates + waited + known.rows, quarantined=sum(rejects.values()))
+        rejects = _rejects(plan, news.known, refused)
+        again = waited + news.known.rows
+        tally = replace(tally, duplicates=tally.duplicates + again, quarantined=sum(rejects.values()))
         counts = self._counts(plan, tally, waiting)
         if plan.releases:
             counts = replace(counts, released=counts.released + incomplete)
         else:
-            counts = replace(counts, released=0 if released is None else released.count())
-            counts = counts if is_ordered else replace(counts, waiting=counts.waiting + incomplete)
+            waits = counts.waiting if is_ordered else counts.waiting + incomplete
+            counts = replace(counts, released=0 if released is None else released.count(), waiting=waits)
         return Resolved(
             counts=counts,
             written=upserts.count(),
@@ -250,9 +251,9 @@ class Resolver:
             close=outcome.close,
         )
 
-    def _decided(self, plan: MergePlan, frame: DataFrame, table: Any) -> _Decided:
+    def _decided(self, plan: MergePlan, frame: DataFrame, rows: Rows) -> _Decided:
         """Fold what passes, again and again until no key change of it is left that no rule decides."""
-        before, shifted = self._before(plan, table), 0
+        before, shifted = self._before(plan, rows), 0
         waited = self._overruled(plan)
         while True:
             events = with_absent(events_of(frame), plan) if plan.in_part else events_of(frame)
@@ -277,53 +278,30 @@ class Resolver:
         waited = events_of(self.companion.waiting_events(plan.batch - 1))
         return waited.withColumn(ID, F.expr(f"{RELEASED_ID} + {ID}")).localCheckpoint()
 
-    def _with_truncated(self, plan: MergePlan, table: Any, stood: DataFrame) -> DataFrame:
-        """Return, beside the rows that stood of the batch's keys, those that a truncate of it removes."""
-        limit, newest = plan.truncates.removes_below, plan.truncates.newest
-        is_new = limit is not None and (newest is None or limit > newest)
-        if limit is None or not is_new or table is None or table.currentSnapshot() is None:
-            return stood
-        rows = self._rows(plan, table, ()).where(f"{_place(names.EPOCH)} < {_literal(plan, limit)}")
-        others = rows.selectExpr(*map(quoted, plan.dimension.key), f"_file AS {FILE}", f"_pos AS {POS}")
-        others = others.join(stood.select(FILE, POS), [FILE, POS], "left_anti")
-        return stood.unionByName(others, allowMissingColumns=True)
-
-    def _before(self, plan: MergePlan, table: Any) -> Before:
+    def _before(self, plan: MergePlan, rows: Rows) -> Before:
         """Return what the table knows of before a batch."""
         by_rows = isinstance(plan.dimension.lateness, Ordered) or not plan.in_part
         upto = plan.batch - 1
         return Before(
             remembered=self.companion.events(upto),
             bases=None if by_rows else self.companion.bases(upto),
-            rows=lambda keys: self._rows_of(plan, table, keys),
+            rows=rows.of,
             by_rows=by_rows,
         )
 
-    def _rows_of(self, plan: MergePlan, table: Any, keys: DataFrame) -> DataFrame:
-        """Return the rows of these keys as they stand, and where they lie."""
-        stands = [f"{name} AS {standing(name)}" for name in names.POSITION]
-        if table is None or table.currentSnapshot() is None:
-            types = [f"CAST(NULL AS {type_ddl(c.type)}) AS {quoted(c.name)}" for c in plan.evolution.schema]
-            places = no_place(plan.dimension, (POS,))
-            return self.spark().range(0).selectExpr(*types, *places, f"'' AS {FILE}")
-        rows = self._rows(plan, table, range_of(keys, plan.dimension))
-        has = [name for name in plan.evolution.schema.names if name in rows.columns]
-        rows = rows.selectExpr(*map(quoted, has), *stands, f"_file AS {FILE}", f"_pos AS {POS}")
-        return rows.join(keys, list(plan.dimension.key), "left_semi")
-
     def _part(self, plan: MergePlan, events: DataFrame, frame: DataFrame) -> tuple[DataFrame, DataFrame | None]:
         """Part the events into those that pass and those that wait behind a hold."""
-        holds = _in_force(plan)
+        holds = in_force(plan)
         barriers = [self.kept.barriers(holds)] if holds else []
         if any(reason in HOLDING for reason in plan.facts.rejects):
-            barriers.append(holding_rejects(_not_overruled(plan, frame), plan))
+            barriers.append(holding_rejects(not_overruled(plan, frame), plan))
         if not barriers:
             return events, None
         if not plan.folds:
             return part_at_barriers(events, reduce(DataFrame.unionByName, barriers), plan)
         waiting = self.companion.waiting(plan.batch - 1)
         if waiting is not None and not plan.releases and names.OLD in waiting.columns:
-            moves = _not_overruled(plan, waiting.where(f"{names.OLD} IS NOT NULL"))
+            moves = not_overruled(plan, waiting.where(f"{names.OLD} IS NOT NULL"))
             barriers.append(keys_of_both(moves, plan.dimension.key))
         return part_chains(plan, events, reduce(DataFrame.unionByName, barriers))
 
@@ -336,66 +314,6 @@ class Resolver:
             return waiting, 0
         new = waiting.join(F.broadcast(known), [names.OBJECT, names.ROW], "left_anti")
         return new, 0 if plan.releases else waiting.count() - new.count()
-
-    def _found(self, plan: MergePlan, events: DataFrame, table: Any) -> DataFrame:
-        """Return what stands of the batch's keys: rows, and the memory of deletes where it may matter.
-
-        The table's keys and positions are streamed past the keys of the batch; where those
-        lie in a range, the files outside of it are not read.
-        """
-        key = list(plan.dimension.key)
-        target = self._rows(plan, table, plan.facts.key_range)
-        wanted = events.selectExpr(*map(quoted, key))
-        if plan.facts.read <= SMALL:
-            wanted = F.broadcast(wanted)
-        found = target.selectExpr(
-            *map(quoted, key),
-            *[f"{name} AS {standing(name)}" for name in names.POSITION],
-            f"true AS {IS_LIVE}",
-            f"_file AS {FILE}",
-            f"_pos AS {POS}",
-        ).join(wanted, key, "left_semi")
-        gone = self.companion.deletes(plan.batch - 1) if plan.recalls else None
-        if gone is None:
-            return found
-        place = f"max(struct({', '.join(names.POSITION)})) AS place"
-        newest = gone.join(wanted, key, "left_semi").groupBy(*map(quoted, key)).agg(F.expr(place))
-        remembered = newest.join(found.selectExpr(*map(quoted, key)), key, "left_anti").selectExpr(
-            *map(quoted, key),
-            *[f"place.{name} AS {standing(name)}" for name in names.POSITION],
-            f"false AS {IS_LIVE}",
-        )
-        return found.unionByName(remembered, allowMissingColumns=True)
-
-    def _rows(self, plan: MergePlan, table: Any, key_range: KeyRange) -> DataFrame:
-        """Return the rows of the table as it was loaded, in a range of keys."""
-        snapshot, rows = table.currentSnapshot(), self.spark().read
-        if snapshot is not None:
-            rows = rows.option("versionAsOf", str(snapshot.snapshotId()))
-        target = rows.table(quoted(*self.name))
-        if plan.evolution.changes:
-            target = called_now(target.selectExpr("*", "_file", "_pos"), plan.evolution.renames)
-            target = fitted(target, plan.evolution.schema)
-        for name, bounds in zip(plan.dimension.key, key_range, strict=False):
-            item = plan.dimension.schema.find(name)
-            if bounds is not None and item is not None:
-                least, most = (from_bound(bound, item.type) for bound in bounds)
-                target = target.where(f"{quoted(name)} BETWEEN {least} AND {most}")
-        return target
-
-    def _kept(self, plan: MergePlan, upserts: DataFrame, judged: DataFrame, table: Any) -> DataFrame:
-        """Give updated rows what stands in columns and fields that the batch has not; a new row has NULL there."""
-        evolution, key = plan.evolution, list(plan.dimension.key)
-        if not _lacks(plan) or table is None or table.currentSnapshot() is None:
-            return upserts
-        parts = sorted({names[0] for names in evolution.lacking})
-        rows = self._rows(plan, table, plan.facts.key_range).selectExpr(
-            *map(quoted, [*key, *evolution.absent]), *[f"{quoted(name)} AS {kept_as(name)}" for name in parts]
-        )
-        updated = judged.where(f"{IS_LIVE} AND deletes = 0 AND inserts = 0").selectExpr(ID)
-        kept = upserts.join(updated, ID, "left_semi").join(rows, key, "left")
-        kept = with_kept(kept, evolution.schema, evolution.lacking)
-        return kept.unionByName(upserts.join(updated, ID, "left_anti"), allowMissingColumns=True)
 
     def _counts(self, plan: MergePlan, tally: Counts, waiting: DataFrame | None) -> Counts:
         """Complete the counts of what passed by those of what did not, and of truncates."""
@@ -412,8 +330,8 @@ class Resolver:
 
     def _held(self, plan: MergePlan, frame: DataFrame, done: _Decided | None = None) -> int:
         """Count the keys that are held afterwards: by what is in quarantine, and by key changes that wait."""
-        held = {str(key[0]) for hold in _in_force(plan) for key in hold.keys}
-        frame = _not_overruled(plan, frame)
+        held = {str(key[0]) for hold in in_force(plan) for key in hold.keys}
+        frame = not_overruled(plan, frame)
         if (done is not None and done.shifted) or any(reason in HOLDING for reason in plan.facts.rejects):
             held |= self.kept.keys_of(frame.where(IS_HOLDING))
         return len(held if done is None else held | self._moved(plan, done))
@@ -448,41 +366,6 @@ def _released(done: _Decided) -> DataFrame:
     return done.passing.unionByName(shifted, allowMissingColumns=True)
 
 
-def _without_truncates(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, DataFrame | None]:
-    """Part the truncates that come in time from what has a key; return those to remember."""
-    if not plan.facts.truncates:
-        return frame, None
-    in_time = "" if plan.mark is None else f" AND {names.SEQUENCE} > {sequence_literal(plan, plan.mark.sequence)}"
-    is_one, listed = f"({IS_TRUNCATE}{in_time})", ", ".join(_literal(plan, t) for t in plan.truncates.arrived)
-    rest = frame.where(f"NOT coalesce({is_one}, false)")
-    return rest, frame.where(f"{is_one} AND {_place(str(plan.epoch))} IN ({listed})") if listed else None
-
-
-def _in_force(plan: MergePlan) -> list[Hold]:
-    """Return the holds that no truncate of the batch overrules."""
-    return [hold for hold in plan.holds if not plan.truncates.overrule(hold.position, hold.reason)]
-
-
-def _not_overruled(plan: MergePlan, rows: DataFrame) -> DataFrame:
-    """Return the rows that hold a key, or wait, in spite of the truncates; `Truncates.overrule` as SQL."""
-    if not plan.truncates.all:
-        return rows
-    is_above = f"{_place(str(plan.epoch))} > {_literal(plan, plan.truncates.all[-1])}"
-    unplaced = f"{names.REASON} <=> '{Reason.SEQUENCE.value}'"
-    return rows.where(f"{unplaced} OR {is_above}" if names.REASON in rows.columns else is_above)
-
-
-def _place(epoch: str) -> str:
-    """Return the position of a row as SQL."""
-    return f"named_struct('e', {epoch}, 's', {names.SEQUENCE}, 'o', {names.OBJECT}, 'r', {names.ROW})"
-
-
-def _literal(plan: MergePlan, place: Position) -> str:
-    """Return a position as SQL, to be compared with that of a row."""
-    sequence = sequence_literal(plan, place.sequence)
-    return f"named_struct('e', {place.epoch}, 's', {sequence}, 'o', {place.object}L, 'r', {place.row}L)"
-
-
 def _changes(plan: MergePlan, passing: DataFrame, chains: Chains) -> DataFrame:
     """Return what is to be remembered of the events that pass; rows of a full load are in the table."""
     if isinstance(plan.dimension.lateness, Ordered):
@@ -494,10 +377,6 @@ def _deletes(passing: DataFrame, chains: Chains) -> DataFrame:
     """Return the deletes that stand in the end: all that an `ordered` table remembers."""
     stand = chains.verdicts().where("verdict = 'applied' AND operation = 'delete'").selectExpr(f"id AS {ID}")
     return passing.join(stand, ID, "left_semi")
-
-
-def _lacks(plan: MergePlan) -> bool:
-    return bool(plan.evolution.absent or plan.evolution.lacking)
 
 
 def _cannot_fold(plan: MergePlan) -> SchemaConflict:

@@ -25,7 +25,8 @@ from lakeward.adapters.iceberg.java import Jvm, committing, lost_race
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.iceberg.progress import standing_of
 from lakeward.adapters.iceberg.quarantine import IcebergQuarantine
-from lakeward.adapters.iceberg.resolving import FILE, POS, Outcome, Resolver
+from lakeward.adapters.iceberg.resolving import Outcome, Resolver
+from lakeward.adapters.iceberg.rows import FILE, POS
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import facts, survey
 from lakeward.adapters.spark.fitting import alike, fitted

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lakeward.adapters.memory import Frame, facts_of
+from lakeward.adapters.memory.source import Frame, facts_of
 from lakeward.core.cells import Shaped as Made
 from lakeward.core.cells import shaped
 from lakeward.core.dimension import Dimension

@@ -1,222 +1,42 @@
-"""The reference adapter: a source, a lake, a queue and a ledger in plain Python.
-
-It does what the core says a plan means, and keeps what it did where a test can see it.
-Other adapters are held to it, and it is the default of the fast tests.
-"""
+"""Tables in plain Python: they do what the core says a plan means."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
-from itertools import takewhile
-from typing import Final, TypeAlias
 
+from lakeward.adapters.memory.source import Frame, facts_of
 from lakeward.core.append import append
-from lakeward.core.books import applied_record, may_become
-from lakeward.core.clock import believed, beyond, first_step_back, latest
+from lakeward.core.books import applied_record
 from lakeward.core.delivery import Delivery, Resolution, Settled
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName
-from lakeward.core.errors import CommitConflict, MendError, TableError
-from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Operation, Position, Sequences, key_of
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import CommitConflict, TableError
+from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position
 from lakeward.core.evolution import Recorded, SchemaChange
 from lakeward.core.fold import Row, apply
 from lakeward.core.holds import Waiter, Waiters
 from lakeward.core.known import Known, Refused, Remembered, Stored
-from lakeward.core.ledger import Account, Limits, Notes, ObjectRecord, ObjectState, Past, SourceObject, Taken, take
+from lakeward.core.ledger import ObjectRecord
 from lakeward.core.memory import HOLDING, Change, Memory, Reason, Reject, trim
 from lakeward.core.mending import check_same_keys
-from lakeward.core.plan import BatchFacts, Capability, MergePlan, ObjectFacts, tolerance_of
+from lakeward.core.plan import Capability, MergePlan, ObjectFacts
 from lakeward.core.ports import (
     Ack,
     Batch,
-    Cells,
     Commit,
     Entry,
     Mended,
-    Notice,
     Opened,
     Recalled,
     Resolved,
     Standing,
-    Written,
 )
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema import Schema
 from lakeward.core.settle import absorb, settle
 from lakeward.core.showing import shows, without
-from lakeward.plugins import Options, Registry, Runtime, hookimpl
-
-Frame: TypeAlias = Sequence[ChangeEvent | Reject]
-
-
-@dataclass(slots=True)
-class MemoryObject:
-    """An object of a memory source, and what it holds; its columns, where they are not those of the table."""
-
-    object: SourceObject
-    items: Frame
-    schema: Schema | None = None
-
-
-@dataclass(slots=True)
-class MemorySource:
-    """Objects per table, in a dictionary that a test fills."""
-
-    limits: Limits = field(default_factory=Limits)
-    tables: dict[TableName, list[MemoryObject]] = field(default_factory=dict)
-    lateness: Lateness = ORDERED
-    sequences: Sequences = Sequences.TIMES
-    loaded: dict[TableName, int] = field(default_factory=dict)
-    now: Callable[[], int] | None = None
-
-    def put(self, table: TableName, order: int, items: Frame, schema: Schema | None = None) -> None:
-        """Deliver an object, in the manner of a file named by its order."""
-        name = f"{order:08d}"
-        listed = self.tables.setdefault(table, [])
-        listed.append(MemoryObject(SourceObject(name, order, max(1, len(items)), 0), items, schema))
-
-    def take(self, dimension: Dimension, past: Past) -> Taken:
-        """Choose the next objects, in order."""
-        listed = [item.object for item in self.tables.get(dimension.name, [])]
-        return take(str(dimension.name), listed, past, self.limits)
-
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        """Return what the objects hold, up to the first that has other columns than the one before it."""
-        every = [o for o in self.tables[dimension.name] if o.object in taken.objects]
-        schema = next((one.schema for one in every), None)
-        objects = list(takewhile(lambda one: one.schema == schema, every))
-        dimension = replace(dimension, schema=schema or dimension.schema)
-        items = [item for one in objects for item in one.items]
-        limit = None if self.now is None else believed(self.now())
-        tolerance = tolerance_of(dimension)
-        facts = facts_of(dimension, items, [_object_facts(o, limit, tolerance) for o in objects], limit)
-        return Batch(items, replace(facts, loaded=self.loaded.get(dimension.name)))
-
-    def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
-        """Move nothing: there is no archive."""
-        return ()
-
-    def written(self, dimension: Dimension) -> Dimension:
-        """Return the dimension: objects here have the columns of their table."""
-        return dimension
-
-    def cells(self, dimension: Dimension, entry: Entry) -> Cells:
-        """Return nothing: objects here hold no row as it was written."""
-        return Cells()
-
-    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
-        """Return mended rows as events, the others as they were delivered."""
-        return [
-            self._delivered(dimension, entry) if entry.mended is None else event_of(dimension, entry, entry.mended)
-            for entry in entries
-        ]
-
-    def _delivered(self, dimension: Dimension, entry: Entry) -> ChangeEvent:
-        items = [item for one in self.tables[dimension.name] for item in one.items]
-        return next(item for item in items if isinstance(item, ChangeEvent) and item.position == entry.position)
-
-
-def event_of(dimension: Dimension, entry: Entry, mended: Mended) -> ChangeEvent:
-    """Return a mended row as an event; raises MendError where a cell does not fit its column."""
-    position, time = entry.position, entry.time
-    given = _typed(dimension, Column("time", Type("bigint")), mended.time)
-    if isinstance(given, int):
-        time = given
-        position = position if dimension.sequences.are_wide else position._replace(sequence=given)
-    placed = _typed(dimension, Column("sequence", Type("bigint")), mended.sequence)
-    if isinstance(placed, int):
-        position = position._replace(sequence=placed)
-    cells = {c.name: _typed(dimension, c, mended.cells[c.name]) for c in dimension.schema}
-    then = {c.name: _typed(dimension, c, (mended.old_key or {}).get(c.name)) for c in dimension.schema}
-    return ChangeEvent(
-        operation=mended.operation,
-        position=position,
-        key=key_of(cells, dimension.key) or (),
-        cells=cells,
-        old_key=key_of(then, dimension.key) if mended.old_key is not None else None,
-        time=time,
-    )
-
-
-_READERS: Final[Mapping[str, Callable[[str], object]]] = {
-    "int": int,
-    "bigint": int,
-    "float": float,
-    "double": float,
-    "decimal": Decimal,
-}
-
-
-def _typed(dimension: Dimension, item: Column, text: Written) -> object:
-    try:
-        return text if text is None or text is UNSET else _READERS.get(item.type.name, str)(text)
-    except (ValueError, ArithmeticError) as error:
-        raise MendError(
-            f"{dimension.name}: {text!r} is not {item.type.with_article} (column {item.name})",
-            todo="Correct the cell.",
-        ) from error
-
-
-def _waiters(changes: Iterable[Change], epoch: int) -> Iterator[Waiter[Key]]:
-    """Return the events that wait behind a hold; what waits for a load does not."""
-    for change in changes:
-        if change.waiting and change.event.position.epoch <= epoch:
-            yield Waiter(change.event.position, change.event.keys)
-
-
-def _key_text(key: Key) -> str:
-    return json.dumps([str(part) for part in key], separators=(",", ":"))
-
-
-def _object_facts(found: MemoryObject, limit: int | None, tolerance: int | None) -> ObjectFacts:
-    places = [item.position for item in found.items]
-    changes = [(place.row, place.sequence) for place in places if place.sequence != LOAD_SEQUENCE]
-    reasons = [item.reason for item in found.items if isinstance(item, Reject)]
-    ahead = beyond((item.time for item in found.items), limit)
-    return ObjectFacts(
-        found.object,
-        len(found.items),
-        min(places, default=None),
-        max(places, default=None),
-        unreadable=reasons.count(Reason.UNREADABLE),
-        ahead=ahead,
-        backwards=None if tolerance is None else first_step_back(changes, tolerance),
-    )
-
-
-def facts_of(
-    dimension: Dimension, items: Frame, objects: Sequence[ObjectFacts] = (), limit: int | None = None
-) -> BatchFacts:
-    """Find what the core needs to know of a batch; `limit` is the latest source time that is believed."""
-    events = [item for item in items if isinstance(item, ChangeEvent)]
-    rejects = [item for item in items if isinstance(item, Reject)]
-    places = [item.position for item in items]
-    operations = [event.operation for event in events]
-    return BatchFacts(
-        schema=dimension.schema,
-        objects=tuple(objects),
-        operations={op: operations.count(op) for op in Operation if op in operations},
-        rejects={r: sum(x.reason is r for x in rejects) for r in Reason if any(x.reason is r for x in rejects)},
-        least=min(places, default=None),
-        greatest=max(places, default=None),
-        time=latest((item.time for item in items), limit),
-        needs=frozenset(_needs(dimension, events)),
-        truncates=tuple(event.position for event in events if event.operation is Operation.TRUNCATE),
-        believed=limit,
-    )
-
-
-def _needs(dimension: Dimension, events: Sequence[ChangeEvent]) -> Iterator[Capability]:
-    for event in events:
-        if event.operation is Operation.TRUNCATE:
-            yield Capability.TRUNCATE
-        elif event.old_key is not None:
-            yield Capability.KEY_CHANGE
-        elif event.operation is Operation.UPDATE and event.lacks(dimension.schema.names):
-            yield Capability.UNSET
 
 
 @dataclass(slots=True)
@@ -481,87 +301,12 @@ class MemoryTarget:
         return Opened(str(dimension.name), table, table, table)
 
 
-@dataclass(slots=True)
-class MemoryLedger:
-    """Accounts and objects by table, in dictionaries."""
-
-    accounts: dict[str, Account] = field(default_factory=dict)
-    known: dict[str, dict[str, ObjectRecord]] = field(default_factory=dict)
-
-    def account(self, table: str) -> Account:
-        """Return what is known of a table."""
-        found = self.known.get(table, {}).values()
-        waiting = {record.object.name: record.object for record in found if record.state is ObjectState.SEEN}
-        return replace(self.accounts.get(table, Account()), waiting=waiting)
-
-    def objects(self, table: str, *states: ObjectState) -> Iterator[ObjectRecord]:
-        """Return objects in order."""
-        for record in sorted(self.known.get(table, {}).values(), key=lambda r: (r.object.order, r.object.name)):
-            if not states or record.state in states:
-                yield record
-
-    def write(self, table: str, notes: Notes) -> None:
-        """Take in notes."""
-        before = Account() if notes.anew else self.accounts.get(table, Account())
-        known = {} if notes.anew else self.known.get(table, {})
-        self.known[table] = known
-        for record in notes.records:
-            name = record.object.name
-            first_seen = known[name].first_seen if name in known else record.first_seen
-            known[name] = replace(record, first_seen=first_seen)
-        for state, listed in notes.states.items():
-            for name in listed:
-                if name in known and may_become(known[name].state, state):
-                    known[name] = replace(known[name], state=state)
-        self.accounts[table] = replace(
-            before,
-            checked={**before.checked, **notes.checked},
-            listed=before.listed if notes.listed is None else notes.listed,
-            batch=before.batch if notes.batch is None else notes.batch,
-            alarms=before.alarms if notes.alarms is None else tuple(notes.alarms),
-            acked=before.acked if notes.acked is None else notes.acked,
-        )
+def _waiters(changes: Iterable[Change], epoch: int) -> Iterator[Waiter[Key]]:
+    """Return the events that wait behind a hold; what waits for a load does not."""
+    for change in changes:
+        if change.waiting and change.event.position.epoch <= epoch:
+            yield Waiter(change.event.position, change.event.keys)
 
 
-@dataclass(slots=True)
-class MemoryQueue:
-    """Notices in a list, until they are acknowledged."""
-
-    notices: list[Notice] = field(default_factory=list)
-
-    def receive(self) -> Sequence[Notice]:
-        """Return the notices that wait."""
-        return list(self.notices)
-
-    def acknowledge(self, notices: Sequence[Notice]) -> None:
-        """Forget these notices."""
-        self.notices = [notice for notice in self.notices if notice not in notices]
-
-
-def build_source(options: Options, runtime: Runtime) -> MemorySource:
-    """Make an empty source."""
-    return MemorySource(now=runtime.now)
-
-
-def build_target(options: Options, runtime: Runtime) -> MemoryTarget:
-    """Make an empty lake."""
-    return MemoryTarget()
-
-
-def build_queue(options: Options, runtime: Runtime) -> MemoryQueue:
-    """Make an empty queue."""
-    return MemoryQueue()
-
-
-def build_ledger(options: Options, runtime: Runtime) -> MemoryLedger:
-    """Make an empty ledger."""
-    return MemoryLedger()
-
-
-@hookimpl
-def register(registry: Registry) -> None:
-    """Register `memory` as source, table format, queue and ledger."""
-    registry.sources.add("memory", build_source)
-    registry.formats.add("memory", build_target)
-    registry.queues.add("memory", build_queue)
-    registry.ledgers.add("memory", build_ledger)
+def _key_text(key: Key) -> str:
+    return json.dumps([str(part) for part in key], separators=(",", ":"))

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.iceberg import companion, quarantine, resolving, table
 from lakeward.adapters.iceberg.change import Change
 from lakeward.adapters.iceberg.companion import IcebergCompanion
-from lakeward.adapters.iceberg.resolving import FILE, Resolver
+from lakeward.adapters.iceberg.rows import FILE, Rows
 from lakeward.adapters.iceberg.table import IcebergTable
 from lakeward.adapters.spark import items, names, resolve
 from lakeward.adapters.spark.names import quoted
@@ -86,21 +86,21 @@ def acknowledges_first(_patch: pytest.MonkeyPatch, player: Player) -> None:
 
 def looks_into_one_partition_only(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Finds the row of a key only where it lies in the partition that the event would go to."""
-    found = Resolver._found
+    found = Rows.found
 
-    def in_its_partition(self: Resolver, plan: MergePlan, events: DataFrame, loaded: Any) -> DataFrame:
-        key = list(plan.dimension.key)
+    def in_its_partition(self: Rows, events: DataFrame, gone: DataFrame | None) -> DataFrame:
+        key = list(self.plan.dimension.key)
         partition = F.concat(F.lit("a_trunc="), F.expr("a - pmod(a, 3)"), F.lit("/"))
         places = events.select(*key, partition.alias("place"))
         return (
-            found(self, plan, events, loaded)
+            found(self, events, gone)
             .join(places, key)
             .where(F.col(FILE).isNull() | F.col(FILE).contains(F.col("place")))
             .drop("place")
             .distinct()
         )
 
-    patch.setattr(Resolver, "_found", in_its_partition)
+    patch.setattr(Rows, "found", in_its_partition)
 
 
 def leaves_the_position_of_a_no_op(patch: pytest.MonkeyPatch, _player: Player) -> None:
@@ -229,7 +229,7 @@ def lets_key_changes_pass_held_keys(patch: pytest.MonkeyPatch, _player: Player) 
 
 def nulls_what_the_files_lack(patch: pytest.MonkeyPatch) -> None:
     """Writes NULL into a column that the files of an update do not have."""
-    patch.setattr(Resolver, "_kept", lambda _self, _plan, upserts, _judged, _table: upserts)
+    patch.setattr(Rows, "kept", lambda _self, upserts, _judged: upserts)
 
 
 def changes_columns_in_a_commit_of_their_own(patch: pytest.MonkeyPatch) -> None:
@@ -247,7 +247,7 @@ def changes_columns_in_a_commit_of_their_own(patch: pytest.MonkeyPatch) -> None:
 
 def truncates_what_the_batch_names_alone(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Spares the older rows of which nothing else comes with a truncate."""
-    patch.setattr(Resolver, "_with_truncated", lambda _self, _plan, _table, stood: stood)
+    patch.setattr(Rows, "with_truncated", lambda _self, stood: stood)
 
 
 def forgets_truncates(patch: pytest.MonkeyPatch, _player: Player) -> None:

@@ -8,8 +8,8 @@ import pytest
 from project import ITEM, Project
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.iceberg import resolving
-from lakeward.adapters.iceberg.resolving import Resolver
+from lakeward.adapters.iceberg import rows
+from lakeward.adapters.iceberg.rows import Rows
 
 pytestmark = pytest.mark.spark
 
@@ -38,14 +38,14 @@ def above(lines: list[str], index: int) -> list[str]:
 def above_the_scan(project: Project, monkeypatch: pytest.MonkeyPatch) -> tuple[str, list[str]]:
     """Run two batches; return the scan of the table in the second, and what its rows go through."""
     seen = []
-    found = Resolver._found
+    found = Rows.found
 
-    def watched(self: Resolver, *arguments: object) -> DataFrame:
+    def watched(self: Rows, *arguments: object) -> DataFrame:
         frame: DataFrame = found(self, *arguments)  # type: ignore[arg-type]
         seen.append(plan_of(frame))
         return frame
 
-    monkeypatch.setattr(Resolver, "_found", watched)
+    monkeypatch.setattr(Rows, "found", watched)
     project.put("LOAD00000001.csv", "1,a,1.00\n2,b,2.00\n3,c,3.00\n")
     project.put("20261121-100000000.csv", "U,2,x,2.00\nU,3,y,3.00\n")
     project.run()
@@ -67,7 +67,7 @@ def test_the_table_is_not_moved_and_only_read_where_the_keys_lie(
 
 def test_a_table_that_is_moved_would_be_seen(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """The check above can fail."""
-    monkeypatch.setattr(resolving, "SMALL", -1)
+    monkeypatch.setattr(rows, "SMALL", -1)
     project.configure(
         ITEM + '[spark.settings]\n"spark.sql.autoBroadcastJoinThreshold" = "-1"\n', source="max_files = 1"
     )

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rule_lists import SECRETS, SOURCE, cells, quality, rules
 
 from lakeward.adapters.memory import Frame, facts_of
-from lakeward.adapters.memory_shaping import MemoryShaper
+from lakeward.adapters.memory.shaping import MemoryShaper
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import EVENT_COLUMNS
 from lakeward.adapters.spark.rules import pads

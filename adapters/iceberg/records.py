@@ -1,0 +1,143 @@
+"""The record of a batch as the companion has it: its objects and what it held, in one line of JSON."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lakeward.core.events import Position
+from lakeward.core.evolution import Kind, Policy, SchemaChange
+from lakeward.core.ledger import SourceObject
+from lakeward.core.memory import Record
+from lakeward.core.plan import MergePlan, ObjectFacts
+from lakeward.core.ports import Ack
+from lakeward.core.schema import UNDECLARED, Type, parse_type
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRecord:
+    """A batch as its record has it: its objects, what the mark is found from, and how its columns differed.
+
+    `shown` are the changes whose rows went into quarantine.
+    """
+
+    facts: tuple[ObjectFacts, ...]
+    record: Record | None
+    renames: Mapping[str, str]
+    shown: tuple[SchemaChange, ...] = ()
+
+
+def written(plan: MergePlan) -> str:
+    """Return the record of a batch that was made now."""
+    facts, record = plan.facts, plan.record
+    content: dict[str, Any] = {
+        "objects": [_object(found) for found in facts.objects],
+        "operations": {operation.value: count for operation, count in facts.operations.items()},
+        "rejects": {reason.value: count for reason, count in facts.rejects.items()},
+        "at": time.time_ns() // 1000,
+        "schema": [_as_json(change, policy) for change, policy in plan.evolution.differences],
+    }
+    if record is not None:
+        content |= {"least": record.least, "greatest": record.greatest, "time": record.time}
+        content |= {"loads": sorted(record.loads), "loaded": record.loaded, "truncates": record.truncates}
+    return _line(content)
+
+
+def _line(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, separators=(",", ":"))
+
+
+def _as_json(change: SchemaChange, policy: Policy) -> list[str | None]:
+    """Return a difference for the record of its batch; a rename has names in the place of types.
+
+    That of a field within a column ends with the names that lead to it.
+    """
+    before, after = _text(change.before), _text(change.after)
+    if change.kind is Kind.RENAME:
+        before, after = change.path, change.to
+    return [change.kind.value, change.path, before, after, policy.value, *change.within]
+
+
+def difference_of(recorded: Sequence[str | None]) -> tuple[SchemaChange, Policy]:
+    """Read a difference as the record of a batch has it."""
+    kind, path, before, after, policy, *within = recorded
+    if Kind(kind) is Kind.RENAME:
+        return SchemaChange(Kind.RENAME, str(path), None, None, to=after), Policy(policy)
+    names = tuple(map(str, within))
+    return SchemaChange(Kind(kind), str(path), _read(before), _read(after), names), Policy(policy)
+
+
+def renames_of(content: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the columns that a batch renamed, by their old names, as its record has it."""
+    changes = [difference_of(recorded)[0] for recorded in content.get("schema", [])]
+    return {change.path: change.to for change in changes if change.to is not None}
+
+
+def _read(written: str | None) -> Type | None:
+    if written == str(UNDECLARED):
+        return UNDECLARED
+    return None if written is None else parse_type(written)
+
+
+def _text(type_: Type | None) -> str | None:
+    return None if type_ is None else str(type_)
+
+
+def _object(found: ObjectFacts) -> list[Any]:
+    """Return an object for the record of its batch; readers of it take what they know of, from the front."""
+    item = found.object
+    return [item.name, item.order, item.size, item.modified, found.rows, item.etag, found.least, found.greatest]
+
+
+def _object_of(
+    name: str,
+    order: int,
+    size: int,
+    modified: int,
+    rows: int,
+    etag: str | None = None,
+    least: Sequence[int] | None = None,
+    greatest: Sequence[int] | None = None,
+    *_: object,
+) -> ObjectFacts:
+    """Read an object as the record of its batch has it; earlier versions wrote less of it."""
+    first, last = (None if place is None else Position(*place) for place in (least, greatest))
+    return ObjectFacts(SourceObject(name, order, size, modified, etag), rows, first, last)
+
+
+def written_ack(ack: Ack) -> str:
+    """Return the record of an alarm that was let pass."""
+    return _line(asdict(ack))
+
+
+def read_ack(line: str) -> Ack:
+    """Read the record of an alarm that was let pass."""
+    content = json.loads(line)
+    return Ack(**{**content, "about": tuple(content["about"])})
+
+
+def read(batch: int, line: str) -> BatchRecord:
+    """Read the record of a batch; earlier versions wrote less of it."""
+    content = json.loads(line)
+    facts = tuple(_object_of(*recorded) for recorded in content["objects"])
+    if content.get("least") is None:
+        return BatchRecord(facts, None, renames_of(content), _shown(content))
+    record = Record(
+        batch,
+        frozenset(found.object.order for found in facts),
+        Position(*content["least"]),
+        Position(*content["greatest"]),
+        content["time"],
+        frozenset(content.get("loads", ())),
+        content.get("loaded", 0),
+        tuple(Position(*place) for place in content.get("truncates", ())),
+    )
+    return BatchRecord(facts, record, renames_of(content), _shown(content))
+
+
+def _shown(content: Mapping[str, Any]) -> tuple[SchemaChange, ...]:
+    found = [difference_of(recorded) for recorded in content.get("schema", [])]
+    return tuple(change for change, policy in found if policy is Policy.QUARANTINE)

@@ -1,0 +1,125 @@
+"""The rows of an Iceberg table that a batch meets; nothing is written.
+
+The table's keys and positions are streamed past those of the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.events import KeyRange, range_of
+from lakeward.adapters.spark.fitting import called_now, fitted, kept_as, with_kept
+from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.resolve import ID, IS_LIVE, SMALL, no_place, standing
+from lakeward.adapters.spark.truncates import literal, place_of
+from lakeward.adapters.spark.types import ddl as type_ddl
+from lakeward.adapters.spark.types import from_bound
+from lakeward.core.plan import MergePlan
+
+FILE: Final = "_lakeward_standing_file"
+POS: Final = "_lakeward_standing_pos"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a table as it was loaded, for the plan of one batch; `table` is None where there is none yet."""
+
+    name: tuple[str, str, str]
+    plan: MergePlan
+    table: Any
+    spark: Callable[[], SparkSession]
+
+    @property
+    def are_there(self) -> bool:
+        """Whether the table has ever been written to."""
+        return self.table is not None and self.table.currentSnapshot() is not None
+
+    def of(self, keys: DataFrame) -> DataFrame:
+        """Return the rows of these keys as they stand, and where they lie."""
+        plan = self.plan
+        stands = [f"{name} AS {standing(name)}" for name in names.POSITION]
+        if not self.are_there:
+            types = [f"CAST(NULL AS {type_ddl(c.type)}) AS {quoted(c.name)}" for c in plan.evolution.schema]
+            places = no_place(plan.dimension, (POS,))
+            return self.spark().range(0).selectExpr(*types, *places, f"'' AS {FILE}")
+        rows = self.all(range_of(keys, plan.dimension))
+        has = [name for name in plan.evolution.schema.names if name in rows.columns]
+        rows = rows.selectExpr(*map(quoted, has), *stands, f"_file AS {FILE}", f"_pos AS {POS}")
+        return rows.join(keys, list(plan.dimension.key), "left_semi")
+
+    def with_truncated(self, stood: DataFrame) -> DataFrame:
+        """Return, beside the rows that stood of the batch's keys, those that a truncate of it removes."""
+        plan = self.plan
+        limit, newest = plan.truncates.removes_below, plan.truncates.newest
+        is_new = limit is not None and (newest is None or limit > newest)
+        if limit is None or not is_new or not self.are_there:
+            return stood
+        rows = self.all().where(f"{place_of(names.EPOCH)} < {literal(plan, limit)}")
+        others = rows.selectExpr(*map(quoted, plan.dimension.key), f"_file AS {FILE}", f"_pos AS {POS}")
+        others = others.join(stood.select(FILE, POS), [FILE, POS], "left_anti")
+        return stood.unionByName(others, allowMissingColumns=True)
+
+    def found(self, events: DataFrame, gone: DataFrame | None) -> DataFrame:
+        """Return what stands of the batch's keys: rows, and where there is none, a remembered delete (of `gone`).
+
+        The table's keys and positions are streamed past the keys of the batch; where those
+        lie in a range, the files outside of it are not read.
+        """
+        plan, key = self.plan, list(self.plan.dimension.key)
+        target = self.all(plan.facts.key_range)
+        wanted = events.selectExpr(*map(quoted, key))
+        if plan.facts.read <= SMALL:
+            wanted = F.broadcast(wanted)
+        found = target.selectExpr(
+            *map(quoted, key),
+            *[f"{name} AS {standing(name)}" for name in names.POSITION],
+            f"true AS {IS_LIVE}",
+            f"_file AS {FILE}",
+            f"_pos AS {POS}",
+        ).join(wanted, key, "left_semi")
+        if gone is None:
+            return found
+        place = f"max(struct({', '.join(names.POSITION)})) AS place"
+        newest = gone.join(wanted, key, "left_semi").groupBy(*map(quoted, key)).agg(F.expr(place))
+        remembered = newest.join(found.selectExpr(*map(quoted, key)), key, "left_anti").selectExpr(
+            *map(quoted, key),
+            *[f"place.{name} AS {standing(name)}" for name in names.POSITION],
+            f"false AS {IS_LIVE}",
+        )
+        return found.unionByName(remembered, allowMissingColumns=True)
+
+    def all(self, key_range: KeyRange = ()) -> DataFrame:
+        """Return the rows in a range of keys, with the columns that the plan gives the table."""
+        plan, snapshot, rows = self.plan, self.table.currentSnapshot(), self.spark().read
+        if snapshot is not None:
+            rows = rows.option("versionAsOf", str(snapshot.snapshotId()))
+        target = rows.table(quoted(*self.name))
+        if plan.evolution.changes:
+            target = called_now(target.selectExpr("*", "_file", "_pos"), plan.evolution.renames)
+            target = fitted(target, plan.evolution.schema)
+        for name, bounds in zip(plan.dimension.key, key_range, strict=False):
+            item = plan.dimension.schema.find(name)
+            if bounds is not None and item is not None:
+                least, most = (from_bound(bound, item.type) for bound in bounds)
+                target = target.where(f"{quoted(name)} BETWEEN {least} AND {most}")
+        return target
+
+    def kept(self, upserts: DataFrame, judged: DataFrame) -> DataFrame:
+        """Give updated rows what stands in columns and fields that the batch has not; a new row has NULL there."""
+        evolution, key = self.plan.evolution, list(self.plan.dimension.key)
+        if not evolution.lacks or not self.are_there:
+            return upserts
+        parts = sorted({names[0] for names in evolution.lacking})
+        rows = self.all(self.plan.facts.key_range).selectExpr(
+            *map(quoted, [*key, *evolution.absent]), *[f"{quoted(name)} AS {kept_as(name)}" for name in parts]
+        )
+        updated = judged.where(f"{IS_LIVE} AND deletes = 0 AND inserts = 0").selectExpr(ID)
+        kept = upserts.join(updated, ID, "left_semi").join(rows, key, "left")
+        kept = with_kept(kept, evolution.schema, evolution.lacking)
+        return kept.unionByName(upserts.join(updated, ID, "left_anti"), allowMissingColumns=True)

@@ -1,0 +1,53 @@
+"""The reference adapter: a source, a lake, a queue and a ledger in plain Python.
+
+It does what the core says a plan means, and keeps what it did where a test can see it.
+Other adapters are held to it, and it is the default of the fast tests.
+"""
+
+from __future__ import annotations
+
+from lakeward.adapters.memory.ledger import MemoryLedger
+from lakeward.adapters.memory.queue import MemoryQueue
+from lakeward.adapters.memory.source import Frame, MemorySource, event_of, facts_of
+from lakeward.adapters.memory.table import MemoryTable, MemoryTarget
+from lakeward.plugins import Options, Registry, Runtime, hookimpl
+
+__all__ = [
+    "Frame",
+    "MemoryLedger",
+    "MemoryQueue",
+    "MemorySource",
+    "MemoryTable",
+    "MemoryTarget",
+    "event_of",
+    "facts_of",
+]
+
+
+def build_source(options: Options, runtime: Runtime) -> MemorySource:
+    """Make an empty source."""
+    return MemorySource(now=runtime.now)
+
+
+def build_target(options: Options, runtime: Runtime) -> MemoryTarget:
+    """Make an empty lake."""
+    return MemoryTarget()
+
+
+def build_queue(options: Options, runtime: Runtime) -> MemoryQueue:
+    """Make an empty queue."""
+    return MemoryQueue()
+
+
+def build_ledger(options: Options, runtime: Runtime) -> MemoryLedger:
+    """Make an empty ledger."""
+    return MemoryLedger()
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Register `memory` as source, table format, queue and ledger."""
+    registry.sources.add("memory", build_source)
+    registry.formats.add("memory", build_target)
+    registry.queues.add("memory", build_queue)
+    registry.ledgers.add("memory", build_ledger)

@@ -1,0 +1,183 @@
+"""A source in plain Python: objects that a test delivers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from itertools import takewhile
+from typing import Final, TypeAlias
+
+from lakeward.core.clock import believed, beyond, first_step_back, latest
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName
+from lakeward.core.errors import MendError
+from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Sequences, key_of
+from lakeward.core.ledger import Limits, Past, SourceObject, Taken, take
+from lakeward.core.memory import Reason, Reject
+from lakeward.core.plan import BatchFacts, Capability, ObjectFacts, tolerance_of
+from lakeward.core.ports import (
+    Batch,
+    Cells,
+    Entry,
+    Mended,
+    Written,
+)
+from lakeward.core.schema import Column, Schema, Type
+
+Frame: TypeAlias = Sequence[ChangeEvent | Reject]
+
+
+@dataclass(slots=True)
+class MemoryObject:
+    """An object of a memory source, and what it holds; its columns, where they are not those of the table."""
+
+    object: SourceObject
+    items: Frame
+    schema: Schema | None = None
+
+
+@dataclass(slots=True)
+class MemorySource:
+    """Objects per table, in a dictionary that a test fills."""
+
+    limits: Limits = field(default_factory=Limits)
+    tables: dict[TableName, list[MemoryObject]] = field(default_factory=dict)
+    lateness: Lateness = ORDERED
+    sequences: Sequences = Sequences.TIMES
+    loaded: dict[TableName, int] = field(default_factory=dict)
+    now: Callable[[], int] | None = None
+
+    def put(self, table: TableName, order: int, items: Frame, schema: Schema | None = None) -> None:
+        """Deliver an object, in the manner of a file named by its order."""
+        name = f"{order:08d}"
+        listed = self.tables.setdefault(table, [])
+        listed.append(MemoryObject(SourceObject(name, order, max(1, len(items)), 0), items, schema))
+
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        """Choose the next objects, in order."""
+        listed = [item.object for item in self.tables.get(dimension.name, [])]
+        return take(str(dimension.name), listed, past, self.limits)
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        """Return what the objects hold, up to the first that has other columns than the one before it."""
+        every = [o for o in self.tables[dimension.name] if o.object in taken.objects]
+        schema = next((one.schema for one in every), None)
+        objects = list(takewhile(lambda one: one.schema == schema, every))
+        dimension = replace(dimension, schema=schema or dimension.schema)
+        items = [item for one in objects for item in one.items]
+        limit = None if self.now is None else believed(self.now())
+        tolerance = tolerance_of(dimension)
+        facts = facts_of(dimension, items, [_object_facts(o, limit, tolerance) for o in objects], limit)
+        return Batch(items, replace(facts, loaded=self.loaded.get(dimension.name)))
+
+    def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Move nothing: there is no archive."""
+        return ()
+
+    def written(self, dimension: Dimension) -> Dimension:
+        """Return the dimension: objects here have the columns of their table."""
+        return dimension
+
+    def cells(self, dimension: Dimension, entry: Entry) -> Cells:
+        """Return nothing: objects here hold no row as it was written."""
+        return Cells()
+
+    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
+        """Return mended rows as events, the others as they were delivered."""
+        return [
+            self._delivered(dimension, entry) if entry.mended is None else event_of(dimension, entry, entry.mended)
+            for entry in entries
+        ]
+
+    def _delivered(self, dimension: Dimension, entry: Entry) -> ChangeEvent:
+        items = [item for one in self.tables[dimension.name] for item in one.items]
+        return next(item for item in items if isinstance(item, ChangeEvent) and item.position == entry.position)
+
+
+def event_of(dimension: Dimension, entry: Entry, mended: Mended) -> ChangeEvent:
+    """Return a mended row as an event; raises MendError where a cell does not fit its column."""
+    position, time = entry.position, entry.time
+    given = _typed(dimension, Column("time", Type("bigint")), mended.time)
+    if isinstance(given, int):
+        time = given
+        position = position if dimension.sequences.are_wide else position._replace(sequence=given)
+    placed = _typed(dimension, Column("sequence", Type("bigint")), mended.sequence)
+    if isinstance(placed, int):
+        position = position._replace(sequence=placed)
+    cells = {c.name: _typed(dimension, c, mended.cells[c.name]) for c in dimension.schema}
+    then = {c.name: _typed(dimension, c, (mended.old_key or {}).get(c.name)) for c in dimension.schema}
+    return ChangeEvent(
+        operation=mended.operation,
+        position=position,
+        key=key_of(cells, dimension.key) or (),
+        cells=cells,
+        old_key=key_of(then, dimension.key) if mended.old_key is not None else None,
+        time=time,
+    )
+
+
+_READERS: Final[Mapping[str, Callable[[str], object]]] = {
+    "int": int,
+    "bigint": int,
+    "float": float,
+    "double": float,
+    "decimal": Decimal,
+}
+
+
+def _typed(dimension: Dimension, item: Column, text: Written) -> object:
+    try:
+        return text if text is None or text is UNSET else _READERS.get(item.type.name, str)(text)
+    except (ValueError, ArithmeticError) as error:
+        raise MendError(
+            f"{dimension.name}: {text!r} is not {item.type.with_article} (column {item.name})",
+            todo="Correct the cell.",
+        ) from error
+
+
+def _object_facts(found: MemoryObject, limit: int | None, tolerance: int | None) -> ObjectFacts:
+    places = [item.position for item in found.items]
+    changes = [(place.row, place.sequence) for place in places if place.sequence != LOAD_SEQUENCE]
+    reasons = [item.reason for item in found.items if isinstance(item, Reject)]
+    ahead = beyond((item.time for item in found.items), limit)
+    return ObjectFacts(
+        found.object,
+        len(found.items),
+        min(places, default=None),
+        max(places, default=None),
+        unreadable=reasons.count(Reason.UNREADABLE),
+        ahead=ahead,
+        backwards=None if tolerance is None else first_step_back(changes, tolerance),
+    )
+
+
+def facts_of(
+    dimension: Dimension, items: Frame, objects: Sequence[ObjectFacts] = (), limit: int | None = None
+) -> BatchFacts:
+    """Find what the core needs to know of a batch; `limit` is the latest source time that is believed."""
+    events = [item for item in items if isinstance(item, ChangeEvent)]
+    rejects = [item for item in items if isinstance(item, Reject)]
+    places = [item.position for item in items]
+    operations = [event.operation for event in events]
+    return BatchFacts(
+        schema=dimension.schema,
+        objects=tuple(objects),
+        operations={op: operations.count(op) for op in Operation if op in operations},
+        rejects={r: sum(x.reason is r for x in rejects) for r in Reason if any(x.reason is r for x in rejects)},
+        least=min(places, default=None),
+        greatest=max(places, default=None),
+        time=latest((item.time for item in items), limit),
+        needs=frozenset(_needs(dimension, events)),
+        truncates=tuple(event.position for event in events if event.operation is Operation.TRUNCATE),
+        believed=limit,
+    )
+
+
+def _needs(dimension: Dimension, events: Sequence[ChangeEvent]) -> Iterator[Capability]:
+    for event in events:
+        if event.operation is Operation.TRUNCATE:
+            yield Capability.TRUNCATE
+        elif event.old_key is not None:
+            yield Capability.KEY_CHANGE
+        elif event.operation is Operation.UPDATE and event.lacks(dimension.schema.names):
+            yield Capability.UNSET

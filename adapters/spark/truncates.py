@@ -1,0 +1,47 @@
+"""Truncates of a batch, and what they overrule, as SQL: `core/truncates.py` for frames."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.events import IS_TRUNCATE
+from lakeward.adapters.spark.resolve import sequence_literal
+from lakeward.core.events import Position
+from lakeward.core.memory import Hold, Reason
+from lakeward.core.plan import MergePlan
+
+
+def without_truncates(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, DataFrame | None]:
+    """Part the truncates that come in time from what has a key; return those to remember."""
+    if not plan.facts.truncates:
+        return frame, None
+    in_time = "" if plan.mark is None else f" AND {names.SEQUENCE} > {sequence_literal(plan, plan.mark.sequence)}"
+    is_one, listed = f"({IS_TRUNCATE}{in_time})", ", ".join(literal(plan, t) for t in plan.truncates.arrived)
+    rest = frame.where(f"NOT coalesce({is_one}, false)")
+    return rest, frame.where(f"{is_one} AND {place_of(str(plan.epoch))} IN ({listed})") if listed else None
+
+
+def in_force(plan: MergePlan) -> list[Hold]:
+    """Return the holds that no truncate of the batch overrules."""
+    return [hold for hold in plan.holds if not plan.truncates.overrule(hold.position, hold.reason)]
+
+
+def not_overruled(plan: MergePlan, rows: DataFrame) -> DataFrame:
+    """Return the rows that hold a key, or wait, in spite of the truncates; `Truncates.overrule` as SQL."""
+    if not plan.truncates.all:
+        return rows
+    is_above = f"{place_of(str(plan.epoch))} > {literal(plan, plan.truncates.all[-1])}"
+    unplaced = f"{names.REASON} <=> '{Reason.SEQUENCE.value}'"
+    return rows.where(f"{unplaced} OR {is_above}" if names.REASON in rows.columns else is_above)
+
+
+def place_of(epoch: str) -> str:
+    """Return the position of a row as SQL."""
+    return f"named_struct('e', {epoch}, 's', {names.SEQUENCE}, 'o', {names.OBJECT}, 'r', {names.ROW})"
+
+
+def literal(plan: MergePlan, place: Position) -> str:
+    """Return a position as SQL, to be compared with that of a row."""
+    sequence = sequence_literal(plan, place.sequence)
+    return f"named_struct('e', {place.epoch}, 's', {sequence}, 'o', {place.object}L, 'r', {place.row}L)"
