@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -69,10 +70,8 @@ class Mirror:
         return seconds
 
     def cpu(self) -> float:
-        """Return the seconds of CPU that the process and its JVM took until now."""
-        java = self.container.spark()()._jvm.java.lang.management.ManagementFactory
-        name = self.container.spark()()._jvm.javax.management.ObjectName("java.lang:type=OperatingSystem")
-        return time.process_time() + java.getPlatformMBeanServer().getAttribute(name, "ProcessCpuTime") / 1e9
+        """Return the seconds of CPU that the process and its JVM took until now (Linux only)."""
+        return sum(map(_ticks, [os.getpid(), *_below(os.getpid())])) / os.sysconf("SC_CLK_TCK")
 
     def remembered(self) -> int:
         """Return how many entries the companion of the table has."""
@@ -93,3 +92,16 @@ class _Unobserved:
     def step(self, table: TableName, name: str) -> None: ...
     def batch(self, table: TableName, report: Report) -> None: ...
     def done(self, run: TableRun) -> None: ...
+
+
+def _below(process: int) -> Iterator[int]:
+    for children in Path(f"/proc/{process}/task").glob("*/children"):
+        for child in map(int, children.read_text().split()):
+            yield child
+            yield from _below(child)
+
+
+def _ticks(process: int) -> int:
+    """Return the ticks that a process took; its name, which stands before them in brackets, may have spaces."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])

@@ -63,12 +63,14 @@ def record_of(delivery: Delivery) -> Record | None:
     arrived += [(reject.position, reject.time) for reject in delivery.rejects]
     if not arrived:
         return None
-    places = [position for position, _ in arrived]
+    placed = [event.position for event in delivery.events]
+    placed += [reject.position for reject in delivery.rejects if reject.has_place]
+    bounds = placed or [position for position, _ in arrived]
     return Record(
         delivery.number,
-        frozenset(place.object for place in places),
-        min(places),
-        max(places),
+        frozenset(position.object for position, _ in arrived),
+        min(bounds),
+        max(bounds),
         latest((time for _, time in arrived), delivery.believed),
         frozenset(event.position.epoch for event in delivery.events if event.is_load),
         truncates=tuple(e.position for e in delivery.events if e.operation is Operation.TRUNCATE),

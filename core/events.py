@@ -123,8 +123,14 @@ class ChangeEvent:
         return self.position.sequence == LOAD_SEQUENCE
 
     def lacks(self, columns: Sequence[str]) -> bool:
-        """Tell whether any of the columns was not sent."""
-        return any(self.cells.get(column, UNSET) is UNSET for column in columns)
+        """Tell whether any of the columns, or a field within one, was not sent."""
+        return not all(_is_whole(self.cells.get(column, UNSET)) for column in columns)
+
+
+def _is_whole(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return all(map(_is_whole, value.values()))
+    return value is not UNSET
 
 
 def canonical(value: object) -> Hashable:

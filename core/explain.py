@@ -6,7 +6,7 @@ position within a batch. This is for a person who asks about a key; it is no dat
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
@@ -215,7 +215,8 @@ class _Story:
             o.event.position for o in self.known.remembered if o.settled is None and o.event.old_key is not None
         ]
         by = max((position for position in held if position < event.position), default=None)
-        sent = {n: (UNSET, event.cells[n]) for n in self.columns if event.cells.get(n, UNSET) is not UNSET}
+        cells = {name: _without_unsent(event.cells.get(name, UNSET)) for name in self.columns}
+        sent = {name: (UNSET, value) for name, value in cells.items() if value is not UNSET}
         return replace(self.of(event, Verdict.WAITING, one.batch, by), changes=sent)
 
     def of(self, event: ChangeEvent, verdict: Verdict, batch: int | None, by: Position | None) -> Step:
@@ -235,7 +236,7 @@ class _Story:
     def unset(self, event: ChangeEvent) -> tuple[str, ...]:
         if event.operation in (Operation.DELETE, Operation.TRUNCATE):
             return ()
-        return tuple(name for name in self.columns if event.cells.get(name, UNSET) is UNSET)
+        return tuple(path for name in self.columns for path in _not_sent(name, event.cells.get(name, UNSET)))
 
 
 def _settled(known: Known) -> tuple[list[_Settled], list[_Settled]]:
@@ -278,3 +279,18 @@ def _refused(refused: Refused) -> Step:
         time=refused.time,
         refused=refused,
     )
+
+
+def _without_unsent(value: Cell) -> Cell:
+    if not isinstance(value, Mapping):
+        return value
+    return {name: _without_unsent(part) for name, part in value.items() if part is not UNSET}
+
+
+def _not_sent(path: str, value: Cell) -> Iterator[str]:
+    """Name a cell that was not sent, or the fields within one, by their path."""
+    if value is UNSET:
+        yield path
+    elif isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from _not_sent(f"{path}.{name}", part)

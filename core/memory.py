@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from lakeward.core.dimension import Dimension, Lateness, Ordered, Within
-from lakeward.core.events import ChangeEvent, Key, Mark, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Mark, Operation, Position
 from lakeward.core.fold import Row, apply
 
 
@@ -40,6 +40,9 @@ HOLDING = frozenset(
 )
 """Reasons that hold the key: its later events wait. The others hold nothing."""
 
+UNPLACED = frozenset({Reason.SEQUENCE, Reason.UNREADABLE})
+"""Reasons of rows whose place in the order may not be known: such a row bounds nothing, and is never late."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reject:
@@ -50,6 +53,16 @@ class Reject:
     keys: tuple[Key, ...] = ()
     transaction: Hashable = None
     time: int | None = None
+
+    @property
+    def has_place(self) -> bool:
+        """Whether its place in the order is known."""
+        return self.reason not in UNPLACED or self.position.sequence != LOAD_SEQUENCE
+
+    @property
+    def holds(self) -> bool:
+        """Whether its keys wait for a person."""
+        return self.reason in HOLDING
 
 
 @dataclass(frozen=True, slots=True)

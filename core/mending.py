@@ -162,6 +162,17 @@ def check_same_keys(dimension: Dimension, entry: Entry, key: str | None, old_key
             )
 
 
+def undecided(dimension: Dimension, object_: int | str, row: int) -> MendError:
+    """Return what is wrong with a mended row that may mean more than one row of the table."""
+    return MendError(
+        f"{dimension.name}: {object_}, row {row} as it was mended may mean one of two rows",
+        found="a row stands on the key that it enters, or was covered there, and the feed does not tell the "
+        "transactions apart",
+        todo="Nothing was applied. Mend it in another way (`lakeward quarantine fix`), or give it up, and let the "
+        "source write the row again.",
+    )
+
+
 def _where(dimension: Dimension, entry: Entry) -> str:
     return f"{dimension.name}: {entry.object}, row {entry.row}"
 

@@ -454,6 +454,7 @@ def _progress_after(found: _Found[F], planned: MergePlan, resolved: Resolved) ->
         ahead=max(ahead, default=None),
         backwards=before.backwards if planned.releases else backwards(planned, resolved.rejects),
         sequences=planned.dimension.sequences,
+        key=planned.dimension.key,
         counts=resolved.counts,
         totals=resolved.counts if planned.replaces else before.totals + resolved.counts,
     )

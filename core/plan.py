@@ -17,7 +17,7 @@ from lakeward.core.errors import ConfigError, QuarantineFull, SchemaConflict, So
 from lakeward.core.events import LOAD_SEQUENCE, Cell, Mark, Operation, Position, Sequences
 from lakeward.core.evolution import Evolution, Kind, SchemaChange, evolve
 from lakeward.core.ledger import SourceObject
-from lakeward.core.memory import Hold, Reason, Record
+from lakeward.core.memory import UNPLACED, Hold, Reason, Record
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema
 from lakeward.core.truncates import Truncates, remembered_truncates
@@ -65,7 +65,8 @@ class BatchFacts:
     makes that cheap, in the form that the adapters agree on, else None. `needs` are the
     capabilities that its events call for, `may_need` those that events of its source may
     call for, in this batch or another. `time` is its greatest source time, up to the latest
-    that is `believed` (None: all are). `truncates` are the positions of its truncates.
+    that is `believed` (None: all are). `least` and `greatest` bound the rows whose place in the
+    order is known, if there are any. `truncates` are the positions of its truncates.
     `warnings` are how many rows break a quality rule that only warns, by what the rule is called.
     """
 
@@ -90,6 +91,12 @@ class BatchFacts:
         """The greatest source time that is not believed."""
         found = (Ahead(item.ahead, item.object.name) for item in self.objects if item.ahead is not None)
         return max(found, default=None)
+
+    @property
+    def has_loads(self) -> bool:
+        """Whether it has rows of a full load; one whose place is not known may be of anything."""
+        has_place = bool(self.operations) or not UNPLACED.issuperset(self.rejects)
+        return has_place and self.least is not None and self.least.sequence == LOAD_SEQUENCE
 
     @property
     def read(self) -> int:
@@ -146,7 +153,7 @@ class MergePlan:
             facts.least,
             facts.greatest,
             facts.time,
-            frozenset({facts.least.epoch} if facts.least.sequence == LOAD_SEQUENCE else ()),
+            frozenset({facts.least.epoch} if facts.has_loads else ()),
             facts.loaded or 0,
             self.truncates.arrived,
         )
@@ -184,8 +191,11 @@ def plan(
     ConfigError where the table format cannot do what the batch calls for.
     """
     _refuse_other_sequences(dimension, progress)
+    _refuse_other_key(dimension, progress)
     evolution = _evolution(dimension, facts, stored)
     dimension = replace(dimension, schema=evolution.taken(facts.schema))
+    if evolution.lacks and Operation.UPDATE in facts.operations and not isinstance(dimension.lateness, Ordered):
+        facts = _with_parts(facts)
     delivered = _delivered(facts, seen)
     _refuse_unreadable(dimension, facts, delivered)
     refuse_flood(dimension, facts.rejects, facts.read)
@@ -221,6 +231,12 @@ def plan(
     )
 
 
+def _with_parts(facts: BatchFacts) -> BatchFacts:
+    """Say of a batch that it has updates of a part of a row: an older one may come that has the rest."""
+    has = frozenset({Capability.UNSET})
+    return replace(facts, needs=facts.needs | has, may_need=facts.may_need | has)
+
+
 _SEQUENCES: Final[Mapping[Sequences, str]] = {
     Sequences.TIMES: "commit times, or the order of the files alone",
     Sequences.PLACES: "places in the source's log",
@@ -237,6 +253,21 @@ def _refuse_other_sequences(dimension: Dimension, progress: Progress) -> None:
             f"{_SEQUENCES[dimension.sequences]}",
             todo="Nothing of the table was applied; other tables go on. Set `sequence_column` and `sequence_kind` "
             "under [source] as they were, or load the table anew (docs/alarms.md#loading-a-table-anew).",
+        )
+
+
+def _refuse_other_key(dimension: Dimension, progress: Progress) -> None:
+    """Refuse to tell rows apart by other columns than before: what is stored and remembered goes by those."""
+    if not progress.batch or progress.key is None:
+        return
+    known = tuple(dimension.policies.renames.get(name, name) for name in progress.key)
+    if known != dimension.key:
+        was, is_ = (", ".join(key) if key else "no column" for key in (known, dimension.key))
+        raise SchemaConflict(
+            f"{dimension.name}: its key cannot become another",
+            found=f"the table goes by {was}; the settings say {is_}",
+            todo="Nothing of the table was applied; other tables go on. Set `key` as it was, or load the table "
+            "anew (docs/alarms.md#loading-a-table-anew).",
         )
 
 

@@ -19,8 +19,8 @@ class Progress:
     `object` names the last object applied, in the source's own terms; `time` is the
     greatest source time seen, in microseconds since 1970, but for what lay too far `ahead`
     to be believed; the order of the newest batch may run `backwards`. `sequences` says what
-    that order is made of. `counts` are those of the batch, `totals` those of all batches of
-    the epoch.
+    that order is made of, `key` by which columns rows are told apart (None: nobody wrote it
+    down). `counts` are those of the batch, `totals` those of all batches of the epoch.
     """
 
     batch: int = 0
@@ -35,6 +35,7 @@ class Progress:
     ahead: Ahead | None = None
     backwards: Backwards | None = None
     sequences: Sequences = Sequences.TIMES
+    key: tuple[str, ...] | None = None
     counts: Counts = field(default_factory=Counts)
     totals: Counts = field(default_factory=Counts)
 
@@ -58,6 +59,8 @@ class Progress:
             known["backwards"] = Backwards(*known["backwards"])
         if "sequences" in known:
             known["sequences"] = Sequences(known["sequences"])
+        if known.get("key") is not None:
+            known["key"] = tuple(known["key"])
         for name in ("counts", "totals"):
             known[name] = Counts.of(known.get(name, {}))
         return cls(**known)

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
 
+from lakeward.core import mending
 from lakeward.core.counts import Counts, Verdict
 from lakeward.core.delivery import Delivery, Settled, record_of
 from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.events import ChangeEvent, Key, Operation, Position, same
 from lakeward.core.fold import Folded, Row, apply
 from lakeward.core.memory import (
-    HOLDING,
     Base,
     Change,
     Hold,
@@ -138,26 +139,33 @@ class _Settling:
         return row is not None and row.position.mark == event.position.mark and same(row.cells, event.cells)
 
     def judge(self, event: ChangeEvent) -> None:
-        position, mark = event.position, self.memory.mark
+        position = event.position
         if position.epoch < self.epoch:
             self.verdicts[position] = Verdict.STALE
         elif position.epoch > self.epoch:
             self.verdicts[position] = Verdict.WAITING
             self.staged.append(event)
-        elif not self.replaces and mark is not None and position.mark <= mark:
+        elif self.is_late(position):
             self.verdicts[position] = Verdict.QUARANTINED
             self.rejects.append(Reject(position, Reason.TOO_LATE, event.keys, time=event.time))
         else:
             self.verdicts[position] = Verdict.WAITING
             self.fresh.append(event)
 
+    def is_late(self, position: Position) -> bool:
+        """Whether by `lateness` nothing may come there any more."""
+        mark = self.memory.mark
+        return position.epoch == self.epoch and not self.replaces and mark is not None and position.mark <= mark
+
     def judge_reject(self, reject: Reject) -> None:
         if reject.position in self.verdicts or self.memory.has_object(reject.position.object):
             self.duplicates += 1
             return
         self.verdicts[reject.position] = Verdict.QUARANTINED
+        if reject.holds and reject.has_place and self.is_late(reject.position):
+            reject = replace(reject, reason=Reason.TOO_LATE)
         self.rejects.append(reject)
-        if reject.reason in HOLDING and reject.position.epoch >= self.epoch:
+        if reject.holds and reject.position.epoch >= self.epoch:
             self.holds[reject.position] = Hold(
                 reject.position, reject.keys, reject.reason, self.number, reject.transaction
             )
@@ -307,7 +315,9 @@ class _Settling:
         return next((event for event in self.passed if event.position in positions), None)
 
     def hold(self, event: ChangeEvent) -> None:
-        """Quarantine an event and hold its keys."""
+        """Quarantine an event and hold its keys; a row that a person mended must mean one thing."""
+        if event.position in self.closed:
+            raise mending.undecided(self.dimension, event.position.object, event.position.row)
         self.fresh = [other for other in self.fresh if other is not event]
         if event.position in self.verdicts:
             self.verdicts[event.position] = Verdict.QUARANTINED
@@ -402,6 +412,7 @@ class _Settling:
         fresh = {event.position for event in self.fresh}
         newer = {event.position for event in self.fresh if self.took_part(event)}
         waited = {event.position for event in self.waited}
+        held = [event for event in self.waited if event.position in self.holds]
         in_order: Counter[str] = Counter()
         for folded in self.folds:
             for name in ("insert_on_existing", "update_on_missing", "unset_as_null"):
@@ -415,7 +426,7 @@ class _Settling:
             stale=tally[Verdict.STALE],
             superseded=tally[Verdict.SUPERSEDED],
             applied=tally[Verdict.APPLIED],
-            released=sum(event.position in waited for event in self.passed),
+            released=sum(event.position in waited for event in [*self.passed, *held]),
             ties=self.ties([e for e in self.passed if e.position in fresh and self.took_part(e)]),
             **in_order,
         )

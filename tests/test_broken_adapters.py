@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import repeat
 from random import Random
+from typing import Any
 
 import broken_iceberg
 import broken_memory
 import pytest
-from lakes import CRASHES, NAME, PACKED, MemoryLake, Player, Script, pack, pack_late
+from lakes import CRASHES, NAME, PACKED, Item, MemoryLake, Player, Script, pack, pack_late
 from spark import MakeLake
 
 from lakeward.adapters.iceberg.options import TableOptions
@@ -18,6 +19,7 @@ from lakeward.adapters.memory import MemoryQueue, MemoryTable
 from lakeward.core.dimension import Dimension, Unbounded, Within
 from lakeward.core.errors import LakewardError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
+from lakeward.core.memory import Reason, Reject
 
 SEEN = (AssertionError, LakewardError)
 """How a law fails: what it finds is another table, or the adapter's own checks stop it."""
@@ -50,6 +52,27 @@ def _parts_of_loaded_rows() -> Script:
     return Script(dimension, [[load], [part], [late]], [load, late, part], in_part=True)
 
 
+def _undecided() -> Script:
+    """Return key changes that no rule decides: one in time, and one that waits until a truncate lifts it."""
+
+    def event(operation: Operation, at: int, row: int, key: int, **more: Any) -> ChangeEvent:
+        cells = {"h": 0, "id": key, "a": at, "b": more.pop("b", at)}
+        return ChangeEvent(
+            operation=operation, position=Position(1, at, at, row), key=(0, key), cells=cells, time=at, **more
+        )
+
+    def onto_two(at: int) -> list[ChangeEvent]:
+        move = event(Operation.UPDATE, at, 1, 2, old_key=(0, 1))
+        return [move, event(Operation.UPDATE, at, 2, 2, b=UNSET)]
+
+    rows = [event(Operation.INSERT, 1, row, row) for row in (1, 2)]
+    bad = Reject(Position(1, 3, 3, 1), Reason.CAST, ((0, 1),), time=3)
+    truncate = ChangeEvent(operation=Operation.TRUNCATE, position=Position(1, 6, 6, 1), time=6)
+    deliveries: list[list[Item]] = [rows, onto_two(2), [bad], [*onto_two(4), event(Operation.UPDATE, 5, 1, 2)]]
+    dimension = Dimension(name=NAME, schema=PACKED, key=tuple(KEY), lateness=Unbounded())
+    return Script(dimension, [*deliveries, [truncate]], [], in_part=True)
+
+
 KEY = {"h": 0, "id": 1}
 
 
@@ -59,6 +82,8 @@ OF_ICEBERG: Mapping[str, Callable[[], Script]] = {
     "in part": lambda: pack_late(Random(5), 5, Within(3), bad=0.04, in_part=True),
     "parts of loaded rows": _parts_of_loaded_rows,
     "truncated": lambda: pack_late(Random(45), 6, Within(3), truncates=True),
+    "undecided": _undecided,
+    "late and bad": lambda: pack_late(Random(26), 4, Within(3), too_late=True, bad=0.2),
     "mended": lambda: pack(Random(8), 4, bad=0.1, fixed=0.8),
     "other names": lambda: pack_late(Random(33), 3, Within(3), renamed=0.5),
 }

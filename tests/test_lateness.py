@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from project import NOW, Project
 
@@ -51,6 +57,47 @@ def test_a_late_file_is_applied_in_its_place(late: Project) -> None:
     counts = late.run()["shop.item"]["counts"]
     assert (counts["stale"], counts["applied"]) == (2, 1)
     assert [name for _, name, _ in late.rows()] == ["newest", "late and new"]
+
+
+def test_what_newer_files_lack_is_completed_by_a_late_one(project: Project) -> None:
+    """A column, and a field within one: whether the files that have it come before or behind, the table is one."""
+    project.configure(
+        tables="".join(f'[tables."shop.{name}"]\nkey = ["id"]\nlateness = "1h"\n' for name in ("late", "in_order")),
+        source='timestamp_column = "at"',
+    )
+    whole = pa.struct([("a", pa.string()), ("b", pa.string())])
+    shorter = {"one": pa.struct([("a", pa.string())])}
+    both = {"name": pa.string(), "one": whole}
+    load = [("I", 1, 0, {"name": "n0", "one": {"a": "a0", "b": "b0"}})]
+    newer = [("U", key, 30, {"one": {"a": "a30"}}) for key in (1, 2)]
+    older = [(op, key, 20, {"name": "n20", "one": {"a": "a20", "b": "b20"}}) for op, key in ("U1", "I2")]
+    for table, deliveries in (
+        ("late", [(load, both), (newer, shorter), (older, both)]),
+        ("in_order", [(load, both), (older, both), (newer, shorter)]),
+    ):
+        for number, (changes, columns) in enumerate(deliveries):
+            deliver(project, table, number, changes, columns)
+            project.run()
+        rows = project.rows(table, columns=("id", "name", "one"))
+        assert rows == [(1, "n20", {"a": "a30", "b": "b20"}), (2, "n20", {"a": "a30", "b": "b20"})]
+    told = project.call("explain", "shop.late", "1").out
+    assert "not sent: name, one.b" in told
+
+
+def deliver(
+    project: Project, table: str, number: int, changes: Sequence[Any], columns: Mapping[str, pa.DataType]
+) -> None:
+    """Write a file of changes with these columns; commit times are minutes of an hour."""
+    own = {"Op": pa.string(), "id": pa.int32(), "at": pa.timestamp("us"), **columns}
+    start = datetime(2026, 11, 21, 10)
+    rows = [
+        {"Op": op, "id": int(key), "at": start + timedelta(minutes=at), **cells} for op, key, at, cells in changes
+    ]
+    folder = project.folder / "landing/shop" / table
+    folder.mkdir(parents=True, exist_ok=True)
+    pq.write_table(
+        pa.Table.from_pylist(rows, pa.schema(own.items())), folder / f"20261121-10000000{number}.parquet"
+    )
 
 
 def test_a_change_at_or_below_the_mark_is_too_late(late: Project) -> None:

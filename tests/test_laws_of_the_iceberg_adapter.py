@@ -19,6 +19,7 @@ from spark import MakeLake
 from lakeward.adapters.iceberg import companion
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.core.dimension import ORDERED, Lateness, Unbounded, Within
+from lakeward.core.memory import Reason
 
 pytestmark = pytest.mark.spark
 
@@ -130,9 +131,23 @@ def test_rows_that_are_sent_in_part_and_keys_that_change_give_their_databases(
 
 @packed
 @given(seed=SEEDS)
+def test_key_changes_that_no_rule_decides_are_held_alike(
+    make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Where a feed does not tell its transactions, at every moment, truncates and mended rows among it."""
+    monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
+    random = Random(seed)
+    script = pack_late(random, 8, Within(3), bad=0.05, fixed=0.6, in_part=True, truncates=True, untold=0.6)
+    player, expected = play_both(script, make_lake(), random.sample(UNCOMMITTED, 3))
+    assert Reason.KEY_SHIFT.value in expected.reasons
+    assert player.promised == expected.promised
+
+
+@packed
+@given(seed=SEEDS)
 def test_what_comes_too_late_is_told_apart(make_lake: MakeLake, seed: int) -> None:
     """At every moment the table, its mark and its quarantine are those of the memory adapter."""
-    script = pack_late(Random(seed), 4, Within(3), too_late=True)
+    script = pack_late(Random(seed), 4, Within(3), too_late=True, bad=0.1)
     player, expected = play_both(script, make_lake())
     assert expected.moments[-1].progress.totals.quarantined, "a feed in which nothing is too late says nothing"
     assert player.moments[-1].progress.mark is not None

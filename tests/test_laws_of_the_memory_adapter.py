@@ -242,7 +242,7 @@ def test_rows_in_part_and_key_changes_are_mended_into_their_place(seed: int) -> 
     script = pack_late(random, 3, random.choice([Within(3), Unbounded()]), bad=0.08, fixed=0.8, in_part=True)
     undisturbed = Player(script, MemoryLake()).play()
     assert undisturbed.moments[-1].rows == script.truth
-    assert not any(held for _, held, _ in undisturbed.moments[-1].quarantine.values())
+    assert not any(held for _, _, held, _ in undisturbed.moments[-1].quarantine.values())
     Player(script, MemoryLake(), expected=undisturbed.moments).play(random.sample(UNCOMMITTED, 6))
     assert Player(script, MemoryLake()).play(random.sample(CRASHES, 6)).moments[-1].rows == script.truth
 

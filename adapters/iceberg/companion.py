@@ -199,6 +199,12 @@ class IcebergCompanion:
         return table is not None and names.UNSET in table.schema().column_names
 
     @property
+    def object_names(self) -> Mapping[int, str]:
+        """The names of the objects of all batches whose records are known, by their order."""
+        found = (found.object for known in self.records.values() for found in known.facts)
+        return {item.order: item.name for item in found}
+
+    @property
     def truncates(self) -> frozenset[Position]:
         """The truncates of all batches whose records are known."""
         return remembered_truncates(found.record for found in self.records.values() if found.record is not None)
@@ -387,5 +393,9 @@ def _called_now(listed: str, renames: Mapping[str, str], condition: str) -> str:
     """Return a list of names with the new ones in the place of old ones, in rows that meet a condition, as SQL."""
     if not renames:
         return listed
-    words = " ".join(f"WHEN x = {text(old)} AND {condition} THEN {text(new)}" for old, new in renames.items())
-    return f"transform({listed}, x -> CASE {words} ELSE x END)"
+    words = []
+    for old, new in renames.items():
+        words.append(f"WHEN x = {text(old)} AND {condition} THEN {text(new)}")
+        within = f"concat({text(quoted(new))}, substring(x, {len(quoted(old)) + 1}))"
+        words.append(f"WHEN startswith(x, {text(quoted(old) + '.')}) AND {condition} THEN {within}")
+    return f"transform({listed}, x -> CASE {' '.join(words)} ELSE x END)"

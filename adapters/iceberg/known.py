@@ -24,6 +24,7 @@ from lakeward.adapters.iceberg.columns import position_of
 from lakeward.adapters.iceberg.progress import commits_of
 from lakeward.adapters.iceberg.records import renames_of
 from lakeward.adapters.spark import names
+from lakeward.adapters.spark.names import quoted
 from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position, canonical
 from lakeward.core.fold import Row
@@ -142,21 +143,18 @@ class _Search:
             operation=operation,
             position=position_of(row),
             key=() if operation is Operation.TRUNCATE else self._key(row),
-            cells={
-                name: UNSET if name in not_sent else row[name]
-                for name in self.dimension.schema.names
-                if name in row
-            },
+            cells={n: _sent(row[n], quoted(n), not_sent) for n in self.dimension.schema.names if n in row},
             old_key=None if old is None else self._key(old),
             time=row[names.TIME],
         )
 
     def _not_sent(self, row: Entry) -> Collection[str]:
-        """Return the columns that an event did not send, by the names that they have now."""
-        found = list(row.get(names.UNSET) or ())
+        """Return the paths of the columns and fields that an event did not send, quoted, as they are called now."""
+        found = [name if name.startswith("`") else quoted(name) for name in row.get(names.UNSET) or ()]
         for batch, renames in self.renames.items():
-            if _batch(row) < batch:
-                found = [renames.get(name, name) for name in found]
+            for old, new in renames.items() if _batch(row) < batch else ():
+                was = quoted(old)
+                found = [quoted(new) + p.removeprefix(was) if f"{p}.".startswith(f"{was}.") else p for p in found]
         return found
 
     def _key(self, row: Entry) -> Key:
@@ -183,6 +181,15 @@ class _Search:
             if reason in HOLDING and overruling:
                 gone.setdefault(place, min(overruling))
         return [_refused(row, gone) for row in refused if position_of(row) not in replayed]
+
+
+def _sent(value: Any, path: str, not_sent: Collection[str]) -> Any:
+    """Return a cell, or a field within one, without what was not sent of it."""
+    if path in not_sent:
+        return UNSET
+    if not isinstance(value, dict):
+        return value
+    return {name: _sent(part, f"{path}.{quoted(name)}", not_sent) for name, part in value.items()}
 
 
 def _equal(name: str, value: Any) -> BooleanExpression:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from types import MappingProxyType
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -27,6 +28,7 @@ from lakeward.adapters.spark.events import (
     IS_LOAD,
     IS_REJECT,
 )
+from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.items import with_absent
 from lakeward.adapters.spark.resolve import (
     ID,
@@ -47,6 +49,7 @@ from lakeward.adapters.spark.resolve import (
     without_copies,
 )
 from lakeward.adapters.spark.truncates import in_force, not_overruled, without_truncates
+from lakeward.core import mending
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Ordered
 from lakeward.core.errors import SchemaConflict
@@ -83,19 +86,35 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _News:
-    """What is new of a batch: its rows, those that come too late as rejects, and its truncates apart."""
+    """What is new of a batch: its rows, those that come `late` as rejects, and its truncates apart.
+
+    Late ones are counted by the reason for which they were refused before, if they were.
+    """
 
     frame: DataFrame
     truncates: DataFrame | None
     known: Known
-    too_late: int
+    late: Mapping[Reason | None, int]
+
+    @property
+    def too_late(self) -> int:
+        """How many rows come too late."""
+        return sum(self.late.values())
+
+    def rejects(self, plan: MergePlan, refused: Mapping[Reason, int]) -> Mapping[Reason, int]:
+        """Return by reason the rows that go into quarantine, with those that the table itself `refused`."""
+        moved = Counter({reason: rows for reason, rows in self.late.items() if reason is not None})
+        found = {Reason.TOO_LATE: self.too_late, **refused}
+        return _rejects(plan, self.known, found, moved)
 
 
 @dataclass(frozen=True, slots=True)
 class _Decided:
-    """The events that pass and those that wait, the chains of what passes, and how many events no rule decides.
+    """The events that pass and those that wait, and the chains of what passes.
 
-    `released` are those that pass and waited, since a truncate lifted what held them.
+    `frame` are the rows of the batch, `shifted` of which are rejects because no rule decides what
+    they mean; `lifted` are events that waited and that a truncate may let pass. `has_shifted` says
+    whether one of either is such a reject.
     """
 
     frame: DataFrame
@@ -103,7 +122,22 @@ class _Decided:
     waiting: DataFrame | None
     chains: Chains
     shifted: int
-    released: DataFrame | None = None
+    has_shifted: bool
+    lifted: DataFrame | None
+
+    @property
+    def rows(self) -> DataFrame:
+        """All rows, rejects among them."""
+        return _with(self.frame, self.lifted)
+
+    def released(self, plan: MergePlan) -> DataFrame | None:
+        """Return the events that wait no more: those that pass, and those that are held themselves now."""
+        source = self.frame if plan.releases else self.lifted
+        if source is None:
+            return None
+        shifted = source.where(f"{names.REASON} = '{Reason.KEY_SHIFT.value}'")
+        passing = self.passing if plan.releases else self.passing.where(f"{ID} >= {RELEASED_ID}")
+        return passing.unionByName(shifted, allowMissingColumns=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +182,8 @@ class Resolver:
         frame, truncates = without_truncates(frame, plan)
         frame, known = without_copies(frame, plan)
         frame, copies = self._without_facts(plan, frame, rows)
-        frame, too_late = late_as_rejects(frame, plan)
-        return _News(frame, truncates, known._replace(events=known.events + copies), too_late)
+        frame, late = late_as_rejects(frame, plan)
+        return _News(frame, truncates, known._replace(events=known.events + copies), late)
 
     def _judges(self, plan: MergePlan, news: _News, rows: Rows) -> Resolved:
         """Judge whole rows by what stands of their keys, in one pass and without an order."""
@@ -176,7 +210,7 @@ class Resolver:
             table=rows.table,
             cached=[judged],
         )
-        rejects = _rejects(plan, known, {Reason.TOO_LATE: news.too_late})
+        rejects = news.rejects(plan, {})
         tally = replace(tally, duplicates=tally.duplicates + waited + known.rows, quarantined=sum(rejects.values()))
         return Resolved(
             counts=self._counts(plan, tally, waiting),
@@ -202,20 +236,19 @@ class Resolver:
 
     def _folds(self, plan: MergePlan, news: _News, rows: Rows) -> Resolved:
         """Fold the events in order over what is remembered; hold key changes that no rule decides."""
-        if plan.evolution.lacking:
-            raise _cannot_fold(plan)
         is_ordered = isinstance(plan.dimension.lateness, Ordered)
         done = self._decided(plan, news.frame, rows)
         frame, chains = done.frame, done.chains
         tally, incomplete = chains.counts()
-        refused = {Reason.TOO_LATE: news.too_late, Reason.KEY_SHIFT: done.shifted}
+        refused = {Reason.KEY_SHIFT: done.shifted}
         if incomplete and is_ordered:
             ids = chains.verdicts().where("verdict = 'incomplete'").selectExpr(f"id AS {ID}")
             frame = as_rejects(frame, plan, ids, Reason.INCOMPLETE_ROW, INCOMPLETE)
             refused[Reason.INCOMPLETE_ROW] = incomplete
+        has_rejects = bool(plan.facts.rejects or news.late or any(refused.values()) or done.has_shifted)
         waiting, waited = self._not_waiting_yet(plan, done.waiting)
         upserts = chains.rows()
-        released = _released(done) if plan.releases else done.released
+        released = done.released(plan)
         removed = rows.with_truncated(chains.stood)
         changes = _changes(plan, done.passing, chains)
         if news.truncates is not None:
@@ -228,16 +261,16 @@ class Resolver:
             waiting=waiting,
             released=released,
             drops_below=plan.truncates.removes_below,
-            rejects=frame.where(IS_REJECT) if plan.facts.rejects or any(refused.values()) else None,
+            rejects=_with(frame, done.lifted).where(IS_REJECT) if has_rejects else None,
             table=rows.table,
             cached=[chains.folded],
         )
-        rejects = _rejects(plan, news.known, refused)
+        rejects = news.rejects(plan, refused)
         again = waited + news.known.rows
         tally = replace(tally, duplicates=tally.duplicates + again, quarantined=sum(rejects.values()))
         counts = self._counts(plan, tally, waiting)
         if plan.releases:
-            counts = replace(counts, released=counts.released + incomplete)
+            counts = replace(counts, released=counts.released + incomplete + done.shifted)
         else:
             waits = counts.waiting if is_ordered else counts.waiting + incomplete
             counts = replace(counts, released=0 if released is None else released.count(), waiting=waits)
@@ -245,7 +278,7 @@ class Resolver:
             counts=counts,
             written=upserts.count(),
             removed=removed.count(),
-            held=self._held(plan, frame, done),
+            held=self._held(plan, done.rows, done),
             rejects=rejects,
             detail=outcome,
             close=outcome.close,
@@ -253,30 +286,43 @@ class Resolver:
 
     def _decided(self, plan: MergePlan, frame: DataFrame, rows: Rows) -> _Decided:
         """Fold what passes, again and again until no key change of it is left that no rule decides."""
-        before, shifted = self._before(plan, rows), 0
-        waited = self._overruled(plan)
+        before, lifted = self._before(plan, rows), self._overruled(plan)
+        shifted, has_shifted = 0, False
         while True:
             events = with_absent(events_of(frame), plan) if plan.in_part else events_of(frame)
-            every = events if waited is None else events.unionByName(waited, allowMissingColumns=True)
-            passing, waiting = self._part(plan, every, frame)
+            every = events if lifted is None else events.unionByName(events_of(lifted), allowMissingColumns=True)
+            passing, waiting = self._part(plan, every, _with(frame, lifted), has_shifted=has_shifted)
             chains = fold(plan, passing, before)
             undecided = chains.undecided()
             if undecided is None:
-                if waited is None:
-                    return _Decided(frame, passing, waiting, chains, shifted)
-                released = passing.where(f"{ID} >= {RELEASED_ID}")
-                waiting = None if waiting is None else waiting.where(f"{ID} < {RELEASED_ID}")
-                return _Decided(frame, passing, waiting, chains, shifted, released)
-            shifted += undecided.count()
+                if lifted is not None and waiting is not None:
+                    waiting = waiting.where(f"{ID} < {RELEASED_ID}")
+                return _Decided(frame, passing, waiting, chains, shifted, has_shifted, lifted)
+            self._refuse_mended(plan, frame, undecided)
+            shifted, has_shifted = shifted + undecided.where(f"{ID} < {RELEASED_ID}").count(), True
             frame = as_rejects(frame, plan, undecided, Reason.KEY_SHIFT, _SHIFTED).localCheckpoint()
+            if lifted is not None:
+                lifted = as_rejects(lifted, plan, undecided, Reason.KEY_SHIFT, _SHIFTED).localCheckpoint()
             chains.close()
 
+    def _refuse_mended(self, plan: MergePlan, frame: DataFrame, undecided: DataFrame) -> None:
+        """Raise MendError where no rule decides what a row means that a person mended."""
+        if not plan.mended:
+            return
+        types = {names.OBJECT: "bigint", names.ROW: "bigint"}
+        mended = inline(self.spark(), types, [(place.object, place.row) for place in plan.mended])
+        shifted = as_rejects(frame, plan, undecided, Reason.KEY_SHIFT, _SHIFTED).where(IS_REJECT)
+        found = shifted.join(F.broadcast(mended), [names.OBJECT, names.ROW], "left_semi").head()
+        if found is not None:
+            order, row = found[names.OBJECT], found[names.ROW]
+            raise mending.undecided(plan.dimension, self.companion.object_names.get(order, order), row)
+
     def _overruled(self, plan: MergePlan) -> DataFrame | None:
-        """Return the events that wait, where a truncate may lift what holds them; each has an ID."""
+        """Return the events that wait, where a truncate may lift what holds them; they come after all others."""
         if not plan.truncates.arrived or self.companion.waiting(plan.batch - 1) is None:
             return None
-        waited = events_of(self.companion.waiting_events(plan.batch - 1))
-        return waited.withColumn(ID, F.expr(f"{RELEASED_ID} + {ID}")).localCheckpoint()
+        waited = self.companion.waiting_events(plan.batch - 1)
+        return waited.withColumn(names.ARRIVAL, F.expr(f"{RELEASED_ID >> 2} + {names.ARRIVAL}")).localCheckpoint()
 
     def _before(self, plan: MergePlan, rows: Rows) -> Before:
         """Return what the table knows of before a batch."""
@@ -289,12 +335,14 @@ class Resolver:
             by_rows=by_rows,
         )
 
-    def _part(self, plan: MergePlan, events: DataFrame, frame: DataFrame) -> tuple[DataFrame, DataFrame | None]:
-        """Part the events into those that pass and those that wait behind a hold."""
+    def _part(
+        self, plan: MergePlan, events: DataFrame, rows: DataFrame, *, has_shifted: bool = False
+    ) -> tuple[DataFrame, DataFrame | None]:
+        """Part the events into those that pass and those that wait behind a hold, or a reject among the rows."""
         holds = in_force(plan)
         barriers = [self.kept.barriers(holds)] if holds else []
-        if any(reason in HOLDING for reason in plan.facts.rejects):
-            barriers.append(holding_rejects(not_overruled(plan, frame), plan))
+        if has_shifted or any(reason in HOLDING for reason in plan.facts.rejects):
+            barriers.append(holding_rejects(not_overruled(plan, rows), plan))
         if not barriers:
             return events, None
         if not plan.folds:
@@ -332,7 +380,8 @@ class Resolver:
         """Count the keys that are held afterwards: by what is in quarantine, and by key changes that wait."""
         held = {str(key[0]) for hold in in_force(plan) for key in hold.keys}
         frame = not_overruled(plan, frame)
-        if (done is not None and done.shifted) or any(reason in HOLDING for reason in plan.facts.rejects):
+        has_shifted = done is not None and done.has_shifted
+        if has_shifted or any(reason in HOLDING for reason in plan.facts.rejects):
             held |= self.kept.keys_of(frame.where(IS_HOLDING))
         return len(held if done is None else held | self._moved(plan, done))
 
@@ -344,26 +393,28 @@ class Resolver:
         held = self.kept.keys_of(done.waiting.where(moves))
         if plan.releases:
             return held
-        freed = (
-            [] if done.released is None else done.released.where(moves).select(names.OBJECT, names.ROW).collect()
-        )
+        released = done.released(plan)
+        freed = [] if released is None else released.where(moves).select(names.OBJECT, names.ROW).collect()
         return held | self.companion.waiters(plan.batch - 1).moved({tuple(row) for row in freed})
 
 
-def _rejects(plan: MergePlan, known: Known, refused: Mapping[Reason, int]) -> Mapping[Reason, int]:
-    """Return by reason the rows that go into quarantine: no copies, and what the table itself refused."""
+def _rejects(
+    plan: MergePlan, known: Known, refused: Mapping[Reason, int], moved: Mapping[Reason, int] = MappingProxyType({})
+) -> Mapping[Reason, int]:
+    """Return by reason the rows that go into quarantine: no copies, and what the table itself refused.
+
+    Those that were `moved` are among these, and had another reason before.
+    """
     if plan.releases:
         return {}
-    return Counter(plan.facts.rejects) - Counter(known.rejects) + Counter(refused)
+    return Counter(plan.facts.rejects) - Counter(known.rejects) - Counter(moved) + Counter(refused)
 
 
 _SHIFTED: Final = "a row stands on the key that it enters, and the feed does not tell the transactions"
 
 
-def _released(done: _Decided) -> DataFrame:
-    """Return the events that wait no more: those that pass, and those that are held themselves now."""
-    shifted = done.frame.where(f"{names.REASON} = '{Reason.KEY_SHIFT.value}'")
-    return done.passing.unionByName(shifted, allowMissingColumns=True)
+def _with(frame: DataFrame, lifted: DataFrame | None) -> DataFrame:
+    return frame if lifted is None else frame.unionByName(lifted, allowMissingColumns=True)
 
 
 def _changes(plan: MergePlan, passing: DataFrame, chains: Chains) -> DataFrame:
@@ -377,15 +428,6 @@ def _deletes(passing: DataFrame, chains: Chains) -> DataFrame:
     """Return the deletes that stand in the end: all that an `ordered` table remembers."""
     stand = chains.verdicts().where("verdict = 'applied' AND operation = 'delete'").selectExpr(f"id AS {ID}")
     return passing.join(stand, ID, "left_semi")
-
-
-def _cannot_fold(plan: MergePlan) -> SchemaConflict:
-    return SchemaConflict(
-        f"{plan.dimension.name}: rows that lack a field of a column cannot be folded in order",
-        found="missing: " + ", ".join(".".join(names) for names in plan.evolution.lacking),
-        todo="Nothing of the table was applied; other tables go on. The table has rows in part: let the source "
-        "write these rows with all fields, or send them into quarantine (`drop`, docs/schema-changes.md).",
-    )
 
 
 def _cannot_wait(plan: MergePlan) -> SchemaConflict:

@@ -210,15 +210,14 @@ class IcebergTable:
         """Write what the batch could not apply, and what a person gave up."""
         rejects = resolved.detail.rejects
         objects = {found.object.order: found.object.name for found in plan.facts.objects}
-        if plan.releases and rejects is not None:
-            objects = self._named(rejects)
+        if rejects is not None and (plan.releases or plan.truncates.arrived):  # some may have waited
+            objects = {**self._named(rejects), **objects}
         self.kept.hold(plan, rejects, objects, count=resolved.counts.quarantined)
 
     def _named(self, events: DataFrame) -> dict[int, str]:
         """Return the names of the objects of earlier batches that events are from, by their order."""
         wanted = {row[0] for row in events.select(names.OBJECT).distinct().collect()}
-        listed = (found.object for known in self.companion.records.values() for found in known.facts)
-        return {item.order: item.name for item in listed if item.order in wanted}
+        return {order: name for order, name in self.companion.object_names.items() if order in wanted}
 
     def remember(self, plan: MergePlan, resolved: Resolved) -> None:
         """Write the batch record, the events that were applied, that wait, or were released, and bases.

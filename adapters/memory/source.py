@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from lakeward.core.clock import believed, beyond, first_step_back, latest
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName
 from lakeward.core.errors import MendError
-from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Sequences, key_of
+from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position, Sequences, key_of
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken, take
 from lakeward.core.memory import Reason, Reject
 from lakeward.core.plan import BatchFacts, Capability, ObjectFacts, tolerance_of
@@ -136,8 +136,9 @@ def _typed(dimension: Dimension, item: Column, text: Written) -> object:
 
 
 def _object_facts(found: MemoryObject, limit: int | None, tolerance: int | None) -> ObjectFacts:
-    places = [item.position for item in found.items]
-    changes = [(place.row, place.sequence) for place in places if place.sequence != LOAD_SEQUENCE]
+    every = [item.position for item in found.items]
+    places = _placed(found.items)
+    changes = [(place.row, place.sequence) for place in every if place.sequence != LOAD_SEQUENCE]
     reasons = [item.reason for item in found.items if isinstance(item, Reject)]
     ahead = beyond((item.time for item in found.items), limit)
     return ObjectFacts(
@@ -151,13 +152,19 @@ def _object_facts(found: MemoryObject, limit: int | None, tolerance: int | None)
     )
 
 
+def _placed(items: Frame) -> Sequence[Position]:
+    """Return the positions that bound the others: those that are known, if there are any."""
+    known = [item.position for item in items if isinstance(item, ChangeEvent) or item.has_place]
+    return known or [item.position for item in items]
+
+
 def facts_of(
     dimension: Dimension, items: Frame, objects: Sequence[ObjectFacts] = (), limit: int | None = None
 ) -> BatchFacts:
     """Find what the core needs to know of a batch; `limit` is the latest source time that is believed."""
     events = [item for item in items if isinstance(item, ChangeEvent)]
     rejects = [item for item in items if isinstance(item, Reject)]
-    places = [item.position for item in items]
+    places = _placed(items)
     operations = [event.operation for event in events]
     return BatchFacts(
         schema=dimension.schema,

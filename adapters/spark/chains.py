@@ -89,7 +89,7 @@ class Chains:
     def undecided(self) -> DataFrame | None:
         """Return for each chain the ID of the first event of which no rule says what row it means."""
         wrong = f"filter({_VERDICTS}, v -> v.undecided)"
-        found = self.folded.where(f"size({wrong}) > 0").selectExpr(f"{wrong}[0].id AS {ID}")
+        found = self.folded.where(f"size({wrong}) > 0").selectExpr(f"get({wrong}, 0).id AS {ID}")
         return None if found.isEmpty() else found
 
     def counts(self) -> tuple[Counts, int]:

@@ -32,7 +32,7 @@ from lakeward.adapters.spark.types import bound_of
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import LOAD_SEQUENCE, Operation, Position
 from lakeward.core.ledger import SourceObject
-from lakeward.core.memory import HOLDING, Reason
+from lakeward.core.memory import HOLDING, UNPLACED, Reason
 from lakeward.core.plan import BatchFacts, Capability, ObjectFacts, tolerance_of
 from lakeward.core.schema import Schema
 
@@ -72,6 +72,9 @@ IS_HOLDING: Final = f"{names.REASON} IN ({', '.join(repr(r.value) for r in sorte
 """Whether a row of the frame holds its key, as SQL."""
 
 
+_UNPLACED: Final = frozenset({SKIPPED, *(reason.value for reason in UNPLACED)})
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """The rows of one object that have operation, reason and flags in common: how many, and their bounds.
@@ -91,6 +94,11 @@ class Group:
     key_bounds: tuple[tuple[Any, Any] | None, ...]
     needs: frozenset[Capability] = frozenset()
     truncates: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def has_place(self) -> bool:
+        """Whether the place of its rows in the order is known; that of a blank line is not."""
+        return self.reason not in _UNPLACED or self.least[0] != LOAD_SEQUENCE
 
 
 IS_TRUNCATE: Final = f"({IS_EVENT} AND {names.OPERATION} = '{Operation.TRUNCATE.value}')"
@@ -224,7 +232,7 @@ def facts(
     """Return what the core needs to know, from a `survey`; of rows flagged AHEAD no time counts."""
     groups = by_object(found)
     per_object = tuple(_object_facts(item, groups.get(item.order, []), epoch) for item in objects)
-    bounds = [_bounds(alike, epoch) for alike in groups.values()]
+    bounds = [_bounds(alike, epoch) for alike in by_object(_placed(found)).values()]
     events = [group for group in found if group.reason is None]
     operations = _totals((group.operation, group.rows) for group in events)
     reasons = _totals((group.reason, group.rows) for group in found)
@@ -265,7 +273,12 @@ def _object_facts(item: SourceObject, groups: Sequence[Group], epoch: int) -> Ob
         return ObjectFacts(item, 0)
     unreadable = sum(group.rows for group in groups if group.reason == Reason.UNREADABLE.value)
     ahead = _greatest_time(group for group in groups if AHEAD in group.flags)
-    return ObjectFacts(item, sum(group.rows for group in groups), *_bounds(groups, epoch), unreadable, ahead)
+    return ObjectFacts(item, sum(g.rows for g in groups), *_bounds(_placed(groups), epoch), unreadable, ahead)
+
+
+def _placed(groups: Sequence[Group]) -> Sequence[Group]:
+    """Return the groups that bound the others: those whose place is known, if there are any."""
+    return [group for group in groups if group.has_place] or groups
 
 
 def _greatest_time(groups: Iterable[Group]) -> int | None:

@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.names import text
+from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.events import Sequences
-from lakeward.core.schema import Schema
+from lakeward.core.schema import Schema, Type
 
 ITEM: Final = ("at", "place", "id", "operation", "key", "old", "transaction", "unset", "cells", "gone", "content")
 """The fields of an item: what it sorts by (rank, then place), its place, the ID of an event of
 this batch (else NULL), its operation, the text of its key and of the key that it left, its
-transaction, the columns that were not sent, its cells, whether it is the memory of a delete,
-and a hash of its content."""
+transaction, what was not sent (columns, and fields of structs by their path), its cells, whether
+it is the memory of a delete, and a hash of its content."""
 
 
 def place_type(sequences: Sequences) -> str:
@@ -161,8 +161,9 @@ class Fold:
         """Return the row of an event; what was not sent comes from `base`, or is NULL."""
         cells, origins = [], []
         for index, item in enumerate(self.schema):
-            is_unset = f"array_contains(e.unset, {text(item.name)})"
-            cells.append(f"'c{index}', CASE WHEN {is_unset} THEN {base}.cells.c{index} ELSE e.cells.c{index} END")
+            is_unset, place = f"array_contains(e.unset, {text(item.name)})", f"cells.c{index}"
+            value = _completed(f"e.{place}", f"{base}.{place}", item.type, (item.name,))
+            cells.append(f"'c{index}', CASE WHEN {is_unset} THEN {base}.{place} ELSE {value} END")
             origins.append(f"CASE WHEN {is_unset} THEN {base}.origin[{index}] ELSE e.id END")
         fields = {"cells": f"named_struct({', '.join(cells)})", "origin": f"array({', '.join(origins)})"}
         return _struct({**_ROW_OF_EVENT, "gone": "false", **fields})
@@ -180,6 +181,19 @@ class Fold:
 
 _ROW_OF_EVENT: Final = {"place": "e.place", "id": "e.id"}
 _IS_PARTIAL: Final = "size(e.unset) > 0"
+
+
+def _completed(new: str, stored: str, type_: Type, path: tuple[str, ...]) -> str:
+    """Return a value whose fields that were not sent, at any depth, are those of the stored one, as SQL."""
+    if type_.name != "struct":
+        return new
+    fields = []
+    for part in type_.parts:
+        inner, is_, was = (*path, part.name), f"{new}.{quoted(part.name)}", f"{stored}.{quoted(part.name)}"
+        whole = _completed(is_, was, part.type, inner)
+        is_unset = f"array_contains(e.unset, {text(quoted(*inner))})"
+        fields.append(f"{text(part.name)}, CASE WHEN {is_unset} THEN {was} ELSE {whole} END")
+    return f"CASE WHEN {new} IS NOT NULL THEN named_struct({', '.join(fields)}) END"
 
 
 def _struct(fields: dict[str, str]) -> str:

@@ -38,10 +38,11 @@ def with_all(frame: DataFrame) -> DataFrame:
 
 
 def with_absent(events: DataFrame, plan: MergePlan) -> DataFrame:
-    """Say of updates that columns which the batch has not were not sent: they keep what stands."""
-    if not plan.evolution.absent:
+    """Say of updates that columns and fields which the batch has not were not sent: they keep what stands."""
+    if not plan.evolution.lacks:
         return events
-    absent = f"CAST(array({', '.join(map(text, plan.evolution.absent))}) AS array<string>)"
+    lacking = [*plan.evolution.absent, *[quoted(*path) for path in plan.evolution.lacking]]
+    absent = f"array({', '.join(map(text, lacking))})"
     unset = f"CASE WHEN {names.OPERATION} = 'update' THEN array_union({_SENT_NOT}, {absent}) ELSE {names.UNSET} END"
     return with_all(events).withColumn(names.UNSET, F.expr(unset))
 

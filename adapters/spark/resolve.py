@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import IS_EVENT, IS_HOLDING, IS_REJECT, has_order
+from lakeward.adapters.spark.events import IS_EVENT, IS_HOLDING, IS_LOAD, IS_REJECT, has_order
 from lakeward.adapters.spark.inline import as_json
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.core.counts import Counts
@@ -98,13 +98,25 @@ def without_copies(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, Known]
     return frame.where(f"NOT {is_copy}"), Known(rows.get(None, 0), rejects)
 
 
-def late_as_rejects(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, int]:
-    """Turn events at or below the mark into rejects; return how many they are."""
+def late_as_rejects(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, Mapping[Reason | None, int]]:
+    """Reject what lies at or below the mark; return how many rows that are, by the reason they had.
+
+    A row that would hold its key holds nothing there: later events of the key may be applied.
+    """
     if plan.mark is None or not plan.has_late:
-        return frame, 0
-    is_late = f"({IS_EVENT} AND {names.SEQUENCE} <= {sequence_literal(plan, plan.mark.sequence)})"
+        return frame, {}
     words = f"its place in the order lies {_AT_THE_MARK}"
-    return _rejected(frame, plan.dimension, is_late, Reason.TOO_LATE, words), frame.where(is_late).count()
+    is_below = f"{names.SEQUENCE} <= {sequence_literal(plan, plan.mark.sequence)}"
+    has_place = f"NOT ({names.REASON} = '{Reason.SEQUENCE.value}' AND {IS_LOAD})"
+    is_late, holds = f"({IS_EVENT} AND {is_below})", f"coalesce({IS_HOLDING} AND {has_place} AND {is_below}, false)"
+    alike = frame.where(f"{is_late} OR {holds}").groupBy(names.REASON).count().collect()
+    told = {
+        names.REASON: text(Reason.TOO_LATE.value),
+        names.DETAIL: f"concat_ws('; ', {names.DETAIL}, {text(words)})",
+    }
+    frame = frame.withColumns({n: F.expr(f"CASE WHEN {holds} THEN {sql} ELSE {n} END") for n, sql in told.items()})
+    late = _rejected(frame, plan.dimension, is_late, Reason.TOO_LATE, words)
+    return late, {None if row[0] is None else Reason(row[0]): row["count"] for row in alike}
 
 
 def sequence_literal(plan: MergePlan, sequence: int) -> str:

@@ -9,11 +9,12 @@ import pytest
 
 from lakeward.adapters.memory import MemoryQueue, MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.errors import ConfigError, TableError
+from lakeward.core.errors import ConfigError, SchemaConflict, TableError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
+from lakeward.core.evolution import Policies
 from lakeward.core.ledger import Past, Taken
 from lakeward.core.pipeline import Job, Prepared, Report, apply_changes, prepare
-from lakeward.core.plan import Capability
+from lakeward.core.plan import BatchFacts, Capability, plan
 from lakeward.core.ports import Batch, Notice
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
@@ -118,3 +119,26 @@ def test_a_reload_begins_an_epoch_once() -> None:
     assert isinstance(following, Prepared)
     assert not following.plan.replaces
     assert following.progress.totals.read == 2
+
+
+def test_the_key_of_a_table_cannot_become_another() -> None:
+    """What is stored and remembered goes by it; a new name of the column is no other key."""
+    table = MemoryTable(DIMENSION)
+    apply_changes(job(source_of(event(Operation.INSERT, 1, a=1)), table))
+    assert table.progress.key == ("id",)
+    facts = BatchFacts(schema=DIMENSION.schema)
+    other = replace(DIMENSION, key=("a",))
+    with pytest.raises(SchemaConflict, match="its key cannot become another"):
+        plan(other, facts, table.progress, stored=DIMENSION.schema, capabilities=frozenset())
+    without = replace(DIMENSION, key=())
+    with pytest.raises(SchemaConflict, match="its key cannot become another"):
+        plan(without, facts, table.progress, stored=DIMENSION.schema, capabilities=frozenset())
+    renamed = replace(DIMENSION, key=("no",), policies=Policies(renames={"id": "no"}))
+    called = Schema((Column("no", Type("int")), Column("a", Type("int"))))
+    assert plan(
+        replace(renamed, schema=called),
+        replace(facts, schema=called),
+        table.progress,
+        stored=DIMENSION.schema,
+        capabilities=frozenset(),
+    ).evolution.renames == {"id": "no"}

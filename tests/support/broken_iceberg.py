@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.iceberg import companion, quarantine, resolving, table
 from lakeward.adapters.iceberg.change import Change
 from lakeward.adapters.iceberg.companion import IcebergCompanion
+from lakeward.adapters.iceberg.resolving import Resolver
 from lakeward.adapters.iceberg.rows import FILE, Rows
 from lakeward.adapters.iceberg.table import IcebergTable
 from lakeward.adapters.spark import items, names, resolve
@@ -22,6 +23,7 @@ from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import standing
 from lakeward.core import plan as core_plan
 from lakeward.core.evolution import SchemaChange
+from lakeward.core.memory import Reason
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Entry, Resolved
 from lakeward.core.progress import Progress
@@ -149,7 +151,7 @@ def believes_what_a_crash_left(patch: pytest.MonkeyPatch, _player: Player) -> No
 
 def takes_what_comes_too_late(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Applies what lies at or below the mark."""
-    patch.setattr(resolving, "late_as_rejects", lambda frame, _plan: (frame, 0))
+    patch.setattr(resolving, "late_as_rejects", lambda frame, _plan: (frame, {}))
 
 
 def takes_copies_for_news(patch: pytest.MonkeyPatch, _player: Player) -> None:
@@ -227,6 +229,27 @@ def lets_key_changes_pass_held_keys(patch: pytest.MonkeyPatch, _player: Player) 
     patch.setattr(resolving, "part_chains", apart)
 
 
+def lets_pass_what_follows_an_undecided_change(patch: pytest.MonkeyPatch, _player: Player) -> None:
+    """Holds a key change that no rule decides, and not what comes behind it in the same batch."""
+    part = Resolver._part
+
+    def apart(self: Resolver, plan: MergePlan, events: DataFrame, rows: DataFrame, **_more: bool) -> Any:
+        return part(self, plan, events, rows)
+
+    patch.setattr(Resolver, "_part", apart)
+
+
+def holds_what_comes_too_late(patch: pytest.MonkeyPatch, _player: Player) -> None:
+    """Holds the key of a row that cannot be applied, though later events of it were long ago."""
+    late_as_rejects = resolving.late_as_rejects
+
+    def of_events(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, Mapping[Reason | None, int]]:
+        events, late = late_as_rejects(frame.where(f"{names.REASON} IS NULL"), plan)
+        return events.unionByName(frame.where(f"{names.REASON} IS NOT NULL")), late
+
+    patch.setattr(resolving, "late_as_rejects", of_events)
+
+
 def nulls_what_the_files_lack(patch: pytest.MonkeyPatch) -> None:
     """Writes NULL into a column that the files of an update do not have."""
     patch.setattr(Rows, "kept", lambda _self, upserts, _judged: upserts)
@@ -276,6 +299,8 @@ BROKEN: Mapping[str, Sequence[Break]] = {
     "in part": (nulls_what_was_not_sent, knows_no_transactions, lets_key_changes_pass_held_keys),
     "parts of loaded rows": (keeps_no_bases,),
     "truncated": (truncates_what_the_batch_names_alone, forgets_truncates),
+    "undecided": (lets_pass_what_follows_an_undecided_change,),
+    "late and bad": (holds_what_comes_too_late,),
     "mended": (
         takes_a_mended_row_for_given_up,
         puts_a_mended_row_on_top,

@@ -19,6 +19,7 @@ from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemoryTable, Mem
 from lakeward.core.books import Books
 from lakeward.core.clock import beyond
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Ordered, TableName, Tolerance, Unbounded
+from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Operation, Position, Sequences
 from lakeward.core.fold import apply
 from lakeward.core.ledger import Past, SourceObject, Taken
@@ -158,13 +159,15 @@ def pack_late(
     in_part: bool = False,
     truncates: bool = False,
     renamed: float = 0.0,
+    untold: float = 0.0,
 ) -> Script:
     """Return a script in which objects come in any order that the lateness allows, or (`too_late`) in any.
 
     Its databases commit by one clock. Some objects are delivered again. With `in_part`, some
     cells are not sent, and keys change where a table is not `ordered`; with `truncates` the
     first database truncates the table. With `renamed`, sequences
-    are unique, and so many objects of changes come under another name as well.
+    are unique, and so many objects of changes come under another name as well. Of so many
+    transactions as are `untold` the feed says nothing, so that no rule decides some key changes.
     """
     dimension = Dimension(
         name=NAME,
@@ -192,8 +195,13 @@ def pack_late(
         source = feed(random, features)
         names = {number: history * OBJECTS_A_HISTORY + number for number in source.objects}
         loads.update(names[number] for number in source.loads if source.objects[number])
+        transactions = sorted({e.transaction for e in source.events}, key=str) if untold else []
+        hidden = {transaction for transaction in transactions if random.random() < untold}
         for number, events in source.objects.items():
-            packed = [_of(history, event, keeps_transaction=in_part) for event in events]
+            packed = [
+                _of(history, event, keeps_transaction=in_part and event.transaction not in hidden)
+                for event in events
+            ]
             objects[names[number]] = [_numbered_as_dms(event, history) if renamed else event for event in packed]
     spoilt = _spoilt(random, objects, bad)
     rejects = {e.position: _rejected(e) for events in objects.values() for e in events if e.position in spoilt}
@@ -363,13 +371,13 @@ def _key_range(dimension: Dimension, items: Sequence[Item]) -> tuple[Any, ...]:
 class Moment:
     """What can be seen of a table after a batch: its progress, its rows, and what waits, in quarantine or not.
 
-    Of each entry of the quarantine it is how many events wait behind it, the keys that it
-    holds, and whether it is mended.
+    Of each entry of the quarantine it is its reason, how many events wait behind it, the keys that
+    it holds, and whether it is mended.
     """
 
     progress: Progress
     rows: Rows
-    quarantine: Mapping[Position, tuple[int, frozenset[str], bool]]
+    quarantine: Mapping[Position, tuple[str, int, frozenset[str], bool]]
     incomplete: frozenset[Position]
 
     @property
@@ -400,7 +408,8 @@ UNCOMMITTED = CRASHES[: CRASHES.index(("commit", "before")) + 1]
 class Player:
     """Plays a script to a lake, and notes what can be seen after each batch.
 
-    With `expected`, the moments of another player, it stops at the first that differs.
+    With `expected`, the moments of another player, it stops at the first that differs. `refused` is
+    how often a mended row was.
     """
 
     script: Script
@@ -410,6 +419,7 @@ class Player:
     expected: Sequence[Moment] | None = None
     moments: list[Moment] = field(default_factory=list)
     crashed: list[tuple[str, str]] = field(default_factory=list)
+    refused: int = 0
 
     def __post_init__(self) -> None:
         self.source = ScriptedSource(self.script, self.lake.frame)
@@ -424,6 +434,11 @@ class Player:
             self._settle(random, self.script.settles, ends)
         self._settle(random, 1.0, ends)
         return self
+
+    @property
+    def reasons(self) -> Set[str]:
+        """The reasons of all that ever was in quarantine."""
+        return {reason for moment in self.moments for reason, *_ in moment.quarantine.values()}
 
     @property
     def promised(self) -> Sequence[object]:
@@ -448,7 +463,11 @@ class Player:
             if left:
                 mended = [entry for entry in left if entry.mended is not None]
                 given_up = [entry for entry in left if entry.mended is None]
-                release(self._job(), Settlement(mended=mended, given_up=given_up), watch)
+                try:
+                    release(self._job(), Settlement(mended=mended, given_up=given_up), watch)
+                except MendError:  # what a person made of a row may mean one of two
+                    self.refused += 1
+                    release(self._job(), Settlement(given_up=left), watch)
 
         self._attempted(work, next(ends, None))
 
@@ -466,7 +485,7 @@ class Player:
         opened = self.lake.open(self.script.dimension)
         progress = opened.table.standing().progress
         quarantine = {
-            entry.position: (entry.waits, frozenset(entry.held_keys), entry.mended is not None)
+            entry.position: (entry.reason, entry.waits, frozenset(entry.held_keys), entry.mended is not None)
             for entry in self._entries()
         }
         incomplete = frozenset(entry.position for entry in opened.quarantine.incomplete(progress))

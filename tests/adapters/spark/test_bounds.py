@@ -1,0 +1,65 @@
+"""What bounds a batch: the rows whose place in the order is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from histories import SCHEMA
+
+from lakeward.adapters.spark.events import SKIPPED, Group, facts
+from lakeward.core.dimension import Dimension, TableName, Within
+from lakeward.core.events import LOAD_SEQUENCE, Position
+from lakeward.core.ledger import SourceObject
+from lakeward.core.memory import Memory, Reason, Record, next_mark
+from lakeward.core.plan import MergePlan, plan
+from lakeward.core.progress import Progress
+
+DIMENSION = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",), lateness=Within(24))
+
+
+def group(number: int, reason: str | None, sequence: int, time: int | None = None) -> Group:
+    return Group(
+        object=number,
+        operation="update" if reason is None else None,
+        reason=reason,
+        flags=frozenset(),
+        rows=1,
+        least=(sequence, 1),
+        greatest=(sequence, 1),
+        time=time,
+        key_bounds=(None,),
+    )
+
+
+def planned(number: int, groups: list[Group], progress: Progress, records: list[Record]) -> MergePlan:
+    found = facts(groups, DIMENSION, SCHEMA, [SourceObject(str(number), number, 1, 0)], 1)
+    found = replace(found, loaded=1)
+    return plan(DIMENSION, found, progress, stored=SCHEMA, capabilities=frozenset(), records=records)
+
+
+@pytest.mark.parametrize("reason", [SKIPPED, Reason.UNREADABLE.value, Reason.SEQUENCE.value])
+def test_a_row_of_unknown_place_in_each_file_keeps_no_mark_back(reason: str) -> None:
+    progress, records = Progress(), list[Record]()
+    for hour in range(1, 101):
+        odd = group(hour, reason, LOAD_SEQUENCE)
+        done = planned(hour, [group(hour, None, hour, hour), odd], progress, records)
+        assert not done.recalls
+        assert done.record is not None
+        assert not done.record.loads
+        records.append(done.record)
+        mark = next_mark(Memory(records=records, mark=progress.mark, loaded=1), DIMENSION.lateness)
+        progress = replace(progress, batch=hour, mark=mark, high_water=Position(1, hour, hour, 1))
+    assert progress.mark == (1, 75)
+
+
+def test_a_file_of_nothing_else_is_no_full_load() -> None:
+    done = planned(1, [group(1, Reason.UNREADABLE.value, LOAD_SEQUENCE)], Progress(), [])
+    assert done.record is not None
+    assert not done.record.loads
+
+
+def test_rows_of_a_full_load_are_one_whatever_is_wrong_with_them() -> None:
+    done = planned(1, [group(1, Reason.CAST.value, LOAD_SEQUENCE)], Progress(), [])
+    assert done.record is not None
+    assert done.record.loads == {1}
