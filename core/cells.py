@@ -16,6 +16,7 @@ from typing import Final
 
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import UNSET, Cell
+from lakeward.core.remaking import Remaking
 from lakeward.core.reshaping import Concat, Constant, Drop, Flatten, Keep, Split
 from lakeward.core.rules import Cast, DatePart, Default, Hash, Mask, OfColumn, Rename, Replace, Rule, Trim, known
 from lakeward.core.schema import Column, Type
@@ -47,6 +48,16 @@ def shaped(cells: Mapping[str, Cell], shape: Shape, secrets: Mapping[str, bytes]
         row = {name: row[name] for name in step.after.names}
     sent = shape.without(absent).names
     return Shaped({name: row[name] if name in sent else UNSET for name in row}, misfits)
+
+
+def remade(cells: Mapping[str, Cell], remaking: Remaking) -> Mapping[str, Cell]:
+    """Return the cells of a row that stands with those that are made of several others made again."""
+    row = {name: value for name, value in cells.items() if name not in remaking.columns}
+    found = dict(row)
+    for again in remaking.steps:
+        values = _values(again.step, {name: found.get(place) for name, place in again.reads.items()}, {})
+        found.update(zip(again.makes, values, strict=True))
+    return {**row, **{name: found[place] for name, place in remaking.columns.items()}}
 
 
 def misfit(value: Cell, step: Step, item: Column) -> str:

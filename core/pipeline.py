@@ -185,6 +185,8 @@ def prepare_release(job: Job[F], settled: Settlement, watch: Watch = unwatched) 
         batch = job.opened.quarantine.waiting(standing.progress, settled.entries, mended)
         if settled.mended:
             batch = replace(batch, facts=replace(batch.facts, schema=dimension.schema))
+        again = job.source.remaking(dimension, batch.facts.needs)
+        batch = replace(batch, facts=replace(batch.facts, remaking=again))
     found = _Found(standing=standing, recalled=recalled, batch=batch, settled=settled)
     return _work_out(job, found, watch)
 

@@ -19,6 +19,7 @@ from lakeward.core.evolution import Evolution, Kind, SchemaChange, evolve
 from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import UNPLACED, Hold, Reason, Record
 from lakeward.core.progress import Progress
+from lakeward.core.remaking import Remaking, in_table
 from lakeward.core.schema import Column, Schema
 from lakeward.core.truncates import Truncates, remembered_truncates
 
@@ -68,6 +69,7 @@ class BatchFacts:
     that is `believed` (None: all are). `least` and `greatest` bound the rows whose place in the
     order is known, if there are any. `truncates` are the positions of its truncates.
     `warnings` are how many rows break a quality rule that only warns, by what the rule is called.
+    `remaking` says how rules make columns of the row that stands.
     """
 
     schema: Schema
@@ -85,6 +87,7 @@ class BatchFacts:
     believed: int | None = None
     truncates: tuple[Position, ...] = ()
     warnings: Mapping[str, int] = field(default_factory=dict)
+    remaking: Remaking = field(default_factory=Remaking)
 
     @property
     def ahead(self) -> Ahead | None:
@@ -120,7 +123,8 @@ class MergePlan:
     some may not be whole. What lies at or below the `mark` comes too late; `copies` are the
     orders of objects that were delivered before, `truncates` those that the batch meets.
     `holds` are the keys that wait for a person. `releases` marks a batch of events that waited
-    rather than of new ones: what held them is given up, or `mended`.
+    rather than of new ones: what held them is given up, or `mended`. `remaking` says which
+    columns are made again of the rows that the fold leaves.
     """
 
     dimension: Dimension
@@ -140,6 +144,12 @@ class MergePlan:
     releases: frozenset[Position] = frozenset()
     mended: frozenset[Position] = frozenset()
     replaces: bool = False
+    remaking: Remaking = field(default_factory=Remaking)
+
+    @property
+    def folded(self) -> Schema:
+        """The columns of the table that are folded; the others are made of them."""
+        return Schema(tuple(c for c in self.evolution.schema if c.name not in self.remaking.columns))
 
     @property
     def record(self) -> Record | None:
@@ -228,6 +238,7 @@ def plan(
         releases=releases,
         mended=mended,
         replaces=replaces,
+        remaking=_remaking(dimension, facts, evolution, is_new=stored is None or replaces),
     )
 
 
@@ -235,6 +246,14 @@ def _with_parts(facts: BatchFacts) -> BatchFacts:
     """Say of a batch that it has updates of a part of a row: an older one may come that has the rest."""
     has = frozenset({Capability.UNSET})
     return replace(facts, needs=facts.needs | has, may_need=facts.may_need | has)
+
+
+def _remaking(dimension: Dimension, facts: BatchFacts, evolution: Evolution, *, is_new: bool) -> Remaking:
+    """Return what is made again of rows that stand; those of a table that is not new lack what it adds."""
+    if not dimension.key:
+        return Remaking()
+    added = frozenset(change.path for change in evolution.changes if change.kind is Kind.ADD and not is_new)
+    return in_table(str(dimension.name), facts.remaking, frozenset(evolution.schema.names), added)
 
 
 _SEQUENCES: Final[Mapping[Sequences, str]] = {

@@ -19,6 +19,7 @@ from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState, Past
 from lakeward.core.memory import HOLDING, Hold, Reason, Record
 from lakeward.core.plan import BatchFacts, Capability, MergePlan
 from lakeward.core.progress import Progress
+from lakeward.core.remaking import Remaking
 from lakeward.core.schema import Schema
 
 F = TypeVar("F")
@@ -64,6 +65,10 @@ class Source(Protocol[F]):
 
     def written(self, dimension: Dimension) -> Dimension:
         """Return the dimension with the columns and the key that rows have at the source, mended ones too."""
+        ...
+
+    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+        """Return how rules make columns of the row that stands; `may_need` says what its events may call for."""
         ...
 
     def cells(self, dimension: Dimension, entry: Entry) -> Cells:

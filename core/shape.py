@@ -214,21 +214,9 @@ def key_steps(shape: Shape, key: Sequence[str]) -> frozenset[int]:
     return frozenset(found)
 
 
-def check_parts(shape: Shape, key: Sequence[str], *, moves: bool) -> None:
-    """Raise ConfigError for rules that do not go with rows that are sent in part, or (`moves`) change their key.
-
-    A cell that is made of one cell of the source was sent where that was. One that is made of
-    several may need some that were not sent.
-    """
-    for column in shape.schema:
-        needed = [name for name in shape.source.names if name in shape.needs[column.name]]
-        if len(needed) > 1:
-            raise ConfigError(
-                f"the column {column.name} is made of several columns of the source, and rows come in part",
-                found=f"it needs {', '.join(needed)}, of which an update may send some alone",
-                todo="Let each rule read one column, or take `no_sup_value` and `before_image_prefix` out.",
-            )
-    if moves and key_steps(shape, key):
+def check_moves(shape: Shape, key: Sequence[str]) -> None:
+    """Raise ConfigError for rules that do not go with rows that change their key."""
+    if key_steps(shape, key):
         raise ConfigError(
             "rules make the key, and rows change their key",
             found="the key that a row had is known as the source has it (`before_image_prefix`)",

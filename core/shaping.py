@@ -16,12 +16,14 @@ from lakeward.core.events import Sequences
 from lakeward.core.evolution import evolve
 from lakeward.core.inputs import Input, breaches
 from lakeward.core.ledger import Past, SourceObject, Taken
+from lakeward.core.plan import Capability
 from lakeward.core.ports import Batch, Cells, Entry, Source
 from lakeward.core.quality import Action, QualityRule, RowRule
+from lakeward.core.remaking import Remaking, remaking
 from lakeward.core.reshaping import Flatten
 from lakeward.core.rules import Cast, Rule
 from lakeward.core.schema import Schema
-from lakeward.core.shape import Shape, shape, source_key
+from lakeward.core.shape import Shape, check_moves, shape, source_key
 
 F = TypeVar("F")
 
@@ -54,6 +56,16 @@ class TableRules:
         """Return what the rules make of a batch's columns, as if it lacked none."""
         return shape(self.columns, self.complete(found))
 
+    def remaking(self, form: Shape, key: Sequence[str], may_need: frozenset[Capability]) -> Remaking:
+        """Return how they make columns of the row that stands.
+
+        Raises ConfigError where they must and cannot, or do not go with rows that change their key.
+        """
+        moves = Capability.KEY_CHANGE in may_need
+        if self.columns and moves:
+            check_moves(form, key)
+        return remaking(form, key, in_part=Capability.UNSET in may_need and bool(key), moves=moves)
+
 
 @dataclass(frozen=True, slots=True)
 class Shaped(Generic[F]):
@@ -78,6 +90,10 @@ class Shaper(Protocol[F]):
 
     def shape(self, batch: Batch[F], dimension: Dimension, epoch: int) -> Shaped[F]:
         """Return a batch as the rules make it, its facts found anew; `dimension` is the table's."""
+        ...
+
+    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+        """Return how the rules make columns of the row that stands, of the columns that are declared."""
         ...
 
     def mended(self, frame: F, dimension: Dimension) -> F:
@@ -162,6 +178,23 @@ class ShapedSource(Generic[F]):
                 todo=f"Declare what the source has, and run, or give the rows up. {_AGAIN}",
             )
         return self.source.written(self._at_the_source(dimension))
+
+    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+        """Return how the rules make columns of the row that stands.
+
+        Raises ConfigError where they must and cannot, MendError where only the files would tell.
+        """
+        if not self.shaper.rules.columns:
+            return Remaking()
+        if len(self.shaper.rules.source):
+            return self.shaper.remaking(dimension, may_need)
+        if Capability.UNSET in may_need:
+            raise MendError(
+                f"{dimension.name} has column rules, and rows that send a part of their cells wait",
+                found="the columns of its source are not declared",
+                todo="Declare them, as `columns` under [tables]: then it is known what the rules make of the rows.",
+            )
+        return Remaking()
 
     def cells(self, dimension: Dimension, entry: Entry) -> Cells:
         """Return the cells of a row in quarantine, in the columns of the source."""

@@ -323,3 +323,40 @@ type = "string"
     project.configure(tables=ITEM + several, source=IN_PART)
     put(project, "10:30", "U,1,~,1.30,1")
     assert "the column both is made of several columns of the source, and rows come" in project.fails()
+
+
+def ruled(*rules: str) -> str:
+    return ITEM + "rules = [\n" + "".join(f"  {{ {rule} }},\n" for rule in rules) + "]\n"
+
+
+LABEL = 'rule = "concat", columns = ["name", "price"], to = "label", separator = " "'
+LOUD = 'rule = "sql", expression = "upper(label) || \'!\'", to = "loud", type = "string"'
+
+
+def test_what_is_made_of_several_cells_is_made_of_the_row_that_stands(parts: Project) -> None:
+    """Of one that an update completes, that moves, and that waited behind a row which is given up."""
+    parts.configure(tables=ruled(LABEL, LOUD), source=IN_PART)
+    put(parts, "10:00", "I,1,one,1.00,", "I,2,two,2.00,")
+    parts.run()
+    put(parts, "10:10", "U,1,~,1.10,1", "U,2,zwei,~,2", "U,2,two,dear,2", "U,2,~,2.50,2", "U,9,~,~,1")
+    parts.run(code=3)
+    columns = ("id", "label", "loud")
+    assert parts.rows(columns=columns) == [(2, "zwei 2.00", "ZWEI 2.00!"), (9, "one 1.10", "ONE 1.10!")]
+    assert parts.call("quarantine", "discard", "shop.item", "2").code == 0
+    assert parts.rows(columns=columns)[0] == (2, "zwei 2.50", "ZWEI 2.50!")
+
+
+def test_a_column_that_is_made_of_what_is_not_there_stops_the_table(parts: Project) -> None:
+    """First the rules drop what it is made of; when they keep it, the rows that stand do not have it yet."""
+    parts.configure(tables=ruled(LABEL, 'rule = "drop", columns = ["name"]'), source='timestamp_column = "at"')
+    parts.put("LOAD00000001.csv", "2026-11-21 09:00:00,1,one,1.00\n")
+    parts.run()
+    rows = [(1, "one 1.00")]
+    parts.configure(tables=ruled(LABEL, 'rule = "drop", columns = ["name"]'), source=IN_PART)
+    put(parts, "10:00", "U,1,~,1.10,1")
+    assert "rule 2, drop, takes away name, so that it is not known of the row that stands" in parts.fails()
+    assert "rule 2, drop, takes away name" in parts.call("plan").err
+    parts.configure(tables=ruled(LABEL), source=IN_PART)
+    assert "is made of name, which the rows of the table do not have yet" in (said := parts.fails())
+    assert "Load the table anew" in said
+    assert parts.rows(columns=("id", "label")) == rows

@@ -43,7 +43,9 @@ from lakeward.core.ledger import (
     until_changed,
 )
 from lakeward.core.nearest import nearest
+from lakeward.core.plan import Capability
 from lakeward.core.ports import Batch, Cells, Entry, Mended
+from lakeward.core.remaking import Remaking
 from lakeward.core.schema import UNDECLARED, Column, Schema, Type
 from lakeward.plugins.registry import clock
 
@@ -182,6 +184,10 @@ class DmsSource:
     def written(self, dimension: Dimension) -> Dimension:
         """Return the dimension: the columns of a table are those of its files."""
         return dimension
+
+    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+        """Return nothing: rules stand behind a source."""
+        return Remaking()
 
     def cells(self, dimension: Dimension, entry: Entry) -> Cells:
         """Return a row as it was written, column by column; none where the file is gone."""

@@ -30,6 +30,7 @@ from lakeward.adapters.spark.events import (
 )
 from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.items import with_absent
+from lakeward.adapters.spark.remaking import remade
 from lakeward.adapters.spark.resolve import (
     ID,
     INCOMPLETE,
@@ -247,7 +248,7 @@ class Resolver:
             refused[Reason.INCOMPLETE_ROW] = incomplete
         has_rejects = bool(plan.facts.rejects or news.late or any(refused.values()) or done.has_shifted)
         waiting, waited = self._not_waiting_yet(plan, done.waiting)
-        upserts = chains.rows()
+        upserts = remade(chains.rows(), plan.remaking)
         released = done.released(plan)
         removed = rows.with_truncated(chains.stood)
         changes = _changes(plan, done.passing, chains)

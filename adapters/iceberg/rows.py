@@ -16,6 +16,7 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import KeyRange, range_of
 from lakeward.adapters.spark.fitting import called_now, fitted, kept_as, with_kept
 from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.remaking import remade
 from lakeward.adapters.spark.resolve import ID, IS_LIVE, SMALL, no_place, standing
 from lakeward.adapters.spark.truncates import literal, place_of
 from lakeward.adapters.spark.types import ddl as type_ddl
@@ -122,4 +123,5 @@ class Rows:
         updated = judged.where(f"{IS_LIVE} AND deletes = 0 AND inserts = 0").selectExpr(ID)
         kept = upserts.join(updated, ID, "left_semi").join(rows, key, "left")
         kept = with_kept(kept, evolution.schema, evolution.lacking)
-        return kept.unionByName(upserts.join(updated, ID, "left_anti"), allowMissingColumns=True)
+        every = kept.unionByName(upserts.join(updated, ID, "left_anti"), allowMissingColumns=True)
+        return remade(every, self.plan.remaking)

@@ -14,11 +14,12 @@ from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, Cell, ChangeEvent, Key, Operation, key_of
 from lakeward.core.inputs import Input
 from lakeward.core.memory import HOLDING, Reason, Reject
-from lakeward.core.plan import PARTIAL, Capability
+from lakeward.core.plan import Capability
 from lakeward.core.ports import Batch
 from lakeward.core.quality import Action, RowRule, Unique, is_broken
+from lakeward.core.remaking import Remaking
 from lakeward.core.schema import Schema
-from lakeward.core.shape import Shape, check_parts, key_steps, source_key
+from lakeward.core.shape import Shape, key_steps, source_key
 from lakeward.core.shaping import Shaped, TableRules
 
 _BARE = (Operation.DELETE, Operation.TRUNCATE)
@@ -37,16 +38,20 @@ class MemoryShaper:
     def shape(self, batch: Batch[Frame], dimension: Dimension, epoch: int) -> Shaped[Frame]:
         """Return the batch as the rules make it."""
         form = self.rules.shape(batch.facts.schema)
-        in_part = (batch.facts.needs | batch.facts.may_need) & PARTIAL
-        if self.rules.columns and in_part:
-            check_parts(form, dimension.key, moves=Capability.KEY_CHANGE in in_part)
+        again = self.rules.remaking(form, dimension.key, batch.facts.needs | batch.facts.may_need)
         dimension = replace(dimension, schema=form.schema)
         row = _Rows(form, dimension, self.secrets)
         items = [row.event(item) if isinstance(item, ChangeEvent) else row.reject(item) for item in batch.frame]
         judged, warnings = _judged(items, self.rules, dimension)
         found = facts_of(dimension, judged, batch.facts.objects, batch.facts.believed)
-        facts = replace(found, loaded=batch.facts.loaded, skipped=batch.facts.skipped, warnings=warnings)
+        facts = replace(
+            found, loaded=batch.facts.loaded, skipped=batch.facts.skipped, warnings=warnings, remaking=again
+        )
         return Shaped(Batch(judged, facts, batch.close), tuple(_inputs(items, batch, form.schema)))
+
+    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+        """Return how the rules make columns of the row that stands, of the columns that are declared."""
+        return self.rules.remaking(self.rules.shape(self.rules.source), dimension.key, may_need)
 
     def mended(self, frame: Frame, dimension: Dimension) -> Frame:
         """Return rows that a person mended, as the rules make them; raises MendError where one breaks a rule."""

@@ -22,6 +22,7 @@ from lakeward.core.ports import (
     Mended,
     Written,
 )
+from lakeward.core.remaking import Remaking
 from lakeward.core.schema import Column, Schema, Type
 
 Frame: TypeAlias = Sequence[ChangeEvent | Reject]
@@ -77,6 +78,10 @@ class MemorySource:
     def written(self, dimension: Dimension) -> Dimension:
         """Return the dimension: objects here have the columns of their table."""
         return dimension
+
+    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+        """Return nothing: rules stand behind a source."""
+        return Remaking()
 
     def cells(self, dimension: Dimension, entry: Entry) -> Cells:
         """Return nothing: objects here hold no row as it was written."""

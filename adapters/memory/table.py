@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from lakeward.adapters.memory.source import Frame, facts_of
 from lakeward.core.append import append
 from lakeward.core.books import applied_record
+from lakeward.core.cells import remade
 from lakeward.core.delivery import Delivery, Resolution, Settled
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, TableError
@@ -34,6 +35,7 @@ from lakeward.core.ports import (
     Standing,
 )
 from lakeward.core.progress import Progress
+from lakeward.core.remaking import Remaking
 from lakeward.core.schema import Schema
 from lakeward.core.settle import absorb, settle
 from lakeward.core.showing import shows, without
@@ -77,8 +79,9 @@ class MemoryTable:
             believed=plan.facts.believed,
         )
         work_out = append if plan.appends else settle
-        dimension = replace(self.dimension, schema=plan.evolution.schema)
+        dimension = replace(self.dimension, schema=plan.folded)
         settled = work_out(dimension, self.rows, self.memory, delivery)
+        settled = replace(settled, rows={key: _remade(row, plan.remaking) for key, row in settled.rows.items()})
         counts = replace(settled.counts, read=settled.counts.read + plan.facts.skipped, skipped=plan.facts.skipped)
         holds = [h for h in self.memory.holds.values() if h.position not in settled.closed]
         delivered = {item.position for item in frame} if not plan.releases else set()
@@ -299,6 +302,11 @@ class MemoryTarget:
         """Return the table of that name."""
         table = self.tables.setdefault(dimension.name, MemoryTable(dimension))
         return Opened(str(dimension.name), table, table, table)
+
+
+def _remade(row: Row | None, remaking: Remaking) -> Row | None:
+    """Return a row with the columns that are made of it."""
+    return row if row is None or not remaking else replace(row, cells=remade(row.cells, remaking))
 
 
 def _waiters(changes: Iterable[Change], epoch: int) -> Iterator[Waiter[Key]]:

@@ -80,7 +80,7 @@ class Chains:
 
     def rows(self) -> DataFrame:
         """Return the rows that the chains leave, in the columns of a batch."""
-        return _rows_of(_ROWS, self.folded, self.plan.evolution.schema, str)
+        return _rows_of(_ROWS, self.folded, self.plan.folded, str)
 
     def verdicts(self) -> DataFrame:
         """Return one row an event of the batch: its ID, what became of it, and what was noted of it."""
@@ -139,7 +139,7 @@ def fold(plan: MergePlan, events: DataFrame, before: Before) -> Chains:
     sent = send(keys)
     stood = before.rows(sent.selectExpr(*map(quoted, plan.dimension.key)))
     stood = stood.join(sent, list(plan.dimension.key)).localCheckpoint()
-    items = Items(plan.evolution.schema)
+    items = Items(plan.folded)
     parts = [items.of_batch(arrived, plan)]
     if before.by_rows:
         parts += [items.of_rows(stood), *([] if known is None else [items.of_deletes(_newest(known, stood))])]
@@ -158,7 +158,7 @@ def fold(plan: MergePlan, events: DataFrame, before: Before) -> Chains:
     place = place_type(plan.dimension.sequences)
     every = items.with_truncates("items", plan.truncates.all, place)
     gathered = gathered.join(_standing(keys, stood, known, place), CHAIN).withColumn("items", F.expr(every))
-    writer = Fold(plan.evolution.schema, plan.dimension.sequences, fills=not plan.in_part)
+    writer = Fold(plan.folded, plan.dimension.sequences, fills=not plan.in_part)
     newest = plan.truncates.newest
     folded = _judged(writer, gathered, "false" if newest is None else f"e.place < {place_literal(newest, place)}")
     folded = folded.persist()

@@ -38,9 +38,10 @@ from lakeward.core.memory import Reason
 from lakeward.core.plan import BatchFacts, Capability
 from lakeward.core.ports import Batch
 from lakeward.core.quality import check
+from lakeward.core.remaking import Remaking
 from lakeward.core.rules import Hash
 from lakeward.core.schema import Schema
-from lakeward.core.shape import Shape, check_parts, key_steps, source_key
+from lakeward.core.shape import Shape, key_steps, source_key
 from lakeward.core.shaping import Shaped, TableRules
 
 MISFIT: Final = "_lakeward_rule_misfit"
@@ -89,8 +90,7 @@ class SparkShaper:
             )
         rules = self._rules_of(self.rules.complete(batch.facts.schema))
         form = rules.shape(batch.facts.schema)
-        if rules.columns and batch.facts.may_need:
-            check_parts(form, dimension.key, moves=Capability.KEY_CHANGE in batch.facts.may_need)
+        again = rules.remaking(form, dimension.key, batch.facts.may_need)
         source_key(form, dimension.key)
         check(rules.quality, form.schema, dimension.key)
         schema = form.without([name for name in form.source.names if batch.facts.schema.find(name) is None])
@@ -106,9 +106,14 @@ class SparkShaper:
             whole.unpersist()
             raise
         batch.close()
-        known = _facts(found, batch, dimension, epoch, flags)
+        known = replace(_facts(found, batch, dimension, epoch, flags), remaking=again)
         gone = tuple(name for name in form.schema.names if schema.find(name) is None)
         return Shaped(Batch(whole.drop(*flags), known, close=lambda: _free(whole)), inputs, gone)
+
+    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+        """Return how the rules make columns of the row that stands, of the columns that are declared."""
+        rules = self._rules_of(self.rules.source)
+        return rules.remaking(rules.shape(rules.source), dimension.key, may_need)
 
     def mended(self, frame: DataFrame, dimension: Dimension) -> DataFrame:
         """Return rows that a person mended, as the rules make them; raises MendError where one breaks a rule."""

@@ -25,9 +25,10 @@ from lakeward.core.fold import apply
 from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.memory import Reason, Reject
 from lakeward.core.pipeline import STEPS, Job, Settlement, Watch, apply_changes, mend, release, unwatched
-from lakeward.core.plan import PARTIAL, ObjectFacts
+from lakeward.core.plan import PARTIAL, Capability, ObjectFacts
 from lakeward.core.ports import Batch, Cells, Entry, Mended, Notice, Opened
 from lakeward.core.progress import Progress
+from lakeward.core.remaking import Remaking
 from lakeward.core.schema import Column, Schema, Type
 
 Item = ChangeEvent | Reject
@@ -341,6 +342,10 @@ class ScriptedSource:
     def written(self, dimension: Dimension) -> Dimension:
         """Return the dimension: rows have the columns of their table."""
         return dimension
+
+    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+        """Return nothing: rules stand behind a source."""
+        return Remaking()
 
     def cells(self, dimension: Dimension, entry: Entry) -> Cells:
         """Return nothing: a person knows what the row should have been."""

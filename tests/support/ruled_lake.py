@@ -1,0 +1,62 @@
+"""Scripts of deliveries whose rows pass column rules, for any table format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lakes import PACKED, Lake, Moment, Player, Rows, Script, ScriptedSource
+
+from lakeward.core.cells import shaped
+from lakeward.core.dimension import Dimension
+from lakeward.core.ledger import Taken
+from lakeward.core.plan import Capability
+from lakeward.core.ports import Batch
+from lakeward.core.remaking import Remaking
+from lakeward.core.shape import Shape
+from lakeward.core.shaping import ShapedSource, Shaper, TableRules
+
+SECRETS = {"env:PEPPER": b"0123456789abcdef"}
+
+
+@dataclass
+class ShapedScript(ScriptedSource):
+    """A script whose rows pass rules."""
+
+    shaper: Shaper[Any] | None = None
+
+    def _ruled(self) -> ShapedSource[Any]:
+        assert self.shaper is not None
+        return ShapedSource(ScriptedSource(self.script, self.frame), self.shaper)
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Any]:
+        """Return the items of a delivery as the rules make them."""
+        return self._ruled().read(dimension, taken, epoch)
+
+    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+        """Return what the rules make of the row that stands."""
+        return self._ruled().remaking(dimension, may_need)
+
+
+def ruled_player(
+    script: Script,
+    form: Shape,
+    lake: Lake,
+    shaper_of: Callable[[TableRules], Shaper[Any]],
+    rules: TableRules,
+    expected: Sequence[Moment] | None = None,
+) -> Player:
+    """Return a player of a script to a table with the columns that its rules make."""
+    table = replace(script, dimension=replace(script.dimension, schema=form.schema, key=("h", "id")))
+    player = Player(table, lake, expected=expected)
+    player.source = ShapedScript(script, lake.frame, shaper=shaper_of(rules))
+    return player
+
+
+def ruled(form: Shape, rows: Rows) -> Rows:
+    """Return the rows that rules make of the rows of a source."""
+    return {key: (shaped(cells, form, SECRETS).cells, position) for key, (cells, position) in rows.items()}
+
+
+__all__ = ["PACKED", "SECRETS", "ShapedScript", "ruled", "ruled_player"]
