@@ -333,17 +333,26 @@ LABEL = 'rule = "concat", columns = ["name", "price"], to = "label", separator =
 LOUD = 'rule = "sql", expression = "upper(label) || \'!\'", to = "loud", type = "string"'
 
 
+HIDDEN = 'rule = "mask", column = "name", to = "hidden", keep = 1'
+
+
 def test_what_is_made_of_several_cells_is_made_of_the_row_that_stands(parts: Project) -> None:
-    """Of one that an update completes, that moves, and that waited behind a row which is given up."""
-    parts.configure(tables=ruled(LABEL, LOUD), source=IN_PART)
+    """Of one that an update completes, that moves, and that a person mends, saying what was not sent."""
+    parts.configure(tables=ruled(LABEL, LOUD, HIDDEN), source=IN_PART)
     put(parts, "10:00", "I,1,one,1.00,", "I,2,two,2.00,")
     parts.run()
-    put(parts, "10:10", "U,1,~,1.10,1", "U,2,zwei,~,2", "U,2,two,dear,2", "U,2,~,2.50,2", "U,9,~,~,1")
+    put(parts, "10:10", "U,1,~,1.10,1", "U,2,zwei,~,2", "U,2,more,dear,2", "U,9,~,~,1")
     parts.run(code=3)
-    columns = ("id", "label", "loud")
-    assert parts.rows(columns=columns) == [(2, "zwei 2.00", "ZWEI 2.00!"), (9, "one 1.10", "ONE 1.10!")]
-    assert parts.call("quarantine", "discard", "shop.item", "2").code == 0
-    assert parts.rows(columns=columns)[0] == (2, "zwei 2.50", "ZWEI 2.50!")
+    columns = ("id", "label", "loud", "hidden")
+    assert parts.rows(columns=columns) == [
+        (2, "zwei 2.00", "ZWEI 2.00!", "***i"),
+        (9, "one 1.10", "ONE 1.10!", "**e"),
+    ]
+    assert parts.call("quarantine", "fix", "shop.item", "2").code == 0
+    text = (parts.folder / FIX).read_text("utf-8")
+    assert taken_back(parts, text, ('"dear"', '"2.50"'), ('"more"', "{ sent = false }")) == ""
+    assert parts.call("quarantine", "replay", "shop.item").code == 0
+    assert parts.rows(columns=columns)[0] == (2, "zwei 2.50", "ZWEI 2.50!", "***i")
 
 
 def test_a_column_that_is_made_of_what_is_not_there_stops_the_table(parts: Project) -> None:

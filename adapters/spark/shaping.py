@@ -135,7 +135,7 @@ class SparkShaper:
         """Return rows of the source with the columns of the table, in its types; it may have wider ones since."""
         form = rules.shape(rules.source)
         made = applied(self._with_secrets(frame, (), form), form, dimension.key, self._secrets())
-        made = kept_text(as_rejects(made, form.schema, dimension.key))
+        made = with_parts(kept_text(as_rejects(made, form.schema, dimension.key)), form)
         rest = [name for name in made.columns if form.schema.find(name) is None]
         columns = [f"CAST({quoted(c.name)} AS {ddl(c.type)}) AS {quoted(c.name)}" for c in dimension.schema]
         return made.selectExpr(*columns, *rest)
