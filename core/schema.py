@@ -49,7 +49,7 @@ class Type:
             case "map":
                 return f"map<{self.parts[0].type}, {self.parts[1].type}>"
             case "struct":
-                return f"struct<{', '.join(f'{part.name}: {part.type}' for part in self.parts)}>"
+                return f"struct<{', '.join(f'{_name(part.name)}: {part.type}' for part in self.parts)}>"
             case _:
                 return self.name
 
@@ -98,7 +98,13 @@ class Schema:
         return next((column for column in self.columns if column.name == name), None)
 
 
-_TOKEN = re.compile(r"\s*(?:(?P<name>[^\W\d]\w*|`(?:[^`]|``)+`)|(?P<number>\d+)|(?P<mark>[<>(),:]))")
+_PLAIN: Final = r"\d*[^\W\d]\w*"
+_TOKEN: Final = re.compile(rf"\s*(?:(?P<name>{_PLAIN}|`(?:[^`]|``)*`)|(?P<number>\d+)|(?P<mark>[<>(),:]))")
+
+
+def _name(name: str) -> str:
+    """Return the name of a part as `parse_type` reads it: in backticks where it is more than a word."""
+    return name if re.fullmatch(_PLAIN, name) else "`" + name.replace("`", "``") + "`"
 
 
 def parse_type(text: str) -> Type:
@@ -182,11 +188,15 @@ class _TypeParser:
             raise self.error()
         return int(token)
 
+    def name(self) -> str:
+        token = self.take()
+        return token[1:-1].replace("``", "`") if token.startswith("`") else token
+
     def struct(self) -> Type:
         self.take("<")
         parts: list[Column] = []
         while True:
-            name = self.take().strip("`").replace("``", "`")
+            name = self.name()
             self.take(":")
             parts.append(Column(name, self.type()))
             if self.take(",", ">") == ">":

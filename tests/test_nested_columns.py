@@ -110,6 +110,29 @@ def test_a_late_file_may_lack_fields_of_structs(project: Project) -> None:
     assert [value for _, value in project.rows(columns=("id", "one"))] == [whole(3, land, place) for land in lands]
 
 
+CODE = "a:string>) = reflect('java.lang.System','getProperty','user.home') OR CAST(NULL AS struct<b"
+
+
+def test_fields_may_be_called_anything(project: Project) -> None:
+    """A name is never a part of the SQL; the records of batches before are read with it, too."""
+    then = pa.struct([("zip-code", pa.int32()), ("first line", pa.string())])
+    now = pa.struct(
+        [("first line", pa.string()), ("zip-code", pa.int64()), (CODE, pa.string()), ("`", pa.string())]
+    )
+    configure(project, 'lateness = "24h"', 'timestamp_column = "at"')
+    deliver(project, 10, [("I", 1, 10, {"zip-code": 1, "first line": "x"})], then)
+    project.run()
+    deliver(project, 11, [("U", 1, 20, {"zip-code": 2, "first line": "y", CODE: "c", "`": "d"})], now)
+    project.run()
+    deliver(project, 12, [("I", 2, 15, {"zip-code": 3})], now)
+    project.run()
+    assert rows(project) == {
+        1: {"zip-code": 2, "first line": "y", CODE: "c", "`": "d"},
+        2: {"zip-code": 3, "first line": None, CODE: None, "`": None},
+    }
+    assert f"one.{CODE}" in project.call("status", "--schema", "--json").out
+
+
 def test_a_path_has_policies_of_its_own(project: Project) -> None:
     ignore = '[tables."shop.item".schema.columns]\none = { add = "ignore" }\nmany = { add = "ignore" }\n'
     configure(project)

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from lakeward.adapters.spark.errors import FAILURES, said
 from lakeward.adapters.spark.names import quoted, text
-from lakeward.adapters.spark.types import ddl
+from lakeward.adapters.spark.types import ddl, ddl_of
 from lakeward.core.cells import GROUP
 from lakeward.core.errors import ConfigError
 from lakeward.core.nearest import nearest
@@ -72,7 +72,7 @@ def parse(spark: SparkSession, expression: str, schema: Schema | None) -> Expres
     for node in _tree(value.child()):
         _refuse_meaning(node)
     columns = tuple(dict.fromkeys(str(item.name()) for item in _items(value.references().toSeq())))
-    return Expression(columns, str(found.schema["value"].dataType.simpleString()))
+    return Expression(columns, ddl_of(found.schema["value"].dataType))
 
 
 _SYNTAX: Final = "See spark.apache.org/docs/4.1.0/sql-ref-syntax.html."

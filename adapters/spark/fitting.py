@@ -12,7 +12,7 @@ from pyspark.sql import types as spark
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.names import quoted, text
-from lakeward.adapters.spark.types import to_spark
+from lakeward.adapters.spark.types import ddl_of, to_spark
 from lakeward.core.schema import Schema, Type
 
 _Paths: TypeAlias = frozenset[tuple[str, ...]]
@@ -47,7 +47,7 @@ def _with_types(frame: DataFrame, nested: Mapping[str, spark.DataType], without:
 
 def _is_alike(one: spark.DataType, other: spark.DataType) -> bool:
     """Whether types are equal, whatever may be NULL in them."""
-    return one.simpleString() == other.simpleString()
+    return ddl_of(one) == ddl_of(other)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class _Fit:
         if isinstance(has, spark.MapType) and isinstance(wanted, spark.MapType):
             made = self.value(part, has.valueType, wanted.valueType, (*path, "value"))
             return f"transform_values({value}, (k, {part}) -> {made})"
-        return f"CAST({value} AS {wanted.simpleString()})"
+        return f"CAST({value} AS {ddl_of(wanted)})"
 
     def _struct(self, value: str, has: spark.StructType, wanted: spark.StructType, path: tuple[str, ...]) -> str:
         there = {field.name: field.dataType for field in has.fields}
@@ -118,7 +118,7 @@ def _completed(new: str, stored: str, type_: Type, lacking: Sequence[tuple[str, 
 
 
 def _null(type_: spark.DataType) -> str:
-    return f"CAST(NULL AS {type_.simpleString()})"
+    return f"CAST(NULL AS {ddl_of(type_)})"
 
 
 def called_now(frame: DataFrame, renames: Mapping[str, str]) -> DataFrame:
@@ -130,7 +130,7 @@ def called_now(frame: DataFrame, renames: Mapping[str, str]) -> DataFrame:
         place = frame.columns.index(names.OLD)
         fields = frame.schema[names.OLD].dataType
         if isinstance(fields, spark.StructType):
-            inner = [f"{quoted(_now(f, renames))}:{f.dataType.simpleString()}" for f in fields.fields]
+            inner = [f"{quoted(_now(f, renames))}:{ddl_of(f.dataType)}" for f in fields.fields]
             named |= {f.name: _now(f, renames) for f in fields.fields if _now(f, renames) != f.name}
             columns[place] = f"CAST({names.OLD} AS struct<{','.join(inner)}>) AS {names.OLD}"
     return frame.selectExpr(*columns) if named else frame

@@ -7,6 +7,7 @@ from typing import Final
 
 from pyspark.sql import types as spark
 
+from lakeward.adapters.spark.names import quoted
 from lakeward.core.schema import UNDECLARED, Type
 
 _SCALARS: Final[dict[str, spark.DataType]] = {
@@ -43,7 +44,24 @@ def to_spark(type_: Type) -> spark.DataType:
 
 def ddl(type_: Type) -> str:
     """Return a type as Spark's SQL writes it."""
-    return str(to_spark(type_).simpleString())
+    return ddl_of(to_spark(type_))
+
+
+def ddl_of(type_: spark.DataType) -> str:
+    """Return a type of Spark as its SQL writes it; names of fields are a source's, so they are quoted.
+
+    >>> ddl_of(spark.StructType().add("zip-code", spark.IntegerType()))
+    'struct<`zip-code`:int>'
+    """
+    match type_:
+        case spark.ArrayType(elementType=element):
+            return f"array<{ddl_of(element)}>"
+        case spark.MapType(keyType=key, valueType=value):
+            return f"map<{ddl_of(key)},{ddl_of(value)}>"
+        case spark.StructType(fields=fields):
+            return f"struct<{','.join(f'{quoted(field.name)}:{ddl_of(field.dataType)}' for field in fields)}>"
+        case _:
+            return str(type_.simpleString())
 
 
 _AS_NUMBER: Final[Mapping[str, str]] = {

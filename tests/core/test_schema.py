@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from types_of_columns import TYPES
 
 from lakeward.core.errors import ConfigError
-from lakeward.core.schema import SCALARS, Type, parse_type
+from lakeward.core.schema import SCALARS, Column, Type, parse_type
 
 
 @given(TYPES)
@@ -20,12 +21,22 @@ def test_a_type_is_read_as_it_is_shown(type_: Type) -> None:
     [
         ("BIGINT", "bigint"),
         (" decimal( 12 , 2 ) ", "decimal(12,2)"),
-        ("list<struct<a: int, `b c`: map<string, date>>>", "list<struct<a: int, b c: map<string, date>>>"),
+        ("list<struct<a: int, `b c`: map<string, date>>>", "list<struct<a: int, `b c`: map<string, date>>>"),
         ("timestamp_ntz", "timestamp_ntz"),
     ],
 )
 def test_blanks_and_case_do_not_matter(text: str, shown: str) -> None:
     assert str(parse_type(text)) == shown
+
+
+@given(st.text(min_size=1))
+def test_a_field_may_be_called_anything(name: str) -> None:
+    type_ = Type("struct", parts=(Column(name, Type("int")), Column("b", Type("date"))))
+    assert parse_type(str(type_)) == type_
+
+
+def test_names_that_were_written_without_backticks_are_read() -> None:
+    assert parse_type("struct<1st: int, größe: int, _x: int>") == parse_type("struct<`1st`:int,größe:int,`_x`:int>")
 
 
 NUMBERS = ["decimal", "decimal(0,0)", "decimal(39,0)", "decimal(5,6)", "decimal(5)", "decimal(5,2", "int(4)"]

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.names import PREFIX, quoted, text
+from lakeward.adapters.spark.types import ddl
+from lakeward.core.schema import Column, Type
 
 ANYTHING = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
@@ -34,6 +36,12 @@ def test_a_name_is_quoted_part_by_part(parts: list[str], sql: str) -> None:
 def test_quoting_can_be_undone_so_no_two_names_meet(parts: list[str]) -> None:
     found = re.findall(r"`((?:[^`]|``)*)`(?:\.|$)", quoted(*parts), re.DOTALL)
     assert [part.replace("``", "`") for part in found] == parts
+
+
+def test_a_field_of_a_struct_is_quoted_at_any_depth() -> None:
+    inner = Type("struct", parts=(Column("a:int>, b`", Type("date")),))
+    nested = Type("map", parts=(Column("key", Type("string")), Column("value", inner)))
+    assert ddl(Type("list", parts=(Column("element", nested),))) == "array<map<string,struct<`a:int>, b```:date>>>"
 
 
 @given(ANYTHING)
