@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -135,10 +136,9 @@ def read(file: Path, dimension: Dimension) -> Sequence[Row]:
     if not isinstance(listed, list) or not all(isinstance(row, dict) for row in listed):
         raise MendError(f"{file} has no rows", todo="Each begins with [[row]].")
     rows = [_read_row(file, row) for row in listed]
-    places = [(row.file, row.row) for row in rows]
-    twice = next((place for place in places if places.count(place) > 1), None)
-    if twice is not None:
-        raise MendError(f"{file} has {twice[0]}, row {twice[1]}, twice", todo="Take one of them out.")
+    for (name, row), times in Counter((row.file, row.row) for row in rows).items():
+        if times > 1:
+            raise MendError(f"{file} has {name}, row {row}, twice", todo="Take one of them out.")
     return rows
 
 

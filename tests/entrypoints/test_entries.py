@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -161,6 +162,15 @@ def test_a_row_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     fixfile.write(DIMENSION, [(entry(), Cells(known)), (entry(), Cells(known))], tmp_path / "rows.toml")
     with pytest.raises(MendError, match="twice"):
         fixfile.read(tmp_path / "rows.toml", DIMENSION)
+
+
+def test_a_file_of_many_rows_is_taken_back_in_a_moment(tmp_path: Path) -> None:
+    row = '[[row]]\nfile = "a.csv"\nrow = {}\noperation = "update"\ncells = {{}}\n'
+    file = tmp_path / "rows.toml"
+    file.write_text(f"table = {json.dumps(str(NAME))}\n" + "".join(map(row.format, range(20_000))), "utf-8")
+    begun = time.process_time()
+    assert len(fixfile.read(file, DIMENSION)) == 20_000
+    assert time.process_time() - begun < 5, "the time grows with the square of the rows"
 
 
 # What a mended row may be.
