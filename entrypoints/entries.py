@@ -15,6 +15,7 @@ from lakeward.core.mending import ADVICE, FIXABLE, why_not
 from lakeward.core.pipeline import Job, as_it_stands
 from lakeward.core.ports import Entry
 from lakeward.entrypoints import documents
+from lakeward.entrypoints.printable import arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +106,7 @@ def named(entry: Entry) -> str:
     """Return how a command names a row: by the key that it holds, as a shell takes it, else by its place."""
     if not entry.is_held:
         return shlex.join(["--at", place(entry)])
-    parts = key_parts(entry) or ()
-    return shlex.join(["--", *parts] if any(part.startswith("-") for part in parts) else parts)
+    return arguments(key_parts(entry) or ())
 
 
 def state(entry: Entry) -> str:

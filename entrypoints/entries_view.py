@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
-from rich.text import Text
 
 from lakeward.core.dimension import TableName
 from lakeward.core.ports import Entry
 from lakeward.core.replay import is_as_written
 from lakeward.entrypoints import view
 from lakeward.entrypoints.entries import WAIT, Kept, key_words, named, place, words_of
+from lakeward.entrypoints.printable import escaped, plain
 
 MOST_KEYS: Final = 10
 """More keys than that are not listed at once; `--json` has them all."""
@@ -55,7 +54,7 @@ def print_groups(out: Console, groups: Sequence[Group]) -> None:
             mended = sum(entry.mended is not None for entry in entries)
             counted = [len(entries), len(keys), waits, mended][: len(numbers)]
             words = [f"{number:,}" for number in counted]
-            table.add_row(escape(str(name)), reason, *words, _oldest(entries), escape(advice))
+            table.add_row(escaped(str(name)), reason, *words, _oldest(entries), escaped(advice))
         out.print(f"[bold]{title}[/]")
         out.print(table)
 
@@ -68,7 +67,7 @@ def print_waiting_groups(out: Console, found: Sequence[Kept]) -> None:
     for kept in found:
         keys = {entry.key for entry in kept.incomplete}
         numbers = (f"{len(kept.incomplete):,}", f"{len(keys):,}")
-        table.add_row(escape(str(kept.name)), *numbers, _oldest(kept.incomplete), WAIT)
+        table.add_row(escaped(str(kept.name)), *numbers, _oldest(kept.incomplete), WAIT)
     out.print("[bold]Waiting: they send a part of a row that is not there.[/]")
     out.print(table)
 
@@ -83,8 +82,8 @@ def print_waiting(out: Console, entries: Sequence[Entry]) -> None:
         return
     grid = view.grid("key", "since", "operation", "from", "what it lacks")
     for entry in entries:
-        where = (escape(place(entry)), escape(entry.detail))
-        grid.add_row(escape(key_words(entry)), view.ago(entry.since), entry.operation or "", *where)
+        where = (escaped(place(entry)), escaped(entry.detail))
+        grid.add_row(escaped(key_words(entry)), view.ago(entry.since), entry.operation or "", *where)
     out.print("[bold]These wait for their row:[/]")
     out.print(grid)
 
@@ -102,7 +101,7 @@ def print_entries(out: Console, entries: Sequence[Entry]) -> None:
             if entry.also_holds:
                 others = ", ".join(words_of(key) for key in entry.also_holds[:MOST_KEYS])
                 more = " …" if len(entry.also_holds) > MOST_KEYS else ""
-                out.print(escape(f"{key_words(entry)} also holds {others}{more}: a key change waits behind it."))
+                out.print(escaped(f"{key_words(entry)} also holds {others}{more}: a key change waits behind it."))
     if final:
         if held:
             out.print("[bold]These hold nothing:[/]")
@@ -113,11 +112,11 @@ def print_entries(out: Console, entries: Sequence[Entry]) -> None:
 
 
 def _add(grid: Table, entry: Entry, *waits: str) -> None:
-    why = f"{entry.reason}: {escape(entry.detail)}"
+    why = f"{entry.reason}: {escaped(entry.detail)}"
     if entry.mended is not None:
         why += " [green](mended)[/]"
-    shown = escape(key_words(entry))
-    grid.add_row(shown, view.ago(entry.since), *waits, why, escape(place(entry)), Text(entry.text))
+    shown = escaped(key_words(entry))
+    grid.add_row(shown, view.ago(entry.since), *waits, why, escaped(place(entry)), plain(entry.text))
 
 
 def print_next(out: Console, kept: Kept, entries: Sequence[Entry]) -> None:
@@ -132,9 +131,9 @@ def print_next(out: Console, kept: Kept, entries: Sequence[Entry]) -> None:
         ("Give it up:", "discard", entries[0]),
     ):
         if entry is not None:
-            out.print(f"{words} `lakeward quarantine {verb} {escape(str(kept.name))} {escape(named(entry))}`")
+            out.print(f"{words} `lakeward quarantine {verb} {escaped(str(kept.name))} {escaped(named(entry))}`")
     for reason, advice in sorted({(e.reason, kept.advice(e)) for e in entries if not kept.is_fixable(e)}):
-        out.print(escape(f"{reason}: {advice}"))
+        out.print(escaped(f"{reason}: {advice}"))
 
 
 def print_more(out: Console, more: int) -> None:
@@ -146,4 +145,4 @@ def print_more(out: Console, more: int) -> None:
 def print_done(out: Console, word: str, entries: Sequence[Entry]) -> None:
     """Say of each row what was done with it."""
     for entry in entries:
-        out.print(f"{word}: {escape(key_words(entry))}  {escape(place(entry))}  {escape(entry.text)}")
+        out.print(f"{word}: {escaped(key_words(entry))}  {escaped(place(entry))}  {escaped(entry.text)}")

@@ -17,6 +17,7 @@ from lakeward.core.mending import may_give, must_give, operations
 from lakeward.core.nearest import nearest
 from lakeward.core.ports import Cells, Entry, Mended, Written
 from lakeward.entrypoints.entries import place
+from lakeward.entrypoints.printable import printable
 
 _HEAD: Final = """\
 # Rows of {table} that wait in quarantine. Correct their cells, and take the file back with
@@ -65,8 +66,8 @@ def _row(dimension: Dimension, entry: Entry, cells: Cells) -> Iterator[str]:
     yield "[[row]]"
     yield f"file = {_text(entry.object)}"
     yield f"row = {entry.row}"
-    yield f"# {entry.reason}: {_words(entry.detail)}"
-    yield f"# As it was written: {_words(entry.text)}"
+    yield f"# {entry.reason}: {printable(entry.detail)}"
+    yield f"# As it was written: {printable(entry.text)}"
     if mended is not None or len(allowed) == 1:
         yield f"operation = {_text((allowed[0] if mended is None else mended.operation).value)}"
     else:
@@ -97,8 +98,8 @@ def _given(dimension: Dimension, entry: Entry) -> Iterator[str]:
 
 def _line(name: str, known: Mapping[str, Written], what: str) -> str:
     if name in known:
-        return f"{_text(name)} = {_cell(known[name])}  # {_words(what)}"
-    return f'# {_text(name)} = ""  # {_words(what)}; which cell this is cannot be told: write it'
+        return f"{_text(name)} = {_cell(known[name])}  # {printable(what)}"
+    return f'# {_text(name)} = ""  # {printable(what)}; which cell this is cannot be told: write it'
 
 
 def _cell(value: Written) -> str:
@@ -114,11 +115,6 @@ def _cell(value: Written) -> str:
 def _text(value: str) -> str:
     """Return a text as TOML writes it: as JSON does, but for one character."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _words(value: str) -> str:
-    """Return words as a comment may hold them, on one line."""
-    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in value)
 
 
 def read(file: Path, dimension: Dimension) -> Sequence[Row]:

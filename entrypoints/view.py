@@ -14,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -31,6 +30,7 @@ from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, LakewardError
 from lakeward.core.pipeline import STEPS, Report
+from lakeward.entrypoints.printable import escaped, printable
 
 if TYPE_CHECKING:
     from lakeward.entrypoints.run import TableRun
@@ -59,7 +59,8 @@ def grid(*headers: str, right: Iterable[str] = ()) -> Table:
 def error_lines(error: BaseException) -> list[str]:
     """Return an error as people read it: what is wrong, what was found, what to do."""
     if not isinstance(error, LakewardError):
-        return [f"error: {type(error).__name__}: {error}", "  This is a defect of lakeward: please report it."]
+        said = f"error: {type(error).__name__}: {error}".splitlines()
+        return [*said, "  This is a defect of lakeward: please report it."]
     rest = [line for part in (error.found, error.todo) if part for line in part.splitlines()]
     if isinstance(error, AlarmRaised):
         rest.append(f"{error.code} is explained in docs/alarms.md")
@@ -70,38 +71,38 @@ def print_error(error: BaseException) -> None:
     """Print an error to standard error."""
     out = console(stderr=True)
     first, *rest = error_lines(error)
-    out.print(f"[bold red]error:[/]{escape(first.removeprefix('error:'))}", soft_wrap=True)
+    out.print(f"[bold red]error:[/]{escaped(first.removeprefix('error:'))}", soft_wrap=True)
     for line in rest:
-        out.print(escape(line), soft_wrap=True)
+        out.print(escaped(line), soft_wrap=True)
 
 
 def print_alarms(alarms: Iterable[Alarm]) -> None:
     """Print alarms to standard error."""
     out = console(stderr=True)
     for alarm in alarms:
-        out.print(f"[bold yellow]alarm:[/] {escape(alarm.what)}", soft_wrap=True)
+        out.print(f"[bold yellow]alarm:[/] {escaped(alarm.what)}", soft_wrap=True)
         for line in (alarm.found, alarm.todo, f"{alarm.code} is explained in docs/alarms.md"):
-            out.print(f"  {escape(line)}", soft_wrap=True)
+            out.print(f"  {escaped(line)}", soft_wrap=True)
 
 
 def print_cautions(cautions: Iterable[str]) -> None:
     """Print what to know of a table, below its lines."""
     for words in cautions:
-        console().print(f"   [yellow]⚠[/] {escape(words)}")
+        console().print(f"   [yellow]⚠[/] {escaped(words)}")
 
 
 def print_unconfigured(tables: Sequence[TableName]) -> None:
     """Say which tables of the source nobody configured: they are no mistake, and nobody reads them."""
     if tables:
-        names = ", ".join(map(str, tables[:10])) + (" …" if len(tables) > 10 else "")
-        console().print(f"{len(tables):,} table(s) of the source are not configured, and not read: {escape(names)}")
+        names = escaped(", ".join(map(str, tables[:10]))) + (" …" if len(tables) > 10 else "")
+        console().print(f"{len(tables):,} table(s) of the source are not configured, and not read: {names}")
 
 
 def print_findings(cautions: Mapping[TableName, Iterable[str]], unconfigured: Sequence[TableName]) -> None:
     """Print what to know of tables, each with its name, and which of them nobody configured."""
     for table, said in cautions.items():
         for words in said:
-            console().print(f"[yellow]⚠[/] {escape(str(table))}: {escape(words)}")
+            console().print(f"[yellow]⚠[/] {escaped(str(table))}: {escaped(words)}")
     print_unconfigured(unconfigured)
 
 
@@ -175,7 +176,7 @@ def cell(value: object) -> str:
             words = _in_zone(value, exact=True)
         case _:
             words = str(value)
-    line = " ".join(words.split())
+    line = printable(" ".join(words.split()))
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
 
 
@@ -236,7 +237,7 @@ class Bars:
     def _task(self, table: TableName) -> TaskID:
         with self._lock:
             if table not in self._tasks:
-                name = escape(str(table))
+                name = escaped(str(table))
                 self._tasks[table] = self.progress.add_task(name, total=len(STEPS), state="waiting")
             return self._tasks[table]
 

@@ -8,7 +8,6 @@ import socket
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from lakeward.core.upkeep import ack
 from lakeward.entrypoints import documents, view
@@ -22,6 +21,7 @@ from lakeward.entrypoints.context import (
     start_logging,
 )
 from lakeward.entrypoints.locking import locked
+from lakeward.entrypoints.printable import escaped
 
 HELP = """Let a table go on behind an alarm: what that means for its rows is told in docs/alarms.md.
 
@@ -63,9 +63,9 @@ def let_pass(
         documents.emit("ack", {"table": str(name), **content, "at": documents.time(made.at), "exit_code": 0})
         return 0
     out = view.console()
-    out.print(f"{escape(str(name))}: {made.code} is let pass, by {escape(made.by)}")
+    out.print(f"{escaped(str(name))}: {made.code} is let pass, by {escaped(made.by)}")
     for one in made.about[:20]:
-        out.print(f"   {escape(one)}")
+        out.print(f"   {escaped(one)}")
     if len(made.about) > 20:
         out.print(f"   … and {len(made.about) - 20:,} more")
     out.print("Nothing was applied. Next: `lakeward run`")

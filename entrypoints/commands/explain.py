@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
@@ -26,6 +25,7 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
+from lakeward.entrypoints.printable import arguments, plain
 from lakeward.entrypoints.story import Story, key_words
 
 HELP = """Tell what became of one key: each event that is known, where it is from, what it did and why.
@@ -58,7 +58,8 @@ def explain_key(
         return code
     _show(story)
     if story.is_held:
-        view.console().print(Text(f"Next: `lakeward quarantine show {name} {key_words(story.known.key)}`"))
+        command = f"lakeward quarantine show {arguments([str(name)])} {arguments(key)}"
+        view.console().print(plain(f"Next: `{command}`"), soft_wrap=True)
     return code
 
 
@@ -86,19 +87,19 @@ def _show(story: Story) -> None:
     table = view.grid("event", "operation", "position", "batch", "from", "what it did", right=("event", "batch"))
     before = story.before()
     if before is not None:
-        table.add_row("–", "", "before", "", "", Text(before))
+        table.add_row("–", "", "before", "", "", plain(before))
     for count, step in enumerate(story.steps, 1):
         operation = "" if step.operation is None else step.operation.value
         position = story.position(step)
         batch = "–" if step.batch is None else f"{step.batch:,}"
-        place = Text(story.place(step.position))
-        table.add_row(str(count), operation, position, batch, place, Text(story.what(step)))
+        place = plain(story.place(step.position))
+        table.add_row(str(count), operation, position, batch, place, plain(story.what(step)))
     out = view.console()
     out.print(table)
-    out.print(Text(f"stored now: {story.stored()}"))
+    out.print(plain(f"stored now: {story.stored()}"))
     since = story.since()
     for line in [*([] if since is None else [since]), *story.unknown()]:
-        out.print(Text(line))
+        out.print(plain(line))
 
 
 def _document(story: Story) -> Mapping[str, Any]:

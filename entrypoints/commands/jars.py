@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.markup import escape
 
 from lakeward.adapters.spark.jars import LINE, cache, fetch, is_cached, locked
 from lakeward.adapters.spark.java import check_java, check_spark
 from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import AsJson
+from lakeward.entrypoints.printable import escaped
 
 HELP = """List the jars of this Spark line and whether they are in the cache.
 
@@ -67,7 +67,7 @@ def list_jars(context: typer.Context, as_json: AsJson = False) -> int:
         table.add_row(jar.file, jar.needed_by, f"{jar.size / 1e6:.1f}", "yes" if is_cached(jar) else "no")
     out = view.console()
     out.print(table)
-    out.print(f"line {LINE} · cache {escape(str(cache()))}")
+    out.print(f"line {LINE} · cache {escaped(str(cache()))}")
     return 0
 
 
@@ -86,7 +86,7 @@ def fetch_jars(needs: Needs = None, archive: MakesArchive = True) -> int:
         try:
             _make_archive(is_wanted_anew=False)
         except LakewardError as error:
-            out.print(f"Java's classes are not kept, so runs take longer to start: {escape(error.what)}.")
+            out.print(f"Java's classes are not kept, so runs take longer to start: {escaped(error.what)}.")
             out.print("Later: `lakeward jars archive`.")
     return 0
 

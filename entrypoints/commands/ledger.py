@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from lakeward.core.ledger import ObjectRecord, ObjectState
 from lakeward.core.upkeep import rebuild as make_anew
@@ -23,6 +22,7 @@ from lakeward.entrypoints.context import (
     start_logging,
 )
 from lakeward.entrypoints.locking import locked
+from lakeward.entrypoints.printable import escaped
 
 HELP = """What became of each file: seen, applied, quarantined, vanished, rewritten, archived.
 
@@ -82,7 +82,7 @@ def list_objects(
     words = " · ".join(f"{number:,} {word}" for word, number in sorted(counts.items()))
     out.print(f"{words}{f' (the last {len(shown):,} are shown)' if len(shown) < counts.total() else ''}")
     for code, about in sorted(acked.items()):
-        out.print(f"let pass of {code}: {escape(', '.join(sorted(about)[:5]))}{' …' if len(about) > 5 else ''}")
+        out.print(f"let pass of {code}: {escaped(', '.join(sorted(about)[:5]))}{' …' if len(about) > 5 else ''}")
     return 0
 
 
@@ -90,7 +90,7 @@ def _grid(shown: Iterable[ObjectRecord]) -> Any:
     grid = view.grid("file", "state", "size", "rows", "batch", "first seen", right=("size", "rows", "batch"))
     for record in shown:
         grid.add_row(
-            escape(record.object.name),
+            escaped(record.object.name),
             record.state.value,
             f"{record.object.size:,}",
             "–" if record.rows is None else f"{record.rows:,}",
@@ -131,7 +131,7 @@ def rebuild(
         documents.emit("ledger rebuild", {"tables": listed, "exit_code": 0})
         return 0
     for table, number in made:
-        view.console().print(f"{escape(table)}: {number:,} files")
+        view.console().print(f"{escaped(table)}: {number:,} files")
     return 0
 
 

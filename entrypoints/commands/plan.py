@@ -9,7 +9,6 @@ from typing import Any
 import structlog
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from lakeward.core.clock import SLACK, Alarm, alarms
 from lakeward.core.dimension import TableName
@@ -29,6 +28,7 @@ from lakeward.entrypoints.context import (
     start_logging,
 )
 from lakeward.entrypoints.findings import look
+from lakeward.entrypoints.printable import escaped
 
 log_lines = structlog.get_logger()
 
@@ -87,7 +87,7 @@ def _planned(job: Job[Any], kind: str, cautions: Sequence[str], *, as_json: bool
         if not isinstance(error, LakewardError):
             log_lines.error("failed", table=str(name), exc_info=True)
         if not as_json:
-            view.console().print(f"{escape(str(name))}  → cannot be planned")
+            view.console().print(f"{escaped(str(name))}  → cannot be planned")
             view.print_error(error)
         return {"table": str(name), "error": documents.error(error)}
     prepared = None if isinstance(found, Idle) else found
@@ -102,7 +102,7 @@ def _planned(job: Job[Any], kind: str, cautions: Sequence[str], *, as_json: bool
 
 def _show(job: Job[Any], prepared: Prepared[Any] | None, kind: str) -> None:
     out, name = view.console(), job.dimension.name
-    target = f"{escape(str(name))}  → {escape(job.opened.name)}"
+    target = f"{escaped(str(name))}  → {escaped(job.opened.name)}"
     if prepared is None:
         out.print(f"{target} ({kind})            nothing new")
         if held := job.opened.table.standing().progress.held:
@@ -118,11 +118,11 @@ def _show(job: Job[Any], prepared: Prepared[Any] | None, kind: str) -> None:
         )
     _show_rows(out, prepared)
     for change in merge.evolution.changes:
-        out.print(f"   [yellow]schema:[/] {escape(str(change))}: the table follows")
+        out.print(f"   [yellow]schema:[/] {escaped(str(change))}: the table follows")
     for change in merge.evolution.shown:
-        out.print(f"   [yellow]schema:[/] {escape(str(change))}: rows that show it go into quarantine")
+        out.print(f"   [yellow]schema:[/] {escaped(str(change))}: rows that show it go into quarantine")
     for warning in warnings(prepared):
-        out.print(f"   [yellow]⚠[/] {escape(warning)}")
+        out.print(f"   [yellow]⚠[/] {escaped(warning)}")
 
 
 def _show_rows(out: Console, prepared: Prepared[Any]) -> None:
@@ -143,7 +143,7 @@ def _show_rows(out: Console, prepared: Prepared[Any]) -> None:
 def _held_words(name: TableName, held: int, more: int = 0) -> str:
     keys = "1 key is held" if held == 1 else f"{held:,} keys are held"
     new = f", {more:,} of them new" if more > 0 else ""
-    return f"{keys}{new}: later events wait (`lakeward quarantine show {escape(str(name))}`)"
+    return f"{keys}{new}: later events wait (`lakeward quarantine show {escaped(str(name))}`)"
 
 
 def warnings(prepared: Prepared[Any]) -> list[str]:

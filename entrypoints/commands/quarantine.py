@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from lakeward.entrypoints import documents, entries_view, view
 from lakeward.entrypoints.choosing import BY_KEY, FILTERS, Choice, choosing
@@ -25,6 +24,7 @@ from lakeward.entrypoints.context import (
 )
 from lakeward.entrypoints.entries import COLUMNS, Kept, document, kept_of
 from lakeward.entrypoints.exporting import Format, export
+from lakeward.entrypoints.printable import escaped
 
 HELP = """Rows that could not be applied: why, where they are from, and what becomes of them.
 
@@ -77,7 +77,7 @@ def list_entries(
     entries_view.print_more(out, len(lines) - len(lines[: chosen.limit]))
     entries_view.print_waiting_groups(out, [kept for kept in found if kept.incomplete])
     if named := [kept.name for kept in found if kept.entries or kept.incomplete]:
-        out.print(f"Next: `lakeward quarantine show {escape(str(named[0]))}`")
+        out.print(f"Next: `lakeward quarantine show {escaped(str(named[0]))}`")
     return code
 
 
@@ -130,7 +130,7 @@ def export_entries(
         documents.emit("quarantine export", {"file": str(to), "rows": len(shown), "more": more, "exit_code": 0})
     elif to is not None or more:
         out = view.console(stderr=True)
-        out.print(f"{len(shown):,} row(s) written{'' if to is None else f' to {escape(str(to))}'}.")
+        out.print(f"{len(shown):,} row(s) written{'' if to is None else f' to {escaped(str(to))}'}.")
         entries_view.print_more(out, more)
     return 0
 

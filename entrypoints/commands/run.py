@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from lakeward.core.counts import Counts
 from lakeward.entrypoints import documents, view
@@ -25,6 +24,7 @@ from lakeward.entrypoints.context import (
 )
 from lakeward.entrypoints.findings import look, remember
 from lakeward.entrypoints.locking import locked
+from lakeward.entrypoints.printable import escaped
 from lakeward.entrypoints.run import Stop, TableRun, run_tables
 
 HELP = """Apply what waits, table by table, batch by batch, until nothing does.
@@ -95,16 +95,16 @@ def show(runs: Sequence[TableRun], code: int) -> None:
         if progress is not None and progress.held:
             words += f" · [yellow]{progress.held:,} key(s) held[/]"
         if progress is not None and progress.inexact_since:
-            words += f" · [yellow]inexact since {escape(progress.inexact_since)}[/]"
+            words += f" · [yellow]inexact since {escaped(progress.inexact_since)}[/]"
         numbers = (f"{len(run.reports):,}", f"{files:,}", f"{run.counts.read:,}")
-        table.add_row(escape(str(run.table)), *numbers, words, f"{run.seconds:.1f} s")
+        table.add_row(escaped(str(run.table)), *numbers, words, f"{run.seconds:.1f} s")
     out.print(table)
     total = sum((run.counts for run in runs), Counts())
     if total.read:
         out.print(view.sum_words(total))
     for run in runs:
         for words in (*run.cautions, *view.quality_words(run.warnings)):
-            out.print(f"[yellow]⚠[/] {escape(str(run.table))}: {escape(words)}")
+            out.print(f"[yellow]⚠[/] {escaped(str(run.table))}: {escaped(words)}")
     for run in runs:
         if run.error is not None:
             sys.stdout.flush()
@@ -119,7 +119,7 @@ def _next(runs: Sequence[TableRun], code: int, out: Console) -> None:
         run for run in runs if run.progress is not None and (run.progress.held or run.progress.inexact_since)
     ]
     if code == 3 and waiting:
-        out.print(f"Next: `lakeward quarantine show {escape(str(waiting[0].table))}`")
+        out.print(f"Next: `lakeward quarantine show {escaped(str(waiting[0].table))}`")
     elif code == 75:
         out.print("Next: `lakeward run` again")
     elif code == 4:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
@@ -29,6 +28,7 @@ from lakeward.entrypoints.context import (
 )
 from lakeward.entrypoints.entries import Kept, document, kept_of, named
 from lakeward.entrypoints.locking import locked
+from lakeward.entrypoints.printable import escaped
 
 FIX = """Mend rows that hold their key: write them to a file, and take the file back.
 
@@ -100,12 +100,12 @@ def _write(job: Job[Any], kept: Kept, entries: Sequence[Entry], to: Path | None,
         documents.emit("quarantine fix", content)
         return 0
     out = view.console()
-    out.print(f"Wrote {escape(str(target))}: {len(fixable):,} row(s) to correct.")
+    out.print(f"Wrote {escaped(str(target))}: {len(fixable):,} row(s) to correct.")
     if len(fixable) < len(entries):
         out.print(
             f"{len(entries) - len(fixable):,} row(s) cannot be fixed; `quarantine show` says what can be done."
         )
-    command = f"lakeward quarantine fix {escape(str(name))} --from {escape(str(target))}"
+    command = f"lakeward quarantine fix {escaped(str(name))} --from {escaped(str(target))}"
     out.print(f"Next: correct the cells, then `{command}`")
     return 0
 
@@ -119,7 +119,7 @@ def _take_back(job: Job[Any], kept: Kept, file: Path, *, as_json: bool) -> int:
         return 0
     out = view.console()
     entries_view.print_done(out, "mended", mended)
-    out.print(f"Next: `lakeward quarantine replay {escape(str(kept.name))}`")
+    out.print(f"Next: `lakeward quarantine replay {escaped(str(kept.name))}`")
     return 0
 
 

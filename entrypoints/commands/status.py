@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from lakeward.core.clock import Alarm, alarms
 from lakeward.core.errors import LakewardError
@@ -23,6 +22,7 @@ from lakeward.entrypoints.context import (
     open_settings,
 )
 from lakeward.entrypoints.findings import look
+from lakeward.entrypoints.printable import escaped
 from lakeward.entrypoints.settings import Configured
 
 HELP = """Show how far each table is: position, lag, rows, held keys, last commit.
@@ -86,7 +86,7 @@ def status(
     for found in alarmed.values():
         view.print_alarms(found)
     if waiting:
-        view.console().print(f"Next: `lakeward quarantine show {escape(str(waiting[0]))}`")
+        view.console().print(f"Next: `lakeward quarantine show {escaped(str(waiting[0]))}`")
     return code
 
 
@@ -113,8 +113,8 @@ def _schema(configured: Configured, tables: Sequence[str], *, as_json: bool) -> 
         return 0
     table = view.grid("table", "when", "file", "change", "policy")
     for name, recorded in found:
-        when, words = view.local_time(recorded.at), escape(str(recorded.change))
-        table.add_row(escape(str(name)), when, escape(recorded.object), words, recorded.policy.value)
+        when, words = view.local_time(recorded.at), escaped(str(recorded.change))
+        table.add_row(escaped(str(name)), when, escaped(recorded.object), words, recorded.policy.value)
     view.console().print(table if found else "No column has changed.")
     return 0
 
@@ -126,14 +126,14 @@ def _show(rows: list[tuple[Any, Any]], kind: str) -> None:
     for name, standing in rows:
         progress = standing.progress
         if not progress.batch:
-            table.add_row(escape(str(name)), kind, "nothing applied yet", "–", "–", "–", "–", "–")
+            table.add_row(escaped(str(name)), kind, "nothing applied yet", "–", "–", "–", "–", "–")
             continue
         is_timed = progress.time is not None
-        position = view.local_time(progress.time) if is_timed else escape(progress.object or "–")
+        position = view.local_time(progress.time) if is_timed else escaped(progress.object or "–")
         lag = view.ago(progress.time, _moment(standing.committed)) if is_timed and standing.committed else "–"
-        since = "" if not progress.inexact_since else f"inexact since {escape(progress.inexact_since)}"
+        since = "" if not progress.inexact_since else f"inexact since {escaped(progress.inexact_since)}"
         table.add_row(
-            escape(str(name)),
+            escaped(str(name)),
             kind,
             position,
             lag,

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from pyiceberg.catalog import Catalog
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from lakeward.adapters.dms.names import read_name
@@ -28,6 +27,7 @@ from lakeward.entrypoints.demo.folder import DATABASE, FILES_PER_BATCH, LAKE, LA
 from lakeward.entrypoints.demo.runs import Committed, Run
 from lakeward.entrypoints.demo.shop import LONGEST_PAUSE, ORDERS, TABLES, Shop
 from lakeward.entrypoints.demo.verdict import Verdict, compare, open_catalog, rows_in_lake
+from lakeward.entrypoints.printable import escaped
 from lakeward.entrypoints.settings import FILE, Configured, load
 
 _JARS: Final = ("iceberg", "sqlite")
@@ -147,7 +147,7 @@ def _bar(out: Console) -> Progress:
 
 
 def _tell_captured(out: Console, wish: Wish, shop: Shop, captured: Captured) -> None:
-    folder = escape(str(wish.folder))
+    folder = escaped(str(wish.folder))
     names = [read_name(path.name) for table in TABLES for path in _files(wish.folder, table.name.table)]
     loads = sum(name is not None and name.is_load for name in names)
     out.print(
@@ -168,9 +168,8 @@ def _tell_captured(out: Console, wish: Wish, shop: Shop, captured: Captured) -> 
 def _tell_commit(out: Console, commit: Committed, batches: Mapping[str, int]) -> None:
     width = max(map(len, batches))
     of = f"batch {commit.batch} of {batches[commit.table]}"
-    out.print(
-        f"  {escape(commit.table):<{width}}  {of}  {commit.counts.read:>4,} rows: {view.count_words(commit.counts)}"
-    )
+    words = view.count_words(commit.counts)
+    out.print(f"  {escaped(commit.table):<{width}}  {of}  {commit.counts.read:>4,} rows: {words}")
 
 
 def _tell_failure(out: Console, run: Run) -> int:
@@ -186,7 +185,7 @@ def _tell_verdict(out: Console, verdicts: Sequence[Verdict], counts: Counts) -> 
     grid = view.grid("table", "in the database", "in the lake", "differences", right=_COLUMNS)
     for found in verdicts:
         numbers = (found.in_database, found.in_lake, len(found.differences))
-        grid.add_row(escape(str(found.table.name)), *(f"{number:,}" for number in numbers))
+        grid.add_row(escaped(str(found.table.name)), *(f"{number:,}" for number in numbers))
     out.print(grid)
     differences = [(found.table, d) for found in verdicts for d in found.differences]
     if not differences:

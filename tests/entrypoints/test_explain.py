@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -128,6 +129,24 @@ def test_what_is_in_quarantine_and_what_waits_behind_it(lakeward: Command, lake:
     assert "inexact since 0.csv" in ended.out
     assert ended.out.endswith("Next: `lakeward quarantine show shop.orders 4`\n")
     assert told(lakeward, "4")["held"] is True
+
+
+def test_what_data_holds_reaches_neither_terminal_nor_shell(lakeward: Command, tmp_path: Path) -> None:
+    """Control sequences are shown as words; a command that is to be pasted has its key whole, and in quotes."""
+    write(tmp_path, SETTINGS, KEYED, 'columns = { id = "string", city = "string" }\n')
+    (tmp_path / "landing").mkdir()
+    lake, key = ToldLake(tmp_path, {"id": "string", "city": "string"}), f"a b; touch {'x' * 80} -"
+    lake.table([{"id": key, "city": "\x1b[2JBonn", **place(at(1, 1), 1)}], Progress(batch=1, held=1))
+    lake.companion([record(1, {1: "\x1b]0;x\x07.csv"})])
+    refused = {names.OPERATION: "update", names.REASON: "cast", names.DETAIL: "no \x9bdate", names.TEXT: "\x1bc"}
+    since = {quarantine.SINCE: datetime.now(UTC), quarantine.OBJECT_NAME: "\x1b.csv", quarantine.STATE: "held"}
+    held = {quarantine.KEY: json.dumps([key])}
+    lake.quarantine([{"id": key, **refused, **since, **held, **place(at(2, 2), 1)}])
+    outs = [lakeward(*command, "shop.orders", key).out for command in (["explain"], ["quarantine", "show"])]
+    assert f"Next: `lakeward quarantine show shop.orders '{key}'`\n" in outs[0]
+    assert "city \\u001b[2JBonn" in outs[0]
+    assert "\\u001bc" in outs[1]
+    assert all(c.isprintable() for out in outs for line in out.split("\n") for c in line)
 
 
 def test_a_row_that_went_for_a_reason_that_is_forgotten(lakeward: Command, lake: ToldLake) -> None:
