@@ -30,9 +30,7 @@ class Capability(Enum):
     TRUNCATE = "truncate"
     UNSET = "unset"
     KEY_CHANGE = "key_change"
-    LATE = "late"
     RELOAD = "reload"
-    SOFT_DELETE = "soft_delete"
 
 
 PARTIAL: Final = frozenset({Capability.UNSET, Capability.KEY_CHANGE})

@@ -19,9 +19,7 @@ TEXT: Final = Type("string")
 WITH_TEXT: Final = ("string", "int", "bigint", "decimal", "boolean", "date", "timestamp", "timestamp_ntz")
 """Types whose values have one form as text, the same everywhere."""
 
-DATE_PARTS: Final = ("year", "quarter", "month", "week", "day", "day_of_week", "day_of_year")
 TIME_PARTS: Final = ("hour", "minute", "second")
-SIDES: Final = ("both", "left", "right")
 
 
 class Rule(ABC):

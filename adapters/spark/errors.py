@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
-from typing import Final, TypeAlias
+from typing import Final
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
@@ -18,7 +18,6 @@ def keep_quiet() -> None:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-SparkFailure: TypeAlias = PySparkException | Py4JError
 FAILURES: Final = (PySparkException, Py4JError)
 """What a call into Spark raises."""
 

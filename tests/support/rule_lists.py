@@ -13,7 +13,6 @@ from lakeward.core.inputs import NullShare, RowCount
 from lakeward.core.quality import Action, InSet, Length, NotNull, Pattern, QualityRule, Range, Unique, check
 from lakeward.core.reshaping import Concat, Constant, Drop, Flatten, Keep, Split
 from lakeward.core.rules import (
-    DATE_PARTS,
     TEXT,
     TIME_PARTS,
     WITH_TEXT,
@@ -30,6 +29,7 @@ from lakeward.core.rules import (
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.core.shape import shape
 
+DATE_PARTS = ("year", "quarter", "month", "week", "day", "day_of_week", "day_of_year")
 TYPES = {
     "id": "int",
     "word": "string",
