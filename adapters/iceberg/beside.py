@@ -116,7 +116,7 @@ class Beside:
                 spec = PartitionSpec(PartitionField(source, 1000, IdentityTransform(), partition_by))
             return self.catalog.create(self.table, self.suffix, schema, spec, PROPERTIES)
         self.rename(table)
-        has = {column.name: column.type for column in columns_in(table.schema())}
+        has = {column.name: column.type for column in columns_in(table.schema(), str(self.table))}
         if any(has.get(name) != type_ for name, type_ in columns.items()):
             with table.update_schema() as update:
                 update.union_by_name(schema)
@@ -179,7 +179,7 @@ class Beside:
                 self._append_through_spark(table, frames, rows)
 
     def _append_through_spark(self, table: Table, frames: Sequence[DataFrame], rows: pa.Table) -> None:
-        types = {c.name: ddl(c.type) for c in columns_in(table.schema())}
+        types = {c.name: ddl(c.type) for c in columns_in(table.schema(), str(self.table))}
         parts = [*frames, *([self.spark().createDataFrame(rows)] if rows.num_rows else [])]
         whole = reduce(DataFrame.unionByName, [completed(part, types) for part in parts])
         whole.coalesce(1).writeTo(quoted(*self.name)).append()
@@ -197,7 +197,7 @@ class Beside:
         table = self.load()
         if table is None:
             return
-        types = {c.name: ddl(c.type) for c in columns_in(table.schema())}
+        types = {c.name: ddl(c.type) for c in columns_in(table.schema(), str(self.table))}
         whole = reduce(DataFrame.unionByName, [completed(frame, types) for frame in frames])
         with committing(str(self.table)):
             whole.coalesce(1).writeTo(quoted(*self.name)).overwrite(F.expr(condition))
@@ -207,7 +207,7 @@ class Beside:
         table = self.load()
         if table is None:
             return
-        if _loses_nulls(column.type for column in columns_in(table.schema())):
+        if _loses_nulls(column.type for column in columns_in(table.schema(), str(self.table))):
             return
         tasks = list(table.scan(row_filter=condition, selected_fields=(names.BATCH,)).plan_files())
         rows = sum(task.file.record_count for task in tasks)

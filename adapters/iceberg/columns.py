@@ -56,12 +56,25 @@ def columns_of(schema: IcebergSchema, table: str) -> Schema:
             found=f"it lacks the column {lacking[0]}",
             todo="Choose another `namespace` under [target], or drop the table if nobody needs it.",
         )
-    return Schema(tuple(column for column in columns_in(schema) if column.name not in SYSTEM_COLUMNS))
+    return Schema(tuple(column for column in columns_in(schema, table) if column.name not in SYSTEM_COLUMNS))
 
 
-def columns_in(schema: IcebergSchema) -> Schema:
-    """Return all columns of a schema of Iceberg."""
-    return Schema(tuple(Column(field.name, _type(field.field_type)) for field in schema.fields))
+def columns_in(schema: IcebergSchema, table: str) -> Schema:
+    """Return all columns of a table; raises TableError for one of a type that lakeward has not."""
+    return Schema(tuple(_column(field, table) for field in schema.fields))
+
+
+def _column(field: NestedField, table: str) -> Column:
+    try:
+        return Column(field.name, _type(field.field_type))
+    except KeyError as error:
+        raise TableError(
+            f"{table}: the column {field.name} has a type that lakeward does not hold",
+            found=f"it is {field.field_type}, where lakeward has {', '.join((*_SCALARS, 'decimal'))}; "
+            "another writer made it so",
+            todo="Nothing of the table was changed; other tables go on. Take the column out of the table "
+            "(`ALTER TABLE … DROP COLUMN …` in Spark), and keep it in a table of its own.",
+        ) from error
 
 
 _SCALARS: Final[Mapping[str, IcebergType]] = {
@@ -80,6 +93,7 @@ _NAMES: Final = {type_: name for name, type_ in _SCALARS.items()}
 
 
 def _type(found: IcebergType) -> Type:
+    """Return a type of Iceberg as ours; raises KeyError where there is none."""
     match found:
         case DecimalType(precision=precision, scale=scale):
             return Type("decimal", precision, scale)
@@ -90,7 +104,7 @@ def _type(found: IcebergType) -> Type:
         case StructType(fields=parts):
             return Type("struct", parts=tuple(Column(f.name, _type(f.field_type)) for f in parts))
         case _:
-            return Type(_NAMES.get(found, str(found)))
+            return Type(_NAMES[found])
 
 
 def position_of(row: Mapping[str, Any]) -> Position:
