@@ -6,15 +6,19 @@ position within a batch. This is for a person who asks about a key; it is no dat
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 from lakeward.core.counts import Verdict
 from lakeward.core.dimension import Dimension
-from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position, canonical, same
+from lakeward.core.effects import REMOVED, Cells, Effect, Effects, effect_of
+from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position, canonical
 from lakeward.core.fold import Fold, Row
 from lakeward.core.known import Known, Refused, Remembered
+from lakeward.core.settled import Settled, overtaken, settled_of, ties
 
 Changes: TypeAlias = Mapping[str, tuple[Cell, Cell]]
 """Cells by column, as they were and as they are; `UNSET` where there was none, or nobody knows."""
@@ -62,30 +66,15 @@ def explain(dimension: Dimension, known: Known) -> Explained:
     return _Story(dimension, known).told()
 
 
-@dataclass(frozen=True, slots=True)
-class _Settled:
-    """An event that was applied or overtaken; its operation is not known where only the row tells of it."""
-
-    event: ChangeEvent
-    batch: int | None
-    settled: int
-    operation: Operation | None
-
-
 class _Story:
     def __init__(self, dimension: Dimension, known: Known) -> None:
         self.dimension = dimension
         self.columns = dimension.schema.names
         self.known = known
-        self.settled, self.copies = _settled(known)
-        moves = any(one.event.old_key is not None for one in self.settled)
-        self.is_simple = not moves and not any(self.is_partial(one.event) for one in self.settled)
+        self.settled, self.copies = settled_of(known)
         self.changed, self.row, self.incomplete = self.changes()
-        self.overtaken_by, self.beside = self.overtaken(), self.ties()
-
-    def is_partial(self, event: ChangeEvent) -> bool:
-        """Whether what an event leaves is made of the row that it meets."""
-        return event.operation is Operation.UPDATE and event.old_key is None and event.lacks(self.columns)
+        self.overtaken_by = overtaken(self.settled, self.columns, known.key)
+        self.beside, self.barriers = ties(self.settled), _barriers(known)
 
     def told(self) -> Explained:
         told = [(one.settled, self.step(one)) for one in self.settled]
@@ -101,18 +90,42 @@ class _Story:
 
     def changes(self) -> tuple[Mapping[Position, Changes], Row | None, Collection[Position]]:
         """Return what each event changed when it came, the row in the end, and what stayed incomplete."""
-        key, found, taken, newest = self.known.key, dict[Position, Changes](), list[ChangeEvent](), _BEFORE_ALL
-        fold = self.fold(())
-        for one in sorted(self.settled, key=lambda one: (one.settled, one.event.position)):
-            before = fold.live(key)
-            taken.append(one.event)
-            if one.event.position > newest:
-                newest = one.event.position
-                self.take(fold, one.event)
-            elif not self.is_simple:  # else it is overtaken whole
+        events = [one.event for one in self.settled]
+        came = sorted(range(len(events)), key=lambda index: (self.settled[index].settled, index))
+        moves = any(event.old_key is not None for event in events)
+        rows = self.folded(events, came) if moves else self.composed(events, came)
+        found = {
+            events[index].position: _differences(before, after, self.columns)
+            for index, (before, after) in zip(came, pairwise(rows), strict=True)
+        }
+        fold = self.fold(events)
+        return found, fold.live(self.known.key), {e.position for e in events if fold.result.is_waiting(e)}
+
+    def composed(self, events: Sequence[ChangeEvent], came: Sequence[int]) -> Iterator[Cells | None]:
+        """Yield the row before any event came, and after each that came."""
+        base = self.unknown if self.known.base is None else self.known.base.row
+        is_row = base is not None and not base.deleted
+        effects = Effects(
+            Effect(base.cells, replaces=True) if base is not None and is_row else REMOVED, len(events)
+        )
+        yield effects.row
+        for index in came:
+            if base is None or base.position < events[index].position:
+                effects.put(index, effect_of(events[index], self.columns))
+            yield effects.row
+
+    def folded(self, events: Sequence[ChangeEvent], came: Sequence[int]) -> Iterator[Cells | None]:
+        """Yield the same where keys change: what a late event does then depends on other keys and transactions."""
+        fold, taken, newest = self.fold(()), list[ChangeEvent](), _BEFORE_ALL
+        yield _cells(fold.live(self.known.key))
+        for index in came:
+            taken.append(events[index])
+            if events[index].position > newest:
+                newest = events[index].position
+                self.take(fold, events[index])
+            else:
                 fold = self.fold(taken)
-            found[one.event.position] = _differences(before, fold.live(key), self.columns)
-        return found, fold.live(key), {event.position for event in taken if fold.result.is_waiting(event)}
+            yield _cells(fold.live(self.known.key))
 
     def fold(self, events: Iterable[ChangeEvent]) -> Fold:
         """Fold events over the row that stood before them."""
@@ -135,57 +148,9 @@ class _Story:
         """A row that stands for one that nobody knows."""
         return Row(dict.fromkeys(self.columns, UNSET), _BEFORE_ALL)
 
-    # What was overtaken, and by what.
-
-    def overtaken(self) -> Mapping[Position, tuple[Verdict, Position]]:
-        """Return the events that left nothing, with the newest of what was there or came with them."""
-        found: dict[Position, tuple[Verdict, Position]] = {}
-        earlier: list[tuple[int, Position]] = []  # going down, each event that came before all above it
-        newest: dict[int, Position] = {}
-        for index in reversed(range(len(self.settled))):
-            one = self.settled[index]
-            position = one.event.position
-            stood = next((above for batch, above in earlier if batch < one.settled), None)
-            beside = newest.setdefault(one.settled, position)
-            if self.leaves_nothing(index):
-                if stood is not None:
-                    found[position] = (Verdict.STALE, stood)
-                elif beside != position:
-                    found[position] = (Verdict.SUPERSEDED, beside)
-            if not earlier or one.settled < earlier[-1][0]:
-                earlier.append((one.settled, position))
-        return found
-
-    def leaves_nothing(self, index: int) -> bool:
-        """Whether an event shows nowhere in the row once all that is newer, as of its batch, has its say."""
-        one = self.settled[index]
-        left = {name for name in self.columns if one.event.cells.get(name, UNSET) is not UNSET}
-        removes = one.event.operation in (Operation.DELETE, Operation.TRUNCATE) or one.event.key != self.known.key
-        for later in self.settled[index + 1 :]:
-            if later.settled > one.settled:
-                continue
-            if not self.is_partial(later.event):
-                return True
-            left -= {name for name, value in later.event.cells.items() if value is not UNSET}
-            if not left and not removes:
-                return True
-        return False
-
-    def ties(self) -> Mapping[Position, tuple[Position, bool]]:
-        """Return the events that arrival alone puts behind another, which, and whether they are alike."""
-        found: dict[Position, tuple[Position, bool]] = {}
-        for before, one in zip(self.settled, self.settled[1:], strict=False):
-            first, event = before.event, one.event
-            if event.is_load or not event.position.sequence or not event.keys:
-                continue
-            if first.position.mark == event.position.mark and first.keys == event.keys:
-                is_alike = first.operation is event.operation and same(first.cells, event.cells)
-                found[event.position] = (first.position, is_alike)
-        return found
-
     # The steps.
 
-    def step(self, one: _Settled) -> Step:
+    def step(self, one: Settled) -> Step:
         position = one.event.position
         verdict, by = self.overtaken_by.get(position, (Verdict.APPLIED, None))
         if position in self.incomplete:
@@ -200,21 +165,15 @@ class _Story:
             changes=self.changed[position],
         )
 
-    def copy(self, one: _Settled) -> Step:
+    def copy(self, one: Settled) -> Step:
         copied = self.of(one.event, Verdict.DUPLICATE, one.batch, one.event.position)
         return replace(copied, operation=one.operation, settled=one.settled, unset=())
 
     def wait(self, one: Remembered) -> Step:
-        """Return the step of an event that waits for what is held below it, or for its load.
-
-        A key change that waits holds its keys, too.
-        """
+        """Return the step of an event that waits for what is held below it, or for its load."""
         event = one.event
-        held = [refused.position for refused in self.known.refused if refused.is_holding]
-        held += [
-            o.event.position for o in self.known.remembered if o.settled is None and o.event.old_key is not None
-        ]
-        by = max((position for position in held if position < event.position), default=None)
+        below = bisect_left(self.barriers, event.position)
+        by = self.barriers[below - 1] if below else None
         cells = {name: _without_unsent(event.cells.get(name, UNSET)) for name in self.columns}
         sent = {name: (UNSET, value) for name, value in cells.items() if value is not UNSET}
         return replace(self.of(event, Verdict.WAITING, one.batch, by), changes=sent)
@@ -239,30 +198,21 @@ class _Story:
         return tuple(path for name in self.columns for path in _not_sent(name, event.cells.get(name, UNSET)))
 
 
-def _settled(known: Known) -> tuple[list[_Settled], list[_Settled]]:
-    """Return the events that were settled, by position, and the copies that came of some later."""
-    first: dict[Position, _Settled] = {}
-    copies: list[_Settled] = []
-    for found in sorted(known.remembered, key=lambda found: found.batch):
-        if found.settled is not None:
-            one = _Settled(found.event, found.batch, found.settled, found.event.operation)
-            if first.setdefault(found.event.position, one) is not one:
-                copies.append(one)
-    if known.stored is not None and known.stored.row.position not in first:
-        position = known.stored.row.position
-        event = ChangeEvent(
-            operation=Operation.INSERT, position=position, key=known.key, cells=known.stored.row.cells
-        )
-        operation = Operation.READ if event.is_load else None
-        first[position] = _Settled(event, known.stored.batch, known.stored.batch or 0, operation)
-    return [first[position] for position in sorted(first)], copies
+def _barriers(known: Known) -> list[Position]:
+    """Return where the key is held, in order; a key change that waits holds its keys, too."""
+    held = [refused.position for refused in known.refused if refused.is_holding]
+    moves = [one.event for one in known.remembered if one.settled is None and one.event.old_key is not None]
+    return sorted([*held, *(event.position for event in moves)])
 
 
-def _differences(before: Row | None, after: Row | None, columns: Sequence[str]) -> Changes:
+def _cells(row: Row | None) -> Cells | None:
+    return None if row is None else row.cells
+
+
+def _differences(before: Cells | None, after: Cells | None, columns: Sequence[str]) -> Changes:
     if after is None:
         return {}
-    old = {} if before is None else before.cells
-    pairs = {name: (old.get(name, UNSET), after.cells.get(name, UNSET)) for name in columns}
+    pairs = {name: ((before or {}).get(name, UNSET), after.get(name, UNSET)) for name in columns}
     return {
         name: (was, is_)
         for name, (was, is_) in pairs.items()

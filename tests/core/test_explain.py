@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from dataclasses import replace
 from random import Random
@@ -15,9 +16,10 @@ from model_laws import MODES, Player, batches, draw_features, loaded_by, with_re
 from lakeward.adapters.memory import MemoryTable
 from lakeward.core.counts import Counts, Verdict
 from lakeward.core.dimension import Dimension, Lateness, TableName, Unbounded
+from lakeward.core.effects import REMOVED, Effect, Effects, effect_of
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Operation, Position
 from lakeward.core.explain import explain
-from lakeward.core.fold import Row
+from lakeward.core.fold import Row, apply
 from lakeward.core.known import Known, Refused, Remembered, Stored
 from lakeward.core.memory import Base, Reason
 from lakeward.core.progress import Progress
@@ -42,6 +44,30 @@ def keys_of(source: Feed) -> set[Key]:
 
 
 # Laws.
+
+
+@pytest.mark.parametrize("lateness", MODES, ids=repr)
+@thorough
+@given(random=RANDOMS)
+def test_effects_leave_the_row_that_a_fold_leaves_after_each_event_that_comes(
+    lateness: Lateness, random: Random
+) -> None:
+    features = replace(draw_features(random, lateness), moves=False)
+    source, dimension = feed(random, features), features.dimension(lateness)
+    for key in keys_of(source):
+        events = sorted({e.position: e for e in source.events if key in e.keys or not e.keys}.values(), key=placed)
+        base = random.choice([None, Row(dict.fromkeys(SCHEMA.names, -1), Position(0, 0, 0, 0))])
+        effects = Effects(REMOVED if base is None else Effect(base.cells, replaces=True), len(events))
+        taken: list[ChangeEvent] = []
+        for place in random.sample(range(len(events)), len(events)):
+            effects.put(place, effect_of(events[place], SCHEMA.names))
+            taken.append(events[place])
+            row = apply(dimension, {} if base is None else {key: base}, taken).rows.get(key)
+            assert effects.row == (None if row is None or row.deleted else row.cells)
+
+
+def placed(event: ChangeEvent) -> Position:
+    return event.position
 
 
 @pytest.mark.parametrize("lateness", MODES, ids=repr)
@@ -251,3 +277,22 @@ def test_a_key_change_is_told_from_both_its_keys() -> None:
     here = replace(move, event=replace(move.event, old_key=(2,)))
     (step,) = explain(ITEM, known(here)).steps
     assert (step.old_key, step.verdict, step.changes) == ((2,), Verdict.APPLIED, {"a": (0, 5)})
+
+
+@pytest.mark.parametrize("order", ["in order", "backwards", "late in part"])
+def test_a_busy_key_is_told_in_a_moment(order: str) -> None:
+    """It grows with the events, not with their square: 8,000 of them took minutes."""
+    number, columns = 8_000, [name for name in SCHEMA.names if name != "id"]
+    found = []
+    for index in range(number):
+        place = index if order == "in order" else number - index
+        cells = {"id": 1, columns[index % len(columns)]: index}
+        if order != "late in part":
+            cells |= dict.fromkeys(columns, index)
+        at = Position(1, place + 1, place + 1, 1)
+        event = ChangeEvent(operation=Operation.UPDATE, position=at, key=(1,), cells=cells)
+        found.append(Remembered(event=event, batch=index + 1, settled=index + 1))
+    known = Known(key=(1,), progress=Progress(batch=number), remembered=found)
+    begun = time.process_time()
+    assert len(explain(ITEM, known).steps) == number
+    assert time.process_time() - begun < 5
