@@ -26,6 +26,10 @@ from lakeward.adapters.iceberg.options import IcebergOptions
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import TableError
 
+CHANGES: Final = "__changes"
+QUARANTINE: Final = "__quarantine"
+"""What stands beside a table is called so."""
+
 _SAFE: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
 

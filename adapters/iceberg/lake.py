@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING
 
-from lakeward.adapters.iceberg.catalog import IcebergCatalog
+from lakeward.adapters.iceberg.catalog import CHANGES, QUARANTINE, IcebergCatalog
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.adapters.iceberg.progress import standing_of
 from lakeward.adapters.spark.java import check_spark
@@ -32,14 +33,17 @@ class IcebergLake:
         runtime.require(*self.catalog.jars, settings=self.catalog.spark_settings)
 
     def _refuse_shared_tables(self) -> None:
-        """Refuse a namespace that sends two tables of the source to one table of the lake."""
+        """Refuse a namespace that sends two tables, or one and what stands beside another, to one table."""
         found: dict[tuple[str, str], TableName] = {}
-        for name in self.tables:
-            other = found.setdefault(self.catalog.identifier(name), name)
+        for name, suffix in product(self.tables, ("", CHANGES, QUARANTINE)):
+            identifier = self.catalog.identifier(name, suffix)
+            other = found.setdefault(identifier, name)
             if other != name:
+                meet = self.catalog.identifier(name) == self.catalog.identifier(other)
+                beside = "" if meet else f", and lakeward keeps {CHANGES} and {QUARANTINE} beside each table"
                 raise ConfigError(
-                    f"{other} and {name} would become the same table {'.'.join(self.catalog.identifier(name))}",
-                    found=f"`namespace` under [target] is {self.catalog.options.namespace!r}",
+                    f"{other} and {name} would become the same table {'.'.join(identifier)}",
+                    found=f"`namespace` under [target] is {self.catalog.options.namespace!r}{beside}",
                     todo="Let it hold {schema}, so that tables of different schemas stay apart.",
                 )
 

@@ -170,12 +170,16 @@ def test_an_empty_folder_stays_empty(lakeward: Command, tmp_path: Path) -> None:
     assert set(tmp_path.rglob("*")) == before
 
 
-def test_a_namespace_that_makes_one_table_of_two_is_refused(lakeward: Command, tmp_path: Path) -> None:
+@pytest.mark.parametrize("table", ["orders", "orders__changes", "orders__quarantine"])
+def test_a_namespace_that_makes_one_table_of_two_is_refused(lakeward: Command, tmp_path: Path, table: str) -> None:
+    """Also of one, and of what stands beside another."""
     settings = small_lake.SETTINGS.replace('warehouse = "lake/"', 'warehouse = "lake/"\nnamespace = "raw"')
-    write(tmp_path, settings, '[tables."crm.orders"]\nkey = ["id"]\n')
+    write(tmp_path, settings, f'[tables."crm.{table}"]\nkey = ["id"]\n')
     ended = lakeward("status")
     assert ended.code == 1
-    assert ended.err.splitlines()[0] == ("error: shop.orders and crm.orders would become the same table raw.orders")
+    said = ended.err.splitlines()
+    assert said[0] == f"error: shop.orders and crm.{table} would become the same table raw.{table}"
+    assert ("beside" in said[1]) is (table != "orders")
 
 
 BARE = """
