@@ -117,7 +117,7 @@ class IcebergCatalog:
         if self.options.catalog == "sqlite":
             uri = f"sqlite:///{self.folder / 'catalog.db'}"
             return load_catalog(self.name, type="sql", uri=uri, warehouse=self.warehouse)
-        kind = {"jdbc": "sql"}.get(self.options.catalog, self.options.catalog)
+        kind = self.options.catalog
         return load_catalog(self.name, type=kind, warehouse=self.warehouse, **self.options.catalog_properties)
 
     def create(

@@ -24,10 +24,11 @@ class IcebergOptions(BaseModel):
     namespace: Annotated[str, AfterValidator(_names_a_namespace)] = Field(
         "{schema}", description="The namespace of a table; {schema} stands for its schema at the source."
     )
-    catalog: Literal["sqlite", "jdbc", "rest", "glue", "hive"] = Field(
+    catalog: Literal["sqlite", "rest", "glue", "hive"] = Field(
         "sqlite",
         description="The catalog. `sqlite` is the file `catalog.db` in the warehouse, which PyIceberg and "
-        "DuckDB open as well.",
+        "DuckDB open as well. Another database takes a REST catalog before it: Spark and PyIceberg name one each "
+        "in a way of their own.",
     )
     catalog_name: str = Field(
         "lake",

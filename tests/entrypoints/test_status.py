@@ -182,6 +182,14 @@ def test_a_namespace_that_makes_one_table_of_two_is_refused(lakeward: Command, t
     assert ("beside" in said[1]) is (table != "orders")
 
 
+def test_a_catalog_in_another_database_takes_a_rest_catalog(lakeward: Command, tmp_path: Path) -> None:
+    """Spark and PyIceberg have no properties in common that would name one."""
+    write(tmp_path, small_lake.SETTINGS.replace('warehouse = "lake/"', 'warehouse = "lake/"\ncatalog = "jdbc"'))
+    ended = lakeward("status")
+    assert ended.code == 1
+    assert "'sqlite', 'rest', 'glue' or 'hive'" in ended.err
+
+
 BARE = """
 from pyiceberg.catalog import load_catalog
 catalog = load_catalog("lake", type="sql", uri="sqlite:///lake/catalog.db")
