@@ -12,6 +12,7 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Key, canonical
 from lakeward.core.schema import Column, Type
+from lakeward.core.texts import to_text
 
 
 def read_key(dimension: Dimension, texts: Sequence[str]) -> Key:
@@ -80,6 +81,17 @@ def value_of(text: str, type_: Type) -> object:
     (4711, Decimal('1.50'))
     """
     return _READERS[type_.name](text, type_)
+
+
+def text_of(value: object, type_: Type) -> str:
+    r"""Return the text that writes a value of a key, for `value_of` to read.
+
+    >>> text_of(b"\xca", Type("binary")), text_of(-0.0, Type("double"))
+    ('0xca', '0.0')
+    """
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    return to_text(value + 0.0 if isinstance(value, float) else value, type_)
 
 
 def _whole(text: str, type_: Type) -> int:

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.iceberg import records
 from lakeward.adapters.iceberg.beside import Beside
-from lakeward.adapters.iceberg.catalog import IcebergCatalog
+from lakeward.adapters.iceberg.catalog import CHANGES, IcebergCatalog
 from lakeward.adapters.iceberg.columns import position_of, system_columns
 from lakeward.adapters.iceberg.keys import key_text
 from lakeward.adapters.iceberg.records import BatchRecord
@@ -42,7 +42,7 @@ from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Type
 from lakeward.core.truncates import remembered_truncates
 
-SUFFIX: Final = "__changes"
+SUFFIX: Final = CHANGES
 KIND: Final = "_lakeward_kind"
 RECORD: Final = "_lakeward_record"
 OLD_RECORD: Final = "_lakeward_old_record"
@@ -170,7 +170,7 @@ class IcebergCompanion:
         wanted = self.dimension.schema.names if whole else self.dimension.key
         own = [name for name in (*wanted, names.UNSET, names.OLD, names.TRANSACTION) if name in frame.columns]
         if names.OLD in frame.columns:
-            old = key_text(self.dimension.key, f"{names.OLD}.")
+            old = key_text(self.dimension, f"{names.OLD}.")
             frame = frame.selectExpr("*", f"CASE WHEN {names.OLD} IS NOT NULL THEN {old} END AS {OLD_RECORD}")
             own.append(OLD_RECORD)
         return frame.selectExpr(
@@ -178,7 +178,7 @@ class IcebergCompanion:
             f"{plan.epoch} AS {names.EPOCH}",
             *(names.SEQUENCE, names.OBJECT, names.ROW, names.OPERATION, names.TIME),
             f"{plan.batch}L AS {names.BATCH}",
-            f"{key_text(self.dimension.key)} AS {RECORD}",
+            f"{key_text(self.dimension)} AS {RECORD}",
             *map(quoted, own),
         )
 
@@ -344,7 +344,7 @@ class IcebergCompanion:
             f"'{BASE}' AS {KIND}",
             f"{mark.epoch} AS {names.EPOCH}",
             f"{upto}L AS {names.BATCH}",
-            f"{key_text(self.dimension.key)} AS {RECORD}",
+            f"{key_text(self.dimension)} AS {RECORD}",
         )
         passed = f"CAST('{mark.sequence}' AS {names.sequence_type(self.dimension.sequences)})"
         kept = [found.events, folded]

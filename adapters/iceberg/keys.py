@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
 
+from lakeward.adapters.spark import keys
 from lakeward.adapters.spark.names import quoted
+from lakeward.core.dimension import Dimension
 
 
-def key_text(key: Sequence[str], of: str = "") -> str:
-    """Return a key as a JSON list of texts, NULL where a part of it is NULL; as SQL.
+def key_text(dimension: Dimension, of: str = "") -> str:
+    """Return the text of a key, NULL where a part of it is NULL; as SQL.
 
     `of` is a prefix: that of a struct that has the key.
     """
-    parts = ", ".join(f"string({of}{quoted(name)})" for name in key)
-    any_null = " OR ".join(f"{of}{quoted(name)} IS NULL" for name in key) or "true"
-    return f"CASE WHEN NOT ({any_null}) THEN to_json(array({parts})) END"
+    any_null = " OR ".join(f"{of}{quoted(name)} IS NULL" for name in dimension.key) or "true"
+    return f"CASE WHEN NOT ({any_null}) THEN {keys.key_text(keys.key_columns(dimension), of)} END"
 
 
 def completed(frame: DataFrame, types: Mapping[str, str]) -> DataFrame:

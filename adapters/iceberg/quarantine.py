@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeward.adapters.iceberg.beside import Beside
-from lakeward.adapters.iceberg.catalog import IcebergCatalog
+from lakeward.adapters.iceberg.catalog import QUARANTINE, IcebergCatalog
 from lakeward.adapters.iceberg.columns import position_of, system_columns
 from lakeward.adapters.iceberg.keys import completed, key_text
 from lakeward.adapters.spark import names
@@ -31,7 +31,7 @@ from lakeward.core.ports import Entry, Mended
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Type
 
-SUFFIX: Final = "__quarantine"
+SUFFIX: Final = QUARANTINE
 STATE: Final = "_lakeward_state"
 KEY: Final = "_lakeward_key"
 OLD_KEY: Final = "_lakeward_old_key"
@@ -100,7 +100,7 @@ class IcebergQuarantine:
             STATE,
             f"{epoch} AS {names.EPOCH}",
             f"{batch}L AS {names.BATCH}",
-            f"{key_text(key)} AS {KEY}",
+            f"{key_text(self.dimension)} AS {KEY}",
             f"current_timestamp() AS {SINCE}",
             *(names.SEQUENCE, names.OBJECT, names.ROW, names.OPERATION, names.TIME),
             *(names.REASON, names.DETAIL, names.TEXT, OBJECT_NAME),
@@ -124,9 +124,9 @@ class IcebergQuarantine:
 
     def mend(self, progress: Progress, entries: Sequence[Entry], events: DataFrame) -> None:
         """Write down what a person mended, in one commit; the newest word on a row counts."""
-        keys = [f"{key_text(self.dimension.key)} AS {KEY}"]
+        keys = [f"{key_text(self.dimension)} AS {KEY}"]
         if names.OLD in events.columns:
-            old = key_text(self.dimension.key, f"{names.OLD}.")
+            old = key_text(self.dimension, f"{names.OLD}.")
             keys.append(f"CASE WHEN {names.OLD} IS NOT NULL THEN {old} END AS {OLD_KEY}")
         rows = [row.asDict() for row in events.selectExpr(names.OBJECT, names.ROW, *keys).collect()]
         found = {(row[names.OBJECT], row[names.ROW]): (row[KEY], row.get(OLD_KEY)) for row in rows}
@@ -145,9 +145,9 @@ class IcebergQuarantine:
 
     def keys_of(self, frame: DataFrame) -> set[str]:
         """Return the keys of events or rejects, as texts; a key change has two."""
-        keys = [key_text(self.dimension.key)]
+        keys = [key_text(self.dimension)]
         if names.OLD in frame.columns:
-            keys.append(key_text(self.dimension.key, f"{names.OLD}."))
+            keys.append(key_text(self.dimension, f"{names.OLD}."))
         rows = frame.selectExpr(f"explode(array({', '.join(keys)})) AS {KEY}").distinct().collect()
         return {row[KEY] for row in rows if row[KEY] is not None}
 

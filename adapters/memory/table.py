@@ -20,6 +20,7 @@ from lakeward.core.fold import Row, apply
 from lakeward.core.holds import Waiter, Waiters
 from lakeward.core.known import Known, Refused, Remembered, Stored
 from lakeward.core.ledger import ObjectRecord
+from lakeward.core.literals import text_of
 from lakeward.core.memory import HOLDING, Change, Memory, Reason, Reject, trim
 from lakeward.core.mending import check_same_keys
 from lakeward.core.plan import Capability, MergePlan, ObjectFacts
@@ -188,8 +189,8 @@ class MemoryTable:
         keys = reject.keys if reject.reason in HOLDING else ()
         behind = waiters.behind(reject.position, keys)
         return Entry(
-            key=_key_text(reject.keys[-1]) if reject.keys and self.dimension.key else None,
-            other_key=_key_text(reject.keys[0]) if len(reject.keys) > 1 else None,
+            key=self._key_text(reject.keys[-1]) if reject.keys and self.dimension.key else None,
+            other_key=self._key_text(reject.keys[0]) if len(reject.keys) > 1 else None,
             reason=reject.reason.value,
             detail="",
             object=f"{reject.position.object:08d}",
@@ -204,8 +205,13 @@ class MemoryTable:
             time=reject.time,
             waits=behind.waits,
             mended=self.mended.get(reject.position),
-            also_holds=tuple(map(_key_text, behind.also_holds)),
+            also_holds=tuple(map(self._key_text, behind.also_holds)),
         )
+
+    def _key_text(self, key: Key) -> str:
+        types = {column.name: column.type for column in self.dimension.schema}
+        parts = [text_of(part, types[name]) for part, name in zip(key, self.dimension.key, strict=True)]
+        return json.dumps(parts, separators=(",", ":"))
 
     def incomplete(self, progress: Progress) -> Sequence[Entry]:
         """Return the events that send a part of a row and wait for the rest."""
@@ -227,8 +233,8 @@ class MemoryTable:
         """Write down what a person mended."""
         for entry, event in zip(entries, events, strict=True):
             if entry.key is not None and isinstance(event, ChangeEvent):
-                old = None if event.old_key is None else _key_text(event.old_key)
-                check_same_keys(self.dimension, entry, _key_text(event.key), old)
+                old = None if event.old_key is None else self._key_text(event.old_key)
+                check_same_keys(self.dimension, entry, self._key_text(event.key), old)
         self.mended.update({entry.position: entry.mended for entry in entries if entry.mended is not None})
 
     def waiting(self, progress: Progress, resolved: Sequence[Entry], mended: Frame | None) -> Batch[Frame]:
@@ -314,7 +320,3 @@ def _waiters(changes: Iterable[Change], epoch: int) -> Iterator[Waiter[Key]]:
     for change in changes:
         if change.waiting and change.event.position.epoch <= epoch:
             yield Waiter(change.event.position, change.event.keys)
-
-
-def _key_text(key: Key) -> str:
-    return json.dumps([str(part) for part in key], separators=(",", ":"))

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.fold import ITEM
+from lakeward.adapters.spark.keys import key_columns, key_text
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.resolve import ID, hashed, standing
 from lakeward.adapters.spark.types import ddl
@@ -21,7 +22,7 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.errors import TableError
 from lakeward.core.events import Position
 from lakeward.core.plan import MergePlan
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema import Column, Schema
 
 MOST_LINKS: Final = 250_000
 """More key changes than that are not looked at in one batch."""
@@ -56,12 +57,11 @@ class Key:
     @property
     def columns(self) -> Sequence[Column]:
         """The columns of the key."""
-        found = [self.dimension.schema.find(name) for name in self.dimension.key]
-        return [column for column in found if column is not None]
+        return key_columns(self.dimension)
 
     def text(self, of: str = "") -> str:
         """Return the text of the key in a frame, as SQL; `of` is the prefix of a struct that has it."""
-        return f"to_json(array({', '.join(_as_text(of + quoted(c.name), c.type) for c in self.columns)}))"
+        return key_text(self.columns, of)
 
     def named(self, events: DataFrame) -> DataFrame:
         """Give events the texts of their key and of the key that they left."""
@@ -97,16 +97,6 @@ class Key:
             )
 
         return chain
-
-
-def _as_text(value: str, type_: Type) -> str:
-    match type_.name:
-        case "float" | "double":
-            return f"string({value} + 0.0)"  # -0.0 is 0.0
-        case "binary":
-            return f"hex({value})"
-        case _:
-            return f"string({value})"
 
 
 def links_of(spark: SparkSession, events: Sequence[DataFrame]) -> DataFrame | None:

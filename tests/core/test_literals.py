@@ -9,7 +9,8 @@ import pytest
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.literals import read_key, same_key
+from lakeward.core.events import canonical
+from lakeward.core.literals import read_key, same_key, text_of
 from lakeward.core.schema import Column, Schema, parse_type
 
 
@@ -88,3 +89,21 @@ def test_keys_are_compared_as_values_of_their_types(type_: str, one: str, other:
     dimension = Dimension(name=TableName("shop", "item"), schema=schema, key=("k",))
     assert same_key(dimension, [one], [other]) is is_same
     assert not same_key(dimension, [one], [one, one])
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "text"),
+    [
+        ("double", -0.0, "0.0"),
+        ("decimal(8,2)", Decimal("1.5"), "1.50"),
+        ("boolean", True, "true"),
+        ("binary", b"\xca", "0xca"),
+        ("binary", b"0x", "0x3078"),
+        ("timestamp", datetime(2026, 11, 21, 10, tzinfo=UTC), "2026-11-21 10:00:00"),
+        ("date", date(2026, 11, 21), "2026-11-21"),
+        ("string", "a b", "a b"),
+    ],
+)
+def test_a_key_is_written_as_it_is_read(type_: str, value: object, text: str) -> None:
+    assert text_of(value, parse_type(type_)) == text
+    assert read(type_, text) == canonical(value)

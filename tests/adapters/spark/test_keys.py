@@ -1,0 +1,52 @@
+"""The text of a key is one, wherever it is made: what holds a key and what comes later of it meet."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakeward.adapters.iceberg import keys as beside
+from lakeward.adapters.spark.items import Key
+from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.types import ddl
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.events import canonical
+from lakeward.core.literals import same_key, text_of
+from lakeward.core.schema import Column, Schema, parse_type
+
+pytestmark = pytest.mark.spark
+
+VALUES: dict[str, list[Any]] = {
+    "bigint": [-5, 5],
+    "decimal(8,2)": [Decimal("1.50"), Decimal(0)],
+    "double": [-0.0, 0.0, 1.1, 1e300, float("nan")],
+    "float": [-0.0, 0.0, 1.5, float("inf")],
+    "boolean": [True, False],
+    "date": [date(1, 1, 1)],
+    "timestamp": [datetime(2026, 11, 21, 10, 0, 0, 500_000, UTC)],
+    "string": ["", "a b", '"'],
+    "binary": [b"", b"\xca", b"\xcb", b"0x"],
+}
+
+
+def test_texts_are_equal_where_keys_are_and_the_core_reads_them(spark: SparkSession) -> None:
+    for type_, values in VALUES.items():
+        schema = Schema((Column("odd `k`", parse_type(type_)),))
+        dimension = Dimension(name=TableName("shop", "item"), schema=schema, key=("odd `k`",))
+        rows = spark.createDataFrame(
+            [(value,) for value in values], f"{quoted('odd `k`')} {ddl(schema.columns[0].type)}"
+        )
+        both = [Key(dimension).text(), beside.key_text(dimension)]
+        found = [
+            tuple(row)
+            for row in rows.selectExpr(*[f"from_json({one}, 'array<string>')[0]" for one in both]).collect()
+        ]
+        assert all(one == other for one, other in found), type_
+        for (one, _), left in zip(found, values, strict=True):
+            assert same_key(dimension, [one], [text_of(left, schema.columns[0].type)]), (type_, one)
+            for (other, _), right in zip(found, values, strict=True):
+                assert (one == other) is (canonical(left) == canonical(right)), (type_, one, other)
