@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -75,9 +76,11 @@ class IcebergQuarantine:
 
     def add_final(self, progress: Progress, rejects: DataFrame, objects: Mapping[int, str]) -> None:
         """Write rejects that are found after their batch was committed, each once; `objects` are named by order."""
-        known = {entry.position for entry in self.entries(progress)}
         rows = self._rejected(rejects, objects, progress.epoch, progress.batch)
         found = completed(rows, {c.name: ddl(c.type) for c in self._columns()}).toArrow()
+        if not found.num_rows:
+            return
+        known = {position_of(row) for row in self._unsettled(progress, (HELD, FINAL)).to_pylist()}
         new = [position_of(row) not in known for row in found.select(_PLACE).to_pylist()]
         if any(new):
             self.table.add({c.name: c.type for c in self._columns()}, [], found.filter(new), count=0)
@@ -136,12 +139,34 @@ class IcebergQuarantine:
         self.table.add(columns, [], _as_mended(entries, progress.batch), count=0)
 
     def holds(self, progress: Progress) -> tuple[Hold, ...]:
-        """Return the keys that wait for a person."""
-        return tuple(
-            Hold(entry.position, tuple((key,) for key in entry.keys), Reason(entry.reason), entry.batch)
-            for entry in self.entries(progress)
-            if entry.keys and Reason(entry.reason) in HOLDING
-        )
+        """Return the keys that wait for a person.
+
+        It is asked at every recall. Where no key is held nothing is read; else a few columns, without texts, of the
+        rows that hold or are settled. Rows become values of Python only while they hold: `quarantine.max_rows`
+        of a batch bounds them, and that a person settles them.
+        """
+        if not progress.held:
+            return ()
+        rows = self._unsettled(progress, (HELD, BESIDE), KEY, names.REASON, names.BATCH).to_pylist()
+        beside = {position_of(row): row[KEY] for row in rows if row[STATE] == BESIDE}
+        found = [
+            Hold(place, tuple((key,) for key in (row[KEY], beside.get(place)) if key), reason, row[names.BATCH])
+            for row in rows
+            if row[STATE] == HELD and (reason := Reason(row[names.REASON])) in HOLDING
+            for place in (position_of(row),)
+        ]
+        return tuple(sorted((h for h in found if h.keys), key=lambda h: (h.batch, h.position[2:])))
+
+    def _unsettled(self, progress: Progress, states: Collection[str], *more: str) -> pa.Table:
+        """Return state, place and these columns of the rows of these states that are not settled."""
+        wanted = ", ".join(f"'{state}'" for state in (*states, *SETTLED))
+        condition = f"{names.BATCH} <= {progress.batch} AND {STATE} IN ({wanted})"
+        rows = self.table.rows(condition, (STATE, *_PLACE, *more))
+        if not rows.num_rows:
+            return rows
+        is_settled = pc.is_in(rows[STATE], pa.array(SETTLED, rows.schema.field(STATE).type))
+        settled = rows.filter(is_settled).select(_PLACE)
+        return rows.filter(pc.invert(is_settled)).join(settled, list(_PLACE), join_type="left anti")
 
     def keys_of(self, frame: DataFrame) -> set[str]:
         """Return the keys of events or rejects, as texts; a key change has two."""

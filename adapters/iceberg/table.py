@@ -240,7 +240,7 @@ class IcebergTable:
 
     def trim(self, progress: Progress) -> None:
         """Forget what can no longer matter; a key that is held may need all that lies above what holds it."""
-        holds = self._holds(progress) if progress.held else ()
+        holds = self._holds(progress)
         self.companion.trim(progress, holds, self.kept.barriers, lambda events: self._give_up(progress, events))
 
     def _give_up(self, progress: Progress, events: DataFrame) -> None:
