@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,13 +17,14 @@ from lakeward.adapters.iceberg.beside import Beside
 from lakeward.adapters.iceberg.catalog import QUARANTINE, IcebergCatalog
 from lakeward.adapters.iceberg.columns import position_of, system_columns
 from lakeward.adapters.iceberg.keys import completed, key_text
+from lakeward.adapters.iceberg.mended import mended_of, text_of
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import IS_HOLDING
 from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.names import column, quoted
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.dimension import Dimension
-from lakeward.core.events import UNSET, Operation, Position, Sequences
+from lakeward.core.events import Position, Sequences
 from lakeward.core.memory import HOLDING, Hold, Reason
 from lakeward.core.mending import check_same_keys
 from lakeward.core.plan import MergePlan
@@ -116,7 +116,7 @@ class IcebergQuarantine:
         rows = self.table.rows(f"{names.BATCH} <= {progress.batch}", wanted).to_pylist()
         gone = {position_of(row) for row in rows if row[STATE] in SETTLED}
         fixes = sorted((row for row in rows if row[STATE] == MENDED), key=lambda row: row[SINCE])
-        mended = {position_of(row): _mended(row, self.table.renames) for row in fixes}
+        mended = {position_of(row): mended_of(row, self.table.renames) for row in fixes}
         beside = {position_of(row): row[KEY] for row in rows if row[STATE] == BESIDE}
         found = [
             replace(_entry(row, mended.get(position_of(row))), other_key=beside.get(position_of(row)))
@@ -217,19 +217,8 @@ def _as_mended(entries: Sequence[Entry], batch: int) -> pa.Table:
     columns = _placed([entry.position for entry in entries], batch)
     columns[STATE] = [MENDED] * len(entries)
     columns[names.OPERATION] = [word.operation.value for word in mended]
-    columns[names.TEXT] = [json.dumps(_as_json(word)) for word in mended]
+    columns[names.TEXT] = [text_of(word) for word in mended]
     return pa.table(columns)
-
-
-def _as_json(mended: Mended) -> Mapping[str, Any]:
-    """Return what a person mended as it is kept; cells that were not sent stand apart."""
-    return {
-        "cells": {name: cell for name, cell in mended.cells.items() if cell is not UNSET},
-        "not_sent": [name for name, cell in mended.cells.items() if cell is UNSET],
-        "time": mended.time,
-        "sequence": mended.sequence,
-        "old_key": mended.old_key,
-    }
 
 
 def _placed(places: Sequence[Position], batch: int) -> dict[str, Any]:
@@ -244,17 +233,6 @@ def _places(places: Sequence[Position]) -> dict[str, Any]:
     columns: dict[str, Any] = {name: [place[part] for place in places] for part, name in enumerate(_PLACE)}
     columns[names.SEQUENCE] = pa.array([Decimal(place.sequence) for place in places], pa.decimal128(38, 0))
     return columns
-
-
-def _mended(row: Mapping[str, Any], renames: Mapping[str, str]) -> Mended:
-    """Return what a person made of a row, by the names that its columns have now."""
-    content = json.loads(row[names.TEXT])
-    cells = content["cells"] | dict.fromkeys(content.get("not_sent", ()), UNSET)
-    cells = {renames.get(name, name): cell for name, cell in cells.items()}
-    given = {name: content.get(name) for name in ("time", "sequence", "old_key")}
-    if given["old_key"] is not None:
-        given["old_key"] = {renames.get(name, name): cell for name, cell in given["old_key"].items()}
-    return Mended(operation=Operation(row[names.OPERATION]), cells=cells, **given)
 
 
 def _entry(row: Mapping[str, Any], mended: Mended | None) -> Entry:
