@@ -147,7 +147,7 @@ class Fold:
         for column in self.columns:
             value = event.cells.get(column, UNSET)
             if value is not UNSET:
-                cells[column] = _completed(value, None if base is None else base.cells.get(column))
+                cells[column] = completed(value, None if base is None else base.cells.get(column))
                 origin[column] = event.position
             elif base is None:
                 cells[column] = None
@@ -206,11 +206,11 @@ class Fold:
         self.put(event, mover)
 
 
-def _completed(value: Cell, stored: Cell) -> Cell:
+def completed(value: Cell, stored: Cell) -> Cell:
     """Return a value whose fields that were not sent, at any depth, are those of the stored one, else NULL."""
     if value is UNSET:
         return stored
     if not isinstance(value, Mapping):
         return value
     known = stored if isinstance(stored, Mapping) else {}
-    return {name: _completed(part, known.get(name)) for name, part in value.items()}
+    return {name: completed(part, known.get(name)) for name, part in value.items()}
