@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 LOCKED = $(INSTALL) --require-hashes --requirement
 
-.PHONY: help setup demo test lint types check docs bench lock clean
+.PHONY: help setup servers demo test lint types check docs bench lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,8 +18,17 @@ setup: $(VENV)/installed $(VENV)/jars ## Make .venv with the locked dependencies
 demo: setup ## Mirror a small changing database into a lake, with a crash on the way, and compare them
 	$(BIN)/lakeward demo --force
 
-test: check ## Run everything that must pass: lint, types and all tests
+test: check servers ## Run everything that must pass: lint, types and all tests
 	$(BIN)/python -m pytest
+
+servers: ## Install the databases that tests start, where they are missing and this is root on Debian (test does it)
+	@PATH="$$PATH:/usr/sbin"; \
+	if ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && command -v mariadbd >/dev/null; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		export DEBIAN_FRONTEND=noninteractive; \
+		apt-get update -qq && apt-get install -qq -y --no-install-recommends postgresql mariadb-server >/dev/null; \
+	else echo "PostgreSQL or MariaDB is missing: tests that start one are skipped, unless LAKEWARD_SERVERS=required"; \
+	fi
 
 check: lint types ## Run lint and types
 
@@ -63,5 +72,5 @@ $(VENV)/installed: $(VENV)/bin/python requirements/build.txt requirements/dev.tx
 	@touch $@
 
 $(VENV)/jars: adapters/spark/jars-4.1.toml | $(VENV)/installed
-	$(BIN)/lakeward jars fetch iceberg sqlite
+	$(BIN)/lakeward jars fetch iceberg sqlite postgresql mariadb
 	@touch $@

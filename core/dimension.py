@@ -96,7 +96,9 @@ class Dimension:
 
     Without a `key` the table is append-only. `sequences` says what the order of its events is
     made of. With `keeps_text` a source gives the text of every row, not of rejects alone: rows may be
-    refused after they are read.
+    refused after they are read. What the source's catalogue says: `orders` are the columns of files
+    that do not name them, in order, those of now first; the types of `announced` are said by it
+    alone, so that a file which has types is believed before it.
     """
 
     name: TableName
@@ -109,6 +111,8 @@ class Dimension:
     policies: Policies = FOLLOWING
     tolerance: Tolerance = Tolerance()
     keeps_text: bool = False
+    orders: tuple[tuple[str, ...], ...] = ()
+    announced: frozenset[str] = frozenset()
 
     @property
     def unique_sequences(self) -> bool:

@@ -46,6 +46,10 @@ class PluginError(LakewardError):
     """A plugin is missing, misnamed or incompatible."""
 
 
+class CatalogueUnreachable(LakewardError):
+    """The source's catalogue does not answer; nothing is wrong with the settings that can be seen."""
+
+
 class SourceError(LakewardError):
     """A source cannot be read as it is: a missing folder, a corrupt file."""
 

@@ -6,10 +6,11 @@ list of events); the core passes it on and never looks inside.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
+from lakeward.core.catalogue import SourceTable
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension, Lateness, TableName
 from lakeward.core.events import Key, Operation, Position, Sequences, Unset
@@ -21,6 +22,7 @@ from lakeward.core.plan import BatchFacts, Capability, MergePlan
 from lakeward.core.progress import Progress
 from lakeward.core.remaking import Remaking
 from lakeward.core.schema import Schema
+from lakeward.core.secrets import Secret
 
 F = TypeVar("F")
 F_contra = TypeVar("F_contra", contravariant=True)
@@ -92,6 +94,26 @@ class Landing(Protocol):
 
     def cautions(self, table: TableName) -> Sequence[str]:
         """Return what a person should know of a configured table, whatever its next batch is."""
+        ...
+
+
+class SourceCatalogue(Protocol):
+    """What a source's database says of its tables: columns, types, primary keys, comments."""
+
+    def describe(self, tables: Collection[TableName]) -> Mapping[TableName, SourceTable]:
+        """Return what it says of these tables, by the names given; those that it lacks are left out.
+
+        Names are compared without case where none is exactly that. Raises CatalogueUnreachable
+        where it does not answer, and ConfigError where what it says cannot be read.
+        """
+        ...
+
+
+class Secrets(Protocol):
+    """Where secrets are: the environment, files, a store of a platform."""
+
+    def read(self, name: str) -> Secret:
+        """Return a secret by its name there; raises ConfigError where it is not, and never shows one."""
         ...
 
 

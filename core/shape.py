@@ -178,6 +178,25 @@ def source_key(shape: Shape, key: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(roots))
 
 
+def table_key(shape: Shape, key: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of the table that hold the key of the source.
+
+    Raises ConfigError where the rules leave no such column, or several, or one that blurs it.
+    """
+    found = []
+    for name in key:
+        holds = [column for column in shape.schema.names if shape.needs[column] == {name}]
+        if len(holds) != 1 and name not in holds:
+            raise ConfigError(
+                f"which column holds {name}, of the primary key at the source, cannot be told",
+                found=f"the rules make of it {', '.join(holds) or 'nothing'}",
+                todo="Name the columns of the key, as the rules leave them, by `key`.",
+            )
+        found.append(name if name in holds else holds[0])
+        _refuse_blurred(found[-1], shape)
+    return tuple(found)
+
+
 def _no_key(name: str, shape: Shape) -> ConfigError:
     taken = [step for step in shape.steps if step.before.find(name) and not step.after.find(name)]
     found = "the columns are " + ", ".join(shape.schema.names)

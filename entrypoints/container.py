@@ -12,8 +12,9 @@ from dependency_injector import containers, providers
 
 from lakeward.core.books import Books
 from lakeward.core.dimension import TableName
+from lakeward.core.errors import ConfigError
 from lakeward.core.pipeline import Job
-from lakeward.core.ports import Landing, Ledger, Notice, Queue, Source, Target
+from lakeward.core.ports import Landing, Ledger, Notice, Queue, Source, SourceCatalogue, Target
 from lakeward.entrypoints.settings import Configured, TableSettings
 from lakeward.entrypoints.shaping import check_rules, shaped
 from lakeward.plugins import Registry, Runtime, Shelf
@@ -66,9 +67,10 @@ class LateSpark:
         return None if self._sessions is None else self._sessions.archive
 
 
-def make_runtime(configured: Configured, spark: LateSpark) -> Runtime:
+def make_runtime(registry: Registry, configured: Configured, spark: LateSpark) -> Runtime:
     """Return what factories may use."""
     runtime = Runtime(spark, configured.base, configured.file, tuple(TableSettings.model_fields), now=clock)
+    runtime.secret = lambda name: registry.secrets.build(name.kind, {}, runtime).read(name.name)
     spark.runtime = runtime
     return runtime
 
@@ -125,10 +127,18 @@ def make_job(
 ) -> Job[Any]:
     """Put one table's job together."""
     dimension = configured.dimension(table, source.lateness, source.sequences)
-    ruled = shaped(source, configured.rules(table), spark)
+    ruled = shaped(source, configured.rules(table), spark, runtime.secret)
     books = Books(ledger=ledger, now=runtime.now, whole_every=configured.full_listing)
     opened = target.open(dimension)
     return Job(dimension=dimension, source=ruled, opened=opened, queue=queue, notices=notices, books=books)
+
+
+def make_catalogue(registry: Registry, configured: Configured, runtime: Runtime) -> SourceCatalogue:
+    """Build the catalogue that the settings name."""
+    settings = configured.settings.catalogue
+    if settings is None:
+        raise ConfigError("there is no [catalogue]")
+    return _build(registry.catalogues, {**(settings.model_extra or {}), "kind": settings.kind}, runtime)
 
 
 class Container(containers.DeclarativeContainer):
@@ -139,12 +149,13 @@ class Container(containers.DeclarativeContainer):
     spark = providers.Singleton(LateSpark, configured, on_fetch)
     manager: providers.Provider[pluggy.PluginManager] = providers.Singleton(load)
     registry = providers.Singleton(registry_of, manager)
-    runtime = providers.Singleton(make_runtime, configured, spark)
+    runtime = providers.Singleton(make_runtime, registry, configured, spark)
     source = providers.Singleton(make_source, registry, configured, runtime)
     landing = providers.Singleton(make_landing, registry, configured, runtime)
     target = providers.Singleton(make_target, registry, configured, runtime)
     queue = providers.Singleton(make_queue, registry, configured, runtime)
     ledger = providers.Singleton(make_ledger, registry, configured, runtime)
+    catalogue = providers.Singleton(make_catalogue, registry, configured, runtime)
     job = providers.Factory(
         make_job,
         configured=configured,
@@ -155,4 +166,4 @@ class Container(containers.DeclarativeContainer):
         runtime=runtime,
         spark=spark,
     )
-    rules = providers.Callable(check_rules, configured=configured, source=source, spark=spark)
+    rules = providers.Callable(check_rules, configured=configured, source=source, spark=spark, runtime=runtime)

@@ -42,14 +42,21 @@ def start_logging(log: str, *, debug: bool) -> str:
     return logs.configure(as_json=log == "json", level=level)
 
 
-def open_settings(file: Path) -> Configured:
-    """Load the settings file; its patterns take the tables that the source has."""
-    configured = load(file)
-    if not configured.patterns:
-        return configured
-    from lakeward.entrypoints.findings import find_tables  # noqa: PLC0415  # where there are no patterns none is needed
+def open_settings(file: Path, *, asks: bool = False) -> Configured:
+    """Load the settings file; its patterns take the tables that the source has.
 
-    return find_tables(configured)
+    One that `asks` asks the source's catalogue, where there is one; else what that said last counts.
+    """
+    configured = load(file)
+    if configured.patterns:
+        from lakeward.entrypoints.findings import find_tables  # noqa: PLC0415  # where there are none it is not needed
+
+        configured = find_tables(configured)
+    if configured.settings.catalogue is None:
+        return configured
+    from lakeward.entrypoints import catalogue  # noqa: PLC0415
+
+    return catalogue.ask(configured) if asks else catalogue.recall(configured)
 
 
 @contextmanager

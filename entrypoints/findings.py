@@ -19,23 +19,26 @@ _FILE: Final = "tables.json"
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Tables that nobody configured, and cautions of those that are."""
+    """Tables that nobody configured, cautions of those that are, and what to know of the pipeline as a whole."""
 
     unconfigured: Sequence[TableName] = ()
     cautions: Mapping[TableName, Sequence[str]] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
 
 
 def look(container: Any, tables: Iterable[TableName]) -> Findings:
     """Look at the source without an engine; what cannot be looked at is said by who reads it."""
     configured: Configured = container.configured()
     known = {plain(name) for name in (*configured.tables, *configured.skipped)}
+    of_catalogue = {table: configured.cautions(table) for table in tables}
     try:
         landing = container.landing()
         there = () if landing is None else landing.tables()
     except LakewardError:
-        return Findings()
+        return Findings(cautions=of_catalogue, warnings=configured.said.warnings)
     unconfigured = [table for table in there if plain(table) not in known]
-    return Findings(unconfigured, {table: _cautions(landing, table) for table in tables})
+    cautions = {table: (*_cautions(landing, table), *said) for table, said in of_catalogue.items()}
+    return Findings(unconfigured, cautions, configured.said.warnings)
 
 
 def _cautions(landing: Landing | None, table: TableName) -> Sequence[str]:

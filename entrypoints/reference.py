@@ -9,23 +9,29 @@ import json
 import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
+from inspect import cleandoc
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ByteSize
 from pydantic.fields import FieldInfo
 
+from lakeward.adapters.catalogue.files import FileOptions
+from lakeward.adapters.catalogue.jdbc import DriverOptions, JdbcOptions
 from lakeward.adapters.dms.options import DmsOptions, DmsTableOptions
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
+from lakeward.core.secrets import SecretName
 from lakeward.entrypoints.quality import QualityRule
 from lakeward.entrypoints.rules import ColumnRule
 from lakeward.entrypoints.settings import (
+    CatalogueSettings,
     ColumnSettings,
     PathSettings,
     PipelineSettings,
     QuarantineSettings,
     SchemaSettings,
     SparkSettings,
+    TableCatalogueSettings,
     TableSettings,
 )
 
@@ -135,6 +141,11 @@ def _parts() -> Iterator[str]:
     yield from _section("[target]", IcebergOptions, {"kind": _KIND.format(shelf="table format", kind="iceberg")})
     yield from ("## `[queue]`\n", _QUEUE)
     yield from ("## `[ledger]`\n", _LEDGER)
+    yield from _section("[catalogue]", CatalogueSettings)
+    yield '`kind = "file"`: ' + f"{FileOptions.__doc__}\n"
+    yield from _table(FileOptions)
+    yield '`kind = "jdbc"`: ' + f"{JdbcOptions.__doc__} A driver has `coordinates` and `sha256`.\n"
+    yield from _table(JdbcOptions)
     yield from _section("[spark]", SparkSettings)
     yield from ("## `[defaults]`\n", _DEFAULTS)
     yield from ('## `[tables."schema.table"]`\n', _TABLES)
@@ -143,6 +154,7 @@ def _parts() -> Iterator[str]:
     yield from _table(TableOptions)
     yield from _section('[tables."schema.table".columns]', ColumnSettings)
     yield from _section('[tables."schema.table".source]', DmsTableOptions)
+    yield from _section('[tables."schema.table".catalogue]', TableCatalogueSettings)
     yield from _section('[tables."schema.table".schema]', SchemaSettings)
     yield from _section('[tables."schema.table".schema.columns."path"]', PathSettings)
     yield from _section('[tables."schema.table".quarantine]', QuarantineSettings)
@@ -164,7 +176,7 @@ def _rules(name: str, words: str, union: Any) -> Iterator[str]:
 
 def _section(name: str, model: type[BaseModel], also: Mapping[str, str] | None = None) -> Iterator[str]:
     yield f"## `{name}`\n"
-    yield f"{model.__doc__}\n"
+    yield f"{_cell(cleandoc(model.__doc__ or ''))}\n"
     yield from _table(model, also)
 
 
@@ -223,7 +235,10 @@ _PLAIN: Final[Mapping[Any, str]] = {
     bool: "true or false",
     float: "number",
     ByteSize: "size",
+    SecretName: "secret",
+    DriverOptions: "driver",
     SchemaSettings: "table",
+    TableCatalogueSettings: "table",
     QuarantineSettings: "table",
 }
 

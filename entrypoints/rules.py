@@ -22,6 +22,7 @@ from pydantic import (
 from lakeward.core import reshaping, rules
 from lakeward.core.errors import ConfigError
 from lakeward.core.schema import parse_type
+from lakeward.plugins.options import NamedSecret
 
 
 class Rule(BaseModel):
@@ -161,9 +162,9 @@ class Hash(Rule):
 
     rule: Literal["hash"]
     column: Column
-    key: str = Field(
-        pattern=r"^env:[A-Za-z_][A-Za-z0-9_]*$",
-        description="Where the secret is: `env:NAME`, of 16 bytes at least.",
+    key: NamedSecret = Field(
+        description='Where the secret is, of 16 bytes at least: `{ env = "NAME" }`, `{ file = "PATH" }`, or the '
+        "same as `env:NAME`, `file:PATH`.",
     )
     to: To = None
 
@@ -242,6 +243,8 @@ def column_rules(given: Sequence[Rule]) -> tuple[rules.Rule, ...]:
 
 def _written(rule: Rule) -> dict[str, Any]:
     values = rule.model_dump()
+    if isinstance(rule, Hash):
+        values["key"] = str(rule.key)
     if isinstance(rule, Flatten) and rule.prefix is None:
         values["prefix"] = f"{rule.column}_"
     return values

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import tomllib
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
@@ -25,6 +26,7 @@ from pydantic import (
     model_validator,
 )
 
+from lakeward.core.catalogue import NOTHING_SAID, Answer, Declared, Said, complete, key_differs
 from lakeward.core.dimension import (
     ORDERED,
     Dimension,
@@ -42,7 +44,7 @@ from lakeward.core.evolution import Kind, Policies, Policy
 from lakeward.core.nearest import nearest
 from lakeward.core.quality import check as check_quality
 from lakeward.core.schema import Column, Schema, parse_type
-from lakeward.core.shape import SYSTEM_PREFIX, Shape, shape, source_key
+from lakeward.core.shape import SYSTEM_PREFIX, Shape, shape, source_key, table_key
 from lakeward.core.shaping import TableRules
 from lakeward.entrypoints.patterns import is_pattern, plain, table_name, with_patterns
 from lakeward.entrypoints.quality import QualityRule, quality_rules
@@ -85,6 +87,39 @@ class PipelineSettings(Strict):
         "between only those from the mark on are. `0` lists all of them in each run.",
     )
     parallel: PositiveInt = Field(2, description="How many tables are worked on at once.")
+
+
+class CatalogueSettings(BaseModel):
+    """What the database of the source says of its tables: columns, types and primary keys need not be declared.
+
+    See docs/catalogue.md. What a kind of catalogue adds stands beside these keys.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    kind: str = Field(description="Which catalogue it is. `lakeward plugins` lists what there is.")
+    unreachable: Literal["recorded", "stop"] = Field(
+        "recorded",
+        description="Where it does not answer: what it said in the last run counts, with a warning, or nothing is "
+        "run.",
+    )
+    names: Literal["kept", "lower", "upper"] = Field(
+        "kept",
+        description="What becomes of the names of its columns: `lower` and `upper` where the task has the rules "
+        "convert-lowercase or convert-uppercase.",
+    )
+
+
+class TableCatalogueSettings(Strict):
+    """What the catalogue has to do with one table."""
+
+    ask: bool = Field(True, description="Whether it is asked for this table.")
+    name: str | None = Field(
+        None, description="What it calls the table, as `schema.table`, where the task gives it another name."
+    )
+    left_out: list[str] = Field(
+        default_factory=list, description="Columns that it has and files have not: the task leaves them out."
+    )
 
 
 class SparkSettings(Strict):
@@ -207,13 +242,13 @@ class TableSettings(BaseModel):
 
     key: list[str] = Field(
         default_factory=list,
-        description="The columns of the primary key, as the rules leave them. Without a key the table is "
-        "append-only.",
+        description="The columns of the primary key, as the rules leave them; where it is left out, that of the "
+        "catalogue. Without a key the table is append-only.",
     )
     columns: dict[str, ColumnSettings] = Field(
         default_factory=dict,
-        description="Columns of the source and their types, in the order of the files. CSV needs them; Parquet "
-        "brings them.",
+        description="Columns of the source and their types, in the order of the files. CSV needs them, unless the "
+        "catalogue has them: then only those that differ from it. Parquet brings them.",
     )
     mode: Literal["mirror"] = Field("mirror", description="How rows are kept: `mirror` equals the source table.")
     lateness: Annotated[str | None, AfterValidator(_lateness)] = Field(
@@ -240,6 +275,9 @@ class TableSettings(BaseModel):
         default_factory=dict,
         description="What its source must know of this table alone; the keys are the source's.",
     )
+    catalogue: TableCatalogueSettings = Field(
+        default_factory=TableCatalogueSettings, description="What the source's catalogue has to do with it."
+    )
     skip: bool = Field(False, description="It is not read: one of those that a pattern would take.")
     redelivery: PositiveInt = Field(
         1000,
@@ -256,6 +294,7 @@ class Settings(Strict):
     target: dict[str, Any]
     queue: dict[str, Any] = Field(default_factory=lambda: {"kind": "poll"})
     ledger: dict[str, Any] = Field(default_factory=lambda: {"kind": "sqlite"})
+    catalogue: CatalogueSettings | None = None
     spark: SparkSettings = SparkSettings()
     defaults: dict[str, Any] = Field(default_factory=dict)
     tables: dict[str, TableSettings] = Field(default_factory=dict)
@@ -264,11 +303,18 @@ class Settings(Strict):
 class Configured:
     """Settings that hold together, and the file they are from."""
 
-    def __init__(self, settings: Settings, file: Path, content: Mapping[str, Any] = MappingProxyType({})) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        file: Path,
+        content: Mapping[str, Any] = MappingProxyType({}),
+        said: Said = NOTHING_SAID,
+    ) -> None:
         self.settings = settings
         self.file = file
         self.base = file.absolute().parent
         self.content = content
+        self.said = said
         self.patterns = [name for name in settings.tables if is_pattern(name)]
         named = {name: table for name, table in settings.tables.items() if name not in self.patterns}
         every = {table_name(name): table for name, table in named.items()}
@@ -280,9 +326,19 @@ class Configured:
                 found=", ".join(named),
                 todo="The lake has one table of that name. Say `skip = true` of the other.",
             )
-        self._rules = {name: _rules_of(table) for name, table in self.tables.items()}
-        self._shapes = {name: _check_table(name, table, self._rules[name]) for name, table in self.tables.items()}
+        made = {name: self._complete(name, table) for name, table in self.tables.items()}
+        self.tables = {name: one.table for name, one in made.items()}
+        self._made = made
         _check_names(self.tables)
+
+    def _complete(self, name: TableName, table: TableSettings) -> Made:
+        """Return a table with what the catalogue adds; where there is one, a wrong table stops itself alone."""
+        try:
+            return with_catalogue(name, table, self.said.answers.get(name, ()))
+        except ConfigError as error:
+            if not self.asks(name):
+                raise
+            return Made(table=table, rules=_rules_of(table), shape=shape((), Schema(())), error=error)
 
     @property
     def state(self) -> Path:
@@ -299,22 +355,30 @@ class Configured:
         self, name: TableName, lateness: Lateness = ORDERED, sequences: Sequences = Sequences.TIMES
     ) -> Dimension:
         """Return the dimension of a table; `lateness` is for one that says nothing of its own."""
-        table = self.tables[name]
+        table, made = self.tables[name], self._made[name]
+        if made.error is not None:
+            raise made.error
         policies = _policies_of(table.schema_)
         return Dimension(
             name=name,
-            schema=self._shapes[name].schema,
+            schema=made.shape.schema,
             key=tuple(table.key),
             lateness=_lateness_of(table, lateness),
             sequences=sequences,
             tolerance=_tolerance_of(table.quarantine),
             policies=policies,
             keeps_text=policies.may_refuse,
+            orders=made.orders,
+            announced=made.announced,
         )
+
+    def cautions(self, name: TableName) -> Sequence[str]:
+        """Return what a person should know of what the catalogue says of a table."""
+        return (*self.said.changes.get(name, ()), *self._made[name].cautions)
 
     def rules(self, name: TableName) -> TableRules:
         """Return the rules of a table, and the columns that its source is declared to have."""
-        return self._rules[name]
+        return self._made[name].rules
 
     def formats(self) -> Mapping[TableName, Mapping[str, str]]:
         """Return the formats of columns that have one, by table."""
@@ -330,6 +394,14 @@ class Configured:
     def with_found(self, found: Iterable[TableName]) -> Configured:
         """Return the settings with the tables that its patterns take of those that the source has."""
         return validate(self.content, self.file, tuple(found))
+
+    def asks(self, name: TableName) -> bool:
+        """Whether the catalogue is asked for a table."""
+        return self.settings.catalogue is not None and self.tables[name].catalogue.ask
+
+    def with_said(self, said: Said) -> Configured:
+        """Return the settings with what the catalogue says of the tables."""
+        return Configured(self.settings, self.file, self.content, said)
 
     def format_options(self) -> Mapping[TableName, Mapping[str, Any]]:
         """Return what each table says beside the keys of its own: the table format's share."""
@@ -409,6 +481,58 @@ def validate(content: Mapping[str, Any], file: Path, found: Collection[TableName
         if "kind" not in getattr(settings, part):
             raise ConfigError(f"{file}: [{part}] has no `kind`", todo="`lakeward plugins` lists what there is.")
     return Configured(settings, file, content)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A table as settings and catalogue make it together; or the `error` that says why they do not."""
+
+    table: TableSettings
+    rules: TableRules
+    shape: Shape
+    orders: tuple[tuple[str, ...], ...] = ()
+    announced: frozenset[str] = frozenset()
+    cautions: tuple[str, ...] = ()
+    error: ConfigError | None = None
+
+
+def with_catalogue(name: TableName, table: TableSettings, answers: Sequence[Answer]) -> Made:
+    """Fill in what the settings of a table leave out; raises ConfigError for what does not hold together."""
+    if not answers or not table.catalogue.ask:
+        rules = _rules_of(table)
+        return Made(table=table, rules=rules, shape=_check_table(name, table, rules))
+    declared = Declared(
+        columns=_rules_of(table).source,
+        key=tuple(table.key),
+        left_out=tuple(table.catalogue.left_out),
+        renames=table.schema_.rename,
+    )
+    found = complete(declared, answers)
+    columns = {c.name: table.columns.get(c.name) or ColumnSettings(type=str(c.type)) for c in found.schema}
+    table = table.model_copy(update={"columns": columns})
+    rules, cautions = _rules_of(table), found.cautions
+    if "key" not in table.model_fields_set:
+        table = table.model_copy(update={"key": [*_of_table(name, shape(rules.columns, rules.source), found.key)]})
+        made = _check_table(name, table, rules)
+    else:
+        made = _check_table(name, table, rules)
+        differs = key_differs(source_key(made, table.key), found.key)
+        cautions = (*cautions, differs) if differs else cautions
+    return Made(
+        table=table,
+        rules=rules,
+        shape=made,
+        orders=found.orders,
+        announced=found.announced,
+        cautions=cautions,
+    )
+
+
+def _of_table(name: TableName, made: Shape, key: Sequence[str]) -> tuple[str, ...]:
+    try:
+        return table_key(made, key)
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error.what}", found=error.found, todo=error.todo) from error
 
 
 def _rules_of(table: TableSettings) -> TableRules:

@@ -91,6 +91,12 @@ def print_cautions(cautions: Iterable[str]) -> None:
         console().print(f"   [yellow]⚠[/] {escaped(words)}")
 
 
+def print_warnings(warnings: Iterable[str]) -> None:
+    """Print what to know of the pipeline as a whole."""
+    for words in warnings:
+        console().print(f"[yellow]⚠[/] {escape(words)}")
+
+
 def print_unconfigured(tables: Sequence[TableName]) -> None:
     """Say which tables of the source nobody configured: they are no mistake, and nobody reads them."""
     if tables:

@@ -19,6 +19,8 @@ BUILTIN: Final = (
     "lakeward.adapters.sqlite_ledger",
     "lakeward.adapters.dms",
     "lakeward.adapters.iceberg",
+    "lakeward.adapters.catalogue",
+    "lakeward.adapters.secrets",
 )
 """The adapters that come with lakeward; they register as anyone's do."""
 

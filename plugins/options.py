@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from lakeward.core.errors import ConfigError
 from lakeward.core.nearest import nearest
+from lakeward.core.secrets import SecretName
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -26,7 +27,27 @@ def validated(
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise _in_words(error, model, where, also, within) from error
+        # Not `from error`: that one shows what stands in the file, which may be a secret.
+        raise _in_words(error, model, where, also, within) from None
+
+
+def _named_secret(value: Any) -> Any:
+    """Take `{ env = "NAME" }`, or the same as `env:NAME`, for the name of a secret; nothing else is shown."""
+    if isinstance(value, Mapping) and len(value) == 1:
+        ((kind, name),) = value.items()
+        value = f"{kind}:{name}" if isinstance(kind, str) and isinstance(name, str) else None
+    try:
+        return SecretName.read(value) if isinstance(value, str) else value if value is None else _not_named()
+    except ConfigError:
+        return _not_named()
+
+
+def _not_named() -> Any:
+    raise ValueError('a secret does not stand here: say where it is, as `{ env = "NAME" }` or `{ file = "PATH" }`')
+
+
+NamedSecret: TypeAlias = Annotated[SecretName, BeforeValidator(_named_secret)]
+"""In a model of options: where a secret is. The settings never have one."""
 
 
 def _in_words(

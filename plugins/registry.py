@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from lakeward.core.errors import PluginError
-from lakeward.core.ports import Landing, Ledger, Queue, Source, Target
+from lakeward.core.ports import Landing, Ledger, Queue, Secrets, Source, SourceCatalogue, Target
+from lakeward.core.secrets import Secret, SecretName
 
 P = TypeVar("P")
 
@@ -23,6 +24,10 @@ def clock() -> int:
     return time.time_ns() // 1000
 
 
+def _no_secret(name: SecretName) -> Secret:
+    raise PluginError(f"the secret {name} cannot be read here")
+
+
 @dataclass(slots=True)
 class Runtime:
     """What a factory may use of the run it serves.
@@ -32,7 +37,7 @@ class Runtime:
     `require` which jars and settings its session needs. Relative paths are relative to
     `base`, the folder of the settings `file`. `table_keys` are the keys that every table
     of the settings has beside those of its format. `now` is the clock, in microseconds
-    since 1970.
+    since 1970. `secret` reads a secret, when it is needed and not before.
     """
 
     spark: Callable[[], Any]
@@ -42,6 +47,7 @@ class Runtime:
     jars: set[str] = field(default_factory=set)
     settings: dict[str, str] = field(default_factory=dict)
     now: Callable[[], int] = clock
+    secret: Callable[[SecretName], Secret] = _no_secret
 
     def require(self, *jars: str, settings: Mapping[str, str] | None = None) -> None:
         """Ask for groups of jars and for session settings."""
@@ -99,6 +105,9 @@ class Registry:
         self.formats: Shelf[Target[Any]] = Shelf("table format")
         self.queues: Shelf[Queue] = Shelf("queue")
         self.ledgers: Shelf[Ledger] = Shelf("ledger")
+        self.catalogues: Shelf[SourceCatalogue] = Shelf("catalogue")
+        self.secrets: Shelf[Secrets] = Shelf("place of secrets")
 
     def __iter__(self) -> Iterator[Shelf[Any]]:
-        return iter((self.sources, self.landings, self.formats, self.queues, self.ledgers))
+        every = (self.sources, self.landings, self.formats, self.queues, self.ledgers)
+        return iter((*every, self.catalogues, self.secrets))

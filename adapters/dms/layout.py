@@ -58,11 +58,20 @@ class Expected:
 
         They add the place in the source's order, and the key as it was before.
         """
+        (now, *_) = self.orders
+        return now
+
+    @property
+    def orders(self) -> tuple[tuple[str, ...], ...]:
+        """The same by each order of the table's columns that there was of late, that of now first."""
         added = () if self.timestamp_column is None else (TIME,)
         sequence = () if self.sequence_column is None else (SEQUENCE,)
-        key = [name for name in self.dimension.schema.names if name in self.dimension.key]
-        before = () if self.before_prefix is None else tuple(BEFORE + name for name in key)
-        return (*added, *self.dimension.schema.names, *sequence, *before)
+        orders = []
+        for names in self.dimension.orders or (self.dimension.schema.names,):
+            key = [name for name in names if name in self.dimension.key]
+            before = () if self.before_prefix is None else tuple(BEFORE + name for name in key)
+            orders.append((*added, *names, *sequence, *before))
+        return tuple(orders)
 
     @property
     def known(self) -> Mapping[str, str]:
@@ -170,10 +179,12 @@ def has_both(dimension: Dimension, name: str, both: Sequence[str]) -> SchemaConf
 def _from_width(name: str, rows: Sequence[Record], expected: Expected, *, is_load: bool) -> tuple[str, ...]:
     widths = Counter(len(record.fields) for record in rows if record.fields is not None)
     width = widths.most_common(1)[0][0] if widths else len(expected.plain) + (not is_load)
-    with_op, may_lack_op = (OP, *expected.plain), is_load or expected.may_lack_op
-    if width == len(expected.plain) and may_lack_op:
-        return expected.plain
-    if width == len(expected.plain):
+    has_op = bool(rows) and _all_begin_with_op(rows)
+    plain = _order_of(name, width, expected, has_op=has_op, must_have_op=not (is_load or expected.may_lack_op))
+    with_op, may_lack_op = (OP, *plain), is_load or expected.may_lack_op
+    if width == len(plain) and may_lack_op:
+        return plain
+    if width == len(plain):
         raise _conflict(name, expected, [], [OP])
     if width == len(with_op) and may_lack_op and not _all_begin_with_op(rows):
         raise SchemaConflict(
@@ -181,7 +192,29 @@ def _from_width(name: str, rows: Sequence[Record], expected: Expected, *, is_loa
             found=f"found {width} columns and no header, and the first is not an Op column",
             todo=_TODO,
         )
-    return with_op if width == len(with_op) or not is_load else expected.plain
+    return with_op if width == len(with_op) or not is_load else plain
+
+
+def _order_of(name: str, width: int, expected: Expected, *, has_op: bool, must_have_op: bool) -> tuple[str, ...]:
+    """Return the columns of a file without a header by its width, of those that the catalogue had of late.
+
+    Raises SchemaConflict where two orders have that width: nothing tells which of them it is.
+    """
+    may_have_op = [order for order in expected.orders if width == len(order) + 1 and (has_op or must_have_op)]
+    found = [order for order in expected.orders if width == len(order) and not must_have_op] + may_have_op
+    if len(found) > 1:
+        raise SchemaConflict(
+            f"{expected.dimension.name}: which columns {name} has cannot be told",
+            found="it names none, and of late the source had " + "; then ".join(map(_shown_order, found[::-1])),
+            todo="Nothing of the table was applied; other tables go on. Let the endpoint write headers "
+            "(AddColumnName=true). Or declare all columns, as the files that wait have them, under "
+            f'[tables."{expected.dimension.name}".columns], until those are applied.',
+        )
+    return found[0] if found else expected.plain
+
+
+def _shown_order(order: Sequence[str]) -> str:
+    return ", ".join(column for column in order if not column.startswith("\0"))
 
 
 def _all_begin_with_op(rows: Sequence[Record]) -> bool:

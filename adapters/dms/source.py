@@ -315,7 +315,10 @@ class DmsSource:
     def _with_schema(self, dimension: Dimension, files: Sequence[_File]) -> Dimension:
         """Return the dimension with the columns that the files have; what a footer says must be as declared."""
         columns = self._columns(dimension, files[0])
+        has_types = files[0].layout is None
         for declared in dimension.schema:
+            if has_types and declared.name in dimension.announced:
+                continue  # a footer says what DMS made of the type that the catalogue has
             found = Column(declared.name, columns.get(declared.name, declared.type))
             changes = compare(Schema((declared,)), Schema((found,)))
             if not all(dimension.policies.of(c.kind, c.names) is Policy.QUARANTINE for c in changes):

@@ -50,7 +50,7 @@ def plan(
 ) -> int:
     """Plan and show."""
     start_logging(log, debug=debug)
-    configured = open_settings(config)
+    configured = open_settings(config, asks=True)
     with container_of(configured) as container:
         container.source()
         chosen = configured.choose(tables or ())
@@ -58,13 +58,13 @@ def plan(
         container.rules(tables=chosen)
         kind = configured.settings.target["kind"]
         planned = [
-            _planned(container.job(table=name), kind, found_there.cautions.get(name, ()), as_json=as_json)
-            for name in chosen
+            _planned(container, name, kind, found_there.cautions.get(name, ()), as_json=as_json) for name in chosen
         ]
     code = 4 if any("error" in document for document in planned) else 0
     if as_json:
         documents.emit("plan", {"tables": planned, **documents.findings(found_there), "exit_code": code})
         return code
+    view.print_warnings(found_there.warnings)
     if not tables:
         view.print_unconfigured(found_there.unconfigured)
     if any(document.get("batch") for document in planned):
@@ -76,10 +76,12 @@ def plan(
     return code
 
 
-def _planned(job: Job[Any], kind: str, cautions: Sequence[str], *, as_json: bool) -> dict[str, Any]:
+def _planned(
+    container: Any, name: TableName, kind: str, cautions: Sequence[str], *, as_json: bool
+) -> dict[str, Any]:
     """Plan one table, show it to people, and return it as programs get it; one that cannot be hides no other."""
-    name = job.dimension.name
     try:
+        job = container.job(table=name)
         found = prepare(job)
     except SetupError:
         raise

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from lakeward.core.counts import Counts
-from lakeward.entrypoints import documents, view
+from lakeward.entrypoints import catalogue, documents, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,
     AsJson,
@@ -48,12 +48,13 @@ def run(
 ) -> int:
     """Run and report."""
     run_id = start_logging(log, debug=debug)
-    configured = open_settings(config)
+    configured = open_settings(config, asks=True)
     chosen = configured.choose(tables or ())
     out = view.console(stderr=True)
     stop = Stop(out.print)
     with locked(configured.state), container_of(configured) as container, view.Bars() as bars:
         remember(configured)
+        catalogue.remember(configured)
         found = look(container, chosen)
         runs = run_tables(container, chosen, bars, stop)
     for run in runs:
@@ -67,6 +68,7 @@ def run(
         )
     else:
         show(runs, code)
+        view.print_warnings(found.warnings)
         if not tables:
             view.print_unconfigured(found.unconfigured)
     return code

@@ -80,6 +80,7 @@ def status(
         documents.emit("status", {"tables": listed, **documents.findings(found_there), "exit_code": code})
         return code
     _show(rows, configured.settings.target["kind"])
+    view.print_warnings(found_there.warnings)
     view.print_findings(found_there.cautions, () if tables else found_there.unconfigured)
     for _, cause in failed:
         view.print_error(cause)

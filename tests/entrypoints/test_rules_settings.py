@@ -10,6 +10,7 @@ import shop
 from commands import Command
 from projects import MEMORY, write
 
+from lakeward.adapters.secrets import EnvironmentSecrets
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.inputs import Inputs, NullShare
@@ -17,8 +18,9 @@ from lakeward.core.quality import Action, NotNull, Range
 from lakeward.core.reshaping import Flatten
 from lakeward.core.rules import Cast, Default
 from lakeward.core.schema import Type
+from lakeward.entrypoints.rules import Hash, column_rules
 from lakeward.entrypoints.settings import load
-from lakeward.entrypoints.shaping import secret_of
+from lakeward.entrypoints.shaping import long_enough
 
 NAME = TableName("shop", "orders")
 ORDERS = """
@@ -114,11 +116,20 @@ def test_a_rule_that_is_wrong_is_named_by_its_number(tmp_path: Path, rules: str,
 
 
 def test_a_secret_comes_from_the_environment_and_is_never_shown() -> None:
-    assert secret_of("env:PEPPER", {"PEPPER": "sixteen bytes, ok"}) == b"sixteen bytes, ok"
+    def pepper(environment: dict[str, str]) -> bytes:
+        return long_enough("env:PEPPER", lambda name: EnvironmentSecrets(environment).read(name.name))
+
+    assert pepper({"PEPPER": "sixteen bytes, ok"}) == b"sixteen bytes, ok"
     for environment, said in (({}, "is not there"), ({"PEPPER": "hunter2"}, "is too short")):
         with pytest.raises(ConfigError, match=f"the secret env:PEPPER {said}") as refused:
-            secret_of("env:PEPPER", environment)
+            pepper(environment)
         assert "hunter2" not in str(refused.value)
+
+
+def test_a_secret_of_a_rule_may_be_named_as_a_table() -> None:
+    named = [{"env": "PEPPER"}, "env:PEPPER", {"file": "/run/pepper"}]
+    rules = column_rules([Hash.model_validate({"rule": "hash", "column": "a", "key": key}) for key in named])
+    assert [getattr(rule, "key", None) for rule in rules] == ["env:PEPPER", "env:PEPPER", "file:/run/pepper"]
 
 
 def test_rules_work_without_spark_on_a_source_of_plain_python(lakeward: Command, tmp_path: Path) -> None:

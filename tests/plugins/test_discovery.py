@@ -35,6 +35,8 @@ def test_the_adapters_that_come_along_register_as_anyones_do() -> None:
         ["iceberg", "memory"],
         ["memory", "poll"],
         ["memory", "sqlite"],
+        ["file", "jdbc"],
+        ["env", "file"],
     ]
     assert {shelf.origin(name) for shelf in registry for name in shelf} == set(BUILTIN)
 

@@ -212,3 +212,36 @@ def test_the_settings_that_let_op_be_missing_are_named_where_it_is() -> None:
     with pytest.raises(SchemaConflict) as refused:
         layout("1,Ada,Köln\n")
     assert "say so by `operations` under [source]" in str(refused.value.todo)
+
+
+# Without a header, where the source's catalogue knows how the table was before.
+
+WIDER = replace(
+    DIMENSION,
+    schema=Schema(tuple(Column(name, Type("string")) for name in ("id", "mail", "name", "city"))),
+    orders=(("id", "mail", "name", "city"), COLUMNS),
+)
+
+
+def by_orders(dimension: Dimension, head: str, *, is_load: bool = False) -> tuple[str, ...]:
+    return find_layout("file.csv", head, Expected(dimension, Dialect(), "Op", None), is_load=is_load).columns
+
+
+def test_a_file_is_read_as_the_table_was_when_it_had_its_width() -> None:
+    assert by_orders(WIDER, "I,1,Ada,Köln\n") == (OP, *COLUMNS)
+    assert by_orders(WIDER, "I,1,a@x,Ada,Köln\n") == (OP, "id", "mail", "name", "city")
+    assert by_orders(WIDER, "1,Ada,Köln\n", is_load=True) == COLUMNS
+    assert by_orders(WIDER, "1,a@x,Ada,Köln\n", is_load=True) == ("id", "mail", "name", "city")
+
+
+def test_nothing_is_shifted_where_two_orders_have_the_width() -> None:
+    swapped = replace(WIDER, orders=(("id", "mail", "city"), COLUMNS))
+    with pytest.raises(SchemaConflict, match="cannot be told") as refused:
+        by_orders(swapped, "I,1,Ada,Köln\n")
+    assert "id, name, city; then id, mail, city" in str(refused.value.found)
+
+
+def test_a_load_whose_first_column_may_be_op_or_not_is_not_guessed() -> None:
+    assert by_orders(WIDER, "D,Ada,Köln,x\nE,Ada,Köln,x\n", is_load=True) == ("id", "mail", "name", "city")
+    with pytest.raises(SchemaConflict, match="cannot be told"):
+        by_orders(WIDER, "I,1,Ada,Köln\nI,2,Bob,Bonn\n", is_load=True)

@@ -1,0 +1,31 @@
+"""Catalogues: what the database of a source says of its tables."""
+
+from __future__ import annotations
+
+from lakeward.adapters.spark.java import check_spark
+from lakeward.core.ports import SourceCatalogue
+from lakeward.plugins import Options, Registry, Runtime, hookimpl
+from lakeward.plugins.options import validated
+
+
+def build_file(options: Options, runtime: Runtime) -> SourceCatalogue:
+    """Make the catalogue `file` from the table [catalogue]."""
+    from lakeward.adapters.catalogue.files import FileCatalogue, FileOptions  # noqa: PLC0415  # sqlglot, for who uses it
+
+    settings = validated(FileOptions, options, str(runtime.file), within="catalogue")
+    return FileCatalogue(runtime.base / settings.path, settings)
+
+
+def build_jdbc(options: Options, runtime: Runtime) -> SourceCatalogue:
+    """Make the catalogue `jdbc` from the table [catalogue]; the database is not asked yet."""
+    check_spark()
+    from lakeward.adapters.catalogue.jdbc import JdbcCatalogue, JdbcOptions  # noqa: PLC0415  # py4j, for who uses it
+
+    return JdbcCatalogue(validated(JdbcOptions, options, str(runtime.file), within="catalogue"), runtime.secret)
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Register the catalogues `file` and `jdbc`."""
+    registry.catalogues.add("file", build_file)
+    registry.catalogues.add("jdbc", build_jdbc)

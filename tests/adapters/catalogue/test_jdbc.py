@@ -1,0 +1,224 @@
+"""The catalogue of a database that runs, by its driver's own metadata; and what drivers tell of others."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import servers
+
+from lakeward.adapters.catalogue import build_jdbc
+from lakeward.adapters.catalogue.jdbc import Native, type_of
+from lakeward.adapters.secrets import EnvironmentSecrets
+from lakeward.core.catalogue import SourceTable
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import CatalogueUnreachable, ConfigError
+from lakeward.core.ports import SourceCatalogue
+from lakeward.plugins import Runtime
+
+CUSTOMER = TableName("shop", "customer")
+
+
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[servers.Server]:
+    with tempfile.TemporaryDirectory(prefix="lw", ignore_cleanup_errors=True) as made:
+        (Path(made) / "db").mkdir()
+        Path(made).chmod(0o755)
+        with servers.postgresql(Path(made) / "db") as server:
+            yield server
+
+
+@pytest.fixture(scope="module")
+def mariadb() -> Iterator[servers.Server]:
+    with tempfile.TemporaryDirectory(prefix="lw", ignore_cleanup_errors=True) as made:
+        (Path(made) / "db").mkdir()
+        Path(made).chmod(0o755)
+        with servers.mariadb(Path(made) / "db") as server:
+            yield server
+
+
+def catalogue(server: servers.Server, *, word: str | None = None, **options: Any) -> SourceCatalogue:
+    secrets = EnvironmentSecrets({"DB": server.password if word is None else word})
+    runtime = Runtime(lambda: None, secret=lambda name: secrets.read(name.name))
+    given = {"url": server.url, "user": server.user, "password": {"env": "DB"}, **options}
+    return build_jdbc(given, runtime)
+
+
+def types(table: SourceTable) -> dict[str, str]:
+    return {column.name: str(column.type) for column in table.columns}
+
+
+def test_postgresql_tells_columns_in_order_types_key_and_comments(postgresql: servers.Server) -> None:
+    postgresql.tell("""
+        CREATE SCHEMA shop; CREATE TYPE shop.mood AS ENUM ('sad', 'ok'); CREATE DOMAIN shop.tag AS text;
+        CREATE TABLE shop.customer (
+            b int, id bigserial, name varchar(40), net numeric(12,2), free numeric, at timestamptz,
+            local timestamp(3), born date, raw bytea, ok boolean, f real, d double precision, doc jsonb, u uuid,
+            tags text[], nums int4[], feel shop.mood, labelled shop.tag, spent money, t time, i interval,
+            PRIMARY KEY (id, b));
+        CREATE TABLE shop."customerX" (other int); CREATE VIEW shop.v AS SELECT id FROM shop.customer;
+        CREATE TABLE shop."Odd_%" (a int);
+        COMMENT ON TABLE shop.customer IS 'who buys'; COMMENT ON COLUMN shop.customer.net IS 'without tax'""")
+    odd, upper, view = TableName("shop", "Odd_%"), TableName("SHOP", "CUSTOMERX"), TableName("shop", "v")
+    found = catalogue(postgresql).describe([CUSTOMER, odd, upper, view, TableName("shop", "gone")])
+    assert set(found) == {CUSTOMER, odd, upper, view}
+    assert (found[odd].names, found[upper].names, found[view].key) == (("a",), ("other",), ())
+    table = found[CUSTOMER]
+    assert (table.key, table.comment) == (("id", "b"), "who buys")
+    assert [column.comment for column in table.columns if column.comment] == ["without tax"]
+    assert types(table) == {
+        "b": "int",
+        "id": "bigint",
+        "name": "string",
+        "net": "decimal(12,2)",
+        "free": "None",
+        "at": "timestamp",
+        "local": "timestamp_ntz",
+        "born": "date",
+        "raw": "binary",
+        "ok": "boolean",
+        "f": "float",
+        "d": "double",
+        "doc": "string",
+        "u": "string",
+        "tags": "string",
+        "nums": "string",
+        "feel": "string",
+        "labelled": "None",
+        "spent": "string",
+        "t": "string",
+        "i": "string",
+    }
+
+
+def test_mariadb_tells_the_same(mariadb: servers.Server) -> None:
+    mariadb.tell("""
+        CREATE DATABASE shop; CREATE DATABASE other;
+        CREATE TABLE shop.customer (
+            b int, id bigint unsigned, small tinyint(1), n int unsigned, net decimal(12,2) unsigned, f float,
+            d double, flag bit(1), flags bit(8), y year, at timestamp, local datetime(6), born date, t time,
+            state enum('a','b'), doc json, name varchar(40) COMMENT 'as printed', body longtext, raw varbinary(16),
+            big longblob,
+            PRIMARY KEY (id, b)) COMMENT 'who buys';
+        CREATE TABLE other.customer (x int)""")
+    found = catalogue(mariadb).describe([CUSTOMER, TableName("other", "Customer")])
+    assert found[TableName("other", "Customer")].names == ("x",)
+    table = found[CUSTOMER]
+    assert (table.key, table.comment) == (("id", "b"), "who buys")
+    assert [column.comment for column in table.columns if column.comment] == ["as printed"]
+    assert types(table) == {
+        "b": "int",
+        "id": "decimal(20,0)",
+        "small": "int",
+        "n": "bigint",
+        "net": "decimal(12,2)",
+        "f": "double",
+        "d": "double",
+        "flag": "boolean",
+        "flags": "None",
+        "y": "int",
+        "at": "timestamp",
+        "local": "timestamp_ntz",
+        "born": "date",
+        "t": "string",
+        "state": "string",
+        "doc": "string",
+        "name": "string",
+        "body": "string",
+        "raw": "binary",
+        "big": "binary",
+    }
+
+
+def test_a_wrong_password_and_a_server_that_is_not_there_do_not_answer_and_show_nothing(
+    postgresql: servers.Server,
+) -> None:
+    wrong = catalogue(postgresql, word="hunter2")
+    with pytest.raises(CatalogueUnreachable, match="password") as refused:
+        wrong.describe([CUSTOMER])
+    assert "hunter2" not in repr(refused.value)
+    assert refused.value.__cause__ is None
+    gone = catalogue(postgresql, url=f"jdbc:postgresql://127.0.0.1:{servers.free_port()}/shop")
+    with pytest.raises(CatalogueUnreachable, match="does not answer") as refused:
+        gone.describe([CUSTOMER])
+    assert postgresql.password not in f"{refused.value!r} {gone!r}"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"password": "hunter2"}, "a secret does not stand here"),
+        ({"password": {"env": "A", "file": "hunter2"}}, "a secret does not stand here"),
+        ({"url": "jdbc:postgresql://shop:hunter2@db/shop"}, "must have no password in it"),
+        ({"url": "jdbc:postgresql://db/shop?password=hunter2"}, "must have no password in it"),
+        ({"url": "jdbc:oracle:thin:shop/hunter2@//db:1521/x"}, "must have no password in it"),
+        ({"properties": {"sslpassword": "hunter2"}}, "sslpassword does not stand here"),
+        ({"url": "hunter2"}, "must be a URL of JDBC"),
+        ({"drivers": [{"coordinates": "a:b:1"}]}, "lacks the key 'sha256'"),
+    ],
+)
+def test_secrets_do_not_stand_in_the_settings_and_are_not_shown_where_they_do(
+    options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said) as refused:
+        build_jdbc({"url": "jdbc:postgresql://db/shop", **options}, Runtime(lambda: None))
+    assert "hunter2" not in repr(refused.value)
+    assert refused.value.__suppress_context__
+
+
+def test_a_database_whose_driver_nobody_knows_wants_its_jars() -> None:
+    made = build_jdbc({"url": "jdbc:db2://db/shop"}, Runtime(lambda: None))
+    with pytest.raises(ConfigError, match="no driver is known for jdbc:db2"):
+        made.describe([CUSTOMER])
+
+
+@pytest.mark.parametrize(
+    ("database", "native", "ours"),
+    [
+        # learn.microsoft.com/sql/connect/jdbc/using-basic-data-types
+        ("sqlserver", Native("int identity", 4, 10, 0), "int"),
+        ("sqlserver", Native("numeric() identity", 2, 18, 0), "decimal(18,0)"),
+        ("sqlserver", Native("decimal", 3, 12, 2), "decimal(12,2)"),
+        ("sqlserver", Native("money", 3, 19, 4), "decimal(19,4)"),
+        ("sqlserver", Native("datetime2", 93, 27, 7), "timestamp_ntz"),
+        ("sqlserver", Native("datetimeoffset", -155, 34, 7), "timestamp"),
+        ("sqlserver", Native("nvarchar", -9, 2147483647), "string"),
+        ("sqlserver", Native("uniqueidentifier", 1, 36), "string"),
+        ("sqlserver", Native("timestamp", -2, 8), "binary"),
+        ("sqlserver", Native("float", 8, 53), "double"),
+        ("sqlserver", Native("real", 7, 24), "float"),
+        ("sqlserver", Native("bit", -7, 1), "boolean"),
+        ("sqlserver", Native("tinyint", -6, 3), "int"),
+        ("sqlserver", Native("geography", -158, 2147483647), "None"),
+        # docs.oracle.com/en/database/oracle/oracle-database/23/jjdbc/accessing-and-manipulating-Oracle-data.html
+        ("oracle", Native("NUMBER", 3, 10, 0), "bigint"),
+        ("oracle", Native("NUMBER", 3, 9, 0), "int"),
+        ("oracle", Native("NUMBER", 3, 12, 2), "decimal(12,2)"),
+        ("oracle", Native("NUMBER", 3, 0, -127), "None"),
+        ("oracle", Native("FLOAT", 6, 126), "double"),
+        ("oracle", Native("DATE", 93, 7), "timestamp_ntz"),
+        ("oracle", Native("TIMESTAMP(6)", 93, 11, 6), "timestamp_ntz"),
+        ("oracle", Native("TIMESTAMP(6) WITH TIME ZONE", -101, 13, 6), "timestamp"),
+        ("oracle", Native("TIMESTAMP(6) WITH LOCAL TIME ZONE", -102, 11, 6), "timestamp"),
+        ("oracle", Native("INTERVAL DAY(2) TO SECOND(6)", -104, 2, 6), "string"),
+        ("oracle", Native("VARCHAR2", 12, 20), "string"),
+        ("oracle", Native("BINARY_DOUBLE", 101, 8), "double"),
+        ("oracle", Native("RAW", -3, 16), "binary"),
+        ("oracle", Native("BFILE", -13, 530), "None"),
+        # any other database, by the codes of java.sql.Types
+        (None, Native("DECFLOAT", 3, 34, 2), "decimal(34,2)"),
+        (None, Native("DECIMAL", 3, 60, 2), "None"),
+        (None, Native("SMALLINT", 5, 5), "int"),
+        (None, Native("CHAR () FOR BIT DATA", -2, 16), "binary"),
+        (None, Native("BIT", -7, 8), "None"),
+        (None, Native("TIMESTAMP", 93, 26), "timestamp_ntz"),
+        (None, Native("STRUCT", 2002), "None"),
+    ],
+)
+def test_what_drivers_tell_is_understood_as_their_documentation_has_it(
+    database: str | None, native: Native, ours: str
+) -> None:
+    assert str(type_of(database, native)) == ours

@@ -1,0 +1,127 @@
+"""Databases that tests start for themselves, from Debian's packages, and end again.
+
+Outside of the gate a test that needs one is skipped where it is not installed;
+`LAKEWARD_SERVERS=required`, which the gate sets, makes that a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+HOW = "apt-get install postgresql mariadb-server (as root; `make servers` does it)"
+PATIENCE = 60.0
+"""Seconds in which a server must answer."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A database that runs: where, and how it is told something."""
+
+    url: str
+    user: str
+    password: str
+    tell: Callable[[str], None]
+
+
+def find(program: str, *places: str) -> str:
+    """Return the path of a program; without it the test is skipped, or fails in the gate."""
+    path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", *places])
+    found = shutil.which(program, path=path)
+    if found is None and os.environ.get("LAKEWARD_SERVERS") == "required":
+        pytest.fail(f"{program} is not installed: {HOW}")
+    if found is None:
+        pytest.skip(f"{program} is not installed: {HOW}")
+    return found
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def as_user(name: str, folder: Path, command: Sequence[str]) -> list[str]:
+    """Return a command that runs as another user where this is root: databases refuse to run as root."""
+    if os.geteuid() != 0:
+        return [*command]
+    subprocess.run(["chown", "-R", name, folder], check=True)
+    return ["setpriv", f"--reuid={name}", f"--regid={name}", "--clear-groups", *command]
+
+
+@contextmanager
+def running(command: Sequence[str], log: Path, answers: Callable[[], bool]) -> Iterator[None]:
+    """Run a server while the context lasts."""
+    with log.open("wb") as said:
+        process = subprocess.Popen(command, stdout=said, stderr=said, stdin=subprocess.DEVNULL, cwd="/")
+    try:
+        until = time.monotonic() + PATIENCE
+        while not answers():
+            if process.poll() is not None or time.monotonic() > until:
+                pytest.fail(f"{command[-1]} did not start: {log.read_text('utf-8', 'replace')[-2000:]}")
+            time.sleep(0.05)
+        yield
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
+
+
+def is_zero(command: Sequence[str]) -> bool:
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+@contextmanager
+def postgresql(folder: Path) -> Iterator[Server]:
+    """Start PostgreSQL in a folder; its user needs the password."""
+    places = sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin")), reverse=True)
+    programs = {name: find(name, *places) for name in ("initdb", "postgres", "psql")}
+    data, word, port = folder / "data", folder / "word", free_port()
+    word.write_text("pg secret word", "utf-8")
+    prepare = [programs["initdb"], "-D", str(data), "-U", "shop", "-A", "scram-sha-256", "-E", "UTF8", "--locale=C"]
+    subprocess.run(
+        as_user("postgres", folder, [*prepare, f"--pwfile={word}", "--no-sync"]), check=True, capture_output=True
+    )
+    start = [programs["postgres"], "-D", str(data), "-p", str(port), "-k", str(folder), "-h", "127.0.0.1", "-F"]
+    psql = ["env", "PGPASSWORD=pg secret word", programs["psql"], "-h", "127.0.0.1", "-p", str(port), "-U", "shop"]
+
+    def tell(sql: str) -> None:
+        subprocess.run([*psql, "-v", "ON_ERROR_STOP=1", "-c", sql, "postgres"], check=True, capture_output=True)
+
+    with running(
+        as_user("postgres", folder, start), folder.parent / "pg.log", lambda: is_zero([*psql, "-c", "", "postgres"])
+    ):
+        yield Server(f"jdbc:postgresql://127.0.0.1:{port}/postgres", "shop", "pg secret word", tell)
+
+
+@contextmanager
+def mariadb(folder: Path) -> Iterator[Server]:
+    """Start MariaDB in a folder; its user needs the password."""
+    programs = {name: find(name) for name in ("mariadb-install-db", "mariadbd", "mariadb")}
+    data, port, at = folder / "data", free_port(), folder / "s.sock"
+    prepare = ["--no-defaults", f"--datadir={data}", "--auth-root-authentication-method=normal", "--skip-test-db"]
+    subprocess.run(
+        as_user("mysql", folder, [programs["mariadb-install-db"], *prepare]),
+        check=True,
+        capture_output=True,
+        cwd="/",
+    )
+    start = [programs["mariadbd"], "--no-defaults", f"--datadir={data}", f"--socket={at}", f"--port={port}"]
+    start += ["--bind-address=127.0.0.1", "--skip-name-resolve", "--innodb-buffer-pool-size=32M"]
+    start += ["--innodb-flush-log-at-trx-commit=0", "--performance-schema=OFF", f"--pid-file={folder / 'pid'}"]
+    client = [programs["mariadb"], "--no-defaults", f"--socket={at}", "--user=root", "--execute"]
+
+    def tell(sql: str) -> None:
+        subprocess.run([*client, sql], check=True, capture_output=True)
+
+    with running(as_user("mysql", folder, start), folder.parent / "maria.log", lambda: is_zero([*client, ""])):
+        tell("CREATE USER shop@127.0.0.1 IDENTIFIED BY 'maria secret word'; GRANT ALL ON *.* TO shop@127.0.0.1")
+        yield Server(f"jdbc:mariadb://127.0.0.1:{port}/", "shop", "maria secret word", tell)
