@@ -20,6 +20,7 @@ from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState, Past
 from lakeward.core.memory import HOLDING, Hold, Reason, Record
 from lakeward.core.plan import BatchFacts, Capability, MergePlan
 from lakeward.core.progress import Progress
+from lakeward.core.proposals import Proposal
 from lakeward.core.remaking import Remaking
 from lakeward.core.schema import Schema
 from lakeward.core.secrets import Secret
@@ -94,6 +95,14 @@ class Landing(Protocol):
 
     def cautions(self, table: TableName) -> Sequence[str]:
         """Return what a person should know of a configured table, whatever its next batch is."""
+        ...
+
+
+class Scout(Protocol):
+    """Looks at files that nobody configured yet, without an engine."""
+
+    def look(self) -> Proposal | None:
+        """Return what a source of its kind would make of them, or None where they are not of its kind."""
         ...
 
 

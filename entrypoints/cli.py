@@ -15,7 +15,19 @@ from lakeward.entrypoints import documents
 from lakeward.entrypoints.context import AS_JSON, DEBUG
 from lakeward.entrypoints.view import print_error
 
-COMMANDS: Final = ("run", "plan", "status", "explain", "quarantine", "ack", "ledger", "plugins", "jars", "demo")
+COMMANDS: Final = (
+    "init",
+    "run",
+    "plan",
+    "status",
+    "explain",
+    "quarantine",
+    "ack",
+    "ledger",
+    "plugins",
+    "jars",
+    "demo",
+)
 
 _EPILOG: Final = (
     "Exit codes: 0 done · 1 your mistake, or something is missing · 2 wrong usage · 3 done, but something is held "

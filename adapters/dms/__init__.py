@@ -8,7 +8,7 @@ from typing import Any
 from lakeward.adapters.spark.java import check_spark
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.ports import Landing, Source
+from lakeward.core.ports import Landing, Scout, Source
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 
@@ -27,6 +27,13 @@ def build_landing(options: Options, runtime: Runtime) -> Landing:
     from lakeward.adapters.dms.landing import DmsLanding  # noqa: PLC0415
 
     return DmsLanding(*_opened(options, runtime))
+
+
+def build_scout(options: Options, runtime: Runtime) -> Scout:
+    """Look at a folder that nobody configured, without Spark."""
+    from lakeward.adapters.dms.scout import DmsScout  # noqa: PLC0415
+
+    return DmsScout(runtime.base / options["path"])
 
 
 def _opened(options: Options, runtime: Runtime) -> tuple[Any, Any]:
@@ -74,6 +81,7 @@ def _refuse_shared(places: Mapping[TableName, Any]) -> None:
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Register the source `dms`."""
+    """Register the source `dms`, and what looks at its files."""
     registry.sources.add("dms", build)
     registry.landings.add("dms", build_landing)
+    registry.scouts.add("dms", build_scout)

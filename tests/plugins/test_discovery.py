@@ -36,6 +36,7 @@ def test_the_adapters_that_come_along_register_as_anyones_do() -> None:
         ["memory", "poll"],
         ["memory", "sqlite"],
         ["file", "jdbc"],
+        ["dms"],
         ["env", "file"],
     ]
     assert {shelf.origin(name) for shelf in registry for name in shelf} == set(BUILTIN)

@@ -1,0 +1,118 @@
+"""Settings written from what a look at a folder proposes: TOML with a comment at each thing to confirm."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from lakeward.core.catalogue import SourceTable
+from lakeward.core.dimension import TableName
+from lakeward.core.proposals import Proposal, ProposedTable
+
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """The file that describes tables, whose SQL it is, and what it says of them."""
+
+    file: Path | None = None
+    database: str | None = None
+    tables: Mapping[TableName, SourceTable] = field(default_factory=dict)
+
+
+def written(proposal: Proposal, described: Described, folder: Path, config: Path) -> str:
+    """Return the settings file."""
+    return "\n".join(_lines(proposal, described, folder, config)) + "\n"
+
+
+def to_confirm(table: ProposedTable, known: SourceTable | None) -> Sequence[str]:
+    """Return what a person must look at before the first run."""
+    found = list(table.doubts)
+    if known is not None:
+        has = {column.name.lower() for column in known.columns}
+        strange = [column.name for column in table.columns if column.name.lower() not in has and table.has_names]
+        untyped = [f"{c.name} ({c.written})" for c in known.columns if c.type is None]
+        found += [f"the catalogue has no column {name}, and the files have" for name in strange]
+        found += [f"declare the type of {name}: the catalogue's has none here" for name in untyped]
+        return found if known.key else [*found, _NO_KEY]
+    if table.columns and not table.has_names:
+        found.append("the files have no names of columns: name them, in this order")
+    if any(column.type is not None for column in table.columns):
+        found.append("types are proposed from a sample: what does not fit later goes into quarantine")
+    found.append(f"the key {', '.join(table.key)} is proposed by its name" if table.key else _NO_KEY)
+    return found
+
+
+_NO_KEY: Final = "name the key: without one, rows are only ever added"
+
+
+def _lines(proposal: Proposal, described: Described, folder: Path, config: Path) -> Iterator[str]:
+    yield "# Written by `lakeward init`. What is marked TODO is a proposal: confirm or correct it."
+    yield "# docs/settings.md has every key. Next: `lakeward plan`, which changes nothing."
+    yield from ("", "[pipeline]", f"name = {_text(_pipeline(config))}")
+    yield from ("", "[source]", f"kind = {_text(proposal.kind)}", f"path = {_text(_path(folder, config))}")
+    for key, value in proposal.settings.items():
+        yield f"{key} = {_text(value)}    # TODO: {proposal.reasons.get(key, 'confirm it')}"
+    yield from ("", "[target]", 'kind = "iceberg"', 'warehouse = "lake/"')
+    if described.file is not None:
+        yield from ("", "[catalogue]", 'kind = "file"', f"path = {_text(_path(described.file, config))}")
+        yield from () if described.database is None else (f"database = {_text(described.database)}",)
+    else:
+        yield ""
+        yield "# The database of the source knows keys and types: docs/catalogue.md"
+        yield from ("# [catalogue]", '# kind = "file"', '# path = "schema.sql"', '# database = "postgresql"')
+    for table in proposal.tables:
+        yield from _table(table, described.tables.get(table.name))
+
+
+def _table(table: ProposedTable, known: SourceTable | None) -> Iterator[str]:
+    yield from ("", f"[tables.{_text(str(table.name))}]", f"# {_comment(table.found)}")
+    for words in to_confirm(table, known):
+        yield f"# TODO: {_comment(words)}"
+    if known is not None:
+        yield f"# The catalogue: key {_comment(', '.join(known.key) or 'none')}"
+        for column in known.columns:
+            note = f", {column.comment}" if column.comment else ""
+            yield f"#   {_comment(f'{column.name}: {column.written} → {column.type}{note}')}"
+        return
+    yield f"key = {_list(table.key)}" if table.key else "# key = []"
+    typed = [column for column in table.columns if column.type is not None]
+    if not typed:
+        yield f"# columns, with the types of the files: {_comment(', '.join(c.name for c in table.columns))}"
+        return
+    yield from ("", f"[tables.{_text(str(table.name))}.columns]")
+    yield from (f"{_key(column.name)} = {_text(str(column.type))}" for column in typed)
+
+
+def _pipeline(config: Path) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", config.absolute().parent.name).strip("-") or "pipeline"
+
+
+def _path(path: Path, config: Path) -> str:
+    """Return a path as the settings file has it: from its own folder, where it lies below that."""
+    base, real = config.absolute().parent, path.absolute()
+    shown = real.relative_to(base) if real.is_relative_to(base) else Path(os.path.normpath(real))
+    return shown.as_posix() + ("/" if path.is_dir() else "")
+
+
+def _text(value: str) -> str:
+    """Write a text as TOML does; its escapes are those of JSON."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _list(values: Sequence[str]) -> str:
+    return "[" + ", ".join(map(_text, values)) + "]"
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _text(name)
+
+
+def _comment(words: str) -> str:
+    return " ".join("".join(c if c.isprintable() else " " for c in words).split())

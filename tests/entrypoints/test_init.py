@@ -1,0 +1,126 @@
+"""`lakeward init` looks at a folder and writes settings that a person confirms."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from commands import Command
+
+from lakeward.entrypoints.settings import validate
+
+
+def put(folder: Path, table: str, name: str, content: str) -> None:
+    file = folder / "landing" / table / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(content, "utf-8")
+
+
+def settings(folder: Path) -> Any:
+    content = tomllib.loads((folder / "lakeward.toml").read_text("utf-8"))
+    validate(content, folder / "lakeward.toml")
+    return content
+
+
+def todo(folder: Path) -> list[str]:
+    lines = (folder / "lakeward.toml").read_text("utf-8").splitlines()
+    return [line.partition("TODO: ")[2] for line in lines if "TODO: " in line]
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    put(tmp_path, "shop/customer", "LOAD00000001.csv", "id,name,zip\n1,Ann,00100\n2,Bob,12345\n")
+    put(tmp_path, "shop/customer", "20261120-100501000.csv", "Op,id,name,zip\nU,1,Anna,00100\n")
+    return tmp_path
+
+
+def test_headers_say_names_and_the_sample_types_and_key(lakeward: Command, shop: Path) -> None:
+    ended = lakeward("init", "landing")
+    assert ended.code == 0, ended.err
+    assert "shop.customer" in ended.out
+    table = settings(shop)["tables"]["shop.customer"]
+    assert table == {"key": ["id"], "columns": {"id": "bigint", "name": "string", "zip": "string"}}
+    assert any("the key id is proposed" in words for words in todo(shop))
+    assert any("types are proposed" in words for words in todo(shop))
+
+
+def test_without_headers_the_columns_are_numbered_and_no_key_is_guessed(lakeward: Command, tmp_path: Path) -> None:
+    put(tmp_path, "shop/line", "20261120-100501000.csv", "I,1,2026-01-01\nD,2,2026-01-02\n")
+    lakeward("init", "landing")
+    table = settings(tmp_path)["tables"]["shop.line"]
+    assert table == {"columns": {"column_1": "bigint", "column_2": "date"}}
+    assert any("name the key" in words for words in todo(tmp_path))
+
+
+def test_a_delimiter_and_the_commit_time_are_seen(lakeward: Command, tmp_path: Path) -> None:
+    at = "2026-11-20 10:00:00.000001"
+    put(tmp_path, "shop/line", "LOAD00000001.csv", f"{at};1;a,b\n{at};2;c\n")
+    put(tmp_path, "shop/line", "20261120-100501000.csv", f"U;{at};1;c\n")
+    lakeward("init", "landing")
+    content = settings(tmp_path)
+    assert content["source"] == {
+        "kind": "dms",
+        "path": "landing/",
+        "delimiter": ";",
+        "timestamp_column": "commit_time",
+    }
+    assert [*content["tables"]["shop.line"]["columns"].values()] == ["bigint", "string"]
+
+
+def test_parquet_files_have_types_of_their_own(lakeward: Command, tmp_path: Path) -> None:
+    put(tmp_path, "shop/line", "LOAD00000001.csv", "")
+    file = tmp_path / "landing/shop/line/LOAD00000001.parquet"
+    pq.write_table(pa.table({"id": [1]}), file)
+    file.with_suffix(".csv").unlink()
+    lakeward("init", "landing")
+    assert settings(tmp_path)["tables"]["shop.line"] == {}
+    assert "with the types of the files: id" in (tmp_path / "lakeward.toml").read_text("utf-8")
+
+
+def test_with_a_catalogue_nothing_is_guessed(lakeward: Command, shop: Path) -> None:
+    sql = "CREATE TABLE shop.customer (id int PRIMARY KEY, name text, spot geometry);"
+    (shop / "shop.sql").write_text(sql, "utf-8")
+    ended = lakeward("init", "landing", "--catalogue", "shop.sql", "--database", "postgresql", "--json")
+    assert ended.document["tables"][0]["catalogue"] is True
+    content = settings(shop)
+    assert content["catalogue"] == {"kind": "file", "path": "shop.sql", "database": "postgresql"}
+    assert content["tables"]["shop.customer"] == {}
+    assert todo(shop) == [
+        "the catalogue has no column zip, and the files have",
+        "declare the type of spot (geometry): the catalogue's has none here",
+    ]
+
+
+def test_nothing_is_overwritten(lakeward: Command, shop: Path) -> None:
+    (shop / "lakeward.toml").write_text("mine", "utf-8")
+    ended = lakeward("init", "landing")
+    assert ended.code == 1
+    assert "is there already" in ended.err
+    assert (shop / "lakeward.toml").read_text("utf-8") == "mine"
+    assert lakeward("init", "landing", "-c", "other.toml").code == 0
+
+
+@pytest.mark.parametrize("folder", ["gone", "empty"])
+def test_a_folder_without_files_of_a_source_is_a_mistake(lakeward: Command, tmp_path: Path, folder: str) -> None:
+    (tmp_path / "empty").mkdir()
+    ended = lakeward("init", folder)
+    assert ended.code == 1
+    assert folder in ended.err
+    assert not (tmp_path / "lakeward.toml").exists()
+
+
+def test_names_of_any_kind_are_written_as_toml_has_them(lakeward: Command, tmp_path: Path) -> None:
+    put(tmp_path, 'sh op/a".b', "LOAD00000001.csv", "id,full name\n1,x\n2,y\n")
+    lakeward("init", "landing")
+    (table,) = settings(tmp_path)["tables"].values()
+    assert table["columns"] == {"id": "bigint", "full name": "string"}
+
+
+def test_a_folder_too_high_is_doubted(lakeward: Command, shop: Path) -> None:
+    (shop / "landing/shop/customer/20261120-100501000.csv").unlink()
+    lakeward("init", ".")
+    assert any("table of segments" in words for words in todo(shop))
