@@ -94,7 +94,7 @@ def print_cautions(cautions: Iterable[str]) -> None:
 def print_warnings(warnings: Iterable[str]) -> None:
     """Print what to know of the pipeline as a whole."""
     for words in warnings:
-        console().print(f"[yellow]⚠[/] {escape(words)}")
+        console().print(f"[yellow]⚠[/] {escaped(words)}")
 
 
 def print_unconfigured(tables: Sequence[TableName]) -> None:
