@@ -83,7 +83,7 @@ OF_ICEBERG: Mapping[str, Callable[[], Script]] = {
     "parts of loaded rows": _parts_of_loaded_rows,
     "truncated": lambda: pack_late(Random(45), 6, Within(3), truncates=True),
     "undecided": _undecided,
-    "late and bad": lambda: pack_late(Random(26), 4, Within(3), too_late=True, bad=0.2),
+    "late and bad": lambda: pack_late(Random(3), 4, Within(3), too_late=True, bad=0.2),
     "mended": lambda: pack(Random(8), 4, bad=0.1, fixed=0.8),
     "other names": lambda: pack_late(Random(33), 3, Within(3), renamed=0.5),
 }
