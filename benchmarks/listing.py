@@ -19,9 +19,10 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from lakeward.adapters.dms.folder import Folder
+from lakeward.adapters.dms.names import PLACES
 from lakeward.adapters.dms.options import DmsOptions
 from lakeward.adapters.dms.source import DmsSource
+from lakeward.adapters.landed.folder import Folder
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.ports import Stored
@@ -72,7 +73,7 @@ def measure(files: int) -> dict[str, Listed]:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / DIMENSION.name.schema / DIMENSION.name.table).mkdir(parents=True)
         bucket = Bucket(names_of(files + NEW))
-        source = DmsSource(DmsOptions(path="."), Folder(Path(folder), store=bucket), _no_spark)
+        source = DmsSource(DmsOptions(path="."), Folder(Path(folder), PLACES, store=bucket), _no_spark)
         taken = source.take(DIMENSION, Past())
         applied = (*taken.objects, *taken.left)[:files]
         seen = {item.name: item for item in applied}

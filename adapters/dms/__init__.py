@@ -39,8 +39,8 @@ def build_scout(options: Options, runtime: Runtime) -> Scout:
 def _opened(options: Options, runtime: Runtime) -> tuple[Any, Any]:
     """Return the validated options and the landing folder."""
     from lakeward.adapters.dms import options as model  # noqa: PLC0415  # pydantic, for who uses the source
-    from lakeward.adapters.dms.folder import Folder  # noqa: PLC0415
-    from lakeward.adapters.dms.places import Places  # noqa: PLC0415
+    from lakeward.adapters.landed.folder import Folder  # noqa: PLC0415
+    from lakeward.adapters.landed.places import Places  # noqa: PLC0415
 
     own = {name: value for name, value in options.items() if name not in ("formats", "tables")}
     settings = validated(model.DmsOptions, own, str(runtime.file), within="source")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from lakeward.adapters.dms.folder import Folder
 from lakeward.adapters.dms.options import DmsOptions
+from lakeward.adapters.landed.folder import Folder
 from lakeward.core.dimension import TableName
 from lakeward.core.nearest import nearest
 

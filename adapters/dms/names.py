@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
 from lakeward.adapters.dms.dates import Period, find_period
+from lakeward.adapters.landed.places import FileName, Part, Place, Places, format_of
 
 _LOAD = re.compile(r"(?:SEGMENT(?P<segment>\d{1,6})_)?LOAD(?P<counter>[0-9A-Fa-f]{5,8})$")
 _CHANGES = re.compile(r"(?P<second>\d{8}-\d{6})(?P<millis>\d{0,3})(?P<counter>\d{0,6})$")
@@ -34,15 +35,6 @@ load: the counter, below the number of a `SEGMENT1_` (so that they stay below 19
 
 
 @dataclass(frozen=True, slots=True)
-class FileName:
-    """A DMS file as its name tells it. Load files sort before files of changes."""
-
-    is_load: bool
-    order: int
-    format: str
-
-
-@dataclass(frozen=True, slots=True)
 class Names:
     """How the files of a table are named, where it is not as DMS does.
 
@@ -55,8 +47,24 @@ class Names:
     load: re.Pattern[str] | None = None
     changes: re.Pattern[str] | None = None
 
+    def read(self, path: str, part: Part) -> FileName | None:
+        """Return what the path of a file below a folder says, or None where it is none that is taken there."""
+        load, changes = self.load if part.has_load else None, self.changes if part.has_changes else None
+        name = read_name(path, replace(self, load=load, changes=changes))
+        return name if name is not None and (part.has_load if name.is_load else part.has_changes) else None
+
+    def listed_from(self, name: str) -> str | None:
+        """Return the text before which no file sorts that is of a name's time or later, where the name is DMS's."""
+        return listed_from(name) if self.changes is None else None
+
+    def number(self, name: str) -> tuple[str, int] | None:
+        """Return the series of a file of a full load, and its number there, where the name is DMS's."""
+        return load_number(name) if self.load is None else None
+
 
 STANDARD: Final = Names()
+PLACES: Final = Places(Place(STANDARD))
+"""Where DMS writes, and how it names files, unless it is told otherwise."""
 
 
 def read_name(name: str, names: Names = STANDARD) -> FileName | None:
@@ -78,12 +86,6 @@ def read_name(name: str, names: Names = STANDARD) -> FileName | None:
         return FileName(is_load=True, order=load, format=format_of(name))
     changes = _declared_changes(name, names.changes) if names.changes else _changes_order(_stem(name), names.dates)
     return None if changes is None else FileName(is_load=False, order=changes, format=format_of(name))
-
-
-def format_of(name: str) -> str:
-    """Return the format of a file by its ending: parquet, else csv."""
-    ending = _FORMAT.search(name)
-    return "csv" if ending is None else ending["format"].lower()
 
 
 def _stem(name: str) -> str:

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, Pos
 
 from lakeward.adapters.dms.dates import FORMS
 from lakeward.adapters.dms.names import Names
-from lakeward.adapters.dms.places import OWN_FOLDER, Place
+from lakeward.adapters.landed.places import OWN_FOLDER, Place
 
 
 def _one_character(value: str) -> str:
@@ -241,4 +241,4 @@ def place(options: DmsOptions, own: DmsTableOptions | None = None) -> Place:
         None if load is None else re.compile(load),
         None if changes is None else re.compile(changes),
     )
-    return Place(own.load or options.load, own.changes or options.changes, names)
+    return Place(names, own.load or options.load, own.changes or options.changes)

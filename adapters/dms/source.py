@@ -12,20 +12,25 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakeward.adapters.dms.csv import Dialect
-from lakeward.adapters.dms.csv_frames import WHOLE_FILES, read_csv
-from lakeward.adapters.dms.folder import Folder
-from lakeward.adapters.dms.layout import OP, Expected, Layout, find_layout, has_both
-from lakeward.adapters.dms.mending import csv_cells, events_of_json, is_parquet, json_cells, mended_events
-from lakeward.adapters.dms.names import FileName, format_of, listed_from, load_number
 from lakeward.adapters.dms.options import DmsOptions
-from lakeward.adapters.dms.parquet import footer, read_parquet
-from lakeward.adapters.dms.reading import MALFORMED, TORN, Numbered, Reading, file_frame, to_events
+from lakeward.adapters.landed.csv import Dialect
+from lakeward.adapters.landed.csv_frames import WHOLE_FILES, read_csv
+from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.layout import OP, OPERATIONS, Expected, Layout, find_layout, has_both
+from lakeward.adapters.landed.mending import csv_cells, events_of_json, is_parquet, json_cells, mended_events
+from lakeward.adapters.landed.parquet import footer, read_parquet
+from lakeward.adapters.landed.places import FileName, format_of
+from lakeward.adapters.landed.reading import Numbered, Reading, file_frame
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import check_pattern, check_text
 from lakeward.adapters.spark.errors import FAILURES, full_text, said
 from lakeward.adapters.spark.events import AHEAD, SKIPPED, Group, by_object, facts, steps_back, survey, with_ahead
 from lakeward.adapters.spark.names import column
+from lakeward.adapters.spark.rows import (
+    MALFORMED,
+    TORN,
+    to_events,
+)
 from lakeward.core.clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
 from lakeward.core.errors import MendError, SchemaConflict, SourceError
@@ -39,7 +44,6 @@ from lakeward.core.ledger import (
     is_suspicious,
     take,
     touched,
-    unnumbered,
     until_changed,
 )
 from lakeward.core.nearest import nearest
@@ -96,7 +100,7 @@ class DmsSource:
         """Choose the next files, in the order of their names."""
         name = dimension.name
         own = self.folder.places.of(name).names
-        start = None if past.start is None or own.changes else listed_from(past.start)
+        start = None if past.start is None else own.listed_from(past.start)
         past = past if start else replace(past, start=None)
         listed, others = self._listed(name, past, start)
         if self.folder.archive is None and is_suspicious(listed, past):
@@ -108,8 +112,7 @@ class DmsSource:
         listed = [replace(item, etag=tags.get(item.name)) for item in listed] if tags else listed
         limits = Limits(self.options.max_files, self.options.max_bytes)
         keeps = self.folder.archive is None
-        numbering = load_number if own.load is None else unnumbered
-        taken = take(str(name), listed, past, limits, numbering, keeps=keeps)
+        taken = take(str(name), listed, past, limits, own.number, keeps=keeps)
         return replace(taken, others=tuple(others))
 
     def _listed(
@@ -370,14 +373,15 @@ class DmsSource:
     def _reading(self, dimension: Dimension) -> Reading:
         o = self.options
         return Reading(
-            dimension,
-            Dialect(o.delimiter, o.quote, o.null_text, o.no_sup_value, o.row_delimiter),
-            o.op_column,
-            o.timestamp_column,
-            o.source_zone,
-            self.patterns.get(dimension.name, {}),
-            o.before_image_prefix,
-            o.sequence_column,
+            dimension=dimension,
+            dialect=Dialect(o.delimiter, o.quote, o.null_text, o.no_sup_value, o.row_delimiter),
+            op_column=o.op_column,
+            operations=OPERATIONS,
+            timestamp_column=o.timestamp_column,
+            source_zone=o.source_zone,
+            patterns=self.patterns.get(dimension.name, {}),
+            before_prefix=o.before_image_prefix,
+            sequence_column=o.sequence_column,
             base=str(self.folder.base),
             is_padded=o.trim_padding,
             without_op="insert" if o.operations == "inserts" else "read",

@@ -2,7 +2,7 @@
 
 Tests, the demo and the benchmarks get their files from here. Rows become columns of
 Arrow at once, so that those given as an Arrow table pass through no Python object. CSV is
-the inverse of the rules in `lakeward.adapters.dms.csv`: what that reads is what was given.
+the inverse of the rules in `lakeward.adapters.landed.csv`: what that reads is what was given.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakeward.adapters.dms.csv import BOM, Dialect
 from lakeward.adapters.dms.dates import folder_of
-from lakeward.adapters.dms.layout import OPERATIONS
 from lakeward.adapters.dms.names import read_name
-from lakeward.adapters.dms.places import OWN_FOLDER, filled
+from lakeward.adapters.landed.csv import BOM, Dialect
+from lakeward.adapters.landed.layout import OPERATIONS
+from lakeward.adapters.landed.places import OWN_FOLDER, filled
 from lakeward.core.dimension import TableName
 from lakeward.core.events import UNSET, Operation
 from lakeward.core.schema import Schema, Type

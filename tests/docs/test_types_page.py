@@ -10,7 +10,7 @@ import pytest
 from pages import codes, sections, tables
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.dms.parquet import footer
+from lakeward.adapters.landed.parquet import footer
 from lakeward.adapters.spark.casts import TextFormat, to_type
 from lakeward.adapters.spark.names import text
 from lakeward.core.errors import SourceError

@@ -21,8 +21,8 @@ from dms_files import rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeward.adapters.dms.layout import OPERATIONS
 from lakeward.adapters.dms.names import known_name
+from lakeward.adapters.landed.layout import OPERATIONS
 from lakeward.adapters.memory import MemorySource, MemoryTarget
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError

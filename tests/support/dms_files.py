@@ -6,10 +6,10 @@ import gzip
 from collections.abc import Iterator
 from pathlib import Path
 
-from lakeward.adapters.dms.csv import records
-from lakeward.adapters.dms.layout import OP, TIME, Expected, find_layout
 from lakeward.adapters.dms.names import known_name
 from lakeward.adapters.dms.writer import Style
+from lakeward.adapters.landed.csv import records
+from lakeward.adapters.landed.layout import OP, TIME, Expected, find_layout
 from lakeward.core.dimension import Dimension
 
 

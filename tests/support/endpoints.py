@@ -11,11 +11,11 @@ from random import Random
 from typing import Any
 
 from lakeward.adapters.dms import options as model
-from lakeward.adapters.dms.csv import Dialect
 from lakeward.adapters.dms.dates import FORMS
-from lakeward.adapters.dms.folder import Folder
-from lakeward.adapters.dms.places import Places
 from lakeward.adapters.dms.writer import Change, DmsWriter, Row, Style
+from lakeward.adapters.landed.csv import Dialect
+from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.places import Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import UNSET, Operation
 from lakeward.core.schema import Column, Schema, parse_type

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from lakeward.adapters.dms.csv import Dialect, records
-from lakeward.adapters.dms.csv_frames import WHOLE_FILES
-from lakeward.adapters.dms.layout import OP, OPERATIONS, TIME, Expected, find_layout
 from lakeward.adapters.dms.source import DmsSource
+from lakeward.adapters.landed.csv import Dialect, records
+from lakeward.adapters.landed.csv_frames import WHOLE_FILES
+from lakeward.adapters.landed.layout import OP, OPERATIONS, TIME, Expected, find_layout
 from lakeward.adapters.spark import names
 from lakeward.core.events import UNSET
 from lakeward.core.ledger import SourceObject

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from lakeward.adapters.dms import build
-from lakeward.adapters.dms.folder import HEAD_BYTES, Folder
-from lakeward.adapters.dms.names import Names
-from lakeward.adapters.dms.places import Place, Places
+from lakeward.adapters.dms.names import PLACES, STANDARD, Names
+from lakeward.adapters.landed.folder import HEAD_BYTES, Folder
+from lakeward.adapters.landed.places import Place, Places
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, SourceError
 from lakeward.plugins import Runtime
@@ -23,7 +23,7 @@ TABLE = TableName("shop", "orders")
 @pytest.fixture
 def landing(tmp_path: Path) -> Folder:
     (tmp_path / "shop" / "orders").mkdir(parents=True)
-    return Folder(tmp_path)
+    return Folder(tmp_path, PLACES)
 
 
 def put(landing: Folder, name: str, content: bytes = b"I,1\n") -> Path:
@@ -82,7 +82,7 @@ def test_links_are_not_followed(landing: Folder, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "LOAD00000001.csv").write_text("1\n")
-    inner = Folder(tmp_path / "landing")
+    inner = Folder(tmp_path / "landing", PLACES)
     put(inner, "LOAD00000002.csv")
     own = inner.root / "shop" / "orders"
     (own / "LOAD00000001.csv").symlink_to(outside / "LOAD00000001.csv")
@@ -98,13 +98,13 @@ def test_a_tables_folder_that_is_a_link_out_of_the_landing_folder_is_refused(tmp
     (tmp_path / "landing" / "shop").mkdir(parents=True)
     (tmp_path / "landing" / "shop" / "orders").symlink_to(tmp_path / "outside")
     with pytest.raises(SourceError, match="leads out of the landing folder"):
-        Folder(tmp_path / "landing").list(TABLE)
+        Folder(tmp_path / "landing", PLACES).list(TABLE)
 
 
 def test_the_landing_folder_itself_may_be_a_link(landing: Folder, tmp_path: Path) -> None:
     put(landing, "LOAD00000001.csv", b"1,a\n")
     (tmp_path / "link").symlink_to(landing.root)
-    linked = Folder(tmp_path / "link")
+    linked = Folder(tmp_path / "link", PLACES)
     assert named(linked) == ["LOAD00000001.csv"]
     assert linked.head(TABLE, "LOAD00000001.csv") == "1,a\n"
 
@@ -118,7 +118,7 @@ def test_no_name_leads_out_of_the_landing_folder(landing: Folder, name: str) -> 
 def test_a_folder_in_other_letters_is_the_tables(tmp_path: Path) -> None:
     (tmp_path / "SHOP" / "Orders").mkdir(parents=True)
     (tmp_path / "SHOP" / "Orders" / "LOAD00000001.csv").write_text("1\n")
-    folder = Folder(tmp_path)
+    folder = Folder(tmp_path, PLACES)
     assert named(folder) == ["LOAD00000001.csv"]
     assert folder.path(TABLE, "LOAD00000001.csv") == tmp_path.resolve() / "SHOP" / "Orders" / "LOAD00000001.csv"
 
@@ -127,13 +127,13 @@ def test_the_folder_of_exactly_that_name_counts_and_of_two_others_neither(tmp_pa
     for name in ("Orders", "ORDERS"):
         (tmp_path / "shop" / name).mkdir(parents=True)
     with pytest.raises(SourceError, match="which of these folders is meant") as refused:
-        Folder(tmp_path).list(TABLE)
+        Folder(tmp_path, PLACES).list(TABLE)
     assert "ORDERS and Orders" in str(refused.value.found)
     (tmp_path / "shop" / "orders").mkdir()
-    assert Folder(tmp_path).list(TABLE) == ([], [])
+    assert Folder(tmp_path, PLACES).list(TABLE) == ([], [])
 
 
-SPLIT = Places(Place(load="full/{schema}/{table}", changes="cdc/{schema}/{table}"))
+SPLIT = Places(Place(STANDARD, load="full/{schema}/{table}", changes="cdc/{schema}/{table}"))
 
 
 def test_a_full_load_and_its_changes_may_lie_apart(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_full_load_and_its_changes_may_lie_apart(tmp_path: Path) -> None:
 
 
 def test_changes_may_lie_within_the_folder_of_the_full_load(tmp_path: Path) -> None:
-    folder = Folder(tmp_path, Places(own={TABLE: Place(changes="shop/orders/cdc")}))
+    folder = Folder(tmp_path, Places(Place(STANDARD), {TABLE: Place(STANDARD, changes="shop/orders/cdc")}))
     for path in ("LOAD00000001.csv", "cdc/20261121-100000000.csv", "cdc/LOAD00000001.csv"):
         put(folder, path)
     found, others = folder.list(TABLE) or ((), ())
@@ -168,7 +168,7 @@ def test_changes_may_lie_within_the_folder_of_the_full_load(tmp_path: Path) -> N
 
 def test_files_of_any_name_are_found_by_patterns(tmp_path: Path) -> None:
     names = Names(load=re.compile(r"export/.*\.txt"), changes=re.compile(r"delta_(?P<counter>\d+)"))
-    folder = Folder(tmp_path, Places(Place(names=names)))
+    folder = Folder(tmp_path, Places(Place(names)))
     for name in ("export/all orders.txt", "delta_9", "delta_10", "LOAD00000001.csv"):
         put(folder, name)
     assert named(folder) == ["export/all orders.txt", "delta_9", "delta_10"]
@@ -176,7 +176,7 @@ def test_files_of_any_name_are_found_by_patterns(tmp_path: Path) -> None:
 
 def test_a_file_that_both_patterns_take_is_refused(tmp_path: Path) -> None:
     names = Names(load=re.compile(r".*\.csv"), changes=re.compile(r".*/(?P<counter>\d+)\.csv"))
-    folder = Folder(tmp_path, Places(Place(load="{schema}/{table}", changes="{schema}/{table}/cdc", names=names)))
+    folder = Folder(tmp_path, Places(Place(names, load="{schema}/{table}", changes="{schema}/{table}/cdc")))
     put(folder, "cdc/sub/1.csv")
     with pytest.raises(ConfigError, match="both of its full load and of its changes"):
         folder.list(TABLE)
@@ -184,7 +184,7 @@ def test_a_file_that_both_patterns_take_is_refused(tmp_path: Path) -> None:
 
 def test_a_landing_folder_that_is_missing_is_a_mistake_in_the_settings(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"the landing folder .*nowhere does not exist") as refused:
-        Folder(tmp_path / "nowhere").list(TABLE)
+        Folder(tmp_path / "nowhere", PLACES).list(TABLE)
     assert "`path` under [source]" in str(refused.value.todo)
 
 
@@ -192,7 +192,7 @@ def test_a_file_in_the_place_of_a_tables_folder_stops_that_table(tmp_path: Path)
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "orders").touch()
     with pytest.raises(SourceError, match=r"shop\.orders: its folder cannot be read") as refused:
-        Folder(tmp_path).list(TABLE)
+        Folder(tmp_path, PLACES).list(TABLE)
     assert "Other tables go on" in str(refused.value.todo)
 
 
@@ -243,18 +243,18 @@ def test_a_file_that_went_away_is_named(landing: Folder) -> None:
 
 
 def test_applied_files_are_put_away_and_found_there(landing: Folder) -> None:
-    kept = Folder(landing.root, archive=landing.root.parent / "backup")
+    kept = Folder(landing.root, PLACES, archive=landing.root.parent / "backup")
     put(kept, "LOAD00000001.csv", b"1,a\n")
     ((found,), _) = kept.list(TABLE)
     for _ in range(2):
         assert kept.put_away(TABLE, [found]) == ["LOAD00000001.csv"]
     assert kept.list(TABLE) == ([], [])
     assert kept.head(TABLE, "LOAD00000001.csv") == "1,a\n"
-    assert Folder(landing.root).put_away(TABLE, [found]) == []
+    assert Folder(landing.root, PLACES).put_away(TABLE, [found]) == []
 
 
 def test_a_file_that_changed_since_it_was_applied_stays(landing: Folder) -> None:
-    kept = Folder(landing.root, archive=landing.root.parent / "backup")
+    kept = Folder(landing.root, PLACES, archive=landing.root.parent / "backup")
     file = put(kept, "LOAD00000001.csv", b"1,a\n")
     ((found,), _) = kept.list(TABLE)
     put(kept, "LOAD00000001.csv", b"1,a\n2,b\n")
@@ -264,7 +264,7 @@ def test_a_file_that_changed_since_it_was_applied_stays(landing: Folder) -> None
 
 def test_an_archive_that_cannot_be_written_is_said(landing: Folder) -> None:
     (landing.root / "in the way").touch()
-    kept = Folder(landing.root, archive=landing.root / "in the way")
+    kept = Folder(landing.root, PLACES, archive=landing.root / "in the way")
     put(kept, "LOAD00000001.csv")
     ((found,), _) = kept.list(TABLE)
     with pytest.raises(SourceError, match="cannot be moved into the archive"):

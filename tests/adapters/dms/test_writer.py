@@ -14,10 +14,11 @@ from dms_files import content_of, rows_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lakeward.adapters.dms.csv import BOM, Dialect
-from lakeward.adapters.dms.folder import Folder
-from lakeward.adapters.dms.parquet import footer
+from lakeward.adapters.dms.names import PLACES
 from lakeward.adapters.dms.writer import Change, DmsWriter, Style
+from lakeward.adapters.landed.csv import BOM, Dialect
+from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.parquet import footer
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Operation
 from lakeward.core.schema import Column, Schema, Type, parse_type
@@ -147,7 +148,7 @@ def test_a_load_is_numbered_in_hexadecimal_and_goes_on(tmp_path: Path) -> None:
     writer(tmp_path).load(rows[:18], AT, rows_per_file=2)
     last = writer(tmp_path).load(rows[18:], AT, rows_per_file=1)
     assert [path.name for path in last] == ["LOAD0000000A.csv", "LOAD0000000B.csv"]
-    listed, others = Folder(tmp_path).list(ITEM)
+    listed, others = Folder(tmp_path, PLACES).list(ITEM)
     assert sorted(item.order for item in listed) == list(range(1, 12))
     assert not others
 
@@ -157,7 +158,7 @@ def test_files_of_changes_are_named_by_the_time_they_were_closed(tmp_path: Path)
     change = [Change(Operation.INSERT, ("1", "a", "b"))]
     names = [one.changes(change, AT).name for _ in range(3)]
     assert names == ["20261120-091402123.csv.gz", "20261120-0914021231.csv.gz", "20261120-0914021232.csv.gz"]
-    listed, _ = Folder(tmp_path).list(ITEM)
+    listed, _ = Folder(tmp_path, PLACES).list(ITEM)
     assert [item.name for item in sorted(listed, key=lambda item: item.order)] == names
 
 
@@ -181,7 +182,7 @@ def test_no_reader_sees_half_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     seen: list[tuple[int, list[str]]] = []
 
     def rows(self: DmsWriter, table: pa.Table) -> list[bytes]:
-        listed, others = Folder(tmp_path).list(ITEM)
+        listed, others = Folder(tmp_path, PLACES).list(ITEM)
         seen.append((len(listed), list(others)))
         return [b"whole\n"]
 

@@ -1,4 +1,4 @@
-"""From rows of a DMS file, of whatever format, to the event frame."""
+"""From rows as they were read, of whatever source, to the event frame."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakeward.adapters.dms.csv import Dialect
-from lakeward.adapters.dms.layout import OPERATIONS
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import TextFormat, to_type
 from lakeward.adapters.spark.events import SKIPPED
-from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.core.dimension import Dimension
-from lakeward.core.events import LOAD_SEQUENCE
+from lakeward.core.events import LOAD_SEQUENCE, Operation
 from lakeward.core.memory import Reason
 from lakeward.core.plan import Capability
 from lakeward.core.schema import Column, Type
@@ -42,31 +39,38 @@ frame says for the whole of a row whether it is MALFORMED."""
 _NUMBER: Final = "_lakeward_number"
 """The sequence as it was read, NULL where it is none."""
 
-_IS_LOAD, _RANK, _HAS_OP = "_lakeward_is_load", "_lakeward_rank", "_lakeward_has_op"
+IS_LOAD, RANK, HAS_OP = "_lakeward_is_load", "_lakeward_rank", "_lakeward_has_op"
+"""What a file gives its rows: whether they are of a full load, its place in the batch, whether they have an Op."""
+
 _ARRIVAL_BITS: Final = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How the files of a table are read; `base` is the folder that they all lie below.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Telling:
+    """What tells of the rows of a table which events they are.
 
-    `without_op` is what a change is that has no Op; `indicator` is a column that tells the operation by one of its
-    values, those of a delete, an update and an insert.
+    `timestamp_column` and `sequence_column` are what the commit time and the sequence are
+    called, where there are any; a sequence that `is_any_number` may be 0 or below. `operations` are
+    what the words for operations mean; with `takes_other_words` any other leaves a row, as a change
+    does that has no word, unless those are `without_op` of another kind. `indicator` is a column
+    that tells the operation by one of its values, those of a delete, an update and an insert.
+    `transaction` is what names the transaction, as SQL. `may_need` is what rows that are not sent
+    whole may call for.
     """
 
     dimension: Dimension
-    dialect: Dialect
-    op_column: str = "Op"
     timestamp_column: str | None = None
+    sequence_column: str | None = None
     source_zone: str = "UTC"
     patterns: Mapping[str, str] = field(default_factory=dict)
-    before_prefix: str | None = None
-    sequence_column: str | None = None
-    base: str = "/"
-    is_padded: bool = False
+    operations: Mapping[str, str] = field(default_factory=dict)
+    takes_other_words: bool = False
     without_op: str = "read"
     indicator: str | None = None
     indicator_values: Sequence[str] = ("D", "U", "I")
+    is_any_number: bool = False
+    transaction: str = f"string({names.TIME})"
+    may_need: frozenset[Capability] = frozenset()
 
     @property
     def key_columns(self) -> Sequence[Column]:
@@ -77,16 +81,15 @@ class Reading:
     @property
     def in_part(self) -> frozenset[Capability]:
         """What rows that are not sent whole may call for."""
-        found = {Capability.UNSET: self.dialect.no_sup_text, Capability.KEY_CHANGE: self.before_prefix}
-        return frozenset(need for need, setting in found.items() if setting is not None)
-
-    def unpadded(self, value: str, type_: Type) -> str:
-        """Return a value without the blanks that the endpoint put behind texts, as SQL."""
-        return f"rtrim({value})" if self.is_padded and type_.name == "string" else value
+        return self.may_need
 
     def format_of(self, name: str) -> TextFormat:
         """Return how a column is written."""
         return TextFormat(self.patterns.get(name), self.source_zone)
+
+    def sequence(self, value: str) -> str:
+        """Return the sequence that a text has, as SQL, NULL where it has none."""
+        return to_number(value) if self.is_any_number else to_sequence(value)
 
 
 MOST_DIGITS: Final = 35
@@ -102,46 +105,20 @@ def to_sequence(value: str) -> str:
     return f"CASE WHEN {is_number} THEN try_cast({value} AS decimal(38,0)) END"
 
 
+_NUMBER_TEXT: Final = r"\A-?[0-9]{1,38}\z"
+
+
+def to_number(value: str) -> str:
+    """Return the sequence that a text has, as SQL: a whole number; else NULL."""
+    return f"CASE WHEN {value} RLIKE {text(_NUMBER_TEXT)} THEN try_cast({value} AS decimal(38,0)) END"
+
+
 def before_column(index: int) -> str:
     """Return what the readers call a column of the key as it was before the change."""
     return f"_lakeward_before_{index}"
 
 
-@dataclass(frozen=True, slots=True)
-class Numbered:
-    """A file of a batch: its path and order, its place among the batch's files, and what its layout tells."""
-
-    path: str
-    order: int
-    rank: int
-    is_load: bool
-    has_op: bool
-
-
-def escaped(path: str) -> str:
-    r"""Take from the characters of a path the meaning they have in a pattern.
-
-    >>> escaped("a[1]")
-    'a\\[1\\]'
-    """
-    return "".join("\\" + c if c in "[]{}*?\\" else c for c in path)
-
-
-def below(base: str) -> str:
-    """Return the path of a row's file below a folder, as SQL; Spark has it as a URI."""
-    path, start = "_metadata.file_path", base.rstrip("/") + "/"
-    decoded = f"CASE WHEN contains({path}, '%') THEN url_decode(replace({path}, '+', '%2B')) ELSE {path} END"
-    return f"substring({decoded}, locate({text(start)}, {decoded}) + {len(start)})"
-
-
-def file_frame(spark: SparkSession, files: Sequence[Numbered], reading: Reading) -> DataFrame:
-    """Return the small frame that gives each file's rows their place."""
-    types = {NAME: "string", names.OBJECT: "bigint", _RANK: "bigint", _IS_LOAD: "boolean", _HAS_OP: "boolean"}
-    start = len(reading.base.rstrip("/")) + 1
-    return inline(spark, types, [(f.path[start:], f.order, f.rank, f.is_load, f.has_op) for f in files])
-
-
-def to_events(rows: DataFrame, files: DataFrame, reading: Reading) -> DataFrame:
+def to_events(rows: DataFrame, files: DataFrame, telling: Telling) -> DataFrame:
     """Return the event frame of rows as a reader returned them.
 
     Commit times are in UTC: in a zone with summer time, an hour comes twice, and they
@@ -149,55 +126,55 @@ def to_events(rows: DataFrame, files: DataFrame, reading: Reading) -> DataFrame:
     expression Spark would work it out again each time.
     """
     micros = to_type(TIME_TEXT, Type("timestamp"), TextFormat())
-    problems = _problems(reading)
+    problems = _problems(telling)
     words = " ".join(f"WHEN {wrong} THEN {said}" for wrong, _, said in problems)
     reasons = " ".join(f"WHEN {wrong} THEN '{reason}'" for wrong, reason, _ in problems)
     is_reject = f"{names.REASON} != '{SKIPPED}'"
-    has_text = "true" if reading.dimension.keeps_text else is_reject
-    changes = "0L" if reading.timestamp_column is None else names.TIME
-    if reading.sequence_column is not None:
+    has_text = "true" if telling.dimension.keeps_text else is_reject
+    changes = "0L" if telling.timestamp_column is None else names.TIME
+    if telling.sequence_column is not None:
         changes = _NUMBER
-    type_ = names.sequence_type(reading.dimension.sequences)
+    type_ = names.sequence_type(telling.dimension.sequences)
     lowest = f"CAST('{LOAD_SEQUENCE}' AS {type_})"  # the least bigint cannot be written as a literal
     known = rows.join(F.broadcast(files), NAME).selectExpr(
         "*",
-        f"{_operation(reading)} AS {names.OPERATION}",
+        f"{_operation(telling)} AS {names.OPERATION}",
         f"unix_micros({micros}) AS {names.TIME}",
-        f"{to_sequence(SEQUENCE_TEXT)} AS {_NUMBER}",
+        f"{telling.sequence(SEQUENCE_TEXT)} AS {_NUMBER}",
     )
     return known.selectExpr("*", f"CASE {reasons} END AS {names.REASON}").selectExpr(
-        *[quoted(name) for name in reading.dimension.schema.names],
+        *[quoted(name) for name in telling.dimension.schema.names],
         names.OPERATION,
-        f"CASE WHEN {_IS_LOAD} THEN {lowest} ELSE coalesce({changes}, {lowest}) END AS {names.SEQUENCE}",
+        f"CASE WHEN {IS_LOAD} THEN {lowest} ELSE coalesce({changes}, {lowest}) END AS {names.SEQUENCE}",
         names.OBJECT,
         f"{LINE} AS {names.ROW}",
-        f"shiftleft({_RANK}, {_ARRIVAL_BITS}) + {LINE} AS {names.ARRIVAL}",
+        f"shiftleft({RANK}, {_ARRIVAL_BITS}) + {LINE} AS {names.ARRIVAL}",
         names.TIME,
         names.REASON,
         f"CASE WHEN {is_reject} THEN CASE {words} END END AS {names.DETAIL}",
         f"CASE WHEN {has_text} THEN {_as_text()} END AS {names.TEXT}",
-        *(_in_part(reading) if reading.in_part else ()),
+        *(_in_part(telling) if telling.in_part else ()),
         TORN,
         f"{BROKEN} IS NOT NULL AND NOT {BLANK} AS {MALFORMED}",
     )
 
 
-def _in_part(reading: Reading) -> Sequence[str]:
+def _in_part(telling: Telling) -> Sequence[str]:
     """Return what was not sent, the key that was left, and the transaction, known by its commit time.
 
     A row of an unknown operation may be an update: it holds both its keys.
     """
-    key = [(before_column(index), quoted(item.name)) for index, item in enumerate(reading.key_columns)]
+    key = [(before_column(index), quoted(item.name)) for index, item in enumerate(telling.key_columns)]
     moves = " OR ".join(f"coalesce({before}, {name}) != {name}" for before, name in key) or "false"
     fields = ", ".join(
-        f"{text(c.name)}, coalesce({b}, {n})" for c, (b, n) in zip(reading.key_columns, key, strict=True)
+        f"{text(c.name)}, coalesce({b}, {n})" for c, (b, n) in zip(telling.key_columns, key, strict=True)
     )
-    may_move = f"({names.OPERATION} = 'update' OR ({names.OPERATION} IS NULL AND NOT {_IS_LOAD}))"
+    may_move = f"({names.OPERATION} = 'update' OR ({names.OPERATION} IS NULL AND NOT {IS_LOAD}))"
     old = f"CASE WHEN {may_move} AND ({moves}) THEN named_struct({fields}) END"
     return (
-        f"CASE WHEN {names.OPERATION} != 'delete' THEN {names.UNSET} END AS {names.UNSET}",
+        f"CASE WHEN {names.OPERATION} NOT IN ('delete', 'truncate') THEN {names.UNSET} END AS {names.UNSET}",
         f"{old if key else 'CAST(NULL AS struct<nothing:int>)'} AS {names.OLD}",
-        f"string({names.TIME}) AS {names.TRANSACTION}",
+        f"{telling.transaction} AS {names.TRANSACTION}",
     )
 
 
@@ -206,52 +183,57 @@ def _as_text() -> str:
     return f"CASE WHEN is_valid_utf8({VALUE}) THEN {VALUE} ELSE concat('0x', hex({VALUE})) END"
 
 
-def _operation(reading: Reading) -> str:
+def _operation(telling: Telling) -> str:
     """Tell the operation by the Op column; every row of a full load was read, not inserted.
 
     Of a change without Op nothing is known but what it leaves: cells that were not sent keep their values.
     """
-    known = " ".join(f"WHEN {OP_TEXT} = '{letter}' THEN '{word}'" for letter, word in OPERATIONS.items())
-    read = f"CASE WHEN NOT {_HAS_OP} OR {OP_TEXT} = 'I' THEN 'read' END"
-    change = f"'{reading.without_op}'"
-    if reading.without_op == "read":
+    words = telling.operations.items()
+    known = " ".join(f"WHEN {OP_TEXT} = {text(word)} THEN '{meaning}'" for word, meaning in words)
+    read = f"CASE WHEN NOT {HAS_OP} OR {OP_TEXT} = 'I' THEN 'read' END"
+    change = f"'{telling.without_op}'"
+    if telling.without_op == "read":
         change = f"CASE WHEN {names.UNSET} IS NULL THEN 'read' ELSE 'update' END"
-    by_op = f"CASE WHEN {_IS_LOAD} THEN {read} WHEN NOT {_HAS_OP} THEN {change} {known} END"
-    said = _indicator(reading)
+    other = f"WHEN {OP_TEXT} IS NOT NULL THEN {change}" if telling.takes_other_words else ""
+    by_op = f"CASE WHEN {IS_LOAD} THEN {read} WHEN NOT {HAS_OP} THEN {change} {known} {other} END"
+    said = _indicator(telling)
     if said is None:
         return by_op
-    delete, update, insert = map(text, reading.indicator_values)
-    told = f"WHEN {_IS_LOAD} AND {said} IN ({update}, {insert}) THEN 'read' WHEN {said} = {update} THEN 'update'"
+    delete, update, insert = map(text, telling.indicator_values)
+    told = f"WHEN {IS_LOAD} AND {said} IN ({update}, {insert}) THEN 'read' WHEN {said} = {update} THEN 'update'"
     return (
         f"CASE WHEN {said} IS NULL THEN {by_op} WHEN {said} = {delete} THEN 'delete' {told} "
         f"WHEN {said} = {insert} THEN 'insert' END"
     )
 
 
-def _indicator(reading: Reading) -> str | None:
+def _indicator(telling: Telling) -> str | None:
     """Return the column that tells the operation, where the files have it."""
-    found = reading.dimension.schema.find(reading.indicator) if reading.indicator is not None else None
+    found = telling.dimension.schema.find(telling.indicator) if telling.indicator is not None else None
     return None if found is None else f"string({quoted(found.name)})"
 
 
-def _problems(reading: Reading) -> list[tuple[str, str, str]]:
+def _problems(telling: Telling) -> list[tuple[str, str, str]]:
     """What can be wrong with a row, in order: whether it is, the reason, and the reason in words."""
     found = [
         (BLANK, SKIPPED, "''"),
         (f"{BROKEN} IS NOT NULL", Reason.UNREADABLE.value, BROKEN),
         (f"{KEY_MISFIT} IS NOT NULL", Reason.UNREADABLE.value, KEY_MISFIT),
     ]
-    for name in reading.dimension.key:
+    for name in telling.dimension.key:
         words = text(f"the key column {name} is NULL")
-        found.append((f"{quoted(name)} IS NULL", Reason.NULL_KEY.value, words))
-    if reading.timestamp_column is not None:
-        no_time = f"NOT {_IS_LOAD} AND {names.TIME} IS NULL"
+        is_null = f"{quoted(name)} IS NULL AND {names.OPERATION} IS DISTINCT FROM '{Operation.TRUNCATE.value}'"
+        found.append((is_null, Reason.NULL_KEY.value, words))
+    if telling.timestamp_column is not None:
+        no_time = f"NOT {IS_LOAD} AND {names.TIME} IS NULL"
         found.append((no_time, Reason.SEQUENCE.value, _named(TIME_TEXT, "is not a commit time")))
-    if reading.sequence_column is not None:
-        no_place = f"NOT {_IS_LOAD} AND {_NUMBER} IS NULL"
-        words = f"is not a number of up to {MOST_DIGITS} digits above 0 (column {reading.sequence_column})"
+    if telling.sequence_column is not None:
+        no_place = f"NOT {IS_LOAD} AND {_NUMBER} IS NULL"
+        words = f"is not a number of up to {MOST_DIGITS} digits above 0 (column {telling.sequence_column})"
+        if telling.is_any_number:
+            words = f"says nothing of the order ({telling.sequence_column})"
         found.append((no_place, Reason.SEQUENCE.value, _named(SEQUENCE_TEXT, words)))
-    said = _indicator(reading)
+    said = _indicator(telling)
     told = OP_TEXT if said is None else f"coalesce({said}, {OP_TEXT})"
     not_known = _named(told, "is not an operation")
     found.append((f"{names.OPERATION} IS NULL", Reason.OPERATION.value, not_known))

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from lakeward.adapters.dms.places import Places, filled, table_of
-from lakeward.adapters.dms.store import LocalStore, content_hash, move
+from lakeward.adapters.landed.places import Places, filled, table_of
+from lakeward.adapters.landed.store import LocalStore, content_hash, move
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, SourceError
 from lakeward.core.ledger import SourceObject
@@ -30,7 +30,7 @@ class Folder:
     """
 
     root: Path
-    places: Places = field(default_factory=Places)
+    places: Places
     archive: Path | None = None
     store: Store = field(default_factory=LocalStore)
 
@@ -42,7 +42,7 @@ class Folder:
     def list(
         self, table: TableName, start: str | None = None
     ) -> tuple[Sequence[SourceObject], Sequence[str]] | None:
-        """Return the DMS files of a table and the names of other files beside them; None without a folder.
+        """Return the files of a table and the names of other files beside them; None without a folder.
 
         Names that sort before `start` are left out, where the folder's own files have them.
         Raises ConfigError where the landing folder itself is missing, and SourceError

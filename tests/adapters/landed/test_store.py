@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.adapters.dms import store
-from lakeward.adapters.dms.store import LocalStore, content_hash, move
+from lakeward.adapters.landed import store
+from lakeward.adapters.landed.store import LocalStore, content_hash, move
 
 
 def put(path: Path, content: bytes = b"1,a\n") -> Path:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from lakeward.adapters.dms.csv import Dialect
-from lakeward.adapters.dms.layout import BEFORE, IGNORED, OP, SEQUENCE, TIME, Expected, Layout, find_layout
+from lakeward.adapters.landed.csv import Dialect
+from lakeward.adapters.landed.layout import BEFORE, IGNORED, OP, SEQUENCE, TIME, Expected, Layout, find_layout
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.evolution import FOLLOWING, Kind, Policies, Policy

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lakeward.adapters.dms.csv import Dialect, Field, Record, fields, records
+from lakeward.adapters.landed.csv import Dialect, Field, Record, fields, records
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.evolution import Kind, Policy
@@ -22,6 +22,7 @@ IGNORED: Final = "\0ignored"
 among them, and for those that no table takes; no column name has that character."""
 
 OPERATIONS: Final[Mapping[str, str]] = {"I": "insert", "U": "update", "D": "delete"}
+"""What DMS writes as Op, and what it means."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,22 +10,20 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.dms.csv import Dialect, Record, fields, records
-from lakeward.adapters.dms.csv_frames import WHOLE_FILES, read_csv
-from lakeward.adapters.dms.layout import Layout
-from lakeward.adapters.dms.reading import (
+from lakeward.adapters.landed.csv import Dialect, Record, fields, records
+from lakeward.adapters.landed.csv_frames import WHOLE_FILES, read_csv
+from lakeward.adapters.landed.layout import OPERATIONS, Layout
+from lakeward.adapters.landed.reading import Numbered, Reading, file_frame
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.rows import (
     BLANK,
     BROKEN,
     LINE,
     NAME,
     TORN,
     VALUE,
-    Numbered,
-    Reading,
-    file_frame,
     to_events,
 )
-from lakeward.adapters.spark import names
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.schema import Column, Schema, Type
 
@@ -102,7 +100,11 @@ def test_every_row_is_read_by_the_rules(spark: SparkSession, tmp_path: Path, nam
     layout = Layout(COLUMNS, has_header=False, is_crlf=is_crlf)
     paths = [str(tmp_path / file) for file in texts]
     frame = read_csv(
-        spark, paths, layout, Reading(DIMENSION, dialect, base=str(tmp_path)), has_torn_rows=bool(dialect.quote)
+        spark,
+        paths,
+        layout,
+        Reading(dimension=DIMENSION, operations=OPERATIONS, dialect=dialect, base=str(tmp_path)),
+        has_torn_rows=bool(dialect.quote),
     )
     rows = {(row[NAME], row[LINE]): row for row in frame.collect()}
     wanted = {
@@ -134,7 +136,7 @@ def test_a_line_of_a_row_that_goes_on_is_marked_unless_it_is_put_together(
         spark,
         [str(tmp_path / "t.csv")],
         layout,
-        Reading(DIMENSION, Dialect(), base=str(tmp_path)),
+        Reading(dimension=DIMENSION, operations=OPERATIONS, base=str(tmp_path)),
         has_torn_rows=False,
     )
     assert [(row[LINE], row[TORN]) for row in rows.orderBy(LINE).collect()] == [
@@ -149,7 +151,7 @@ def test_a_row_of_other_bytes_is_kept_in_hex(spark: SparkSession, tmp_path: Path
     (tmp_path / "t.csv").write_bytes(b"1,caf\xe9,c\n")
     layout, reading = (
         Layout(COLUMNS, has_header=False, is_crlf=False),
-        Reading(DIMENSION, Dialect(), base=str(tmp_path)),
+        Reading(dimension=DIMENSION, operations=OPERATIONS, base=str(tmp_path)),
     )
     rows = read_csv(spark, [str(tmp_path / "t.csv")], layout, reading, has_torn_rows=False)
     files = file_frame(spark, [Numbered(str(tmp_path / "t.csv"), 1, 0, is_load=True, has_op=False)], reading)
@@ -164,7 +166,7 @@ def test_bytes_that_are_no_utf_8_are_no_row(spark: SparkSession, tmp_path: Path)
         spark,
         [str(tmp_path / "t.csv")],
         layout,
-        Reading(DIMENSION, Dialect(), base=str(tmp_path)),
+        Reading(dimension=DIMENSION, operations=OPERATIONS, base=str(tmp_path)),
         has_torn_rows=False,
     )
     assert [row[BROKEN] for row in rows.orderBy(LINE).collect()] == ["the row is not valid UTF-8", None]

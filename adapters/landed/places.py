@@ -1,19 +1,60 @@
-"""Where a table's files lie below the landing folder, and how they are named."""
+"""Where a table's files lie below the landing folder, and what their names say."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
-from lakeward.adapters.dms.names import STANDARD, FileName, Names, read_name
 from lakeward.core.dimension import TableName
 
 OWN_FOLDER: Final = "{schema}/{table}"
 """Where DMS writes the files of a table."""
 
 _FIELD: Final = re.compile(r"\{(schema|table)\}")
+
+
+_FORMAT: Final = re.compile(
+    r"\.(?P<format>csv|parquet|json|jsonl|ndjson)(?:\.(?:gz|zst|bz2|snappy))?$", re.IGNORECASE
+)
+_JSON: Final = ("json", "jsonl", "ndjson")
+
+
+@dataclass(frozen=True, slots=True)
+class FileName:
+    """A file as its name tells it; those of a full load sort before those of changes."""
+
+    is_load: bool
+    order: int
+    format: str
+
+
+def format_of(name: str) -> str:
+    """Return the format of a file by its ending: parquet, json, else csv.
+
+    >>> format_of("a.parquet"), format_of("a.jsonl.gz"), format_of("a.txt")
+    ('parquet', 'json', 'csv')
+    """
+    ending = _FORMAT.search(name)
+    found = "csv" if ending is None else ending[1].lower()
+    return "json" if found in _JSON else found
+
+
+class Naming(Protocol):
+    """What the names of a table's files say."""
+
+    def read(self, path: str, part: Part) -> FileName | None:
+        """Return what the path of a file below a folder says, or None where it is none that is taken there."""
+        ...
+
+    def listed_from(self, name: str) -> str | None:
+        """Return the text before which no file sorts that does not precede a name; None where that is not told."""
+        ...
+
+    def number(self, name: str) -> tuple[str, int] | None:
+        """Return the series of a file of a full load, and its number there; None where it has none."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +70,9 @@ class Part:
 class Place:
     """Where the full load and the changes of a table lie, as `{schema}/{table}`, and how the files are named."""
 
+    names: Naming
     load: str = OWN_FOLDER
     changes: str = OWN_FOLDER
-    names: Names = STANDARD
 
     @property
     def is_split(self) -> bool:
@@ -47,10 +88,7 @@ class Place:
 
     def read(self, path: str, part: Part) -> FileName | None:
         """Return what the path of a file below a folder says, or None where it is none that is taken there."""
-        own = self.names
-        names = Names(own.dates, own.load if part.has_load else None, own.changes if part.has_changes else None)
-        name = read_name(path, names)
-        return name if name is not None and (part.has_load if name.is_load else part.has_changes) else None
+        return self.names.read(path, part)
 
     def known(self, table: TableName, name: str) -> FileName:
         """Return what the name of a file that was listed says."""
@@ -65,7 +103,7 @@ class Place:
 class Places:
     """The places of all tables: of those that the settings say something of, and of the others."""
 
-    others: Place = field(default_factory=Place)
+    others: Place
     own: Mapping[TableName, Place] = field(default_factory=dict)
 
     def of(self, table: TableName) -> Place:

@@ -9,14 +9,17 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.dms.csv import Dialect, fields
-from lakeward.adapters.dms.layout import BEFORE, Layout
-from lakeward.adapters.dms.names import format_of
-from lakeward.adapters.dms.reading import Reading, to_sequence
+from lakeward.adapters.landed.csv import Dialect, fields
+from lakeward.adapters.landed.layout import BEFORE, Layout
+from lakeward.adapters.landed.places import format_of
+from lakeward.adapters.landed.reading import Reading
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import NESTED, TextFormat, misfit, to_type
 from lakeward.adapters.spark.inline import inline, of_json
 from lakeward.adapters.spark.names import quoted, text
+from lakeward.adapters.spark.rows import (
+    to_sequence,
+)
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.errors import MendError
 from lakeward.core.events import UNSET

@@ -11,7 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.dms.reading import (
+from lakeward.adapters.landed.reading import Reading, below, escaped
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.inline import as_json
+from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.rows import (
     BLANK,
     BROKEN,
     KEY_MISFIT,
@@ -23,14 +27,8 @@ from lakeward.adapters.dms.reading import (
     TIME_TEXT,
     TORN,
     VALUE,
-    Reading,
     before_column,
-    below,
-    escaped,
 )
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.inline import as_json
-from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.errors import SourceError
 from lakeward.core.schema import Column, Schema, Type

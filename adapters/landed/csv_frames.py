@@ -1,6 +1,6 @@
 """CSV files as frames: one Spark read per layout, however many files.
 
-The rules are those of `lakeward.adapters.dms.csv`, which this must equal; here they are
+The rules are those of `lakeward.adapters.landed.csv`, which this must equal; here they are
 SQL expressions, so that no row passes through Python.
 """
 
@@ -12,9 +12,13 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from lakeward.adapters.dms.csv import BOM, Dialect
-from lakeward.adapters.dms.layout import BEFORE, OP, SEQUENCE, TIME, Layout
-from lakeward.adapters.dms.reading import (
+from lakeward.adapters.landed.csv import BOM, Dialect
+from lakeward.adapters.landed.layout import BEFORE, OP, SEQUENCE, TIME, Layout
+from lakeward.adapters.landed.reading import Reading, below, escaped
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.casts import misfit, to_type
+from lakeward.adapters.spark.names import column, quoted, text
+from lakeward.adapters.spark.rows import (
     BLANK,
     BROKEN,
     KEY_MISFIT,
@@ -26,14 +30,8 @@ from lakeward.adapters.dms.reading import (
     TIME_TEXT,
     TORN,
     VALUE,
-    Reading,
     before_column,
-    below,
-    escaped,
 )
-from lakeward.adapters.spark import names
-from lakeward.adapters.spark.casts import misfit, to_type
-from lakeward.adapters.spark.names import column, quoted, text
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.schema import Column
 

@@ -1,0 +1,1 @@
+"""The source `files`: files that something else than DMS wrote."""

@@ -1,0 +1,75 @@
+"""How the files of a table are read, and the place that each gives its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakeward.adapters.landed.csv import Dialect
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.inline import inline
+from lakeward.adapters.spark.names import text
+from lakeward.adapters.spark.rows import HAS_OP, IS_LOAD, NAME, RANK, Telling
+from lakeward.core.plan import Capability
+from lakeward.core.schema import Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading(Telling):
+    """How the files of a table are read; `base` is the folder that they all lie below.
+
+    With `is_padded` texts have blanks behind them. `before_prefix` begins the names of columns
+    that have the key as it was before.
+    """
+
+    dialect: Dialect = field(default_factory=Dialect)
+    op_column: str = "Op"
+    before_prefix: str | None = None
+    base: str = "/"
+    is_padded: bool = False
+
+    @property
+    def in_part(self) -> frozenset[Capability]:
+        """What rows that are not sent whole may call for."""
+        found = {Capability.UNSET: self.dialect.no_sup_text, Capability.KEY_CHANGE: self.before_prefix}
+        return self.may_need | {need for need, setting in found.items() if setting is not None}
+
+    def unpadded(self, value: str, type_: Type) -> str:
+        """Return a value without the blanks that the endpoint put behind texts, as SQL."""
+        return f"rtrim({value})" if self.is_padded and type_.name == "string" else value
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A file of a batch: its path and order, its place among the batch's files, and what its layout tells."""
+
+    path: str
+    order: int
+    rank: int
+    is_load: bool
+    has_op: bool
+
+
+def escaped(path: str) -> str:
+    r"""Take from the characters of a path the meaning they have in a pattern.
+
+    >>> escaped("a[1]")
+    'a\\[1\\]'
+    """
+    return "".join("\\" + c if c in "[]{}*?\\" else c for c in path)
+
+
+def below(base: str) -> str:
+    """Return the path of a row's file below a folder, as SQL; Spark has it as a URI."""
+    path, start = "_metadata.file_path", base.rstrip("/") + "/"
+    decoded = f"CASE WHEN contains({path}, '%') THEN url_decode(replace({path}, '+', '%2B')) ELSE {path} END"
+    return f"substring({decoded}, locate({text(start)}, {decoded}) + {len(start)})"
+
+
+def file_frame(spark: SparkSession, files: Sequence[Numbered], reading: Reading) -> DataFrame:
+    """Return the small frame that gives each file's rows their place."""
+    types = {NAME: "string", names.OBJECT: "bigint", RANK: "bigint", IS_LOAD: "boolean", HAS_OP: "boolean"}
+    start = len(reading.base.rstrip("/")) + 1
+    return inline(spark, types, [(f.path[start:], f.order, f.rank, f.is_load, f.has_op) for f in files])
