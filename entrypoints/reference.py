@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 from lakeward.adapters.catalogue.files import FileOptions
 from lakeward.adapters.catalogue.jdbc import DriverOptions, JdbcOptions
 from lakeward.adapters.dms.options import DmsOptions, DmsTableOptions
+from lakeward.adapters.files.options import FilesOptions, FilesTableOptions, Operations
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.core.secrets import SecretName
 from lakeward.entrypoints.quality import QualityRule
@@ -83,6 +84,11 @@ What says which tables to look at. The table may be left out: then it is `kind =
 configured table in each run and has no further keys.
 """
 
+_FILES: Final = """\
+With `kind = "files"` these are the keys of `[source]`: CSV, JSON lines, Parquet, or messages as JSON lines, that
+something else than DMS wrote. [Plain files](plain-files.md) has examples.
+"""
+
 _LEDGER: Final = """\
 What remembers each file ([the ledger](ledger.md)). The table may be left out: then it is `kind = "sqlite"`, a file
 `ledger.db` in the folder `state`, which has no further keys.
@@ -138,6 +144,11 @@ def _parts() -> Iterator[str]:
     yield _HEAD
     yield from _section("[pipeline]", PipelineSettings)
     yield from _section("[source]", DmsOptions, {"kind": _KIND.format(shelf="source", kind="dms")})
+    yield "## Source `files`\n"
+    yield _FILES
+    yield from _table(FilesOptions)
+    yield "`operation`: a column that says what a row does.\n"
+    yield from _table(Operations)
     yield from _section("[target]", IcebergOptions, {"kind": _KIND.format(shelf="table format", kind="iceberg")})
     yield from ("## `[queue]`\n", _QUEUE)
     yield from ("## `[ledger]`\n", _LEDGER)
@@ -155,6 +166,8 @@ def _parts() -> Iterator[str]:
     yield from _section('[tables."schema.table".columns]', ColumnSettings)
     yield from _section('[tables."schema.table".source]', DmsTableOptions)
     yield from _section('[tables."schema.table".catalogue]', TableCatalogueSettings)
+    yield "Of the source `files`:\n"
+    yield from _table(FilesTableOptions)
     yield from _section('[tables."schema.table".schema]', SchemaSettings)
     yield from _section('[tables."schema.table".schema.columns."path"]', PathSettings)
     yield from _section('[tables."schema.table".quarantine]', QuarantineSettings)
@@ -239,6 +252,7 @@ _PLAIN: Final[Mapping[Any, str]] = {
     DriverOptions: "driver",
     SchemaSettings: "table",
     TableCatalogueSettings: "table",
+    Operations: "table",
     QuarantineSettings: "table",
 }
 

@@ -18,6 +18,7 @@ BUILTIN: Final = (
     "lakeward.adapters.poll",
     "lakeward.adapters.sqlite_ledger",
     "lakeward.adapters.dms",
+    "lakeward.adapters.files",
     "lakeward.adapters.iceberg",
     "lakeward.adapters.catalogue",
     "lakeward.adapters.secrets",

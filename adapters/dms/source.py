@@ -17,10 +17,11 @@ from lakeward.adapters.landed.csv import Dialect
 from lakeward.adapters.landed.csv_frames import WHOLE_FILES, read_csv
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.layout import OP, OPERATIONS, Expected, Layout, find_layout, has_both
-from lakeward.adapters.landed.mending import csv_cells, events_of_json, is_parquet, json_cells, mended_events
+from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.parquet import footer, read_parquet
 from lakeward.adapters.landed.places import FileName, format_of
 from lakeward.adapters.landed.reading import Numbered, Reading, file_frame
+from lakeward.adapters.landed.taking import choose, still_alike, to_batch
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import check_pattern, check_text
 from lakeward.adapters.spark.errors import FAILURES, full_text, said
@@ -33,22 +34,18 @@ from lakeward.adapters.spark.rows import (
 )
 from lakeward.core.clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
-from lakeward.core.errors import MendError, SchemaConflict, SourceError
-from lakeward.core.events import UNSET, Operation, Sequences
-from lakeward.core.evolution import Kind, Policy, compare
+from lakeward.core.errors import SchemaConflict, SourceError
+from lakeward.core.events import Sequences
+from lakeward.core.evolution import Policy, compare
 from lakeward.core.ledger import (
     Limits,
     Past,
     SourceObject,
     Taken,
-    is_suspicious,
-    take,
-    touched,
-    until_changed,
 )
 from lakeward.core.nearest import nearest
 from lakeward.core.plan import Capability
-from lakeward.core.ports import Batch, Cells, Entry, Mended
+from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.remaking import Remaking
 from lakeward.core.schema import UNDECLARED, Column, Schema, Type
 from lakeward.plugins.registry import clock
@@ -98,27 +95,13 @@ class DmsSource:
 
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the next files, in the order of their names."""
-        name = dimension.name
-        own = self.folder.places.of(name).names
-        start = None if past.start is None else own.listed_from(past.start)
-        past = past if start else replace(past, start=None)
-        listed, others = self._listed(name, past, start)
-        if self.folder.archive is None and is_suspicious(listed, past):
-            past = replace(past, start=None)
-            listed, others = self._listed(name, past)
-        for item in listed if self.options.format != "auto" else ():
-            self._refuse_other_format(name, item.name)
-        tags = {item.name: self.folder.etag(name, item.name) for item in touched(listed, past)}
-        listed = [replace(item, etag=tags.get(item.name)) for item in listed] if tags else listed
         limits = Limits(self.options.max_files, self.options.max_bytes)
-        keeps = self.folder.archive is None
-        taken = take(str(name), listed, past, limits, own.number, keeps=keeps)
-        return replace(taken, others=tuple(others))
+        return choose(self.folder, dimension.name, past, limits, self._as_named)
 
-    def _listed(
-        self, table: TableName, past: Past, start: str | None = None
-    ) -> tuple[Sequence[SourceObject], Sequence[str]]:
-        return self.folder.list(table, start) or ((), ())
+    def _as_named(self, table: TableName, listed: Sequence[SourceObject], _past: Past) -> Sequence[SourceObject]:
+        for item in listed if self.options.format != "auto" else ():
+            self._refuse_other_format(table, item.name)
+        return listed
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Move applied files into the archive, where there is one."""
@@ -147,7 +130,7 @@ class DmsSource:
                 self.tables_with_torn_rows.add(dimension.name)
                 frame.unpersist()
                 return self.read(dimension, taken, epoch)
-            unchanged = self._unchanged(dimension.name, taken)
+            unchanged = still_alike(self.folder, dimension.name, taken)
             if len(unchanged.objects) < len(objects):
                 frame.unpersist()
                 return self._read_or_nothing(dimension, unchanged, epoch)
@@ -156,31 +139,22 @@ class DmsSource:
         except BaseException:
             frame.unpersist()
             raise
-        may_need = self._reading(dimension).in_part
-        known = facts(found, dimension, dimension.schema, objects, epoch, may_need=may_need)
-        of_load = {file.object for file in files if file.name.is_load}
-        listed = tuple(
-            replace(
-                item,
-                is_load=item.object in of_load,
-                backwards=back.get(item.object.order),
-                object=replace(item.object, etag=tags[item.object.name]),
-            )
-            for item in known.objects
+        batch = to_batch(
+            frame,
+            dimension,
+            found,
+            epoch=epoch,
+            objects=[replace(item, etag=tags[item.name]) for item in objects],
+            loads={file.object.name for file in files if file.name.is_load},
+            back=back,
+            may_need=self._reading(dimension).in_part,
         )
-        known = replace(known, objects=listed, believed=limit)
-        if not all(file.name.is_load for file in files):
-            known = replace(known, loaded=epoch)  # changes come behind the last file of the full load
-        return Batch(frame.drop(TORN, MALFORMED), known, close=partial(_free, frame))
+        return replace(batch, facts=replace(batch.facts, believed=limit))
 
     def _read_or_nothing(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[DataFrame]:
         if taken.objects:
             return self.read(dimension, taken, epoch)
         return Batch(self.spark().range(0).toDF("nothing"), facts([], dimension, dimension.schema, [], epoch))
-
-    def _unchanged(self, table: TableName, taken: Taken) -> Taken:
-        listed, _ = self.folder.list(table) or ((), ())
-        return until_changed(taken, {item.name: item for item in listed})
 
     # Rows in quarantine.
 
@@ -205,53 +179,8 @@ class DmsSource:
         return csv_cells(entry.text, layout, expected.dialect)
 
     def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
-        """Return mended rows as events; those of Parquet files are written plainly, whatever the settings say.
-
-        A row that is not mended is read as it was written; a column that its file lacks was not sent.
-        """
-        reading = self._reading(dimension)
-        encodings = {column.name: "base64" for column in dimension.schema if column.type.name == "binary"}
-        groups = {False: reading, True: replace(reading, source_zone="UTC", patterns=encodings)}
-        written = [entry for entry in entries if is_parquet(entry) and entry.mended is None]
-        for entry in written:
-            self._refuse_strange(dimension, entry, self.cells(dimension, entry))
-        known = [self._as_written(dimension, entry) for entry in entries if entry not in written]
-        frames = [
-            mended_events(self.spark(), how, some)
-            for is_plain, how in groups.items()
-            if (some := [entry for entry in known if is_parquet(entry) is is_plain])
-        ]
-        frames += [events_of_json(self.spark(), reading, written)] if written else []
-        return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
-
-    def _as_written(self, dimension: Dimension, entry: Entry) -> Entry:
-        """Return a row of a CSV file as mended, where it is not, into what it says; what it lacks was not sent."""
-        if entry.mended is not None or entry.operation is None:
-            return entry
-        found = self.cells(dimension, entry)
-        if not found.after:
-            raise MendError(
-                f"{dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
-                found="its file is gone, or names columns that the table has not: its cells cannot be told",
-                todo="Put the file back, and let the table follow. Else fix the row: `lakeward quarantine fix`.",
-            )
-        self._refuse_strange(dimension, entry, found)
-        absent = None if entry.operation in ("insert", "read") else UNSET
-        cells = {name: found.after.get(name, absent) for name in dimension.schema.names}
-        return replace(entry, mended=Mended(operation=Operation(entry.operation), cells=cells))
-
-    def _refuse_strange(self, dimension: Dimension, entry: Entry, found: Cells) -> None:
-        """Refuse to read a row anew without a value of it that no column of the table takes."""
-        for name, cell in found.after.items():
-            is_own = name.startswith("\0") or dimension.schema.find(name) is not None
-            if cell is None or is_own or dimension.policies.of(Kind.ADD, [name]) is Policy.IGNORE:
-                continue
-            raise MendError(
-                f"{dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
-                found=f"it has a value in {name}, and the table has no such column",
-                todo="Let the table follow (docs/schema-changes.md), or name in `rename` what the column is called "
-                "now. Else fix the row, or give it up.",
-            )
+        """Return mended rows as events; one that is not mended is read as it was written."""
+        return mended_rows(self.spark(), self._reading(dimension), entries, partial(self.cells, dimension))
 
     # What the beginning of a file says.
 
@@ -478,7 +407,3 @@ def _called_now(dimension: Dimension, file: _File, own: Schema) -> Schema:
         if len(both) > 1:
             raise has_both(dimension, file.object.name, both)
     return Schema(tuple(Column(now, c.type) for now, c in zip(names_now, own, strict=True)))
-
-
-def _free(frame: DataFrame) -> None:
-    frame.unpersist()

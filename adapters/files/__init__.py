@@ -1,1 +1,74 @@
 """The source `files`: files that something else than DMS wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from lakeward.adapters.spark.java import check_spark
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import ConfigError
+from lakeward.core.ports import Landing, Source
+from lakeward.plugins import Options, Registry, Runtime, hookimpl
+from lakeward.plugins.options import validated
+
+
+def build(options: Options, runtime: Runtime) -> Source[Any]:
+    """Make the source from the table [source] and what the tables say of themselves."""
+    check_spark()
+    from lakeward.adapters.files.source import FilesSource  # noqa: PLC0415  # Spark is imported when it is needed
+
+    settings, tables, folder = _opened(options, runtime)
+    return FilesSource(settings, folder, runtime.spark, options["formats"], tables, now=runtime.now)
+
+
+def build_landing(options: Options, runtime: Runtime) -> Landing:
+    """Look at the landing folder, without Spark."""
+    from lakeward.adapters.files.landing import FilesLanding  # noqa: PLC0415
+
+    settings, _, folder = _opened(options, runtime)
+    return FilesLanding(settings, folder)
+
+
+def _opened(options: Options, runtime: Runtime) -> tuple[Any, Mapping[TableName, Any], Any]:
+    """Return the validated options, those of the tables that have their own, and the landing folder."""
+    from lakeward.adapters.files import options as model  # noqa: PLC0415  # pydantic, for who uses the source
+    from lakeward.adapters.landed.folder import Folder  # noqa: PLC0415
+    from lakeward.adapters.landed.places import Places  # noqa: PLC0415
+
+    own = {name: value for name, value in options.items() if name not in ("formats", "tables")}
+    settings = validated(model.FilesOptions, own, str(runtime.file), within="source")
+    said: Mapping[TableName, Mapping[str, Any]] = options.get("tables", {})
+    tables = {
+        table: settings.of_table(
+            validated(model.FilesTableOptions, values, str(runtime.file), within=f'tables."{table}".source')
+        )
+        for table, values in said.items()
+    }
+    root, archive = runtime.base / settings.path, runtime.base / settings.archive
+    _check_archive(settings, archive.resolve().is_relative_to(root.resolve()))
+    places = Places(settings.place(), {table: place.place() for table, place in tables.items()})
+    folder = Folder(root, places)
+    return settings, tables, folder if settings.landing == "kept" else replace(folder, archive=archive)
+
+
+def _check_archive(settings: Any, is_within: bool) -> None:
+    if settings.landing == "archived" and is_within:
+        raise ConfigError(
+            f"the archive {settings.archive} lies within the landing folder {settings.path}",
+            todo="Name a folder beside it with `archive` under [source].",
+        )
+    if settings.landing == "archived" and "{schema}" not in settings.folder:
+        raise ConfigError(
+            "files that several tables read cannot be archived",
+            found=f"`folder` is {settings.folder!r}, and all tables read it",
+            todo='Set `landing = "kept"` under [source]: one table would take them away from the others.',
+        )
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Register the source `files`."""
+    registry.sources.add("files", build)
+    registry.landings.add("files", build_landing)

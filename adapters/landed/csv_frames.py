@@ -41,6 +41,9 @@ WHOLE_FILES: Final = {
     "spark.sql.files.openCostInBytes": str(1 << 40),
 }
 _LINE_MASK: Final = (1 << 33) - 1  # of monotonically_increasing_id: what is below the partition's number
+LINE_NUMBER: Final = f"((monotonically_increasing_id() & {_LINE_MASK}L) + 1)"
+"""The number of a line, as SQL, where a file is a partition of its own."""
+
 _PARSED: Final = "_lakeward_parsed"
 _RAW: Final = "_lakeward_raw"
 
@@ -60,12 +63,11 @@ def read_csv(
     `has_torn_rows` says that rows go over several lines: they are put together first,
     which moves the data once. Otherwise a line of such a row is marked as TORN.
     """
-    line = f"(monotonically_increasing_id() & {_LINE_MASK}L) + 1"
     # Patterns would turn bytes that are no UTF-8 into other ones, and take two line ends for one.
-    value = f"CASE WHEN {line} = 1 AND startswith(value, '{BOM}') THEN substring(value, 2) ELSE value END"
+    value = f"CASE WHEN {LINE_NUMBER} = 1 AND startswith(value, '{BOM}') THEN substring(value, 2) ELSE value END"
     lines = (
         spark.read.text([escaped(path) for path in paths], lineSep=reading.dialect.row_end)
-        .selectExpr(f"{value} AS {VALUE}", f"{below(reading.base)} AS {NAME}", f"{line} AS {LINE}")
+        .selectExpr(f"{value} AS {VALUE}", f"{below(reading.base)} AS {NAME}", f"{LINE_NUMBER} AS {LINE}")
         .coalesce(2 * spark.sparkContext.defaultParallelism)
     )
     if layout.has_header:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial, reduce
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,12 +18,11 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import NESTED, TextFormat, misfit, to_type
 from lakeward.adapters.spark.inline import inline, of_json
 from lakeward.adapters.spark.names import quoted, text
-from lakeward.adapters.spark.rows import (
-    to_sequence,
-)
 from lakeward.adapters.spark.types import ddl
+from lakeward.core.dimension import Dimension
 from lakeward.core.errors import MendError
-from lakeward.core.events import UNSET
+from lakeward.core.events import UNSET, Operation
+from lakeward.core.evolution import Kind, Policy
 from lakeward.core.memory import Reason
 from lakeward.core.plan import Capability
 from lakeward.core.ports import Cells, Entry, Mended
@@ -76,6 +76,61 @@ def csv_cells(row: str, layout: Layout, dialect: Dialect) -> Cells:
     return Cells(cells, {name.removeprefix(BEFORE): cell for name, cell in before.items()})
 
 
+def mended_rows(
+    spark: SparkSession, reading: Reading, entries: Sequence[Entry], cells: Callable[[Entry], Cells]
+) -> DataFrame:
+    """Return mended rows as events; those of Parquet files are written plainly, whatever the settings say.
+
+    A row that is not mended is read as it was written, by its `cells`; a column that its file
+    lacks was not sent.
+    """
+    dimension = reading.dimension
+    encodings = {column.name: "base64" for column in dimension.schema if column.type.name == "binary"}
+    groups = {False: reading, True: replace(reading, source_zone="UTC", patterns=encodings)}
+    written = [entry for entry in entries if is_parquet(entry) and entry.mended is None]
+    for entry in written:
+        _refuse_strange(dimension, entry, cells(entry))
+    known = [_as_written(dimension, entry, cells) for entry in entries if entry not in written]
+    frames = [
+        mended_events(spark, how, some)
+        for is_plain, how in groups.items()
+        if (some := [entry for entry in known if is_parquet(entry) is is_plain])
+    ]
+    frames += [events_of_json(spark, reading, written)] if written else []
+    return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
+
+
+def _as_written(dimension: Dimension, entry: Entry, cells: Callable[[Entry], Cells]) -> Entry:
+    """Return a row that is not mended as one that is, into what it says; what it lacks was not sent."""
+    if entry.mended is not None or entry.operation is None:
+        return entry
+    found = cells(entry)
+    if not found.after:
+        raise MendError(
+            f"{dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
+            found="its file is gone, or names columns that the table has not: its cells cannot be told",
+            todo="Put the file back, and let the table follow. Else fix the row: `lakeward quarantine fix`.",
+        )
+    _refuse_strange(dimension, entry, found)
+    absent = None if entry.operation in ("insert", "read") else UNSET
+    sent = {name: found.after.get(name, absent) for name in dimension.schema.names}
+    return replace(entry, mended=Mended(operation=Operation(entry.operation), cells=sent))
+
+
+def _refuse_strange(dimension: Dimension, entry: Entry, found: Cells) -> None:
+    """Refuse to read a row anew without a value of it that no column of the table takes."""
+    for name, cell in found.after.items():
+        is_own = name.startswith("\0") or dimension.schema.find(name) is not None
+        if cell is None or is_own or dimension.policies.of(Kind.ADD, [name]) is Policy.IGNORE:
+            continue
+        raise MendError(
+            f"{dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
+            found=f"it has a value in {name}, and the table has no such column",
+            todo="Let the table follow (docs/schema-changes.md), or name in `rename` what the column is called "
+            "now. Else fix the row, or give it up.",
+        )
+
+
 def mended_events(spark: SparkSession, reading: Reading, entries: Sequence[Entry]) -> DataFrame:
     """Return mended rows, of files of one format, as events; their cells are read as those of the files are.
 
@@ -95,7 +150,7 @@ def mended_events(spark: SparkSession, reading: Reading, entries: Sequence[Entry
         *[f"{sql} AS {_OLD}{then[name]}" for name, sql in before.items()],
         f"{moment} AS {_MOMENT}",
     )
-    place = to_sequence(_PLACE) if reading.dimension.sequences.are_wide else _MOMENT
+    place = reading.sequence(_PLACE) if reading.dimension.sequences.are_wide else _MOMENT
     _refuse_misfits(frame, reading, entries, _misfits(reading, cells, then))
     return frame.selectExpr(
         *[quoted(name) for name in schema.names],
@@ -174,9 +229,7 @@ def _misfits(reading: Reading, cells: Mapping[str, str], then: Mapping[str, str]
 
 
 def _typed(reading: Reading, name: str, cell: str) -> str:
-    column = reading.dimension.schema.find(name)
-    type_ = column.type if column else Type("string")
-    return to_type(reading.unpadded(cell, type_), type_, reading.format_of(name))
+    return reading.typed(cell, reading.dimension.schema.find(name) or Column(name, Type("string")))
 
 
 def _in_part(then: Mapping[str, str]) -> Sequence[str]:
@@ -244,7 +297,7 @@ def _refuse_misfits(frame: DataFrame, reading: Reading, entries: Sequence[Entry]
     """Raise MendError for cells that do not fit their columns; as many rows are looked at as a person mended."""
     words = text('" is not a commit time')
     no_time = f"CASE WHEN {_GIVEN} IS NOT NULL AND {_MOMENT} IS NULL THEN concat('\"', {_GIVEN}, {words}) END"
-    words, is_none = text('" is not a sequence'), f"{_PLACE} IS NOT NULL AND {to_sequence(_PLACE)} IS NULL"
+    words, is_none = text('" is not a sequence'), f"{_PLACE} IS NOT NULL AND {reading.sequence(_PLACE)} IS NULL"
     no_place = f"CASE WHEN {is_none} THEN concat('\"', {_PLACE}, {words}) END"
     listed = f"filter(array({', '.join([*wrong, no_time, no_place])}), said -> said IS NOT NULL)"
     found = frame.selectExpr(_ENTRY, f"{listed} AS said").where("size(said) > 0").collect()

@@ -41,6 +41,11 @@ def format_of(name: str) -> str:
     return "json" if found in _JSON else found
 
 
+def has_format(name: str) -> bool:
+    """Whether the ending of a name is that of a known format."""
+    return _FORMAT.search(name) is not None
+
+
 class Naming(Protocol):
     """What the names of a table's files say."""
 

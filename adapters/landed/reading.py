@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.landed.csv import Dialect
+from lakeward.adapters.messages.wire import Writing, value_of
 from lakeward.adapters.spark import names
+from lakeward.adapters.spark.casts import to_type
 from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.rows import HAS_OP, IS_LOAD, NAME, RANK, Telling
 from lakeward.core.plan import Capability
-from lakeward.core.schema import Type
+from lakeward.core.schema import Column, Type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +23,7 @@ class Reading(Telling):
     """How the files of a table are read; `base` is the folder that they all lie below.
 
     With `is_padded` texts have blanks behind them. `before_prefix` begins the names of columns
-    that have the key as it was before.
+    that have the key as it was before. `written` says how cells of messages are written.
     """
 
     dialect: Dialect = field(default_factory=Dialect)
@@ -29,12 +31,19 @@ class Reading(Telling):
     before_prefix: str | None = None
     base: str = "/"
     is_padded: bool = False
+    written: Mapping[str, Writing] = field(default_factory=dict)
 
     @property
     def in_part(self) -> frozenset[Capability]:
         """What rows that are not sent whole may call for."""
         found = {Capability.UNSET: self.dialect.no_sup_text, Capability.KEY_CHANGE: self.before_prefix}
         return self.may_need | {need for need, setting in found.items() if setting is not None}
+
+    def typed(self, cell: str, column: Column) -> str:
+        """Return the typed value of a cell as SQL, NULL where it does not fit."""
+        if column.name in self.written:
+            return value_of(cell, column.type, self.written[column.name])
+        return to_type(self.unpadded(cell, column.type), column.type, self.format_of(column.name))
 
     def unpadded(self, value: str, type_: Type) -> str:
         """Return a value without the blanks that the endpoint put behind texts, as SQL."""

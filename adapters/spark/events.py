@@ -294,5 +294,6 @@ def _bounds(groups: Sequence[Group], epoch: int) -> tuple[Position, Position]:
 
 
 def _key_range(events: Sequence[Group], index: int) -> tuple[object, object] | None:
-    bounds = [bound for group in events if (bound := group.key_bounds[index]) is not None]
+    found = (group.key_bounds[index] for group in events)
+    bounds = [bound for bound in found if bound is not None and bound[0] is not None]  # a truncate has no key
     return (min(least for least, _ in bounds), max(most for _, most in bounds)) if bounds else None

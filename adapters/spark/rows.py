@@ -24,6 +24,7 @@ LINE: Final = "_lakeward_line"
 VALUE: Final = "_lakeward_value"
 OP_TEXT: Final = "_lakeward_op_text"
 TIME_TEXT: Final = "_lakeward_time_text"
+TRANSACTION_TEXT: Final = "_lakeward_transaction_text"
 SEQUENCE_TEXT: Final = "_lakeward_sequence_text"
 BROKEN: Final = "_lakeward_broken"
 KEY_MISFIT: Final = "_lakeward_key_misfit"
@@ -34,10 +35,13 @@ MALFORMED: Final = "_lakeward_malformed"
 """What the readers of both formats add to a row: the file's path below the landing folder and the row's number in
 it; the row as it was written; Op, commit time and sequence as texts; what is wrong with the row, its
 key or another column, in words; whether it is an empty line, or a part of a row. The event
-frame says for the whole of a row whether it is MALFORMED."""
+frame says for the whole of a row whether it is MALFORMED. Some say what names the transaction."""
 
 _NUMBER: Final = "_lakeward_number"
 """The sequence as it was read, NULL where it is none."""
+
+UPSERT: Final = "upsert"
+"""What a word for an operation means that leaves a row, whether there was one or not."""
 
 IS_LOAD, RANK, HAS_OP = "_lakeward_is_load", "_lakeward_rank", "_lakeward_has_op"
 """What a file gives its rows: whether they are of a full load, its place in the batch, whether they have an Op."""
@@ -87,6 +91,10 @@ class Telling:
         """Return how a column is written."""
         return TextFormat(self.patterns.get(name), self.source_zone)
 
+    def typed(self, cell: str, column: Column) -> str:
+        """Return the typed value of a cell as SQL, NULL where it does not fit."""
+        return to_type(cell, column.type, self.format_of(column.name))
+
     def sequence(self, value: str) -> str:
         """Return the sequence that a text has, as SQL, NULL where it has none."""
         return to_number(value) if self.is_any_number else to_sequence(value)
@@ -118,8 +126,8 @@ def before_column(index: int) -> str:
     return f"_lakeward_before_{index}"
 
 
-def to_events(rows: DataFrame, files: DataFrame, telling: Telling) -> DataFrame:
-    """Return the event frame of rows as a reader returned them.
+def to_events(rows: DataFrame, files: DataFrame, telling: Telling, also: Sequence[str] = ()) -> DataFrame:
+    """Return the event frame of rows as a reader returned them; `also` are columns that it has beside.
 
     Commit times are in UTC: in a zone with summer time, an hour comes twice, and they
     must be in order. What is used more than once is a column of its own first: within one
@@ -156,6 +164,7 @@ def to_events(rows: DataFrame, files: DataFrame, telling: Telling) -> DataFrame:
         *(_in_part(telling) if telling.in_part else ()),
         TORN,
         f"{BROKEN} IS NOT NULL AND NOT {BLANK} AS {MALFORMED}",
+        *also,
     )
 
 
@@ -189,11 +198,12 @@ def _operation(telling: Telling) -> str:
     Of a change without Op nothing is known but what it leaves: cells that were not sent keep their values.
     """
     words = telling.operations.items()
-    known = " ".join(f"WHEN {OP_TEXT} = {text(word)} THEN '{meaning}'" for word, meaning in words)
     read = f"CASE WHEN NOT {HAS_OP} OR {OP_TEXT} = 'I' THEN 'read' END"
     change = f"'{telling.without_op}'"
     if telling.without_op == "read":
         change = f"CASE WHEN {names.UNSET} IS NULL THEN 'read' ELSE 'update' END"
+    meanings = [(word, change if meaning == UPSERT else f"'{meaning}'") for word, meaning in words]
+    known = " ".join(f"WHEN {OP_TEXT} = {text(word)} THEN {meaning}" for word, meaning in meanings)
     other = f"WHEN {OP_TEXT} IS NOT NULL THEN {change}" if telling.takes_other_words else ""
     by_op = f"CASE WHEN {IS_LOAD} THEN {read} WHEN NOT {HAS_OP} THEN {change} {known} {other} END"
     said = _indicator(telling)

@@ -15,6 +15,7 @@ from pages import DOCS, anchors, codes, fences, links, pages, prose, sections, t
 from repository import ROOT, modules
 
 from lakeward.adapters.dms.options import DmsOptions
+from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.iceberg.columns import SYSTEM_COLUMNS
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.adapters.iceberg.quarantine import _columns
@@ -52,7 +53,8 @@ def test_whole_settings_on_a_page_are_valid(tmp_path: Path) -> None:
             content = tomllib.loads(fence.content)
             if "pipeline" in content:
                 configured = validate(content, tmp_path / "lakeward.toml")
-                DmsOptions.model_validate({k: v for k, v in configured.settings.source.items() if k != "kind"})
+                options_of = {"dms": DmsOptions, "files": FilesOptions}[configured.settings.source["kind"]]
+                options_of.model_validate({k: v for k, v in configured.settings.source.items() if k != "kind"})
                 IcebergOptions.model_validate({k: v for k, v in configured.settings.target.items() if k != "kind"})
                 for options in configured.format_options().values():
                     TableOptions.model_validate(options)

@@ -1,0 +1,103 @@
+"""What the columns of plain files say of operation, order and time, and how the cells of messages are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.files.options import FilesOptions
+from lakeward.adapters.messages.wire import EPOCHS, Wire, Writing
+from lakeward.adapters.spark.casts import TextFormat
+from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.rows import OP_TEXT, SEQUENCE_TEXT, TIME_TEXT
+from lakeward.adapters.spark.types import bound_of
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import ConfigError
+from lakeward.core.schema import Column
+
+_TIMES: Final = ("timestamp", "timestamp_ntz", "date")
+
+
+def check_mapping(options: FilesOptions, dimension: Dimension) -> None:
+    """Raise ConfigError where a column that is named is not there, or has a type that orders nothing."""
+    for setting, name in (("order_by", options.order_by), ("time", options.time)):
+        if name is None:
+            continue
+        found = dimension.schema.find(name)
+        if found is None:
+            raise ConfigError(
+                f"{dimension.name}: `{setting}` names {name!r}, and its files have no such column",
+                found="its columns are " + ", ".join(dimension.schema.names),
+                todo=f'Correct `{setting}`, or declare the column under [tables."{dimension.name}".columns].',
+            )
+        is_time = found.type.name in _TIMES
+        if not is_time and (setting == "time" or not _is_whole(found)):
+            raise ConfigError(
+                f"{dimension.name}: the column {name} is {found.type.with_article}, and cannot be `{setting}`",
+                todo="Declare it as a timestamp or a date"
+                + ("." if setting == "time" else ", or as a whole number."),
+            )
+
+
+def _is_whole(column: Column) -> bool:
+    return column.type.name in ("int", "bigint") or (column.type.name == "decimal" and column.type.scale == 0)
+
+
+def with_mapping(rows: DataFrame, options: FilesOptions, dimension: Dimension) -> DataFrame:
+    """Return rows with operation, order and time from the columns that say so."""
+    operation, order = options.operation, options.order_by
+    time = options.time or order
+    by_order, by_time = (None if name is None else dimension.schema.find(name) for name in (order, time))
+    if operation is not None and dimension.schema.find(operation.column) is not None:
+        rows = rows.withColumn(OP_TEXT, F.expr(f"string({quoted(operation.column)})"))
+    if by_order is not None:
+        rows = rows.withColumn(SEQUENCE_TEXT, F.expr(f"string({_number(by_order)})"))
+    if by_time is not None and by_time.type.name in _TIMES:
+        rows = rows.withColumn(TIME_TEXT, F.expr(f"string(CAST({quoted(by_time.name)} AS timestamp))"))
+    return rows
+
+
+def _number(column: Column) -> str:
+    value = quoted(column.name)
+    if column.type.name == "date":
+        return f"unix_micros(CAST({value} AS timestamp))"
+    return bound_of(value, column.type) or value
+
+
+_OF_TIMES: Final = {
+    "connect": Wire.MILLIS,
+    "microseconds": Wire.MICROS,
+    "nanoseconds": Wire.NANOS,
+}
+_OF_BINARY: Final = {
+    "bytes": Wire.BASE64,
+    "base64": Wire.BASE64,
+    "base64-url-safe": Wire.BASE64_URL,
+    "hex": Wire.HEX,
+}
+
+
+def writings(options: FilesOptions, dimension: Dimension, formats: Mapping[str, str]) -> Mapping[str, Writing]:
+    """Return how cells of messages are written: by the format of their column, else by the connector's modes."""
+    return {column.name: _writing(options, column, formats.get(column.name)) for column in dimension.schema}
+
+
+def _writing(options: FilesOptions, column: Column, own: str | None) -> Writing:
+    text = TextFormat(own, options.source_zone)
+    plain = TextFormat(None, options.source_zone)
+    if own in EPOCHS:
+        return Writing(Wire(own), plain)
+    if column.type.name == "binary":
+        if own in ("hex", "base64"):
+            return Writing(Wire(own), plain)
+        return Writing(_OF_BINARY[options.binary], text)
+    if options.format != "debezium" or own is not None:
+        return Writing(Wire.PLAIN, text)
+    if column.type.name == "decimal" and options.decimals == "precise":
+        return Writing(Wire.UNSCALED, text)
+    if column.type.name in ("timestamp", "timestamp_ntz"):
+        return Writing(_OF_TIMES.get(options.times, Wire.PLAIN), text)
+    return Writing(Wire.PLAIN, text)

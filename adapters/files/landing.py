@@ -1,0 +1,40 @@
+"""What the landing folder says of the tables, without reading them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from lakeward.adapters.files.options import FilesOptions
+from lakeward.adapters.landed.folder import Folder
+from lakeward.core.dimension import TableName
+from lakeward.core.nearest import nearest
+
+
+@dataclass
+class FilesLanding:
+    """The landing folder as it is when it is first looked at."""
+
+    options: FilesOptions
+    folder: Folder
+
+    def tables(self) -> Sequence[TableName]:
+        """Return the tables that have a folder; none where all share one, which no name tells."""
+        return self._tables
+
+    def cautions(self, table: TableName) -> Sequence[str]:
+        """Return what to know of a table whatever its next batch is."""
+        found = [] if self.folder.folders(table) else [self._no_folder(table)]
+        if not self.options.is_messages and self.options.order_by is None:
+            found.append("No `order_by` is set: the rows of a key count in the order of files and lines.")
+        return found
+
+    def _no_folder(self, table: TableName) -> str:
+        folders = " or ".join(dict.fromkeys(part.folder for part in self.folder.places.of(table).parts(table)))
+        words = f"It has no folder yet ({folders})."
+        return " ".join(filter(None, (words, nearest(str(table), map(str, self._tables)))))
+
+    @cached_property
+    def _tables(self) -> Sequence[TableName]:
+        return self.folder.tables() if "{schema}" in self.options.folder else ()

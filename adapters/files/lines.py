@@ -1,0 +1,81 @@
+"""Lines of JSON as frames: objects as rows, and messages with what their files say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakeward.adapters.landed.csv_frames import LINE_NUMBER
+from lakeward.adapters.landed.reading import Reading, below, escaped
+from lakeward.adapters.messages.decoded import Decoded, to_rows
+from lakeward.adapters.messages.message import BODY, KEY, TOPIC, cell, has, parsed, whole
+from lakeward.adapters.spark.names import text
+from lakeward.adapters.spark.rows import LINE, NAME, VALUE
+
+STRANGE: Final = "_lakeward_strange"
+"""The names in a row that nobody declared, NULL where there are none."""
+
+_OBJECT: Final = "_lakeward_object_of_line"
+_PARSED: Final = "_lakeward_parsed_line"
+_RECORD: Final = "_lakeward_record"
+
+
+def read_lines(spark: SparkSession, paths: Sequence[str], reading: Reading) -> DataFrame:
+    """Return the lines of files, with their place; a file is read whole, so that lines can be counted."""
+    value = f"CASE WHEN {LINE_NUMBER} = 1 AND startswith(value, '\ufeff') THEN substring(value, 2) ELSE value END"
+    return (
+        spark.read.text([escaped(path) for path in paths], lineSep="\n")
+        .selectExpr(f"{value} AS {VALUE}", f"{below(reading.base)} AS {NAME}", f"{LINE_NUMBER} AS {LINE}")
+        .coalesce(2 * spark.sparkContext.defaultParallelism)
+    )
+
+
+def as_messages(lines: DataFrame, line: str) -> DataFrame:
+    """Return lines as messages: values alone, of the topic that their folder is called by, or whole records."""
+    if line == "value":
+        return lines.selectExpr("*", f"{VALUE} AS {BODY}", f"string(NULL) AS {KEY}", f"string(NULL) AS {TOPIC}")
+    records = lines.selectExpr("*", f"{parsed(VALUE)} AS {_PARSED}").selectExpr(
+        "*", f"{whole(_PARSED)} AS {_RECORD}"
+    )
+    is_record = f"{has(_RECORD, 'value')}"
+    body = f"CASE WHEN {is_record} THEN {cell(_RECORD, 'value')} ELSE {VALUE} END"
+    return records.selectExpr(
+        *lines.columns,
+        f"{body} AS {BODY}",
+        f"{cell(_RECORD, 'key')} AS {KEY}",
+        f"{cell(_RECORD, 'topic')} AS {TOPIC}",
+    )
+
+
+def json_rows(lines: DataFrame, reading: Reading, operation: str | None, *, keeps_absent: bool) -> DataFrame:
+    """Return objects as rows; with `keeps_absent` a name that an object lacks was not sent."""
+    schema, key = reading.dimension.schema, reading.dimension.key
+    frame = lines.selectExpr("*", f"{parsed(VALUE)} AS {_PARSED}").selectExpr("*", f"{whole(_PARSED)} AS {_OBJECT}")
+    renames = reading.dimension.policies.renames
+    called = {c.name: [c.name, *(old for old, new in renames.items() if new == c.name)] for c in schema}
+    cells = {name: f"coalesce({', '.join(cell(_OBJECT, n) for n in names)})" for name, names in called.items()}
+    absent = {
+        name: " AND ".join(f"NOT {has(_OBJECT, n)}" for n in names)
+        for name, names in called.items()
+        if name not in key
+    }
+    found = Decoded(
+        cells=cells,
+        unset={name: f"({sql})" for name, sql in absent.items()} if keeps_absent else {},
+        operation=cell(_OBJECT, operation) if operation is not None else "string(NULL)",
+        broken=f"CASE WHEN {_OBJECT} IS NULL THEN 'the line is not a JSON object' END",
+        blank=f"trim({VALUE}) = ''",
+    )
+    known = [*(n for names in called.values() for n in names), *([operation] if operation is not None else [])]
+    return to_rows(frame, reading, found, {}, strange=strange(_OBJECT, known))
+
+
+def strange(of: str, known: Sequence[str], prefix: str | None = None) -> str:
+    """Return the names in an object that are not known, as SQL; those with a prefix say other things."""
+    listed = f"array({', '.join(map(text, known))})"
+    found = f"array_except(map_keys({of}), {listed})"
+    if prefix is not None:
+        found = f"filter({found}, name -> NOT startswith(name, {text(prefix)}))"
+    return f"nullif({found}, CAST(array() AS array<string>)) AS {STRANGE}"

@@ -1,0 +1,102 @@
+"""What the names of plain files say of their order, and the order of those whose names say nothing.
+
+Files of a Kafka Connect sink for S3 are called `<topic>+<partition>+<first offset>`
+(docs.confluent.io/kafka-connectors/s3-sink/current/overview.html#s3-object-names), or
+`<topic>-<partition>-<first offset>` (github.com/Aiven-Open/cloud-storage-connectors-for-apache-kafka).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from typing import Final
+
+from lakeward.adapters.landed.places import FileName, Part, format_of, has_format
+from lakeward.core.dimension import TableName
+from lakeward.core.ledger import Past, SourceObject
+
+GROUPS: Final = ("time", "counter", "hex")
+_OFFSET_BITS: Final = 44
+_COUNTER_BITS: Final = 20
+_NO_ORDER: Final = 0
+"""Orders are whole numbers of 64 bits: of a sink's file the partition, above 44 bits of an offset; of a time the
+milliseconds since 1970, above 20 bits of a counter. Files that tell nothing are counted, from 1."""
+
+_OF_SINK: Final = re.compile(r".+[+-](?P<partition>\d{1,5})[+-](?P<offset>\d{1,13})")
+_DIGITS: Final = re.compile(r"(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class FileNames:
+    """Which files are taken, and their order: by the groups of a pattern, by a sink's names, else by none."""
+
+    pattern: re.Pattern[str] | None = None
+    is_messages: bool = False
+
+    def read(self, path: str, _part: Part) -> FileName | None:
+        """Return what the path of a file says; none of a full load is among them."""
+        if self.pattern is None:
+            is_taken = has_format(path) and not (self.is_messages and ".keys." in path)
+            return FileName(is_load=False, order=self._of_sink(path), format=format_of(path)) if is_taken else None
+        found = self.pattern.fullmatch(path)
+        return None if found is None else FileName(is_load=False, order=_told(found), format=format_of(path))
+
+    def listed_from(self, _name: str) -> str | None:
+        """Return nothing: a file that comes later may have any name."""
+        return None
+
+    def number(self, _name: str) -> tuple[str, int] | None:
+        """Return nothing: there is no full load."""
+        return None
+
+    def _of_sink(self, path: str) -> int:
+        found = _OF_SINK.fullmatch(PurePosixPath(path).name.split(".json")[0]) if self.is_messages else None
+        if found is None:
+            return _NO_ORDER
+        return (int(found["partition"]) << _OFFSET_BITS) + int(found["offset"]) + 1
+
+
+def _told(found: re.Match[str]) -> int:
+    """Return the order that the groups of a pattern give."""
+    groups = found.groupdict()
+    counter = groups.get("counter")
+    number = int(groups["hex"], 16) if groups.get("hex") is not None else None if counter is None else int(counter)
+    if groups.get("time") is None:
+        return _NO_ORDER if number is None else number + 1
+    digits = "".join(filter(str.isdigit, groups["time"]))
+    try:
+        moment = datetime.strptime(digits[:14].ljust(14, "0"), "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    except ValueError:
+        return _NO_ORDER
+    millis = int(moment.timestamp()) * 1000 + int(digits[14:17].ljust(3, "0"))
+    return (millis << _COUNTER_BITS) + min(number or 0, (1 << _COUNTER_BITS) - 1)
+
+
+def with_ordinals(_table: TableName, listed: Sequence[SourceObject], past: Past) -> Sequence[SourceObject]:
+    """Return files with the place of those whose names give none: the one they had, else behind all others.
+
+    Those that are new together are counted in the order of their names, numbers in them by value.
+    """
+    known = {name: item.order for items in (past.waiting, past.seen) for name, item in items.items()}
+    last = max([*known.values(), *(item.order for item in listed)], default=0)
+    found = []
+    for item in sorted(listed, key=lambda item: by_value(item.name)):
+        order = item.order or known.get(item.name)
+        if order is None:
+            last += 1
+            order = last
+        found.append(replace(item, order=order))
+    return found
+
+
+def by_value(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Return what a name sorts by, its numbers by value.
+
+    >>> sorted(["a10", "a9", "a"], key=by_value)
+    ['a', 'a9', 'a10']
+    """
+    parts = _DIGITS.split(name)
+    return tuple((place % 2, int(part) if place % 2 else 0, part) for place, part in enumerate(parts))

@@ -1,0 +1,75 @@
+"""What every source of files does around its reading: choosing the next files, and making a batch of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TypeAlias
+
+from pyspark.sql import DataFrame
+
+from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.spark.events import Group, facts
+from lakeward.adapters.spark.rows import MALFORMED, TORN
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.ledger import Limits, Past, SourceObject, Taken, is_suspicious, take, touched, until_changed
+from lakeward.core.plan import Capability
+from lakeward.core.ports import Batch
+
+Numbered: TypeAlias = Callable[[TableName, Sequence[SourceObject], Past], Sequence[SourceObject]]
+"""Checks the files that are listed, and gives each its place where its name does not."""
+
+
+def choose(folder: Folder, table: TableName, past: Past, limits: Limits, numbered: Numbered) -> Taken:
+    """Choose the next files of a table, in their order; raises AlarmRaised where something may be lost."""
+    names = folder.places.of(table).names
+    start = None if past.start is None else names.listed_from(past.start)
+    past = past if start else replace(past, start=None)
+    listed, others = folder.list(table, start) or ((), ())
+    if folder.archive is None and is_suspicious(listed, past):
+        past = replace(past, start=None)
+        listed, others = folder.list(table) or ((), ())
+    listed = numbered(table, listed, past)
+    tags = {item.name: folder.etag(table, item.name) for item in touched(listed, past)}
+    listed = [replace(item, etag=tags.get(item.name)) for item in listed] if tags else listed
+    taken = take(str(table), listed, past, limits, names.number, keeps=folder.archive is None)
+    return replace(taken, others=tuple(others))
+
+
+def still_alike(folder: Folder, table: TableName, taken: Taken) -> Taken:
+    """Return the files before the first that changed while they were read."""
+    listed, _ = folder.list(table) or ((), ())
+    orders = {item.name: item.order for item in taken.objects}
+    now = {item.name: replace(item, order=orders.get(item.name, item.order)) for item in listed}
+    return until_changed(taken, now)
+
+
+def to_batch(
+    frame: DataFrame,
+    dimension: Dimension,
+    found: Sequence[Group],
+    *,
+    epoch: int,
+    objects: Sequence[SourceObject],
+    loads: Collection[str] = (),
+    back: Mapping[int, int],
+    may_need: frozenset[Capability],
+) -> Batch[DataFrame]:
+    """Return a batch of a frame that was surveyed; `loads` are the files of a full load among its objects.
+
+    `back` has the first row of each object whose sequence runs backwards.
+    """
+    known = facts(found, dimension, dimension.schema, objects, epoch, may_need=may_need)
+    listed = tuple(
+        replace(item, is_load=item.object.name in loads, backwards=back.get(item.object.order))
+        for item in known.objects
+    )
+    known = replace(known, objects=listed)
+    if len(loads) < len(objects):
+        known = replace(known, loaded=epoch)  # changes come behind the last file of the full load
+    return Batch(frame.drop(TORN, MALFORMED), known, close=partial(_free, frame))
+
+
+def _free(frame: DataFrame) -> None:
+    frame.unpersist()

@@ -1,0 +1,202 @@
+"""Messages of Debezium, in their envelope or flattened (`ExtractNewRecordState`), with and without a schema.
+
+debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-events and
+debezium.io/documentation/reference/stable/transformations/event-flattening.html. A frame has the columns of
+`lakeward.adapters.messages.message`, whatever carried the messages; Spark's expressions decode it, row by row.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final, Literal
+
+from pyspark.sql import DataFrame
+
+from lakeward.adapters.messages import order
+from lakeward.adapters.messages.decoded import Decoded
+from lakeward.adapters.messages.message import BODY, KEY, TOPIC, UNAVAILABLE, cell, has, parsed
+from lakeward.adapters.messages.wire import number
+from lakeward.adapters.spark.names import text
+from lakeward.adapters.spark.rows import Telling
+from lakeward.core.dimension import TableName
+from lakeward.core.schema import Column
+
+OPERATIONS: Final = {"c": "insert", "u": "update", "d": "delete", "r": "read", "t": "truncate"}
+"""What the letters mean, those of messages that are no rows apart (`m`)."""
+
+_PARSED, _IS_OBJECT, _IS_TOMBSTONE = "_lakeward_parsed", "_lakeward_is_object", "_lakeward_is_tombstone"
+_KEY_PARSED, _KEY_INNER, _KEYS = "_lakeward_key_parsed", "_lakeward_key_inner", "_lakeward_keys"
+_INNER, _PLAIN = "_lakeward_inner", "_lakeward_plain"
+_AFTER, _BEFORE, _SOURCE = "_lakeward_after", "_lakeward_before", "_lakeward_source"
+_OP, _BLOCK, _OPERATION = "_lakeward_op", "_lakeward_transaction_block", "_lakeward_said"
+
+_PARTS: Final = {_AFTER: "after", _BEFORE: "before", _SOURCE: "source", _OP: "op", _BLOCK: "transaction"}
+_CELLS: Final = "map<string,string>"
+_IMAGES: Final = f"before {_CELLS}, after {_CELLS}, source {_CELLS}, op string, transaction struct<id:string>"
+_ENVELOPE: Final = f"struct<{_IMAGES}, payload:struct<{_IMAGES}>>"
+
+_NO_ROW: Final = r'\A\{\s*("schema"\s*:\s*null\s*,\s*)?"payload"\s*:\s*null\s*(,\s*"schema"\s*:\s*null\s*)?\}\z'
+"""A tombstone of a converter that puts a schema beside it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Debezium:
+    """How a connector writes; a tombstone is a delete where nothing else says that a row was deleted."""
+
+    form: Literal["envelope", "flattened"] = "envelope"
+    unavailable: str = UNAVAILABLE
+    tombstones: Literal["skip", "delete"] = "skip"
+
+    row: ClassVar[str] = _AFTER
+    """The image of a row, in messages that were opened."""
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the columns of a row are those of its message."""
+        return self.form == "flattened"
+
+    @property
+    def prefix(self) -> str | None:
+        """What begins the names of columns that are none of the table's."""
+        return "__" if self.is_flat else None
+
+    def opened(self, messages: DataFrame, table: TableName) -> DataFrame:
+        """Return the messages of a table, and those that are of none, taken apart."""
+        body = parsed(BODY, _CELLS if self.is_flat else _ENVELOPE)
+        frame = messages.selectExpr("*", f"{body} AS {_PARSED}", f"{parsed(KEY)} AS {_KEY_PARSED}")
+        frame = frame.selectExpr(
+            "*",
+            f"{_PARSED}.it IS NOT NULL AND {_PARSED}.broken IS NULL AS {_IS_OBJECT}",
+            f"{_is_tombstone()} AS {_IS_TOMBSTONE}",
+            f"{parsed(cell(f'{_KEY_PARSED}.it', 'payload'))} AS {_KEY_INNER}",
+            *(_wrapped() if self.is_flat else _enveloped()),
+        )
+        flat = [f"coalesce({_PLAIN}, {_INNER}.it) AS {_AFTER}"] if self.is_flat else []
+        frame = frame.selectExpr("*", f"coalesce({_KEY_INNER}.it, {_KEY_PARSED}.it) AS {_KEYS}", *flat)
+        return frame.where(f"NOT ({self._is_of_other(table)})").selectExpr("*", f"{self._said()} AS {_OPERATION}")
+
+    def decoded(self, telling: Telling) -> Decoded:
+        """Return what stands where in messages that were `opened`.
+
+        Of a row that is gone nothing but its key counts: other cells of an image before may
+        be made up.
+        """
+        schema, key = telling.dimension.schema, telling.dimension.key
+        is_gone = f"coalesce({_OPERATION} IN ('delete', 'truncate'), false)"
+        cells = {c.name: f"CASE WHEN NOT {is_gone} THEN {cell(_AFTER, c.name)} END" for c in schema}
+        images = (_KEYS, _AFTER) if self.is_flat else (_KEYS, _BEFORE)
+        for name in key:
+            gone = f"coalesce({', '.join(cell(of, name) for of in images)})"
+            cells[name] = f"CASE WHEN {_OPERATION} = 'delete' THEN {gone} ELSE {cells[name]} END"
+        was = (
+            {} if self.is_flat else {name: f"CASE WHEN {_IS_UPDATE} THEN {cell(_BEFORE, name)} END" for name in key}
+        )
+        return Decoded(
+            cells=cells,
+            before=was,
+            unset={c.name: self._is_unset(c) for c in schema if c.name not in key},
+            operation=_OPERATION,
+            time=self._time(),
+            sequence=order.sequence(self._field),
+            transaction=self._transaction(),
+            broken=self._broken(),
+            blank=self._blank(),
+        )
+
+    def _field(self, name: str) -> str:
+        """Return a field of the source: flattened, it is a column whose name begins with `__` or `__source_`."""
+        if not self.is_flat:
+            return cell(_SOURCE, name)
+        return f"coalesce({cell(_AFTER, f'__{name}')}, {cell(_AFTER, f'__source_{name}')})"
+
+    def _said(self) -> str:
+        """Return the operation; without a word for it, what leaves a row may have been there or not."""
+        said = cell(_AFTER, "__op") if self.is_flat else _OP
+        cases = [f"WHEN {_IS_TOMBSTONE} THEN 'delete'"] if self.tombstones == "delete" else []
+        if self.is_flat:
+            cases.append(f"WHEN {cell(_AFTER, '__deleted')} = 'true' THEN 'delete'")
+        cases += [f"WHEN {said} = '{letter}' THEN '{word}'" for letter, word in OPERATIONS.items()]
+        other = f"coalesce({said}, 'upsert')" if self.is_flat else said
+        return f"CASE {' '.join(cases)} ELSE {other} END"
+
+    def _is_of_other(self, table: TableName) -> str:
+        """Whether a message says that it is of another table; names are compared without case."""
+        parts = f"split({TOPIC}, '[.]')"
+        schema = f"coalesce({self._field('schema')}, {self._field('db')}, try_element_at({parts}, -2))"
+        name = f"coalesce({self._field('table')}, try_element_at({parts}, -1))"
+        return " OR ".join(
+            f"coalesce(lower({found}) != {text(own.lower())}, false)"
+            for found, own in ((schema, table.schema), (name, table.table))
+        )
+
+    def _is_unset(self, column: Column) -> str:
+        """Whether a column was not sent: not logged, or, by an update, not in the event's schema."""
+        found = cell(_AFTER, column.name)
+        listed = ", ".join(text(form) for form in placeholders(self.unavailable))
+        is_absent = f"{_OPERATION} IN ('update', 'upsert') AND NOT {has(_AFTER, column.name)}"
+        return f"coalesce(({found} IN ({listed}) OR ({is_absent})) AND {_AFTER} IS NOT NULL, false)"
+
+    def _time(self) -> str:
+        """Return when the change was made, not when the connector came to it."""
+        of, prefix = (_AFTER, "__source_ts_") if self.is_flat else (_SOURCE, "ts_")
+        micros, millis, nanos = (number(cell(of, prefix + unit)) for unit in ("us", "ms", "ns"))
+        value = f"coalesce({micros}, {nanos} div 1000, try_multiply({millis}, 1000BD))"
+        return f"CASE WHEN {value} != 0 THEN try_cast({value} AS bigint) END"
+
+    def _transaction(self) -> str:
+        names = ("txId", "gtid", "commit_lsn", "commit_scn", "ts_ms")
+        own = cell(_AFTER, "__transaction_id") if self.is_flat else f"{_BLOCK}.id"
+        return f"coalesce({', '.join([own, *map(self._field, names)])})"
+
+    def _broken(self) -> str:
+        lacks = f"{_OPERATION} IN ('insert', 'update', 'read', 'upsert') AND {_AFTER} IS NULL"
+        return (
+            f"CASE WHEN {_IS_TOMBSTONE} THEN NULL "
+            f"WHEN NOT coalesce({_IS_OBJECT}, false) THEN 'the message is not a JSON object with a row' "
+            f"WHEN {lacks} THEN 'the message has no image of the row after the change' END"
+        )
+
+    def _blank(self) -> str:
+        """Whether a message is of no row: a tombstone, a heartbeat, the beginning or end of a transaction."""
+        is_of_none = f"{_IS_OBJECT} AND ({_OPERATION} IS NULL OR {_OPERATION} = 'm') AND NOT {_IS_TOMBSTONE}"
+        is_skipped = "false" if self.tombstones == "delete" else _IS_TOMBSTONE
+        return f"coalesce({is_skipped} OR ({is_of_none}), false)"
+
+
+_IS_UPDATE: Final = f"{_OPERATION} = 'update'"
+
+
+def _enveloped() -> Sequence[str]:
+    """Return the parts of an envelope, which a schema may stand beside."""
+    it = f"{_PARSED}.it"
+    return [f"coalesce({it}.payload.{name}, {it}.{name}) AS {part}" for part, name in _PARTS.items()]
+
+
+def _wrapped() -> Sequence[str]:
+    """Return a flattened row, and one that a schema stands beside, which is parsed once more."""
+    it = f"{_PARSED}.it"
+    is_wrapped = f"{has(it, 'payload')} AND cardinality({it}) - int({has(it, 'schema')}) = 1"
+    inner = parsed(f"CASE WHEN {is_wrapped} THEN {cell(it, 'payload')} END")
+    return [f"{inner} AS {_INNER}", f"CASE WHEN NOT ({is_wrapped}) THEN {it} END AS {_PLAIN}"]
+
+
+def _is_tombstone() -> str:
+    """Whether a message has no value: none at all, an empty one, or a schema of nothing."""
+    is_null = f"{BODY} IS NULL OR trim({BODY}) IN ('', 'null', '{{}}')"
+    return f"coalesce({is_null} OR (length({BODY}) < 100 AND trim({BODY}) RLIKE {text(_NO_ROW)}), false)"
+
+
+def placeholders(word: str) -> tuple[str, ...]:
+    """Return the texts that stand for a value that was not logged: in a text, in bytes, in lists and in maps.
+
+    >>> placeholders("no")[:3]
+    ('no', 'bm8=', '6e6f')
+    """
+    data = word.encode()
+    numbers = ",".join(str(byte) for byte in data)
+    plain, safe = base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode()
+    return tuple(
+        dict.fromkeys((word, plain, data.hex(), safe, f'["{word}"]', f"[{numbers}]", f'{{"{word}":"{word}"}}'))
+    )

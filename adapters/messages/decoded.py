@@ -1,0 +1,116 @@
+"""Rows of decoded messages, as every reader returns rows: cells of their types, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+
+from lakeward.adapters.messages.wire import Writing, value_of
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.casts import misfit
+from lakeward.adapters.spark.names import quoted, text
+from lakeward.adapters.spark.rows import (
+    BLANK,
+    BROKEN,
+    KEY_MISFIT,
+    LINE,
+    MISFIT,
+    NAME,
+    OP_TEXT,
+    SEQUENCE_TEXT,
+    TIME_TEXT,
+    TORN,
+    TRANSACTION_TEXT,
+    VALUE,
+    Telling,
+    before_column,
+)
+
+NULL = "string(NULL)"
+PLAIN = Writing()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded:
+    """What a decoder found in a message, each as SQL over its frame.
+
+    `cells` are texts by column, `before` those of the key as it was; `unset` says for each
+    column whether it was not sent. `time` is in microseconds since 1970.
+    """
+
+    cells: Mapping[str, str]
+    before: Mapping[str, str] = field(default_factory=dict)
+    unset: Mapping[str, str] = field(default_factory=dict)
+    operation: str = NULL
+    time: str = "bigint(NULL)"
+    sequence: str = NULL
+    transaction: str = NULL
+    broken: str = NULL
+    blank: str = "false"
+
+
+def to_rows(
+    frame: DataFrame, telling: Telling, found: Decoded, written: Mapping[str, Writing], strange: str
+) -> DataFrame:
+    """Return decoded messages as rows; of what was not sent no cell is looked at.
+
+    `written` says how the cells of columns are written, where it is not plainly; `strange` is
+    a column beside those of the row, as SQL with its name.
+    """
+    schema, key = telling.dimension.schema, telling.dimension.key
+    cells = {c.name: f"_lakeward_cell_{index}" for index, c in enumerate(schema)}
+    was = {c.name: f"_lakeward_was_{index}" for index, c in enumerate(telling.key_columns)}
+    typed = [f"{value_of(cells[c.name], c.type, written.get(c.name, PLAIN))} AS {quoted(c.name)}" for c in schema]
+    before = [
+        f"{value_of(was[c.name], c.type, written.get(c.name, PLAIN))} AS {before_column(index)}"
+        for index, c in enumerate(telling.key_columns)
+    ]
+    misfits = {c.name: misfit(cells[c.name], c) for c in schema if c.type.name != "string"}
+    key_misfits = [wrong for name, wrong in misfits.items() if name in key]
+    key_misfits += [misfit(was[c.name], c, before_column(i)) for i, c in enumerate(telling.key_columns)]
+    return (
+        # What is used more than once is a column of its own: else it would be worked out each time.
+        frame.selectExpr("*", f"{_unset(found)} AS {names.UNSET}", f"{found.blank} AS {BLANK}")
+        .selectExpr(
+            "*",
+            *[f"{_sent(found, name)} AS {cell}" for name, cell in cells.items()],
+            *[f"{found.before.get(name, NULL)} AS {cell}" for name, cell in was.items()],
+        )
+        .selectExpr("*", *typed, *before)
+        .selectExpr(
+            *[quoted(name) for name in schema.names],
+            f"{found.operation} AS {OP_TEXT}",
+            f"string(timestamp_micros({found.time})) AS {TIME_TEXT}",
+            f"CASE WHEN NOT {BLANK} THEN {found.sequence} END AS {SEQUENCE_TEXT}",
+            f"{found.transaction} AS {TRANSACTION_TEXT}",
+            f"{_first(key_misfits)} AS {KEY_MISFIT}",
+            f"{_first([wrong for name, wrong in misfits.items() if name not in key])} AS {MISFIT}",
+            f"{found.broken} AS {BROKEN}",
+            *(BLANK, VALUE, LINE, NAME),
+            f"false AS {TORN}",
+            names.UNSET,
+            *[before_column(index) for index in range(len(before))],
+            strange,
+        )
+    )
+
+
+def _sent(found: Decoded, name: str) -> str:
+    cell = found.cells.get(name, NULL)
+    if name not in found.unset:
+        return cell
+    return f"CASE WHEN NOT coalesce(array_contains({names.UNSET}, {text(name)}), false) THEN {cell} END"
+
+
+def _unset(found: Decoded) -> str:
+    """Return the names of the columns that a message did not send, NULL where it sent all."""
+    if not found.unset:
+        return "CAST(NULL AS array<string>)"
+    marked = ", ".join(f"CASE WHEN {is_unset} THEN {text(name)} END" for name, is_unset in found.unset.items())
+    return f"nullif(array_compact(array({marked})), CAST(array() AS array<string>))"
+
+
+def _first(texts: Sequence[str]) -> str:
+    return f"coalesce({', '.join([*texts, NULL])})"

@@ -1,0 +1,90 @@
+"""Messages of AWS DMS: JSON of `data` and `metadata`, as its targets Kafka and Kinesis write them.
+
+docs.aws.amazon.com/dms/latest/userguide/CHAP_Target.Kafka.html. NULLs are left out of `data` unless the endpoint
+has IncludeNullAndEmpty; images of a row before its change stand in `before-image`, or in columns with a prefix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from pyspark.sql import DataFrame
+
+from lakeward.adapters.messages.decoded import Decoded
+from lakeward.adapters.messages.message import BODY, cell, parsed
+from lakeward.adapters.spark.casts import TextFormat, to_type
+from lakeward.adapters.spark.names import text
+from lakeward.adapters.spark.rows import Telling
+from lakeward.core.dimension import TableName
+from lakeward.core.schema import Type
+
+OPERATIONS: Final = {"load": "read", "insert": "insert", "update": "update", "delete": "delete"}
+"""What the words of `metadata.operation` mean for a row."""
+
+_ROOT, _DATA = "_lakeward_root", "_lakeward_data"
+_META, _BEFORE, _PARSED = "_lakeward_metadata", "_lakeward_before", "_lakeward_parsed"
+_PARTS: Final = {_DATA: "data", _META: "metadata", _BEFORE: "before-image"}
+_MESSAGE: Final = f"struct<{', '.join(f'`{name}`: map<string,string>' for name in _PARTS.values())}>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DmsMessages:
+    """How a task writes; columns whose names begin with `before_prefix` are from before the change."""
+
+    before_prefix: str | None = None
+
+    row: ClassVar[str] = _DATA
+    """The image of a row, in messages that were opened."""
+
+    @property
+    def prefix(self) -> str | None:
+        """What begins the names of columns that are none of the table's."""
+        return self.before_prefix
+
+    def opened(self, messages: DataFrame, table: TableName) -> DataFrame:
+        """Return the messages of a table, and those that are of none, taken apart."""
+        frame = messages.selectExpr("*", f"{parsed(BODY, _MESSAGE)} AS {_PARSED}").selectExpr(
+            "*",
+            f"{_PARSED}.it IS NOT NULL AND {_PARSED}.broken IS NULL AS {_ROOT}",
+            *[f"{_PARSED}.it.`{name}` AS {part}" for part, name in _PARTS.items()],
+        )
+        names = {"schema-name": table.schema, "table-name": table.table}
+        is_of_other = " OR ".join(
+            f"coalesce(lower({cell(_META, name)}) != {text(own.lower())}, false)" for name, own in names.items()
+        )
+        return frame.where(f"NOT ({is_of_other})")
+
+    def decoded(self, telling: Telling) -> Decoded:
+        """Return what stands where in messages that were `opened`."""
+        schema, key, said = telling.dimension.schema, telling.dimension.key, cell(_META, "operation")
+        known = " ".join(f"WHEN '{word}' THEN '{meaning}'" for word, meaning in OPERATIONS.items())
+        is_change = f"{said} = 'update'"
+        before = {name: f"CASE WHEN {is_change} THEN {self._before(name)} END" for name in key}
+        when = f"coalesce({cell(_META, 'commit-timestamp')}, {cell(_META, 'timestamp')})"
+        is_row = f"coalesce({cell(_META, 'record-type')}, 'data') = 'data'"
+        return Decoded(
+            cells={c.name: cell(_DATA, c.name) for c in schema},
+            before=before,
+            operation=f"CASE {said} {known} ELSE {said} END",
+            time=f"unix_micros({to_type(when, Type('timestamp'), TextFormat())})",
+            sequence="'0'",
+            transaction=f"coalesce({cell(_META, 'transaction-id')}, {when})",
+            broken=self._broken(is_row),
+            blank=self._blank(is_row),
+        )
+
+    def _blank(self, is_row: str) -> str:
+        return f"coalesce({BODY} IS NULL OR trim({BODY}) IN ('', 'null') OR NOT ({is_row}), false)"
+
+    def _before(self, name: str) -> str:
+        image = cell(_BEFORE, name)
+        return (
+            image if self.before_prefix is None else f"coalesce({cell(_DATA, self.before_prefix + name)}, {image})"
+        )
+
+    def _broken(self, is_row: str) -> str:
+        return (
+            f"CASE WHEN NOT coalesce({_ROOT}, false) THEN 'the message is not a JSON object' WHEN {is_row} AND "
+            f"({_DATA} IS NULL OR {_META} IS NULL) THEN 'the message lacks data or metadata' END"
+        )

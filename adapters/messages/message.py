@@ -1,0 +1,46 @@
+"""What every decoder is given: a frame of messages, with what a message says of itself."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakeward.adapters.spark.names import text
+
+KEY: Final = "_lakeward_message_key"
+BODY: Final = "_lakeward_message"
+TOPIC: Final = "_lakeward_topic"
+"""Key and value of a message as JSON texts, NULL where it has none, and its topic, NULL where nobody tells."""
+
+UNAVAILABLE: Final = "__debezium_unavailable_value"
+"""What stands for a value that the database did not log (`unavailable.value.placeholder`)."""
+
+CELLS: Final = "map<string,string>"
+"""The type of an object of which every cell is kept as it was written, to the digit."""
+
+_BROKEN: Final = "broken"
+
+
+def parsed(value: str, type_: str = CELLS) -> str:
+    """Return a struct with the object that a text is as `it`, and as `broken` what is no such object, as SQL.
+
+    What follows the object makes it none: a parser would pass over it. Put the struct into a
+    column of its own: Spark would parse the text once for each time that it is named.
+    """
+    alone = f"concat('{{\"it\":', {value}, '}}')"
+    schema = f"it {type_}, {_BROKEN} string"
+    return f"from_json({alone}, {text(schema)}, map('columnNameOfCorruptRecord', {text(_BROKEN)}))"
+
+
+def whole(of: str) -> str:
+    """Return what was `parsed`, as SQL; NULL where it was broken."""
+    return f"CASE WHEN {of}.{_BROKEN} IS NULL THEN {of}.it END"
+
+
+def cell(of: str, name: str) -> str:
+    """Return one cell of an object, as SQL; NULL where it is not there, too."""
+    return f"{of}[{text(name)}]"
+
+
+def has(of: str, name: str) -> str:
+    """Return whether an object has a cell of that name, as SQL; false where there is no object."""
+    return f"coalesce(map_contains_key({of}, {text(name)}), false)"

@@ -1,0 +1,60 @@
+"""The place of a change in its database's log, as Debezium tells it, as one number that sorts as the places do.
+
+debezium.io/documentation/reference/stable/connectors/: PostgreSQL has the LSN of the last commit and that of the
+change (`source.sequence`, `source.lsn`); MySQL and MariaDB the file of the binlog, the position in it and the row;
+SQL Server the LSN of the commit; Oracle the SCNs of commit and change. Where several changes have one place, the
+order of arrival parts them, which is that of their transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from lakeward.adapters.messages.wire import number
+
+_SPAN: Final = "10000000000000000000BD"  # ten to the nineteenth: an LSN and an SCN have no more digits
+_POSITIONS: Final = "10000000000000000BD"
+_ROWS: Final = "10000000BD"
+
+
+def sequence(field: Callable[[str], str]) -> str:
+    """Return the sequence of a change as a text, as SQL; `field` returns one field of its source, as SQL.
+
+    It is 0, which says nothing, where no known field is there.
+    """
+    return (
+        f"string(CASE WHEN {field('lsn')} IS NOT NULL THEN {_postgresql(field)} "
+        f"WHEN {field('file')} IS NOT NULL THEN {_mysql(field)} "
+        f"WHEN {field('commit_lsn')} IS NOT NULL THEN {_sql_server(field)} "
+        f"WHEN {field('scn')} IS NOT NULL THEN {_oracle(field)} ELSE 0BD END)"
+    )
+
+
+def _pair(high: str, low: str, span: str = _SPAN) -> str:
+    return f"try_add(try_multiply({high}, {span}), {low})"
+
+
+def _postgresql(field: Callable[[str], str]) -> str:
+    commit = f"get(from_json({field('sequence')}, 'array<string>'), 0)"
+    return _pair(f"coalesce({number(commit)}, 0BD)", number(field("lsn")))
+
+
+def _mysql(field: Callable[[str], str]) -> str:
+    file = f"regexp_extract({field('file')}, '([0-9]{{1,10}})$', 1)"
+    row = f"coalesce({number(field('row'))}, 0BD)"
+    return _pair(_pair(number(file), number(field("pos")), _POSITIONS), row, _ROWS)
+
+
+def _sql_server(field: Callable[[str], str]) -> str:
+    """Read `0000002b:00000d08:0003`: file, block and slot, in hexadecimal."""
+    digits = f"replace({field('commit_lsn')}, ':', '')"
+    high, low = (f"CAST(conv(substring({digits}, {at}, {count}), 16, 10) AS decimal(38,0))" for at, count in _HEX)
+    return f"CASE WHEN {digits} RLIKE '^[0-9a-fA-F]{{20}}$' THEN {_pair(high, low, '1099511627776BD')} END"
+
+
+_HEX: Final = ((1, 10), (11, 10))
+
+
+def _oracle(field: Callable[[str], str]) -> str:
+    return _pair(f"coalesce({number(field('commit_scn'))}, {number(field('scn'))})", number(field("scn")))

@@ -1,0 +1,154 @@
+"""How a value travels in a JSON message, and how it becomes a value of its type again: as SQL.
+
+The forms are those of Debezium's documentation
+(debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-data-types) and of Kafka
+Connect's converter for JSON. A cell is the text of what stood in the JSON, to the digit; no number passes
+through a double on its way to a decimal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from lakeward.adapters.spark.casts import NESTED, TextFormat, to_type
+from lakeward.adapters.spark.names import text
+from lakeward.adapters.spark.types import ddl
+from lakeward.core.schema import Type
+
+
+class Wire(Enum):
+    """What the text of a cell is; for `PLAIN`, what the type's own rules take."""
+
+    PLAIN = "plain"
+    UNSCALED = "unscaled"
+    SECONDS = "epoch-seconds"
+    MILLIS = "epoch-millis"
+    MICROS = "epoch-micros"
+    NANOS = "epoch-nanos"
+    BASE64 = "base64"
+    BASE64_URL = "base64-url-safe"
+    HEX = "hex"
+
+
+UNITS: Final = {Wire.SECONDS: 1, Wire.MILLIS: 10**3, Wire.MICROS: 10**6, Wire.NANOS: 10**9}
+"""How many of a unit make a second."""
+
+EPOCHS: Final = tuple(wire.value for wire in UNITS)
+"""Formats of times that are numbers, as the settings write them."""
+
+_WHOLE: Final = r"\A-?[0-9]{1,38}\z"
+_BASE64: Final = r"\A([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?\z"
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """How the cells of one column are written; `scale` is that of an unscaled decimal, where it is known."""
+
+    wire: Wire = Wire.PLAIN
+    text: TextFormat = TextFormat()  # noqa: RUF009  # frozen, and the same for all
+    scale: int | None = None
+
+
+def value_of(cell: str, type_: Type, written: Writing) -> str:
+    """Return the typed value of a cell as SQL, NULL where it does not fit (or is NULL)."""
+    if type_.name in NESTED:
+        return _nested(cell, type_)
+    if type_.name == "decimal" and written.wire is Wire.UNSCALED:
+        return _decimal(cell, type_, type_.scale if written.scale is None else written.scale)
+    if type_.name == "date" and written.text.pattern is None:
+        return _date(cell, written)
+    if type_.name in ("timestamp", "timestamp_ntz") and written.text.pattern is None:
+        return _moment(cell, type_, written)
+    if type_.name == "binary" and written.text.pattern is None:
+        return _binary(cell, written.wire)
+    return to_type(cell, type_, written.text)
+
+
+def number(cell: str) -> str:
+    """Return the whole number that a text writes, as SQL, NULL where it is none."""
+    return f"CASE WHEN {cell} RLIKE {text(_WHOLE)} THEN try_cast({cell} AS decimal(38,0)) END"
+
+
+# Decimals.
+
+
+def bound(value: str, name: str, of: str) -> str:
+    """Return what is made of a value, as SQL that has it once: `of` calls it by a name."""
+    return f"get(transform(array({value}), {name} -> {of}), 0)"
+
+
+def _decimal(cell: str, type_: Type, scale: int) -> str:
+    """Read `org.apache.kafka.connect.data.Decimal`, and `VariableScaleDecimal`, which tells its scale."""
+    known = f"named_struct('scale', {scale}, 'value', c)"
+    told = f"CASE WHEN startswith(c, '{{') THEN from_json(c, 'scale int, value string') ELSE {known} END"
+    number_of = bound(_unscaled("v.value"), "u", _with_scale("u", "v.scale", type_))
+    return bound(cell, "c", bound(told, "v", number_of))
+
+
+def _unscaled(cell: str) -> str:
+    """Return the whole number in base64, big-endian in two's complement, as SQL: 16 bytes hold 38 digits."""
+    digits = f"hex(CASE WHEN {cell} RLIKE {text(_BASE64)} THEN try_to_binary({cell}, 'base64') END)"
+    is_below = "left(d, 1) IN ('8', '9', 'A', 'B', 'C', 'D', 'E', 'F')"
+    padded = f"lpad(d, 32, CASE WHEN {is_below} THEN 'F' ELSE '0' END)"
+    parts = [f"CAST(conv(substring(p, {at}, 8), 16, 10) AS decimal(38,0))" for at in (1, 9, 17, 25)]
+    value = f"({parts[0]} - CASE WHEN left(p, 1) > '7' THEN 4294967296BD ELSE 0BD END)"
+    for part in parts[1:]:
+        value = f"try_add(CAST(try_multiply({value}, 4294967296BD) AS decimal(38,0)), {part})"
+    made = bound(padded, "p", f"CAST({value} AS decimal(38,0))")
+    return bound(digits, "d", f"CASE WHEN length(d) BETWEEN 2 AND 32 THEN {made} END")
+
+
+def _with_scale(unscaled: str, scale: str, type_: Type) -> str:
+    """Return a number with its point set, as SQL; NULL where the type has too few places for it."""
+    surplus = f"greatest({scale} - {type_.scale}, 0)"
+    is_exact = f"endswith({unscaled}, repeat('0', {surplus})) OR {unscaled} = 0"
+    return f"CASE WHEN {is_exact} THEN try_cast(concat({unscaled}, 'E', string(-({scale}))) AS {ddl(type_)}) END"
+
+
+# Times.
+
+
+def _date(cell: str, written: Writing) -> str:
+    """Read days since 1970, or ISO text, which may end in Z (`io.debezium.time.IsoDate`)."""
+    days = f"CASE WHEN {cell} RLIKE '^-?[0-9]{{1,9}}$' THEN date_from_unix_date(try_cast({cell} AS int)) END"
+    return f"coalesce({days}, {to_type(_without_zone(cell), Type('date'), written.text)})"
+
+
+def _moment(cell: str, type_: Type, written: Writing) -> str:
+    """Read a number of the column's unit, or ISO text; what lies between microseconds is not bent."""
+    is_wall_clock = type_.name == "timestamp_ntz"
+    as_text = to_type(_without_zone(cell) if is_wall_clock else cell, type_, written.text)
+    if written.wire not in UNITS:
+        return as_text
+    unit = UNITS[written.wire]
+    micros = f"try_multiply(n, {10**6 // unit}BD)" if unit <= 10**6 else f"(n div {unit // 10**6})"
+    is_whole = "true" if unit <= 10**6 else f"n % {unit // 10**6} = 0"
+    moment = f"timestamp_micros(try_cast({micros} AS bigint))"
+    value = f"CASE WHEN {is_whole} THEN CAST({moment} AS {ddl(type_)}) END"
+    return bound(number(cell), "n", f"CASE WHEN n IS NULL THEN {as_text} ELSE {value} END")
+
+
+def _without_zone(cell: str) -> str:
+    return f"regexp_replace({cell}, 'Z$', '')"
+
+
+# Bytes, and values that have parts.
+
+
+def _binary(cell: str, wire: Wire) -> str:
+    if wire is Wire.HEX:
+        return to_type(cell, Type("binary"), TextFormat("hex"))
+    plain = f"translate({cell}, '-_', '+/')" if wire is Wire.BASE64_URL else cell
+    if wire is Wire.BASE64_URL:  # its padding may be left out
+        plain = f"rpad({plain}, int(ceil(length({plain}) / 4.0) * 4), '=')"
+    return f"CASE WHEN {plain} RLIKE {text(_BASE64)} THEN try_to_binary({plain}, 'base64') END"
+
+
+def _nested(cell: str, type_: Type) -> str:
+    """Read JSON by Spark's rules, all or nothing."""
+    schema = f"value {ddl(type_)}, broken string"
+    whole_value = f"concat('{{\"value\":', {cell}, '}}')"
+    found = f"from_json({whole_value}, {text(schema)}, map('columnNameOfCorruptRecord', 'broken'))"
+    return f"CASE WHEN {found}.broken IS NULL THEN {found}.value END"

@@ -1,0 +1,122 @@
+"""The source `files`, through the command that users run: rows that say what they do, and feeds of others."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import outside
+import pytest
+from project import Project
+from test_real_cases import PGBENCH, check
+
+pytestmark = pytest.mark.spark
+
+SETTINGS = """
+[pipeline]
+name = "shop"
+
+[source]
+kind = "files"
+path = "landing"
+{source}
+
+[target]
+kind = "iceberg"
+warehouse = "lake"
+
+{tables}
+"""
+
+MAPPED = """
+order_by = "changed"
+operation = { column = "status", delete = ["D"] }
+"""
+
+CUSTOMER = """
+[tables."shop.item"]
+key = ["id"]
+columns = { id = "int", name = "string", price = "decimal(8,2)", changed = "timestamp" }
+"""
+
+RECORDS = 'folder = ""\nformat = "debezium"\nline = "record"\n'
+
+BEHAVIOURS = {
+    "toast": '{ pk = "int", text = "string", not_toast = "int", mandatory_text = "string" }',
+    "pk_change": '{ pk = "int", text = "string" }',
+    "deletes": '{ pk = "int", text = "string" }',
+    "truncated": '{ pk = "int", text = "string" }',
+}
+
+
+def configure(project: Project, tables: str, source: str) -> None:
+    (project.folder / "lakeward.toml").write_text(SETTINGS.format(tables=tables, source=source), "utf-8")
+
+
+def of_case(project: Project, name: str, tables: str, source: str = RECORDS) -> Path:
+    case = outside.case(name)
+    (project.folder / "landing").rmdir()
+    (project.folder / "landing").symlink_to(case / "input")
+    configure(project, tables, source)
+    return case
+
+
+def test_rows_of_csv_and_json_say_what_they_do(project: Project) -> None:
+    """Whichever file comes first, the newest row stands; what does not fit waits; nothing is applied twice."""
+    configure(project, CUSTOMER, MAPPED)
+    day = "2026-11-{:02} 10:00:00"
+    head = "id,name,price,changed,status\n"
+    project.put("b.csv", head + f"1,new,2.50,{day.format(9)},U\n2,two,1.00,{day.format(3)},I\n")
+    project.put("a.csv", head + f'1,old,1.00,{day.format(8)},I\n3,"th,ree",,{day.format(3)},I\n')
+    counts = project.run()["shop.item"]["counts"]
+    assert (counts["read"], counts["applied"], counts["superseded"]) == (4, 3, 1)
+    line = '{{"status": "{}", "id": {}, "price": {}, "changed": "{}", "name": "{}"}}\n'
+    told = [("D", 2, "null", 4, ""), ("U", 3, "9.99", 2, "late"), ("I", 4, "123456.78", 5, "four")]
+    late_and_wrong = [line.format(s, i, p, day.format(d), n) for s, i, p, d, n in told]
+    project.put("c.jsonl", "".join(late_and_wrong) + line.format("U", 5, '"1.239"', day.format(5), "five"))
+    counts = project.run()["shop.item"]["counts"]
+    assert (counts["applied"], counts["stale"], counts["quarantined"]) == (2, 1, 1)
+    (entry,) = project.entries()
+    assert (entry["reason"], entry["row"]) == ("cast", 4)
+    rows = project.rows()
+    assert [(i, n, None if p is None else str(p)) for i, n, p in rows] == [
+        (1, "new", "2.50"),
+        (3, "th,ree", None),
+        (4, "four", "123456.78"),
+    ]
+    assert project.run()["shop.item"]["batches"] == []
+
+
+def test_a_column_that_nobody_declared_stops_the_table(project: Project) -> None:
+    configure(project, CUSTOMER, MAPPED)
+    project.put("a.json", '{"id": 1, "status": "I", "changed": "2026-11-01", "colour": "red"}\n')
+    assert "colour" in project.fails()
+
+
+def test_the_behaviours_of_a_real_connector_give_the_tables_of_its_database(project: Project) -> None:
+    """Values that were not logged, a changed key, deletes with tombstones, a truncate; all tables in one file."""
+    tables = "\n".join(
+        f'[tables."public.{name}"]\nkey = ["pk"]\ncolumns = {columns}' for name, columns in BEHAVIOURS.items()
+    )
+    case = of_case(project, "dbz-real-behaviours-envelope", tables)
+    project.run()
+    for name in BEHAVIOURS:
+        check(project.folder, "public", name, case / "expected" / f"{name}.csv")
+
+
+@pytest.mark.skipif(
+    "LAKEWARD_LONG" not in os.environ, reason="132,011 messages for each table; LAKEWARD_LONG is not set"
+)
+@pytest.mark.parametrize("form", ["envelope", "flattened"])
+def test_pgbench_equals_its_database(project: Project, form: str) -> None:
+    """One hot row, ties of many clients, transactions that commit in another order; the history has no key."""
+    tables = PGBENCH.replace(
+        'mtime = "timestamp_ntz"', 'mtime = { type = "timestamp_ntz", format = "epoch-micros" }'
+    )
+    case = of_case(project, f"perf-pgbench-debezium-{form}", tables, f'{RECORDS}form = "{form}"\n')
+    found: dict[str, Any] = project.run()
+    assert found["public.pgbench_branches"]["counts"]["quarantined"] == 0
+    for table in ("accounts", "branches", "tellers", "history"):
+        name = f"pgbench_{table}"
+        check(project.folder, "public", name, case / "expected" / f"{name}.csv.gz")
