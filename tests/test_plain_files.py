@@ -8,8 +8,8 @@ from typing import Any
 
 import outside
 import pytest
+from cases import PGBENCH, check
 from project import Project
-from test_real_cases import PGBENCH, check
 
 pytestmark = pytest.mark.spark
 
@@ -86,6 +86,26 @@ def test_rows_of_csv_and_json_say_what_they_do(project: Project) -> None:
         (4, "four", "123456.78"),
     ]
     assert project.run()["shop.item"]["batches"] == []
+
+
+def test_messages_of_dms_are_rows(project: Project) -> None:
+    """A load, an insert, an update and a delete; control messages are skipped, images before are no columns."""
+    columns = '{ id = "int", name = "string", price = "decimal(8,2)" }'
+    table = f'[tables."shop.item"]\nkey = ["id"]\ncolumns = {columns}'
+    configure(project, table, 'format = "dms-json"\nbefore_image_prefix = "BI_"')
+    said = '{"timestamp": "2026-11-21T10:00:00Z", "record-type": "%s", "operation": "%s", "schema-name": "shop"}'
+    line = '{{"data": {}, "metadata": {}}}\n'
+    sent = [
+        ('{"id": 1, "name": "one", "price": 1234.50}', "data", "load"),
+        ('{"id": 2, "name": "two"}', "data", "insert"),
+        ('{"id": 1, "name": "won", "price": 0.10, "BI_id": 1, "BI_name": "one"}', "data", "update"),
+        ('{"id": 2}', "data", "delete"),
+        ("null", "control", "create-table"),
+    ]
+    project.put("a.json", "".join(line.format(data, said % (kind, word)) for data, kind, word in sent))
+    counts = project.run()["shop.item"]["counts"]
+    assert (counts["read"], counts["skipped"], counts["quarantined"]) == (5, 1, 0)
+    assert [(i, n, str(p)) for i, n, p in project.rows()] == [(1, "won", "0.10")]
 
 
 def test_a_column_that_nobody_declared_stops_the_table(project: Project) -> None:

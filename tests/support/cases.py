@@ -1,0 +1,50 @@
+"""Tables of cases that others wrote, compared with what they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import outside
+
+PGBENCH = """
+[tables."public.pgbench_accounts"]
+key = ["aid"]
+columns = { aid = "int", bid = "int", abalance = "int", filler = "string" }
+
+[tables."public.pgbench_branches"]
+key = ["bid"]
+columns = { bid = "int", bbalance = "int", filler = "string" }
+
+[tables."public.pgbench_tellers"]
+key = ["tid"]
+columns = { tid = "int", bid = "int", tbalance = "int", filler = "string" }
+
+[tables."public.pgbench_history"]
+columns = { tid = "int", bid = "int", aid = "int", delta = "int", mtime = "timestamp_ntz", filler = "string" }
+"""
+
+
+def check(folder: Path, schema: str, table: str, expected: Path) -> int:
+    """Compare both readers' rows with the expected ones, as typed values; return how many there are."""
+    warehouse = folder / "lake"
+    connection = outside.duck()
+    connection.execute("SET TimeZone = 'UTC'")
+    scan = f"iceberg_scan('{outside.metadata(warehouse, schema, table)}')"
+    described = connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()
+    types = {name: kind for name, kind, *_ in described if not name.startswith("_lakeward_")}
+    own = ", ".join(f'"{name}"' for name in types)
+    cast = ", ".join(f'CAST("{name}" AS {kind}) AS "{name}"' for name, kind in types.items())
+    connection.execute(
+        f"CREATE TABLE expected AS SELECT {cast} FROM "
+        f"read_csv('{expected}', header = true, all_varchar = true, nullstr = '\\N')"
+    )
+    connection.register("arrow", outside.by_pyiceberg(warehouse, schema, table, list(types)))
+    for reader in (scan, "arrow"):
+        for one, other in ((reader, "expected"), ("expected", reader)):
+            missing = connection.execute(
+                f"SELECT {own} FROM {one} EXCEPT ALL SELECT {own} FROM {other} LIMIT 5"
+            ).fetchall()
+            assert not missing, f"{table}: {one} has rows that {other} lacks: {missing}"
+    [rows] = connection.execute("SELECT count(*) FROM expected").fetchall()
+    connection.close()
+    return int(rows[0])
