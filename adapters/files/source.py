@@ -123,7 +123,8 @@ class FilesSource:
                 found,
                 epoch=epoch,
                 objects=[replace(item, etag=tags[item.name]) for item in objects],
-                back=steps_back(frame, found, dimension),
+                # Rows of plain files need not be sorted by the column that orders them.
+                back=steps_back(frame, found, dimension) if self.options.is_messages else {},
                 may_need=self._reading(dimension).in_part,
             )
         except BaseException:
