@@ -14,9 +14,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeward.adapters.dms.csv import Dialect, Field, records
-from lakeward.adapters.dms.folder import Folder
-from lakeward.adapters.dms.names import known_name
+from lakeward.adapters.dms.names import PLACES, known_name
+from lakeward.adapters.landed.csv import Dialect, Field, records
+from lakeward.adapters.landed.folder import Folder
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
 from lakeward.core.proposals import Proposal, ProposedColumn, ProposedTable, proposed_key, proposed_type
@@ -49,7 +49,7 @@ class DmsScout:
 
     def look(self) -> Proposal | None:
         """Return what there is, or None where no file has a name that DMS gives."""
-        folder = Folder(self.root)
+        folder = Folder(self.root, PLACES)
         listed = {table: [item.name for item in (folder.list(table) or ((), ()))[0]] for table in folder.tables()}
         listed = {table: names for table, names in listed.items() if names}
         if not listed:

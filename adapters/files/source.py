@@ -45,6 +45,7 @@ from lakeward.core.ledger import Limits, Past, SourceObject, Taken
 from lakeward.core.nearest import nearest
 from lakeward.core.plan import PARTIAL, Capability
 from lakeward.core.ports import Batch, Cells, Entry
+from lakeward.core.remaking import Remaking
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.plugins.registry import clock
 
@@ -98,6 +99,10 @@ class FilesSource:
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Move applied files into the archive, where there is one."""
         return self.folder.put_away(dimension.name, objects)
+
+    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+        """Return nothing: rules stand behind a source."""
+        return Remaking()
 
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[DataFrame]:
         """Read the files; those that changed meanwhile, and all after them, are left for the next batch."""
