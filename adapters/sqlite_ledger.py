@@ -11,6 +11,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,12 +22,13 @@ from lakeward.core.clock import Alarm
 from lakeward.core.errors import TableError
 from lakeward.core.events import Position
 from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState, SourceObject
+from lakeward.core.loads import Awaited
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 
 FILE: Final = "ledger.db"
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _PATIENCE: Final = 30.0
 """Seconds to wait for another thread's note."""
 
@@ -42,6 +44,7 @@ CREATE TABLE checked (of TEXT NOT NULL, name TEXT NOT NULL, modified INTEGER NOT
 CREATE TABLE alarms (of TEXT NOT NULL, code TEXT NOT NULL, what TEXT, found TEXT, todo TEXT);
 CREATE TABLE acked (of TEXT NOT NULL, code TEXT NOT NULL, about TEXT NOT NULL);
 """
+_SINCE_2: Final = "CREATE TABLE awaited (of TEXT PRIMARY KEY, load TEXT NOT NULL)"
 
 _COLUMNS: Final = "name, place, size, modified, etag, state, first_seen, batch, rows, least, greatest"
 
@@ -85,6 +88,7 @@ class SqliteLedger:
                 batch=batch,
                 alarms=tuple(Alarm(*parts) for parts in raised),
                 acked={code: frozenset(about) for code, about in acked.items()},
+                awaited=_awaited(db, table),
             )
 
     def objects(self, table: str, *states: ObjectState) -> Iterator[ObjectRecord]:
@@ -97,7 +101,7 @@ class SqliteLedger:
         """Write notes in one transaction."""
         with self._writing() as db:
             if notes.anew:
-                for name in ("objects", "tables", "checked", "alarms", "acked"):
+                for name in ("objects", "tables", "checked", "alarms", "acked", "awaited"):
                     db.execute(f"DELETE FROM {name} WHERE of = ?", (table,))  # our own names
             db.execute("INSERT INTO tables (of) VALUES (?) ON CONFLICT DO NOTHING", (table,))
             db.executemany(_PUT, (_row(table, record) for record in notes.records))
@@ -118,7 +122,7 @@ class SqliteLedger:
             yield None
             return
         with self._said(), closing(self._connect()) as db:
-            if self._version_of(db) == 0:  # it is about to be made
+            if self._version_of(db) < _VERSION:  # it is about to be made, or to be brought up to date
                 yield None
                 return
             yield db
@@ -129,9 +133,11 @@ class SqliteLedger:
             self.file.parent.mkdir(parents=True, exist_ok=True)
             with closing(self._connect()) as db:
                 db.execute("BEGIN IMMEDIATE")
-                if self._version_of(db) == 0:
-                    for statement in _SCHEMA.split(";"):
-                        db.execute(statement)
+                version = self._version_of(db)
+                for statement in _SCHEMA.split(";") if version == 0 else ():
+                    db.execute(statement)
+                if version < _VERSION:
+                    db.execute(_SINCE_2)
                     db.execute(f"PRAGMA user_version = {_VERSION}")
                 yield db
                 db.execute("COMMIT")
@@ -143,7 +149,7 @@ class SqliteLedger:
 
     def _version_of(self, db: sqlite3.Connection) -> int:
         version = int(db.execute("PRAGMA user_version").fetchone()[0])
-        if version not in (0, _VERSION):
+        if version > _VERSION:
             raise self._unusable(f"it is of version {version}, and this lakeward writes version {_VERSION}")
         return version
 
@@ -168,6 +174,10 @@ def _write_table(db: sqlite3.Connection, table: str, notes: Notes) -> None:
         db.execute("UPDATE tables SET listed = ? WHERE of = ?", (notes.listed, table))
     if notes.batch is not None:
         db.execute("UPDATE tables SET batch = ? WHERE of = ?", (notes.batch, table))
+    if notes.looked:
+        db.execute("DELETE FROM awaited WHERE of = ?", (table,))
+    if notes.awaited is not None:
+        db.execute("INSERT INTO awaited VALUES (?, ?)", (table, json.dumps(asdict(notes.awaited))))
     if notes.alarms is not None:
         db.execute("DELETE FROM alarms WHERE of = ?", (table,))
         rows = ((table, alarm.code, alarm.what, alarm.found, alarm.todo) for alarm in notes.alarms)
@@ -176,6 +186,14 @@ def _write_table(db: sqlite3.Connection, table: str, notes: Notes) -> None:
         db.execute("DELETE FROM acked WHERE of = ?", (table,))
         listed = ((table, code, one) for code, about in notes.acked.items() for one in sorted(about))
         db.executemany("INSERT INTO acked VALUES (?, ?, ?)", listed)
+
+
+def _awaited(db: sqlite3.Connection, table: str) -> Awaited | None:
+    found = db.execute("SELECT load FROM awaited WHERE of = ?", (table,)).fetchone()
+    if found is None:
+        return None
+    content = json.loads(found[0])
+    return Awaited(**{**content, "lacking": tuple(content["lacking"])})
 
 
 def _objects(db: sqlite3.Connection, table: str, states: tuple[ObjectState, ...]) -> Iterator[ObjectRecord]:

@@ -15,7 +15,9 @@ from lakeward.core.memory import Memory, Reason, Reject
 def append(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delivery: Delivery) -> Settled:
     """Work out what `delivery` does to a table without a key: a row is written once per fact."""
     mended = [resolution.mended for resolution in delivery.resolutions if resolution.mended is not None]
-    written: dict[Key, Row | None] = {tuple(event.position): _row(dimension, event) for event in mended}
+    replaces = delivery.loaded is not None and delivery.loaded > memory.epoch
+    written: dict[Key, Row | None] = dict.fromkeys(rows) if replaces else {}
+    written |= {tuple(event.position): _row(dimension, event) for event in mended}
     rejects = list(delivery.rejects)
     duplicates = partial = 0
     for event in delivery.events:
@@ -31,7 +33,7 @@ def append(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delive
         read=len(delivery.events) + len(delivery.rejects),
         duplicates=duplicates,
         quarantined=len(rejects),
-        applied=len(written) - len(mended),
+        applied=sum(row is not None for row in written.values()) - len(mended),
         unset_as_null=partial,
     )
     return Settled(
@@ -43,9 +45,9 @@ def append(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delive
         rejects=rejects,
         record=record_of(delivery),
         counts=counts,
-        epoch=memory.epoch,
-        loaded=memory.loaded,
-        replaces=False,
+        epoch=delivery.loaded if replaces and delivery.loaded else memory.epoch,
+        loaded=max(memory.loaded, delivery.loaded or 0),
+        replaces=replaces,
     )
 
 

@@ -6,13 +6,14 @@ between a commit and its note, is taken from the batch records with the next not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from lakeward.core.clock import Alarm
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState, Past, SourceObject, Taken
+from lakeward.core.loads import Awaited, Load
 from lakeward.core.plan import ObjectFacts
 from lakeward.core.ports import Companion, Ledger, Recalled
 from lakeward.core.progress import Progress
@@ -26,6 +27,7 @@ _BECOMES: Final = {
     ObjectState.VANISHED: {ObjectState.SEEN, ObjectState.APPLIED},
     ObjectState.REWRITTEN: {ObjectState.APPLIED},
     ObjectState.ARCHIVED: {ObjectState.APPLIED, ObjectState.VANISHED, ObjectState.REWRITTEN},
+    ObjectState.SUPERSEDED: {ObjectState.SEEN},
 }
 
 
@@ -68,11 +70,18 @@ class Books:
     whole_every: int = 0
 
     def past(
-        self, table: str, progress: Progress, recalled: Recalled, floor: int | None, *, is_whole: bool = False
+        self,
+        table: str,
+        progress: Progress,
+        recalled: Recalled,
+        floor: int | None,
+        *,
+        load: Load | None = None,
+        is_whole: bool = False,
     ) -> Past:
         """Return what is known of a table's objects; `is_whole` asks for all of them to be listed."""
         account = self._account(table, progress)
-        start = None if is_whole else self._start(account, recalled, floor)
+        start = None if is_whole or load is not None else self._start(account, recalled, floor)
         vanished = self.ledger.objects(table, ObjectState.VANISHED) if start is None else ()
         return Past(
             seen=recalled.objects,
@@ -82,7 +91,12 @@ class Books:
             vanished=frozenset(record.object.name for record in vanished),
             checked=account.checked,
             start=start,
-            acked=recalled.acked,
+            acked=recalled.acked(progress.epoch if load is None else load.epoch),
+            cut=recalled.cut(progress.epoch),
+            load=load,
+            left=recalled.left,
+            awaited=account.awaited,
+            now=self.now(),
         )
 
     def _account(self, table: str, progress: Progress) -> Account:
@@ -102,7 +116,7 @@ class Books:
         is_another = account.batch > at.batch
         after = 0 if is_another else account.batch
         missed = of.applied(at, after) if after < at.batch else ()
-        fresh = [item for item in (*taken.objects, *taken.left) if item.name not in past.waiting]
+        fresh = [item for item in (*taken.objects, *taken.left) if past.waiting.get(item.name) != item]
         notes = Notes(
             anew=is_another,
             records=[
@@ -110,19 +124,25 @@ class Books:
                 *_records(fresh, ObjectState.SEEN, now),
                 *_records(taken.aside, ObjectState.QUARANTINED, now),
             ],
-            states={ObjectState.VANISHED: taken.vanished, ObjectState.APPLIED: taken.returned},
+            states={
+                ObjectState.VANISHED: taken.vanished,
+                ObjectState.APPLIED: taken.returned,
+                ObjectState.SUPERSEDED: taken.overtaken,
+            },
             checked=taken.checked,
             listed=now if taken.is_whole else None,
             batch=at.batch,
             alarms=None if taken.objects else (),
-            acked=recalled.acked,
+            acked=past.acked,
+            looked=True,
+            awaited=taken.awaited,
         )
         self.ledger.write(table, notes)
 
     def applied(self, table: str, objects: Sequence[ObjectFacts], batch: int) -> None:
         """Write down what a batch applied."""
         records = [applied_record(found, batch) for found in objects]
-        self.ledger.write(table, Notes(records=records, batch=batch, alarms=()))
+        self.ledger.write(table, Notes(records=records, batch=batch, alarms=(), looked=True))
 
     def archived(self, table: str, names: Sequence[str]) -> None:
         """Write down what was moved into the archive."""
@@ -134,16 +154,21 @@ class Books:
         rewritten = [version.rsplit(" ", 2)[0] for version in error.about] if error.code == "LEDGER-002" else ()
         self.ledger.write(table, Notes(alarms=[raised], states={ObjectState.REWRITTEN: rewritten}))
 
-    def let_pass(self, table: str, error: AlarmRaised, recalled: Recalled) -> None:
-        """Write down that an operator let an alarm pass."""
+    def said(self, table: str, awaited: Awaited | None) -> None:
+        """Write down that a person saw to what stopped the table, and the full load that it waits for now."""
+        self.ledger.write(table, Notes(alarms=(), looked=True, awaited=awaited))
+
+    def let_pass(self, table: str, error: AlarmRaised, acked: Mapping[str, frozenset[str]]) -> None:
+        """Write down that an operator let an alarm pass, beside what was let pass of the epoch before."""
         states = {"LEDGER-001": ObjectState.QUARANTINED, "LEDGER-003": ObjectState.VANISHED}
         changed = {states[error.code]: error.about} if error.code in states else {}
-        self.ledger.write(table, Notes(states=changed, alarms=(), acked=recalled.acked))
+        self.ledger.write(table, Notes(states=changed, alarms=(), acked=acked))
 
     def rebuild(self, table: str, progress: Progress, recalled: Recalled, of: Companion) -> Sequence[ObjectRecord]:
         """Make the ledger of a table anew from its batch records, and return it."""
         records = of.applied(progress, 0)
-        notes = Notes(anew=True, records=records, batch=progress.batch, alarms=(), acked=recalled.acked)
+        acked = recalled.acked(progress.epoch)
+        notes = Notes(anew=True, records=records, batch=progress.batch, alarms=(), acked=acked)
         self.ledger.write(table, notes)
         return records
 

@@ -91,6 +91,18 @@ SHARE_FROM: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshots:
+    """Each complete full load takes the place of all rows.
+
+    It is complete where nothing of it changed for `settles` microseconds; one of less than
+    `least_share` of the rows stops the table.
+    """
+
+    settles: int = 3_600_000_000
+    least_share: float = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dimension:
     """An entity of the source and how the lake keeps it.
 
@@ -98,7 +110,8 @@ class Dimension:
     made of. With `keeps_text` a source gives the text of every row, not of rejects alone: rows may be
     refused after they are read. What the source's catalogue says: `orders` are the columns of files
     that do not name them, in order, those of now first; the types of `announced` are said by it
-    alone, so that a file which has types is believed before it.
+    alone, so that a file which has types is believed before it. With `snapshots` its full loads
+    come again and again.
     """
 
     name: TableName
@@ -113,6 +126,7 @@ class Dimension:
     keeps_text: bool = False
     orders: tuple[tuple[str, ...], ...] = ()
     announced: frozenset[str] = frozenset()
+    snapshots: Snapshots | None = None
 
     @property
     def unique_sequences(self) -> bool:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from lakeward.core.errors import AlarmRaised, SourceError
 
 if TYPE_CHECKING:
-    from lakeward.core.ledger import Numbering, Past, SourceObject
+    from lakeward.core.ledger import Past, SourceObject
+    from lakeward.core.loads import Naming, Numbering
 
 
 def refuse_equal_orders(table: str, ordered: Sequence[SourceObject]) -> None:
@@ -24,21 +25,41 @@ def refuse_equal_orders(table: str, ordered: Sequence[SourceObject]) -> None:
             )
 
 
-def refuse_late(table: str, unseen: Sequence[SourceObject], past: Past) -> None:
-    """Raise LEDGER-001 for unseen objects where nothing may appear any more."""
-    floor = past.floor
-    late = [item.name for item in unseen if floor is not None and item.order <= floor]
-    if late and floor is not None:
-        passed = [item for item in past.seen.values() if item.order <= floor]
-        last = max(passed, key=lambda item: item.order).name if passed else "the last file"
-        raise AlarmRaised(
-            "LEDGER-001",
-            f"{table}: {len(late)} file(s) appeared below the mark",
-            found=f"found {_some(late)}, which do not sort after {last}, and nothing may come before that any more",
-            todo="Nothing was applied: with the `lateness` of the table they cannot be put in their place. "
-            "If they hold nothing new, remove them, or leave them out for good: "
-            f"`lakeward ack {table} LEDGER-001`; else load the table again.",
-            about=late,
+def refuse_late(table: str, unseen: Sequence[SourceObject], past: Past, naming: Naming) -> None:
+    """Raise LEDGER-001 for unseen objects where nothing may appear any more: below the floor, in a whole load."""
+    floor, is_after_whole = past.floor, bool(past.left and past.seen)
+    late = [
+        item
+        for item in unseen
+        if (floor is not None and item.order <= floor) or (is_after_whole and naming.is_load(item.name))
+    ]
+    if not late:
+        return
+    passed = [item for item in past.seen.values() if floor is not None and item.order <= floor]
+    last = max(passed, key=lambda item: item.order).name if passed else "the last file"
+    below = f"which do not sort after {last}, and nothing may come before that any more"
+    is_below = floor is not None and any(item.order <= floor for item in late)
+    of_load = "of the full load, which was complete when it was applied"
+    names = [item.name for item in late]
+    raise AlarmRaised(
+        "LEDGER-001",
+        f"{table}: {len(late)} file(s) appeared below the mark",
+        found=f"found {_some(names)}, {below if is_below else of_load}",
+        todo="Nothing was applied: with the `lateness` of the table they cannot be put in their place. "
+        "If they hold nothing new, remove them, or leave them out for good: "
+        f"`lakeward ack {table} LEDGER-001`; else load the table again (`lakeward reload {table}`).",
+        about=names,
+    )
+
+
+def refuse_changes(table: str, changes: Sequence[SourceObject]) -> None:
+    """Raise SourceError for changes of a table whose full loads are snapshots: nothing tells which come first."""
+    if changes:
+        raise SourceError(
+            f"{table}: there are files of changes, and its full loads are snapshots",
+            found=f"found {_some([item.name for item in changes])}",
+            todo='Nothing was applied. Take `full_loads = "snapshot"` out of the settings of the table where a '
+            "task captures changes, or move these files away.",
         )
 
 
@@ -94,8 +115,8 @@ def refuse_gone(table: str, names: Collection[str], past: Past) -> None:
             "LEDGER-003",
             f"{table}: {len(gone)} file(s) are gone that were not applied yet",
             found=f"an earlier run saw {_some(gone)}",
-            todo="Nothing was applied. Put them back, and run again. Where they are lost, load the table again; "
-            f"if what they held does not matter: `lakeward ack {table} LEDGER-003`.",
+            todo="Nothing was applied. Put them back, and run again. Where they are lost, load the table again "
+            f"(`lakeward reload {table}`); if what they held does not matter: `lakeward ack {table} LEDGER-003`.",
             about=gone,
         )
 
@@ -141,9 +162,9 @@ def refuse_emptied(table: str, names: Collection[str], past: Past) -> None:
             f"{table}: none of its files is there any more, but {len(past.seen):,} were applied",
             found=f"{new}; the last that was applied is {past.last}. A TRUNCATE at the source makes DMS delete the "
             "files of the table; so does a rule that cleans the folder up",
-            todo="Nothing was changed: no file is never read as no rows. If the table was truncated or is written "
-            "anew, load it again. If the files were moved away on purpose: "
-            f"`lakeward ack {table} LEDGER-005`.",
+            todo="Nothing was changed: no file is never read as no rows. If the table was truncated: "
+            f"`lakeward truncate {table} --at now`. If it is written anew: `lakeward reload {table}`. "
+            f"If the files were moved away on purpose: `lakeward ack {table} LEDGER-005`.",
             about=[past.last],
         )
 

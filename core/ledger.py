@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Final, TypeAlias
+from typing import Final
 
-from lakeward.core import doubts
+from lakeward.core import doubts, loads
 from lakeward.core.clock import Alarm
 from lakeward.core.events import Position
+from lakeward.core.loads import UNNAMED, Awaited, Load, Naming
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class ObjectState(Enum):
     VANISHED = "vanished"
     REWRITTEN = "rewritten"
     ARCHIVED = "archived"
+    SUPERSEDED = "superseded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +71,8 @@ class Account:
     modification at which applied objects were found to have the content that was applied.
     `listed` is when all objects were listed last, in microseconds since 1970, `batch` the
     newest batch that the ledger knows. `alarms` stood at the end of the last run, and
-    `acked` is what operators let pass, by the code of the alarm.
+    `acked` is what operators let pass, by the code of the alarm. `awaited` is the full load
+    that the table waited for.
     """
 
     waiting: Mapping[str, SourceObject] = field(default_factory=dict)
@@ -78,6 +81,7 @@ class Account:
     batch: int = 0
     alarms: tuple[Alarm, ...] = ()
     acked: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    awaited: Awaited | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +90,8 @@ class Notes:
 
     `anew` forgets all that was there before. Of an object that is known the time when it was
     first seen stays. `states` are new states by name, of objects that are known: only what is
-    applied or waits can vanish.
+    applied or waits can vanish. With `looked`, the table waits for what is `awaited` now, or for
+    nothing.
     """
 
     anew: bool = False
@@ -97,6 +102,8 @@ class Notes:
     batch: int | None = None
     alarms: Sequence[Alarm] | None = None
     acked: Mapping[str, frozenset[str]] | None = None
+    looked: bool = False
+    awaited: Awaited | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +114,10 @@ class Past:
     `waiting` are others that an earlier run saw. At or below the order `floor` nothing may
     appear any more (None: anything may). Where `start` names an object, only what does not
     precede it in order needs to be listed. `acked` is what operators let pass, by code.
+
+    Changes at or below the order `cut`, and objects of the versions `left`, are of epochs before
+    that of the table. Where a full `load` must come first, it was `awaited` by an earlier run;
+    it is `now`, in microseconds since 1970.
     """
 
     seen: Mapping[str, SourceObject] = field(default_factory=dict)
@@ -117,6 +128,11 @@ class Past:
     checked: Mapping[str, int] = field(default_factory=dict)
     start: str | None = None
     acked: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    cut: int | None = None
+    left: frozenset[str] = frozenset()
+    load: Load | None = None
+    awaited: Awaited | None = None
+    now: int = 0
 
     def passed(self, code: str) -> frozenset[str]:
         """Return what an operator let pass of an alarm."""
@@ -141,6 +157,9 @@ class Taken:
     `returned` applied ones that are newly gone or there again, `leftovers` applied ones that
     should be in the archive. `checked` are applied objects that were touched and have the
     content that was applied, with the time. `is_whole` says that all objects were listed.
+    With `load` they are a full load, whole, which begins that epoch; else, where one is
+    `awaited`, there are none. `overtaken` are objects that earlier runs saw, of an epoch before
+    it: they are never applied.
     """
 
     objects: tuple[SourceObject, ...] = ()
@@ -155,19 +174,14 @@ class Taken:
     leftovers: tuple[SourceObject, ...] = ()
     checked: Mapping[str, int] = field(default_factory=dict)
     is_whole: bool = True
+    load: int | None = None
+    awaited: Awaited | None = None
+    overtaken: tuple[str, ...] = ()
 
     @property
     def bytes(self) -> int:
         """The size of the batch."""
         return sum(item.size for item in self.objects)
-
-
-Numbering: TypeAlias = Callable[[str], tuple[str, int] | None]
-"""Tells from the name of a file of a full load its series and its number there, which begin with 1."""
-
-
-def unnumbered(_name: str) -> None:
-    """Say that no object has a number."""
 
 
 NOTHING_SEEN: Final = Past()
@@ -178,16 +192,22 @@ def take(
     listed: Iterable[SourceObject],
     past: Past = NOTHING_SEEN,
     limits: Limits | None = None,
-    numbering: Numbering = unnumbered,
+    naming: Naming = UNNAMED,
     *,
     keeps: bool = True,
 ) -> Taken:
-    """Choose the next objects: unseen ones, in order, within the limits.
+    """Choose the next objects: unseen ones, in order, within the limits; or a full load that is awaited, whole.
 
     `keeps` says that applied objects stay where they are; else they go into an archive.
     Raises AlarmRaised, before anything is applied, for what may mean loss: LEDGER-001 to 005.
     """
     ordered = sorted(listed, key=lambda item: (item.order, item.name))
+    if past.load is not None:
+        return _take_load(table, past.load, ordered, past, naming, keeps=keeps)
+    overtaken = [item for item in past.waiting.values() if loads.is_older(item, past, naming)]
+    waiting = {name: item for name, item in past.waiting.items() if item not in overtaken}
+    past = replace(past, waiting=waiting)
+    ordered = [item for item in ordered if not loads.is_older(item, past, naming)]
     names = {item.name for item in ordered}
     doubts.refuse_equal_orders(table, ordered)
     if keeps and past.start is None:
@@ -196,8 +216,8 @@ def take(
     doubts.refuse_gone(table, names, past)
     let_pass = past.passed("LEDGER-001")
     unseen = [item for item in ordered if item.name not in past.seen and item.name not in let_pass]
-    doubts.refuse_late(table, unseen, past)
-    doubts.refuse_gap(table, unseen, past, numbering)
+    doubts.refuse_late(table, unseen, past, naming)
+    doubts.refuse_gap(table, unseen, past, naming.number)
     chosen, left = _within(limits or Limits(), unseen)
     highest = max((item.order for item in past.seen.values()), default=None) if chosen else None
     is_whole = past.start is None
@@ -213,6 +233,38 @@ def take(
         leftovers=() if keeps else tuple(item for item in ordered if item.name in past.seen),
         checked=_checked(ordered, past),
         is_whole=is_whole,
+        overtaken=tuple(item.name for item in overtaken),
+    )
+
+
+def _take_load(
+    table: str, load: Load, ordered: Sequence[SourceObject], past: Past, naming: Naming, *, keeps: bool
+) -> Taken:
+    """Choose all objects of a full load once it is whole, and nothing before that."""
+    found = loads.find_load(table, load, ordered, past, naming)
+    if load.settles is not None:
+        doubts.refuse_changes(table, found.behind)
+        if keeps and not ordered and past.seen and past.now - found.awaited.unchanged >= load.settles:
+            doubts.refuse_emptied(table, (), past)
+    overtaken = [item for item in past.waiting.values() if loads.is_older(item, past, naming)]
+    unapplied = {item.name: item for item in past.waiting.values() if item not in overtaken}
+    taken = Taken(
+        left=(*found.objects, *found.behind), awaited=found.awaited, overtaken=tuple(i.name for i in overtaken)
+    )
+    if not found.is_whole:
+        return taken
+    doubts.refuse_equal_orders(table, found.objects)
+    now_there = {item.name for item in (*found.objects, *found.behind)}
+    doubts.refuse_gone(table, now_there, replace(past, waiting=unapplied, seen={}, start=None))
+    doubts.refuse_gap(table, found.objects, replace(past, seen={}), naming.number)
+    behind = found.behind
+    return replace(
+        taken,
+        objects=found.objects,
+        files_left=len(behind),
+        bytes_left=sum(item.size for item in behind),
+        left=behind,
+        load=load.epoch,
     )
 
 
@@ -260,13 +312,15 @@ def is_suspicious(listed: Iterable[SourceObject], past: Past) -> bool:
 
 
 def until_changed(taken: Taken, now: Mapping[str, SourceObject]) -> Taken:
-    """Return the objects before the first that changed while it was read; the rest waits."""
+    """Return the objects before the first that changed while it was read; the rest waits, all of a full load."""
     kept: list[SourceObject] = []
     for item in taken.objects:
         if now.get(item.name) != item:
             break
         kept.append(item)
+    if taken.load is not None and len(kept) < len(taken.objects):
+        kept = []
     left = taken.objects[len(kept) :]
     files, size = taken.files_left + len(left), taken.bytes_left + sum(item.size for item in left)
     late = tuple(item.name for item in kept if item.name in taken.late)
-    return Taken(tuple(kept), files, size, taken.others, late, left=(*left, *taken.left))
+    return Taken(tuple(kept), files, size, taken.others, late, left=(*left, *taken.left), load=taken.load)

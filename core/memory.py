@@ -111,6 +111,10 @@ class Record:
     loaded: int = 0
     truncates: tuple[Position, ...] = ()
 
+    def is_of(self, epoch: int) -> bool:
+        """Whether something of the batch is of an epoch."""
+        return self.least.epoch <= epoch <= self.greatest.epoch
+
 
 @dataclass(slots=True)
 class Memory:
@@ -141,9 +145,9 @@ class Memory:
         """Events of an epoch whose load is not complete."""
         return [change for position, change in self.changes.items() if position.epoch > self.epoch]
 
-    def has_object(self, number: int) -> bool:
-        """Tell whether an object was delivered before."""
-        return any(number in record.objects for record in self.records)
+    def has_object(self, position: Position) -> bool:
+        """Tell whether the object of a position was delivered before, in its epoch."""
+        return any(position.object in record.objects and record.is_of(position.epoch) for record in self.records)
 
 
 def next_mark(memory: Memory, lateness: Lateness) -> Mark | None:
@@ -163,16 +167,15 @@ def next_mark(memory: Memory, lateness: Lateness) -> Mark | None:
     return memory.mark if mark is None else max(mark, memory.mark or mark)
 
 
-def floor(lateness: Lateness, records: Iterable[Record], mark: Mark | None) -> int | None:
-    """Return the order of the objects at or below which nothing may appear any more, or None.
+def floor(lateness: Lateness, records: Iterable[Record], mark: Mark | None, epoch: int = 1) -> int | None:
+    """Return the order of the objects of an epoch at or below which nothing may appear any more, or None.
 
     Of an `ordered` table that is the last object; else the last of a batch that lies at or
     below the mark as a whole.
     """
-    if isinstance(lateness, Ordered):
-        passed = records
-    else:
-        passed = [record for record in records if mark is not None and record.greatest.mark <= mark]
+    passed = [record for record in records if record.is_of(epoch)]
+    if not isinstance(lateness, Ordered):
+        passed = [record for record in passed if mark is not None and record.greatest.mark <= mark]
     return max((order for record in passed for order in record.objects), default=None)
 
 

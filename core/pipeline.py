@@ -18,12 +18,22 @@ from lakeward.core.books import Books
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import AlarmRaised, CommitConflict, ConservationError, MendError
-from lakeward.core.events import Mark
+from lakeward.core.events import Mark, Operation, Position
 from lakeward.core.evolution import with_new_names
 from lakeward.core.ledger import Past, SourceObject, Taken
+from lakeward.core.loads import Load, awaited_load
 from lakeward.core.memory import Memory, floor, next_mark
 from lakeward.core.mending import check_every
-from lakeward.core.plan import MergePlan, backwards, plan, refuse_flood
+from lakeward.core.plan import (
+    PARTIAL,
+    BatchFacts,
+    Capability,
+    MergePlan,
+    backwards,
+    plan,
+    refuse_flood,
+    refuse_small_load,
+)
 from lakeward.core.ports import Batch, Entry, Notice, Opened, Queue, Recalled, Resolved, Source, Standing
 from lakeward.core.progress import Progress
 from lakeward.core.replay import columns_with, is_as_written, not_as_written
@@ -130,10 +140,11 @@ class Settlement:
 
 
 class Idle(Enum):
-    """Why there is no batch: nothing waits, or all that does changed while it was read."""
+    """Why there is no batch: nothing waits, all that does changed while it was read, or a full load must come."""
 
     NOTHING = "nothing"
     CHANGING = "changing"
+    LOADING = "loading"
 
 
 def look(job: Job[F], watch: Watch = unwatched, *, is_whole: bool = False) -> Look:
@@ -146,14 +157,31 @@ def look(job: Job[F], watch: Watch = unwatched, *, is_whole: bool = False) -> Lo
     with watch("recall"):
         recalled = job.opened.companion.recall(standing.progress)
     with watch("take"):
-        progress = standing.progress
-        lowest = floor(job.dimension.lateness, recalled.records, progress.mark)
-        if job.books is None:
-            past = Past(seen=recalled.objects, floor=lowest, last=progress.object, acked=recalled.acked)
-        else:
-            past = job.books.past(str(job.dimension.name), progress, recalled, lowest, is_whole=is_whole)
+        past = _past(job, standing.progress, recalled, is_whole=is_whole)
         taken = job.source.take(job.dimension, past)
     return Look(standing=standing, recalled=recalled, past=past, taken=taken)
+
+
+def load_before(job: Job[F], progress: Progress, recalled: Recalled) -> Load | None:
+    """Return the full load that must come before anything else is applied, or None."""
+    return awaited_load(job.dimension.snapshots, progress, recalled.reloads, recalled.wholes)
+
+
+def _past(job: Job[F], progress: Progress, recalled: Recalled, *, is_whole: bool) -> Past:
+    lowest = floor(job.dimension.lateness, recalled.records, progress.mark, progress.epoch)
+    load = load_before(job, progress, recalled)
+    if job.books is not None:
+        table = str(job.dimension.name)
+        return job.books.past(table, progress, recalled, lowest, load=load, is_whole=is_whole)
+    return Past(
+        seen=recalled.objects,
+        floor=lowest,
+        last=progress.object,
+        acked=recalled.acked(progress.epoch if load is None else load.epoch),
+        cut=recalled.cut(progress.epoch),
+        left=recalled.left,
+        load=load,
+    )
 
 
 def prepare(job: Job[F], watch: Watch = unwatched) -> Prepared[F] | Idle:
@@ -164,9 +192,10 @@ def prepare(job: Job[F], watch: Watch = unwatched) -> Prepared[F] | Idle:
 def _prepare(job: Job[F], seen: Look, watch: Watch) -> Prepared[F] | Idle:
     standing, taken = seen.standing, seen.taken
     if not taken.objects:
-        return Idle.NOTHING
+        return Idle.LOADING if taken.awaited is not None and taken.awaited.is_told else Idle.NOTHING
+    epoch = standing.progress.epoch if taken.load is None else taken.load
     with watch("read"):
-        batch = job.source.read(job.dimension, taken, standing.progress.epoch)
+        batch = job.source.read(job.dimension, taken, epoch)
     if not batch.facts.objects:
         batch.close()
         return Idle.CHANGING
@@ -264,6 +293,7 @@ def _work_out(job: Job[F], found: _Found[F], watch: Watch) -> Prepared[F]:
                 releases=releases,
                 mended=frozenset(entry.position for entry in found.settled.mended),
             )
+            refuse_small_load(planned, standing.progress, found.recalled.acked(planned.epoch))
             if planned.evolution.shown:
                 batch = job.opened.quarantine.refuse(planned, batch)
                 planned = replace(planned, facts=batch.facts)
@@ -386,6 +416,34 @@ def release(job: Job[F], settled: Settlement, watch: Watch = unwatched) -> Repor
     return report
 
 
+def truncate(job: Job[F], place: Position, watch: Watch = unwatched) -> Report:
+    """Remove every row that lies below a place, for a truncate that the source did not write down."""
+
+    def once() -> Report:
+        standing = job.opened.table.standing()
+        recalled = job.opened.companion.recall(standing.progress)
+        dimension = as_it_stands(job, standing)
+        facts = BatchFacts(
+            schema=dimension.schema,
+            operations={Operation.TRUNCATE: 1},
+            least=place,
+            greatest=place,
+            needs=frozenset({Capability.TRUNCATE}),
+            may_need=PARTIAL if recalled.in_part else frozenset(),
+            truncates=(place,),
+        )
+        batch = Batch(job.source.truncation(dimension, place), facts)
+        prepared = _work_out(job, _Found(standing=standing, recalled=recalled, batch=batch), watch)
+        try:
+            return carry_out(job, prepared, watch)
+        finally:
+            prepared.close()
+
+    report = _retried(once)
+    finish(job, report, watch)
+    return report
+
+
 def _apply_one(job: Job[F], watch: Watch) -> Report | Idle:
     try:
         seen = look(job, watch)
@@ -441,7 +499,8 @@ def _progress_after(found: _Found[F], planned: MergePlan, resolved: Resolved) ->
     objects = [item.object.name for item in facts.objects]
     reached = [position for position in (before.high_water, facts.greatest) if position is not None]
     times = [time for time in (before.time, None if planned.releases else facts.time) if time is not None]
-    ahead = [found for found in (before.ahead, facts.ahead) if found is not None]
+    known = facts.ahead if planned.replaces else before.ahead
+    ahead = [found for found in (known, facts.ahead) if found is not None]
     return replace(
         before,
         batch=planned.batch,
@@ -450,9 +509,9 @@ def _progress_after(found: _Found[F], planned: MergePlan, resolved: Resolved) ->
         mark=_mark_after(found, planned),
         object=objects[-1] if objects else before.object,
         time=max(times, default=None),
-        rows=before.rows + resolved.written - resolved.removed,
+        rows=resolved.written if planned.replaces else before.rows + resolved.written - resolved.removed,
         held=resolved.held,
-        inexact_since=before.inexact_since or facts.inexact_since,
+        inexact_since=(None if planned.replaces else before.inexact_since) or facts.inexact_since,
         ahead=max(ahead, default=None),
         backwards=before.backwards if planned.releases else backwards(planned, resolved.rejects),
         sequences=planned.dimension.sequences,

@@ -13,7 +13,7 @@ from typing import Final
 
 from lakeward.core.clock import Ahead, Backwards
 from lakeward.core.dimension import SHARE_FROM, Dimension, Ordered, Unreadable, Within
-from lakeward.core.errors import ConfigError, QuarantineFull, SchemaConflict, SourceError
+from lakeward.core.errors import AlarmRaised, ConfigError, QuarantineFull, SchemaConflict, SourceError
 from lakeward.core.events import LOAD_SEQUENCE, Cell, Mark, Operation, Position, Sequences
 from lakeward.core.evolution import Evolution, Kind, SchemaChange, evolve
 from lakeward.core.ledger import SourceObject
@@ -190,8 +190,8 @@ def plan(
 ) -> MergePlan:
     """Decide what applying a batch will do.
 
-    `seen` are the objects of earlier batches, `records` what those held; `in_part` says that
-    some event that is remembered may not be whole. A dimension that declares no columns has
+    `seen` are the objects of earlier batches of the table's epoch, `records` what those of all held;
+    `in_part` says that some event that is remembered may not be whole. A dimension that declares no columns has
     those of the batch. `stored` is the schema of the table as it is, or None where there
     is none yet. Raises SchemaConflict where the batch's columns are not the table's and no
     policy says what to do, or its order is made of something else, QuarantineFull or
@@ -200,14 +200,15 @@ def plan(
     """
     _refuse_other_sequences(dimension, progress)
     _refuse_other_key(dimension, progress)
+    replaces = facts.loaded is not None and facts.loaded > progress.epoch
     evolution = _evolution(dimension, facts, stored)
     dimension = replace(dimension, schema=evolution.taken(facts.schema))
     if evolution.lacks and Operation.UPDATE in facts.operations and not isinstance(dimension.lateness, Ordered):
         facts = _with_parts(facts)
-    delivered = _delivered(facts, seen)
+    delivered = _delivered(facts, () if replaces else seen)
     _refuse_unreadable(dimension, facts, delivered)
     refuse_flood(dimension, facts.rejects, facts.read)
-    missing = facts.needs - capabilities
+    missing = (facts.needs | ({Capability.RELOAD} if replaces else set())) - capabilities
     if missing:
         raise ConfigError(
             f"{dimension.name}: the table format cannot do what this batch needs",
@@ -215,14 +216,15 @@ def plan(
             todo="Nothing was applied. Choose a table format that declares it (`lakeward plugins`).",
         )
     _refuse_key_changes(dimension, facts)
-    replaces = facts.loaded is not None and facts.loaded > progress.epoch
+    epoch = facts.loaded if replaces and facts.loaded else progress.epoch
+    records = [record for record in records if record.is_of(epoch)]
     truncates = _truncates(dimension, facts, records, progress.mark, delivered)
     is_in_part = _is_in_part(dimension, facts, records, in_part=in_part)
     return MergePlan(
         dimension=dimension,
         evolution=evolution,
         batch=progress.batch + 1,
-        epoch=facts.loaded if replaces and facts.loaded else progress.epoch,
+        epoch=epoch,
         facts=facts,
         recalls=not _is_above(facts.least, progress.high_water),
         appends=not dimension.key,
@@ -232,7 +234,7 @@ def plan(
         mark=None if replaces else progress.mark,
         copies=delivered,
         truncates=truncates,
-        holds=holds,
+        holds=tuple(hold for hold in holds if hold.position.epoch == epoch),
         releases=releases,
         mended=mended,
         replaces=replaces,
@@ -269,7 +271,7 @@ def _refuse_other_sequences(dimension: Dimension, progress: Progress) -> None:
             found=f"the table goes by {_SEQUENCES[progress.sequences]}; the settings say "
             f"{_SEQUENCES[dimension.sequences]}",
             todo="Nothing of the table was applied; other tables go on. Set `sequence_column` and `sequence_kind` "
-            "under [source] as they were, or load the table anew (docs/alarms.md#loading-a-table-anew).",
+            "under [source] as they were, or drop the table and what is kept beside it (docs/reload.md).",
         )
 
 
@@ -385,6 +387,26 @@ def refuse_flood(dimension: Dimension, reasons: Mapping[Reason, int], read: int)
             "`null_text` declared wrongly? Where the files are as they should be, raise the limit under "
             f'[tables."{dimension.name}".quarantine].',
         )
+
+
+def refuse_small_load(plan: MergePlan, progress: Progress, acked: Mapping[str, frozenset[str]]) -> None:
+    """Raise LOAD-001 where a snapshot has too few of the rows that the table has; see `Snapshots`."""
+    snapshots, facts = plan.dimension.snapshots, plan.facts
+    if snapshots is None or not plan.replaces:
+        return
+    rows, table = facts.operations.get(Operation.READ, 0), plan.dimension.name
+    about = [found.object.version for found in facts.objects]
+    if rows >= snapshots.least_share * progress.rows or acked.get("LOAD-001", frozenset()).issuperset(about):
+        return
+    raise AlarmRaised(
+        "LOAD-001",
+        f"{table}: the full load has {rows:,} rows, and the table {progress.rows:,}",
+        found=f"{len(about):,} file(s); a load of less than {snapshots.least_share:g} of the rows is taken for a "
+        "part of one (`least_share`)",
+        todo="Nothing was applied. Is the load still being written, or was it cut off? Run again when it is whole. "
+        f"If so many rows really went: `lakeward ack {table} LOAD-001`.",
+        about=about,
+    )
 
 
 def _refuse_unreadable(dimension: Dimension, facts: BatchFacts, delivered: frozenset[int]) -> None:

@@ -17,6 +17,7 @@ from lakeward.core.events import Key, Operation, Position, Sequences, Unset
 from lakeward.core.evolution import Recorded, SchemaChange
 from lakeward.core.known import Known
 from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState, Past, SourceObject, Taken
+from lakeward.core.loads import Reload, Whole, reload_of
 from lakeward.core.memory import HOLDING, Hold, Reason, Record
 from lakeward.core.plan import BatchFacts, Capability, MergePlan
 from lakeward.core.progress import Progress
@@ -60,6 +61,10 @@ class Source(Protocol[F]):
 
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[F]:
         """Read the objects whole. Those that changed meanwhile, and all after them, are left out."""
+        ...
+
+    def truncation(self, dimension: Dimension, place: Position) -> F:
+        """Return a frame of one truncate, which the source did not write down."""
         ...
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
@@ -185,21 +190,27 @@ class Table(Protocol[F_contra]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ack:
-    """An alarm that an operator let pass: what of it, who, why, and when, in microseconds since 1970."""
+    """An alarm that an operator let pass: what of it, who, why, when (microseconds since 1970), in which epoch."""
 
     code: str
     about: tuple[str, ...]
     by: str
     reason: str | None
     at: int
+    epoch: int = 1
+
+
+Word: TypeAlias = Ack | Reload | Whole
+"""What an operator said of a table, kept beside it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
     """What a table remembers, as of its last commit.
 
-    `records` are those of all its batches; `in_part` says that some event that is remembered
-    may have been sent in part, or change its key. `acks` are the alarms that were let pass,
+    `objects` are those of its epoch, `left` the versions of those of epochs before. `records` are those of all
+    its batches; `in_part` says that some event that is remembered
+    may have been sent in part, or change its key. `words` are what operators said, in order,
     `shown` the changes of columns whose rows went into quarantine, by batch.
     """
 
@@ -207,14 +218,37 @@ class Recalled:
     holds: tuple[Hold, ...] = ()
     records: Sequence[Record] = ()
     in_part: bool = False
-    acks: Sequence[Ack] = ()
+    words: Sequence[Word] = ()
     shown: Mapping[int, Sequence[SchemaChange]] = field(default_factory=dict)
+    left: frozenset[str] = frozenset()
 
     @property
-    def acked(self) -> Mapping[str, frozenset[str]]:
-        """What was let pass, by the code of the alarm."""
-        codes = {ack.code for ack in self.acks}
-        return {code: frozenset(x for ack in self.acks if ack.code == code for x in ack.about) for code in codes}
+    def acks(self) -> Sequence[Ack]:
+        """The alarms that were let pass."""
+        return [word for word in self.words if isinstance(word, Ack)]
+
+    @property
+    def reloads(self) -> Sequence[Reload]:
+        """The reloads that were asked for."""
+        return [word for word in self.words if isinstance(word, Reload)]
+
+    @property
+    def wholes(self) -> Sequence[Whole]:
+        """The full loads that were said to be complete."""
+        return [word for word in self.words if isinstance(word, Whole)]
+
+    def cut(self, epoch: int) -> int | None:
+        """Return the order at or below which changes are of the epochs before, if an operator began it."""
+        word = reload_of(self.reloads, epoch)
+        return None if word is None else word.cut
+
+    def acked(self, epoch: int) -> Mapping[str, frozenset[str]]:
+        """What was let pass in an epoch, by the code of the alarm: names come again in the next."""
+        found: dict[str, frozenset[str]] = {}
+        for ack in self.acks:
+            if ack.epoch == epoch:
+                found[ack.code] = found.get(ack.code, frozenset()).union(ack.about)
+        return found
 
 
 class Companion(Protocol):
@@ -235,8 +269,8 @@ class Companion(Protocol):
         """Forget what can no longer matter to a table that stands there."""
         ...
 
-    def ack(self, progress: Progress, ack: Ack) -> None:
-        """Write down that an alarm was let pass; the table need not exist yet."""
+    def write_down(self, progress: Progress, word: Word) -> None:
+        """Write down what an operator said; the table need not exist yet."""
         ...
 
     def applied(self, progress: Progress, after: int) -> Sequence[ObjectRecord]:

@@ -122,7 +122,7 @@ class _Settling:
 
     def is_copy(self, event: ChangeEvent, known: Mapping[Hashable, list[ChangeEvent]]) -> bool:
         position = event.position
-        if position in self.verdicts or (not self.ordered and self.memory.has_object(position.object)):
+        if position in self.verdicts or (not self.ordered and self.memory.has_object(position)):
             return True
         if position in self.memory.holds or position in self.memory.closed:
             return True
@@ -158,7 +158,7 @@ class _Settling:
         return position.epoch == self.epoch and not self.replaces and mark is not None and position.mark <= mark
 
     def judge_reject(self, reject: Reject) -> None:
-        if reject.position in self.verdicts or self.memory.has_object(reject.position.object):
+        if reject.position in self.verdicts or self.memory.has_object(reject.position):
             self.duplicates += 1
             return
         self.verdicts[reject.position] = Verdict.QUARANTINED

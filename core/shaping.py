@@ -12,7 +12,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from lakeward.core.dimension import Dimension, Lateness
 from lakeward.core.errors import AlarmRaised, ConfigError, MendError
-from lakeward.core.events import Sequences
+from lakeward.core.events import Position, Sequences
 from lakeward.core.evolution import evolve
 from lakeward.core.inputs import Input, breaches
 from lakeward.core.ledger import Past, SourceObject, Taken
@@ -146,9 +146,13 @@ class ShapedSource(Generic[F]):
             return shaped.batch
         shaped.batch.close()
         bad = [item.name for item in taken.objects].index(told[0][0])
-        if bad == 0:
+        if bad == 0 or taken.load is not None:
             raise _rejected(dimension, *told[0])
         return self.read(dimension, replace(taken, objects=taken.objects[:bad]), epoch)
+
+    def truncation(self, dimension: Dimension, place: Position) -> F:
+        """Return a frame of one truncate, with the columns of the table."""
+        return self.source.truncation(dimension, place)
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Move applied objects into the archive."""

@@ -6,12 +6,12 @@ from typing import Final, TypeVar
 
 from lakeward.core.clock import alarms
 from lakeward.core.errors import AlarmRaised, ConfigError
-from lakeward.core.pipeline import Job, look, put_away
+from lakeward.core.pipeline import Job, Prepared, load_before, look, prepare, put_away
 from lakeward.core.ports import Ack, Standing
 
 F = TypeVar("F")
 
-PASSABLE: Final = ("LEDGER-001", "LEDGER-002", "LEDGER-003", "LEDGER-004", "LEDGER-005", "CLOCK-001")
+PASSABLE: Final = ("LEDGER-001", "LEDGER-002", "LEDGER-003", "LEDGER-004", "LEDGER-005", "CLOCK-001", "LOAD-001")
 """Alarms that an operator may let pass."""
 
 
@@ -31,11 +31,13 @@ def ack(job: Job[F], code: str, *, by: str, reason: str | None, at: int) -> Ack:
             found="none does" if raised is None else f"the one that does is {raised.code}: {raised.what}",
             todo="`lakeward status` lists the alarms of the last run. Nothing was changed.",
         )
-    made = Ack(code=code, about=raised.about, by=by, reason=reason, at=at)
-    job.opened.companion.ack(standing.progress, made)
+    load = load_before(job, standing.progress, job.opened.companion.recall(standing.progress))
+    epoch = standing.progress.epoch if load is None else load.epoch
+    made = Ack(code=code, about=raised.about, by=by, reason=reason, at=at, epoch=epoch)
+    job.opened.companion.write_down(standing.progress, made)
     if job.books is not None:
-        recalled = job.opened.companion.recall(standing.progress)
-        job.books.let_pass(str(job.dimension.name), raised, recalled)
+        acked = job.opened.companion.recall(standing.progress).acked(epoch)
+        job.books.let_pass(str(job.dimension.name), raised, acked)
     return made
 
 
@@ -57,6 +59,15 @@ def _raised(job: Job[F], standing: Standing, code: str, at: int) -> AlarmRaised 
         return AlarmRaised("CLOCK-001", found[0].what, about=[standing.progress.ahead.about])
     try:
         look(job, is_whole=True)
+        if code == "LOAD-001":
+            _count(job)
     except AlarmRaised as error:
         return error
     return None
+
+
+def _count(job: Job[F]) -> None:
+    """Work out the next batch, and no more: whether a load has too few rows is told where they are read."""
+    prepared = prepare(job)
+    if isinstance(prepared, Prepared):
+        prepared.close()

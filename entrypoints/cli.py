@@ -23,6 +23,9 @@ COMMANDS: Final = (
     "explain",
     "quarantine",
     "ack",
+    "reload",
+    "load-complete",
+    "truncate",
     "ledger",
     "plugins",
     "jars",
@@ -63,7 +66,7 @@ def application(*names: str) -> typer.Typer:
     )
     app.callback()(_main)
     for name in names or COMMANDS:
-        import_module(f"lakeward.entrypoints.commands.{name}").add_to(app)
+        import_module(f"lakeward.entrypoints.commands.{name.replace('-', '_')}").add_to(app)
     return app
 
 

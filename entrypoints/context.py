@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
+import os
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -70,3 +73,12 @@ def container_of(configured: Configured) -> Iterator[Any]:
         yield container
     finally:
         container.spark().stop()
+
+
+def user() -> str:
+    """Return who runs this process, and where, for words that are kept."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # a container may have no name for its user
+        name = f"user {os.getuid()}"
+    return f"{name}@{socket.gethostname()}"

@@ -14,6 +14,7 @@ from lakeward.core.clock import Alarm
 from lakeward.core.errors import AlarmRaised, LakewardError
 from lakeward.core.events import LOAD_SEQUENCE
 from lakeward.core.evolution import SchemaChange
+from lakeward.core.loads import Awaited
 from lakeward.core.progress import Progress
 
 if TYPE_CHECKING:
@@ -81,6 +82,21 @@ def alarm(found: Alarm) -> Mapping[str, Any]:
     return {"code": found.code, "what": found.what, "found": found.found, "todo": found.todo}
 
 
+def awaited(found: Awaited | None) -> Mapping[str, Any] | None:
+    """Return the full load that a table waits for."""
+    if found is None or not found.is_told:
+        return None
+    return {
+        "epoch": found.epoch,
+        "since": time(found.since),
+        "files": found.objects,
+        "bytes": found.bytes,
+        "behind": found.behind,
+        "lacking": list(found.lacking),
+        "until": found.until,
+    }
+
+
 def progress(found: Progress) -> Mapping[str, Any]:
     """Return where a table is."""
     return {
@@ -143,6 +159,7 @@ def table_run(run: TableRun) -> Mapping[str, Any]:
         ],
         "progress": None if run.progress is None else progress(run.progress),
         "alarms": [alarm(found) for found in run.alarms],
+        "awaited": awaited(run.awaited),
         "warnings": list(run.cautions),
         "error": None if run.error is None else error(run.error),
     }

@@ -21,6 +21,7 @@ from lakeward.core.clock import Alarm, Backwards, alarms
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError, SetupError
+from lakeward.core.loads import Awaited
 from lakeward.core.pipeline import Report, apply_changes
 from lakeward.core.ports import Notice
 from lakeward.core.progress import Progress
@@ -40,6 +41,7 @@ class TableRun:
     acked: Mapping[str, frozenset[str]] = field(default_factory=dict)
     alarms: Sequence[Alarm] = ()
     cautions: Sequence[str] = ()
+    awaited: Awaited | None = None
     seconds: float = 0.0
     is_done: bool = False
 
@@ -155,6 +157,7 @@ def run_tables(container: Container, tables: Sequence[TableName], observer: Obse
             run.standing = job.opened.table.standing().progress
             structlog.contextvars.bind_contextvars(batch=run.standing.batch + 1)
             apply_changes(job, watch, on_batch, stop.asked.is_set)
+            run.awaited = container.ledger().account(table).awaited
         except LakewardError as error:
             run.error = error
             log.error("failed", error=error.what, found=error.found)

@@ -32,6 +32,7 @@ from lakeward.core.dimension import (
     Dimension,
     Lateness,
     Ordered,
+    Snapshots,
     TableName,
     Tolerance,
     Unbounded,
@@ -263,6 +264,23 @@ class TableSettings(BaseModel):
     quarantine: QuarantineSettings = Field(
         default_factory=QuarantineSettings, description="How much of a batch may go into quarantine."
     )
+    full_loads: Literal["once", "snapshot"] = Field(
+        "once",
+        description="`once`: a full load is the beginning, and changes follow. `snapshot`: a task loads the table "
+        "again and again, and each complete load takes the place of all rows; see docs/nightly-full-loads.md.",
+    )
+    load_settles: Annotated[str, AfterValidator(_interval)] = Field(
+        "1h",
+        description="With `snapshot`: how long nothing of a load may change until it is taken for complete, as "
+        "`1h` or `30m`.",
+    )
+    least_share: float = Field(
+        0.5,
+        ge=0,
+        le=1,
+        description="With `snapshot`: the share of the rows of the table that a load must have; with fewer the "
+        "table stops (LOAD-001).",
+    )
     rules: list[ColumnRule] = Field(
         default_factory=list,
         description="What the columns become on their way into the table, in order; see docs/column-rules.md.",
@@ -370,6 +388,7 @@ class Configured:
             keeps_text=policies.may_refuse,
             orders=made.orders,
             announced=made.announced,
+            snapshots=_snapshots_of(table),
         )
 
     def cautions(self, name: TableName) -> Sequence[str]:
@@ -431,6 +450,14 @@ def _lateness_of(table: TableSettings, default: Lateness) -> Lateness:
         return Ordered(table.redelivery)
     duration = _DURATION.fullmatch(said or "")
     return default if duration is None else Within(int(duration[1]) * _MICROS[duration[2]])
+
+
+def _snapshots_of(table: TableSettings) -> Snapshots | None:
+    if table.full_loads == "once":
+        return None
+    found = _DURATION.fullmatch(table.load_settles)
+    settles = 0 if found is None else int(found[1]) * _MICROS[found[2]]
+    return Snapshots(settles=settles, least_share=table.least_share)
 
 
 def _tolerance_of(said: QuarantineSettings) -> Tolerance:

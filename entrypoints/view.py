@@ -29,6 +29,7 @@ from lakeward.core.clock import Alarm
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, LakewardError
+from lakeward.core.loads import Awaited
 from lakeward.core.pipeline import STEPS, Report
 from lakeward.entrypoints.printable import escaped, printable
 
@@ -95,6 +96,12 @@ def print_warnings(warnings: Iterable[str]) -> None:
     """Print what to know of the pipeline as a whole."""
     for words in warnings:
         console().print(f"[yellow]⚠[/] {escaped(words)}")
+
+
+def print_awaited(table: TableName, awaited: Awaited | None) -> None:
+    """Print the full load that a table waits for, if there is one."""
+    if awaited is not None and awaited.is_told:
+        console().print(f"{escaped(str(table))} {escaped(awaited.words())}")
 
 
 def print_unconfigured(tables: Sequence[TableName]) -> None:

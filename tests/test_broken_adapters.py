@@ -11,7 +11,7 @@ from typing import Any
 import broken_iceberg
 import broken_memory
 import pytest
-from lakes import CRASHES, NAME, PACKED, Item, MemoryLake, Player, Script, pack, pack_late
+from lakes import CRASHES, NAME, PACKED, Item, MemoryLake, Player, Script, pack, pack_late, pack_reloaded
 from spark import MakeLake
 
 from lakeward.adapters.iceberg.options import TableOptions
@@ -33,6 +33,7 @@ OF_MEMORY: Mapping[str, Callable[[Random], Script]] = {
     "truncated": lambda random: pack(random, 2, truncates=True),
     "mended": lambda random: pack(random, 2, bad=0.1, fixed=0.6),
     "other names": lambda random: pack_late(random, 2, Within(3), renamed=0.5),
+    "reloaded": lambda random: pack_reloaded(random, pack_late(random, 2, Within(3), bad=0.1), 2, bad=0.1),
     "mended in part": lambda random: pack_late(random, 2, Unbounded(), bad=0.1, fixed=0.6, in_part=True),
 }
 """Scripts by the mistakes that they show; each mistake is shown by one of many."""
@@ -86,6 +87,7 @@ OF_ICEBERG: Mapping[str, Callable[[], Script]] = {
     "late and bad": lambda: pack_late(Random(3), 4, Within(3), too_late=True, bad=0.2),
     "mended": lambda: pack(Random(8), 4, bad=0.1, fixed=0.8),
     "other names": lambda: pack_late(Random(33), 3, Within(3), renamed=0.5),
+    "reloaded": lambda: pack_reloaded(Random(2), pack_late(Random(1), 3, Within(3), bad=0.1), 2, bad=0.1),
 }
 """One script each, which shows all its mistakes."""
 

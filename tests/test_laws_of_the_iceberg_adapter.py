@@ -13,7 +13,7 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from lakes import CRASHES, UNCOMMITTED, MemoryLake, Player, Script, pack, pack_late
+from lakes import CRASHES, UNCOMMITTED, MemoryLake, Player, Script, pack, pack_late, pack_reloaded
 from spark import MakeLake
 
 from lakeward.adapters.iceberg import companion
@@ -192,6 +192,33 @@ def test_objects_under_other_names_change_nothing_where_sequences_are_unique(
     random = Random(seed)
     bad = 0.0 if in_part else 0.03
     script = pack_late(random, 6, lateness, in_part=in_part, bad=bad, renamed=0.5, truncates=True)
+    player, expected = play_both(script, make_lake(), random.sample(CRASHES, 3))
+    assert player.promised == expected.promised
+    assert player.moments[-1].rows == script.truth
+
+
+@packed
+@given(seed=SEEDS)
+def test_after_a_reload_the_table_is_that_of_the_new_epoch_alone(make_lake: MakeLake, seed: int) -> None:
+    """Reload, with late events, rows in part, holds and crashes on both sides: no moment has rows of two epochs."""
+    random = Random(seed)
+    first = pack_late(random, 4, Within(3), bad=0.04, fixed=0.3, in_part=True)
+    script = pack_reloaded(random, first, 4, bad=0.04, fixed=0.6)
+    layout = LAYOUTS[random.choice([*LAYOUTS])]
+    player, expected = play_both(script, make_lake(layout), random.sample(UNCOMMITTED, 4))
+    assert player.promised == expected.promised
+    assert player.moments[-1].rows == script.truth
+    for moment in player.moments:
+        assert {position.epoch for _, position in moment.rows.values()} <= {moment.progress.epoch}
+
+
+@packed
+@given(seed=SEEDS)
+def test_a_reload_of_a_table_without_a_key_leaves_the_facts_of_the_new_epoch(
+    make_lake: MakeLake, seed: int
+) -> None:
+    random = Random(seed)
+    script = pack_reloaded(random, pack(random, 3, bad=0.05, key=()), 3, bad=0.05)
     player, expected = play_both(script, make_lake(), random.sample(CRASHES, 3))
     assert player.promised == expected.promised
     assert player.moments[-1].rows == script.truth

@@ -11,7 +11,7 @@ from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lakes import CRASHES, NAME, UNCOMMITTED, MemoryLake, Player, Script, pack, pack_late
+from lakes import CRASHES, NAME, UNCOMMITTED, MemoryLake, Player, Script, pack, pack_late, pack_reloaded
 
 from lakeward.core.dimension import ORDERED, Unbounded, Within
 from lakeward.core.events import ChangeEvent, Operation, Position
@@ -254,4 +254,33 @@ def test_a_mended_row_of_a_table_without_a_key_is_added_once(seed: int) -> None:
     random = Random(seed)
     script = pack(random, 3, bad=0.1, fixed=0.6, key=())
     player = Player(script, MemoryLake()).play(random.sample(CRASHES, len(CRASHES)))
+    assert player.moments[-1].rows == script.truth
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=SEEDS)
+def test_after_a_reload_the_table_is_that_of_the_new_epoch_alone(seed: int) -> None:
+    """Reload: rows, memory, holds and what waits go with the epoch, at once; names come again."""
+    random = Random(seed)
+    lateness = random.choice([ORDERED, Within(3), Unbounded()])
+    in_part = lateness != ORDERED and random.random() < 0.5
+    first = pack_late(random, 2, lateness, bad=0.05, fixed=0.3, in_part=in_part)
+    script = pack_reloaded(random, first, 2, bad=0.05, fixed=0.6)
+    undisturbed = Player(script, MemoryLake()).play()
+    assert undisturbed.moments[-1].rows == script.truth
+    for moment in undisturbed.moments:
+        assert {position.epoch for _, position in moment.rows.values()} <= {moment.progress.epoch}
+        assert {position.epoch for position in moment.quarantine} <= {moment.progress.epoch}
+    if in_part:  # behind a commit what found no row is listed a batch later
+        assert Player(script, MemoryLake()).play(random.sample(CRASHES, 6)).moments[-1].rows == script.truth
+    else:
+        Player(script, MemoryLake(), expected=undisturbed.moments).play(random.sample(CRASHES, 6))
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=SEEDS)
+def test_a_reload_of_a_table_without_a_key_leaves_the_facts_of_the_new_epoch(seed: int) -> None:
+    random = Random(seed)
+    script = pack_reloaded(random, pack(random, 2, bad=0.05, key=()), 2, bad=0.05)
+    player = Player(script, MemoryLake()).play(random.sample(CRASHES, 6))
     assert player.moments[-1].rows == script.truth

@@ -61,6 +61,10 @@ class Names:
         """Return the series of a file of a full load, and its number there, where the name is DMS's."""
         return load_number(name) if self.load is None else None
 
+    def written(self, order: int) -> int | None:
+        """Return when a file of changes was written, where its name tells."""
+        return written_at(order, self)
+
 
 STANDARD: Final = Names()
 PLACES: Final = Places(Place(STANDARD))
@@ -106,6 +110,16 @@ def load_number(name: str) -> tuple[str, int] | None:
         return None
     series = folder if load["segment"] is None else f"{folder}/SEGMENT{load['segment']}"
     return series, int(load["counter"], 16)
+
+
+def written_at(order: int, names: Names = STANDARD) -> int | None:
+    """Return when a file of changes was written, in microseconds since 1970, by its order; None without a time.
+
+    >>> written_at(read_name("20141029-113401001.csv").order)
+    1414582441001000
+    """
+    is_timed = names.changes is None or "time" in names.changes.groupindex
+    return (order >> _COUNTER_BITS) * 1000 if is_timed else None
 
 
 def listed_from(name: str) -> str | None:

@@ -32,10 +32,11 @@ from lakeward.adapters.spark.rows import (
     TORN,
     to_events,
 )
+from lakeward.adapters.spark.truncates import truncation
 from lakeward.core.clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
 from lakeward.core.errors import SchemaConflict, SourceError
-from lakeward.core.events import Sequences
+from lakeward.core.events import Position, Sequences
 from lakeward.core.evolution import Policy, compare
 from lakeward.core.ledger import (
     Limits,
@@ -103,6 +104,10 @@ class DmsSource:
             self._refuse_other_format(table, item.name)
         return listed
 
+    def truncation(self, dimension: Dimension, place: Position) -> DataFrame:
+        """Return a truncate: DMS deletes the files of a table instead of writing one."""
+        return truncation(self.spark(), dimension, place, in_part=bool(self._reading(dimension).in_part))
+
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Move applied files into the archive, where there is one."""
         return self.folder.put_away(dimension.name, objects)
@@ -117,7 +122,10 @@ class DmsSource:
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[DataFrame]:
         """Read the files; those that changed meanwhile, and all after them, are left for the next batch."""
         self._refuse_sequence_as_column(dimension)
-        files = self._alike(dimension, [self._look_at(dimension, item) for item in taken.objects])
+        every = [self._look_at(dimension, item) for item in taken.objects]
+        files = self._alike(dimension, every)
+        if taken.load is not None and len(files) < len(every):
+            raise self._not_alike(dimension, files[-1], every[len(files)])
         objects = tuple(file.object for file in files)
         tags = {item.name: item.etag or self.folder.etag(dimension.name, item.name) for item in objects}
         dimension = self._with_schema(dimension, files)
@@ -149,7 +157,10 @@ class DmsSource:
             back=back,
             may_need=self._reading(dimension).in_part,
         )
-        return replace(batch, facts=replace(batch.facts, believed=limit))
+        batch = replace(batch, facts=replace(batch.facts, believed=limit))
+        if taken.load is not None:
+            batch = replace(batch, facts=replace(batch.facts, loaded=epoch))
+        return batch
 
     def _read_or_nothing(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[DataFrame]:
         if taken.objects:
@@ -236,6 +247,14 @@ class DmsSource:
         columns = [self._columns(dimension, file) for file in files]
         alike = next((place for place, own in enumerate(columns) if own != columns[0]), len(files))
         return files[:alike]
+
+    def _not_alike(self, dimension: Dimension, one: _File, other: _File) -> SchemaConflict:
+        return SchemaConflict(
+            f"{dimension.name}: the files of its full load have different columns",
+            found=f"found {one.object.name} and {other.object.name}",
+            todo="Nothing was applied: a full load takes the place of all rows at once, so its files must have the "
+            "same columns. Start the load again.",
+        )
 
     def _columns(self, dimension: Dimension, file: _File) -> Mapping[str, Type]:
         """Return the table's columns that a file has, with their types."""

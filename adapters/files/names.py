@@ -52,6 +52,10 @@ class FileNames:
         """Return nothing: there is no full load."""
         return None
 
+    def written(self, _order: int) -> int | None:
+        """Return nothing: a name may tell anything."""
+        return None
+
     def _of_sink(self, path: str) -> int:
         found = _OF_SINK.fullmatch(PurePosixPath(path).name.split(".json")[0]) if self.is_messages else None
         if found is None:

@@ -36,10 +36,11 @@ from lakeward.adapters.spark.errors import FAILURES, full_text, said
 from lakeward.adapters.spark.events import AHEAD, SKIPPED, Group, by_object, facts, steps_back, survey, with_ahead
 from lakeward.adapters.spark.names import column
 from lakeward.adapters.spark.rows import MALFORMED, TORN, TRANSACTION_TEXT, to_events
+from lakeward.adapters.spark.truncates import truncation
 from lakeward.core.clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
 from lakeward.core.errors import SchemaConflict, SourceError
-from lakeward.core.events import Sequences
+from lakeward.core.events import Position, Sequences
 from lakeward.core.evolution import Kind, Policy
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken
 from lakeward.core.nearest import nearest
@@ -99,6 +100,10 @@ class FilesSource:
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Move applied files into the archive, where there is one."""
         return self.folder.put_away(dimension.name, objects)
+
+    def truncation(self, dimension: Dimension, place: Position) -> DataFrame:
+        """Return a truncate that no file tells."""
+        return truncation(self.spark(), dimension, place, in_part=bool(self._reading(dimension).in_part))
 
     def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
         """Return nothing: rules stand behind a source."""

@@ -110,6 +110,15 @@ class Change:
                 self.dropped_rows += rows
         return [str(task.file().location()) for task in self.dropped]
 
+    def drop_all(self, rows: int) -> None:
+        """Drop every file of the table, which has so many rows: their own counts must say so, where they tell."""
+        if self.base is None:
+            return
+        tasks = self.jvm.iterate(self.table.newScan().useSnapshot(self.base.snapshotId()).planFiles())
+        self.dropped = list(tasks)
+        counted = [self._live_rows(task) for task in self.dropped]
+        self.dropped_rows = rows if None in counted else sum(count for count in counted if count)
+
     def _live_rows(self, task: Any) -> int | None:
         """Return how many rows a data file has left, or None where only reading it would tell."""
         deletes = list(indexed(task.deletes()))

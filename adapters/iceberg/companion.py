@@ -3,7 +3,7 @@
 Entries are stamped with a batch and of a kind each: the `batch` record, a `delete` or
 another `change` that an older event may still meet, the `base` of a key (its row before the
 first of them), an event `waiting` behind a held key, the word that it was `released`, and
-the `ack` of an alarm that an operator let pass.
+the words of an operator (`ack`, `reload`, `whole`).
 What is stamped above the table's own batch does not exist.
 """
 
@@ -35,9 +35,10 @@ from lakeward.core.events import Mark, Operation, Position, Sequences
 from lakeward.core.evolution import Recorded
 from lakeward.core.holds import Waiter, Waiters
 from lakeward.core.ledger import ObjectRecord, SourceObject
+from lakeward.core.loads import Reload, Whole
 from lakeward.core.memory import Hold
 from lakeward.core.plan import PARTIAL, MergePlan
-from lakeward.core.ports import Ack
+from lakeward.core.ports import Ack, Word
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Type
 from lakeward.core.truncates import remembered_truncates
@@ -49,7 +50,8 @@ OLD_RECORD: Final = "_lakeward_old_record"
 """The batch record, or the text of an event's key, and of the key that it left."""
 
 BATCH, DELETE, CHANGE, BASE, WAITING, RELEASED = "batch", "delete", "change", "base", "waiting", "released"
-ACK: Final = "ack"
+WORDS: Final[Mapping[str, type[Word]]] = {"ack": Ack, "reload": Reload, "whole": Whole}
+"""What an operator said, by the kind of its entries."""
 EVENT: Final = f"CASE {names.OPERATION} WHEN 'delete' THEN '{DELETE}' ELSE '{CHANGE}' END"
 """The kind of an event that was applied, or overtaken, as SQL."""
 
@@ -69,7 +71,8 @@ class IcebergCompanion:
         renames = dimension.policies.renames
         self.table = Beside(catalog, dimension.name, SUFFIX, spark, renames, lambda: self.dimension.schema.names)
         self.records: dict[int, BatchRecord] = {}
-        self.acks: list[Ack] = []
+        self.words: list[Word] = []
+        self.epoch = 1
         self.stamped = 0
         self.has_leftovers = False
 
@@ -94,11 +97,20 @@ class IcebergCompanion:
         self.has_leftovers |= max(self.stamped, *above, 0) > progress.batch
         for batch in above:
             del self.records[batch]
-        return {found.object.name: found.object for known in self.records.values() for found in known.facts}
+        self.epoch = progress.epoch
+        of_epoch = [known for known in self.records.values() if known.epoch == progress.epoch]
+        return {found.object.name: found.object for known in of_epoch for found in known.facts}
+
+    @property
+    def left(self) -> frozenset[str]:
+        """The versions of objects of the epochs before that of the table."""
+        every = [(known.epoch, found.object) for known in self.records.values() for found in known.facts]
+        return frozenset(item.version for epoch, item in every if epoch < self.epoch)
 
     def _read_records(self, after: int, upto: int) -> None:
         """Read the batch records behind a batch, and the alarms that were let pass."""
-        condition = f"{KIND} in ('{BATCH}', '{ACK}') and {names.BATCH} > {after}"
+        kinds = "', '".join([BATCH, *WORDS])
+        condition = f"{KIND} in ('{kinds}') and {names.BATCH} > {after}"
         found = self.table.rows(condition, (KIND, names.BATCH, RECORD)).to_pylist()
         batches = [row[names.BATCH] for row in found if row[KIND] == BATCH]
         if len(batches) > len(set(batches)):
@@ -112,15 +124,18 @@ class IcebergCompanion:
         for row in found:
             if row[KIND] == BATCH:
                 self.records[row[names.BATCH]] = records.read(row[names.BATCH], row[RECORD])
-        acks = [records.read_ack(row[RECORD]) for row in found if row[KIND] == ACK and row[names.BATCH] <= upto]
-        self.acks += [ack for ack in acks if ack not in self.acks]
+        said = [row for row in found if row[KIND] in WORDS and row[names.BATCH] <= upto]
+        words = [records.read_word(WORDS[row[KIND]], row[RECORD]) for row in said]
+        self.words += [word for word in words if word not in self.words]
+        self.words.sort(key=lambda word: word.at)
 
-    def ack(self, upto: int, ack: Ack) -> None:
-        """Write down that an alarm was let pass at batch `n`; the companion is made where it is not there."""
+    def write_down(self, upto: int, word: Word) -> None:
+        """Write down what an operator said at batch `n`; the companion is made where it is not there."""
         columns = {**_columns(self.dimension.sequences), **{c.name: c.type for c in self.dimension.schema}}
-        row = pa.table({KIND: [ACK], names.BATCH: [upto], RECORD: [records.written_ack(ack)]})
+        kind = next(kind for kind, type_ in WORDS.items() if isinstance(word, type_))
+        row = pa.table({KIND: [kind], names.BATCH: [upto], RECORD: [records.written_word(word)]})
         self.table.add(columns, [], row, count=0, partition_by=KIND)
-        self.acks.append(ack)
+        self.words.append(word)
 
     def applied(self, progress: Progress, after: int) -> Sequence[ObjectRecord]:
         """Return the objects of the batches behind `after`, up to `n`."""
@@ -206,15 +221,16 @@ class IcebergCompanion:
 
     @property
     def truncates(self) -> frozenset[Position]:
-        """The truncates of all batches whose records are known."""
-        return remembered_truncates(found.record for found in self.records.values() if found.record is not None)
+        """The truncates of the table's epoch."""
+        of_epoch = [found.record for found in self.records.values() if found.epoch == self.epoch]
+        return remembered_truncates(record for record in of_epoch if record is not None)
 
     def events(self, upto: int) -> DataFrame | None:
         """Return the events of keys that are remembered, up to `n`, or None where there is no companion."""
         return self._changes(upto, "!=")
 
     def _changes(self, upto: int, is_truncate: str) -> DataFrame | None:
-        kinds = f"{KIND} IN ('{DELETE}', '{CHANGE}') AND {names.BATCH} <= {upto}"
+        kinds = f"{KIND} IN ('{DELETE}', '{CHANGE}') AND {names.BATCH} <= {upto} AND {names.EPOCH} = {self.epoch}"
         return self._frame(f"{kinds} AND {names.OPERATION} {is_truncate} '{Operation.TRUNCATE.value}'")
 
     def facts(self, upto: int) -> list[DataFrame]:
@@ -263,6 +279,7 @@ class IcebergCompanion:
         """Return the events that wait, with the texts of their keys; no Spark is needed."""
         wanted = (KIND, *names.POSITION, RECORD, *([OLD_RECORD] if self.has_parts else []))
         condition = f"{KIND} in ('{WAITING}', '{RELEASED}') and {names.BATCH} <= {upto}"
+        condition += f" and {names.EPOCH} = {self.epoch}"
         rows = self.table.rows(condition, wanted).to_pylist()
         released = {(row[names.OBJECT], row[names.ROW]) for row in rows if row[KIND] == RELEASED}
         return Waiters.of(
@@ -275,7 +292,7 @@ class IcebergCompanion:
         )
 
     def _kind(self, kind: str, upto: int) -> DataFrame | None:
-        return self._frame(f"{KIND} = '{kind}' AND {names.BATCH} <= {upto}")
+        return self._frame(f"{KIND} = '{kind}' AND {names.BATCH} <= {upto} AND {names.EPOCH} = {self.epoch}")
 
     def _frame(self, condition: str) -> DataFrame | None:
         """Return entries as the table has its columns now; what was not sent has the new names, too."""
@@ -308,7 +325,10 @@ class IcebergCompanion:
         self.objects(progress)
         folds = self.has_parts and not isinstance(self.dimension.lateness, Ordered)
         done = [] if folds else [self._passed(progress, holds)]
-        if folds and progress.mark is not None:
+        if progress.epoch > 1:
+            kinds = "', '".join((DELETE, CHANGE, BASE, WAITING, RELEASED))
+            done.append(f"({KIND} in ('{kinds}') and {names.EPOCH} < {progress.epoch})")
+        if folds and progress.mark is not None and progress.mark.epoch == progress.epoch:
             held = barriers(holds) if holds else None
             self._fold_into_bases(progress.mark, progress.batch, held, give_up)
         if not progress.held:

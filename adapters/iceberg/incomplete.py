@@ -48,6 +48,7 @@ def incomplete_of(companion: IcebergCompanion, progress: Progress) -> Sequence[E
     if not companion.has_parts or isinstance(companion.dimension.lateness, Ordered):
         return []
     condition = f"{KIND} in ('{CHANGE}', '{DELETE}', '{BASE}') and {names.BATCH} <= {progress.batch}"
+    condition += f" and {names.EPOCH} = {progress.epoch}"
     companion.objects(progress)
     rows = _since(max(companion.truncates, default=None), _marked(companion.table.rows(condition, _WANTED)))
     moved = rows.filter(pc.is_valid(rows[OLD_RECORD]))

@@ -43,7 +43,7 @@ def known_of(catalog: IcebergCatalog, dimension: Dimension, key: Key) -> Known:
     if table is None or not made:
         return Known(key=key, progress=Progress())
     progress = made[0][1]
-    search = _Search(catalog, dimension, key, progress.batch)
+    search = _Search(catalog, dimension, key, progress)
     records = search.records()
     at = {batch: Made(content["at"]) for batch, content in records}
     at |= {p.batch: Made(snapshot.timestamp_ms * 1000, str(snapshot.snapshot_id)) for snapshot, p in made}
@@ -64,15 +64,16 @@ def known_of(catalog: IcebergCatalog, dimension: Dimension, key: Key) -> Known:
 
 
 class _Search:
-    """Looks for one key, in what is stamped up to a batch."""
+    """Looks for one key, in what a table knows of its epoch as of its batch."""
 
-    def __init__(self, catalog: IcebergCatalog, dimension: Dimension, key: Key, upto: int) -> None:
+    def __init__(self, catalog: IcebergCatalog, dimension: Dimension, key: Key, progress: Progress) -> None:
         self.catalog = catalog
         self.dimension = dimension
         self.key = key
         self.renames: Mapping[int, Mapping[str, str]] = {}
         self.truncates: Sequence[tuple[int, Position]] = ()
-        self.upto = LessThanOrEqual(term=Reference(names.BATCH), value=literal(upto))
+        self.upto = LessThanOrEqual(term=Reference(names.BATCH), value=literal(progress.batch))
+        self.of_epoch = And(self.upto, _equal(names.EPOCH, progress.epoch))
 
     def of_key(self, prefix: str = "") -> BooleanExpression:
         """Return the condition that a row, or a struct of it, has the key."""
@@ -117,7 +118,7 @@ class _Search:
         in_part = names.OLD in table.schema().column_names
         if in_part:
             wanted = Or(wanted, self.of_key(f"{names.OLD}."))
-        rows = [row for row in _rows(table, And(wanted, self.upto)) if row[companion.KIND] != companion.BATCH]
+        rows = [row for row in _rows(table, And(wanted, self.of_epoch)) if row[companion.KIND] != companion.BATCH]
         events = list(self._events(rows))
         bases = sorted((row for row in rows if row[companion.KIND] == companion.BASE), key=_batch)
         if bases:
@@ -171,7 +172,7 @@ class _Search:
         if table is None:
             return []
         settled = Or(*[_equal(quarantine.STATE, state) for state in quarantine.SETTLED])
-        rows = _rows(table, And(Or(self.of_key(), settled), self.upto))
+        rows = _rows(table, And(Or(self.of_key(), settled), self.of_epoch))
         gone = {position_of(row): _batch(row) for row in rows if row[quarantine.STATE] == quarantine.GIVEN_UP}
         replayed = {position_of(row) for row in rows if row[quarantine.STATE] == quarantine.REPLAYED}
         refused = [row for row in rows if row[quarantine.STATE] in quarantine.REFUSED]

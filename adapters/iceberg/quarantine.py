@@ -111,7 +111,7 @@ class IcebergQuarantine:
         )
 
     def entries(self, progress: Progress) -> Sequence[Entry]:
-        """Return what is in quarantine as of the table's batch, oldest first; no Spark is needed."""
+        """Return what is in quarantine as of the table's batch and epoch, oldest first; no Spark is needed."""
         wanted = tuple(_columns(self.dimension.sequences))
         rows = self.table.rows(f"{names.BATCH} <= {progress.batch}", wanted).to_pylist()
         gone = {position_of(row) for row in rows if row[STATE] in SETTLED}
@@ -121,7 +121,7 @@ class IcebergQuarantine:
         found = [
             replace(_entry(row, mended.get(position_of(row))), other_key=beside.get(position_of(row)))
             for row in rows
-            if row[STATE] in (HELD, FINAL) and position_of(row) not in gone
+            if row[STATE] in (HELD, FINAL) and position_of(row) not in gone and row[names.EPOCH] == progress.epoch
         ]
         return sorted(found, key=lambda entry: (entry.batch, entry.order, entry.row))
 

@@ -13,7 +13,7 @@ from lakeward.core.evolution import Kind, Policy, SchemaChange
 from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import Record
 from lakeward.core.plan import MergePlan, ObjectFacts
-from lakeward.core.ports import Ack
+from lakeward.core.ports import Word
 from lakeward.core.schema import UNDECLARED, Type, parse_type
 
 
@@ -28,6 +28,7 @@ class BatchRecord:
     record: Record | None
     renames: Mapping[str, str]
     shown: tuple[SchemaChange, ...] = ()
+    epoch: int = 1
 
 
 def written(plan: MergePlan) -> str:
@@ -38,6 +39,7 @@ def written(plan: MergePlan) -> str:
         "operations": {operation.value: count for operation, count in facts.operations.items()},
         "rejects": {reason.value: count for reason, count in facts.rejects.items()},
         "at": time.time_ns() // 1000,
+        "epoch": plan.epoch,
         "schema": [_as_json(change, policy) for change, policy in plan.evolution.differences],
     }
     if record is not None:
@@ -108,15 +110,17 @@ def _object_of(
     return ObjectFacts(SourceObject(name, order, size, modified, etag), rows, first, last)
 
 
-def written_ack(ack: Ack) -> str:
-    """Return the record of an alarm that was let pass."""
-    return _line(asdict(ack))
+def written_word(word: Word) -> str:
+    """Return the record of what an operator said."""
+    return _line(asdict(word))
 
 
-def read_ack(line: str) -> Ack:
-    """Read the record of an alarm that was let pass."""
-    content = json.loads(line)
-    return Ack(**{**content, "about": tuple(content["about"])})
+def read_word(kind: type[Word], line: str) -> Word:
+    """Read the record of what an operator said."""
+    content: dict[str, Any] = json.loads(line)
+    if "about" in content:
+        content["about"] = tuple(content["about"])
+    return kind(**content)
 
 
 def read(batch: int, line: str) -> BatchRecord:
@@ -124,7 +128,7 @@ def read(batch: int, line: str) -> BatchRecord:
     content = json.loads(line)
     facts = tuple(_object_of(*recorded) for recorded in content["objects"])
     if content.get("least") is None:
-        return BatchRecord(facts, None, renames_of(content), _shown(content))
+        return BatchRecord(facts, None, renames_of(content), _shown(content), content.get("epoch", 1))
     record = Record(
         batch,
         frozenset(found.object.order for found in facts),
@@ -135,7 +139,7 @@ def read(batch: int, line: str) -> BatchRecord:
         content.get("loaded", 0),
         tuple(Position(*place) for place in content.get("truncates", ())),
     )
-    return BatchRecord(facts, record, renames_of(content), _shown(content))
+    return BatchRecord(facts, record, renames_of(content), _shown(content), content.get("epoch", 1))
 
 
 def _shown(content: Mapping[str, Any]) -> tuple[SchemaChange, ...]:

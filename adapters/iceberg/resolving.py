@@ -64,7 +64,8 @@ from lakeward.core.ports import Resolved
 class Outcome:
     """What resolving found, for the steps that carry it out.
 
-    `drops_below` is the place of a truncate: of what is `removed` it is all that lies below it.
+    `drops_below` is the place of a truncate: of what is `removed` it is all that lies below it. With
+    `drops_all` a full load takes the place of every row of the table.
     """
 
     upserts: DataFrame
@@ -76,6 +77,7 @@ class Outcome:
     released: DataFrame | None = None
     rejects: DataFrame | None = None
     drops_below: Position | None = None
+    drops_all: bool = False
     table: Any = None
     cached: list[DataFrame] = field(default_factory=list)
 
@@ -159,6 +161,7 @@ class Resolver:
         outcome = Outcome(
             upserts=frame.where(IS_EVENT),
             rejects=frame.where(IS_REJECT) if refused or f.rejects else None,
+            drops_all=plan.replaces,
             table=table,
         )
         read = Counts(
@@ -167,10 +170,17 @@ class Resolver:
         return Resolved(
             counts=Counts() if plan.releases else read,
             written=written,
-            removed=0,
+            removed=Rows(self.name, plan, table, self.spark).count() if plan.replaces else 0,
             rejects=_rejects(plan, Known(), {Reason.NO_KEY: refused}),
             detail=outcome,
         )
+
+    def reload(self, plan: MergePlan, frame: DataFrame, table: Any) -> Resolved:
+        """The rows of a full load take the place of all that stand, and meet none of them."""
+        resolved = self.merge(plan, frame, None)
+        outcome: Outcome = resolved.detail
+        outcome.table, outcome.drops_all = table, True
+        return replace(resolved, removed=Rows(self.name, plan, table, self.spark).count())
 
     def merge(self, plan: MergePlan, frame: DataFrame, table: Any) -> Resolved:
         """Each event meets the row that stands of its key, if there is one."""
@@ -330,8 +340,8 @@ class Resolver:
         by_rows = isinstance(plan.dimension.lateness, Ordered) or not plan.in_part
         upto = plan.batch - 1
         return Before(
-            remembered=self.companion.events(upto),
-            bases=None if by_rows else self.companion.bases(upto),
+            remembered=None if plan.replaces else self.companion.events(upto),
+            bases=None if by_rows or plan.replaces else self.companion.bases(upto),
             rows=rows.of,
             by_rows=by_rows,
         )
@@ -349,7 +359,7 @@ class Resolver:
         if not plan.folds:
             return part_at_barriers(events, reduce(DataFrame.unionByName, barriers), plan)
         waiting = self.companion.waiting(plan.batch - 1)
-        if waiting is not None and not plan.releases and names.OLD in waiting.columns:
+        if waiting is not None and not (plan.releases or plan.replaces) and names.OLD in waiting.columns:
             moves = not_overruled(plan, waiting.where(f"{names.OLD} IS NOT NULL"))
             barriers.append(keys_of_both(moves, plan.dimension.key))
         return part_chains(plan, events, reduce(DataFrame.unionByName, barriers))
@@ -392,7 +402,7 @@ class Resolver:
             return set()
         moves = f"{names.OLD} IS NOT NULL"
         held = self.kept.keys_of(done.waiting.where(moves))
-        if plan.releases:
+        if plan.releases or plan.replaces:
             return held
         released = done.released(plan)
         freed = [] if released is None else released.where(moves).select(names.OBJECT, names.ROW).collect()

@@ -97,10 +97,7 @@ class Rows:
 
     def all(self, key_range: KeyRange = ()) -> DataFrame:
         """Return the rows in a range of keys, with the columns that the plan gives the table."""
-        plan, snapshot, rows = self.plan, self.table.currentSnapshot(), self.spark().read
-        if snapshot is not None:
-            rows = rows.option("versionAsOf", str(snapshot.snapshotId()))
-        target = rows.table(quoted(*self.name))
+        plan, target = self.plan, self._as_loaded()
         if plan.evolution.changes:
             target = called_now(target.selectExpr("*", "_file", "_pos"), plan.evolution.renames)
             target = fitted(target, plan.evolution.schema)
@@ -110,6 +107,16 @@ class Rows:
                 least, most = (from_bound(bound, item.type) for bound in bounds)
                 target = target.where(f"{quoted(name)} BETWEEN {least} AND {most}")
         return target
+
+    def count(self) -> int:
+        """Return how many rows the table has."""
+        return self._as_loaded().count() if self.are_there else 0
+
+    def _as_loaded(self) -> DataFrame:
+        snapshot, rows = self.table.currentSnapshot(), self.spark().read
+        if snapshot is not None:
+            rows = rows.option("versionAsOf", str(snapshot.snapshotId()))
+        return rows.table(quoted(*self.name))
 
     def kept(self, upserts: DataFrame, judged: DataFrame) -> DataFrame:
         """Give updated rows what stands in columns and fields that the batch has not; a new row has NULL there."""

@@ -41,7 +41,7 @@ from lakeward.core.holds import Waiters
 from lakeward.core.ledger import ObjectRecord
 from lakeward.core.memory import Hold, Reason
 from lakeward.core.plan import PARTIAL, Capability, MergePlan
-from lakeward.core.ports import Ack, Batch, Commit, Entry, Recalled, Resolved, Standing
+from lakeward.core.ports import Batch, Commit, Entry, Recalled, Resolved, Standing, Word
 from lakeward.core.progress import Progress
 from lakeward.core.truncates import Truncates
 
@@ -52,7 +52,7 @@ _ROWS_A_FILE: Final = 1_000_000
 class IcebergTable:
     """One table with its companion and its quarantine; the three ports in one."""
 
-    capabilities: frozenset[Capability] = PARTIAL | {Capability.TRUNCATE}
+    capabilities: frozenset[Capability] = PARTIAL | {Capability.TRUNCATE, Capability.RELOAD}
 
     def __init__(
         self,
@@ -100,7 +100,9 @@ class IcebergTable:
         with committing(str(self.dimension.name)):
             table = None if plan.creates else jvm.table(*self.name)
             resolver = Resolver(self.name, self.companion, self.kept, self.spark)
-            return resolver.appends(plan, frame, table) if plan.appends else resolver.merge(plan, frame, table)
+            if plan.appends:
+                return resolver.appends(plan, frame, table)
+            return resolver.reload(plan, frame, table) if plan.replaces else resolver.merge(plan, frame, table)
 
     def _refuse_wider_partitions(self, plan: MergePlan) -> None:
         """Refuse to widen a column that rows are partitioned by as they are: Iceberg cannot write to both kinds."""
@@ -162,7 +164,9 @@ class IcebergTable:
             *(names.SEQUENCE, names.OBJECT, names.ROW),
             f"{plan.batch}L AS {names.BATCH}",
         ).coalesce(1 + resolved.written // _ROWS_A_FILE)
-        if resolved.removed and outcome.removed is not None:
+        if outcome.drops_all:
+            change.drop_all(resolved.removed)
+        elif resolved.removed and outcome.removed is not None:
             removed = outcome.removed
             if outcome.drops_below is not None:
                 dropped = change.drop_below(outcome.drops_below)
@@ -184,8 +188,8 @@ class IcebergTable:
         objects = self.companion.objects(progress)
         records = [found.record for found in self.companion.records.values() if found.record is not None]
         shown = {batch: found.shown for batch, found in self.companion.records.items() if found.shown}
-        acks, in_part = tuple(self.companion.acks), self.companion.has_parts
-        return Recalled(objects, self._holds(progress), records, in_part, acks, shown)
+        words, in_part = tuple(self.companion.words), self.companion.has_parts
+        return Recalled(objects, self._holds(progress), records, in_part, words, shown, self.companion.left)
 
     def _holds(self, progress: Progress) -> tuple[Hold, ...]:
         """Return the keys that wait for a person; what a truncate has overruled does not."""
@@ -194,9 +198,9 @@ class IcebergTable:
             hold for hold in self.kept.holds(progress) if not truncates.overrule(hold.position, hold.reason)
         )
 
-    def ack(self, progress: Progress, ack: Ack) -> None:
-        """Write down that an alarm was let pass."""
-        self.companion.ack(progress.batch, ack)
+    def write_down(self, progress: Progress, word: Word) -> None:
+        """Write down what an operator said."""
+        self.companion.write_down(progress.batch, word)
 
     def applied(self, progress: Progress, after: int) -> Sequence[ObjectRecord]:
         """Return the objects of later batches."""

@@ -61,6 +61,10 @@ class Naming(Protocol):
         """Return the series of a file of a full load, and its number there; None where it has none."""
         ...
 
+    def written(self, order: int) -> int | None:
+        """Return when a file of changes was written, in microseconds since 1970; None where its name tells none."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Part:

@@ -14,6 +14,7 @@ from lakeward.adapters.spark.events import Group, facts
 from lakeward.adapters.spark.rows import MALFORMED, TORN
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken, is_suspicious, take, touched, until_changed
+from lakeward.core.loads import Naming
 from lakeward.core.plan import Capability
 from lakeward.core.ports import Batch
 
@@ -23,7 +24,8 @@ Numbered: TypeAlias = Callable[[TableName, Sequence[SourceObject], Past], Sequen
 
 def choose(folder: Folder, table: TableName, past: Past, limits: Limits, numbered: Numbered) -> Taken:
     """Choose the next files of a table, in their order; raises AlarmRaised where something may be lost."""
-    names = folder.places.of(table).names
+    place = folder.places.of(table)
+    names = place.names
     start = None if past.start is None else names.listed_from(past.start)
     past = past if start else replace(past, start=None)
     listed, others = folder.list(table, start) or ((), ())
@@ -33,7 +35,12 @@ def choose(folder: Folder, table: TableName, past: Past, limits: Limits, numbere
     listed = numbered(table, listed, past)
     tags = {item.name: folder.etag(table, item.name) for item in touched(listed, past)}
     listed = [replace(item, etag=tags.get(item.name)) for item in listed] if tags else listed
-    taken = take(str(table), listed, past, limits, names.number, keeps=folder.archive is None)
+    naming = Naming(
+        is_load=lambda name: place.known(table, name).is_load,
+        number=names.number,
+        written=lambda item: names.written(item.order),
+    )
+    taken = take(str(table), listed, past, limits, naming, keeps=folder.archive is None)
     return replace(taken, others=tuple(others))
 
 

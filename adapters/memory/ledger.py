@@ -48,4 +48,5 @@ class MemoryLedger:
             batch=before.batch if notes.batch is None else notes.batch,
             alarms=before.alarms if notes.alarms is None else tuple(notes.alarms),
             acked=before.acked if notes.acked is None else notes.acked,
+            awaited=notes.awaited if notes.looked else before.awaited,
         )

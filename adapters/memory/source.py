@@ -13,6 +13,7 @@ from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName
 from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position, Sequences, key_of
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken, take
+from lakeward.core.loads import Naming
 from lakeward.core.memory import Reason, Reject
 from lakeward.core.plan import BatchFacts, Capability, ObjectFacts, tolerance_of
 from lakeward.core.ports import (
@@ -36,6 +37,11 @@ class MemoryObject:
     items: Frame
     schema: Schema | None = None
 
+    @property
+    def is_load(self) -> bool:
+        """Whether it is one of a declared full load."""
+        return any(item.position.sequence == LOAD_SEQUENCE for item in self.items)
+
 
 @dataclass(slots=True)
 class MemorySource:
@@ -48,16 +54,24 @@ class MemorySource:
     loaded: dict[TableName, int] = field(default_factory=dict)
     now: Callable[[], int] | None = None
 
-    def put(self, table: TableName, order: int, items: Frame, schema: Schema | None = None) -> None:
-        """Deliver an object, in the manner of a file named by its order."""
+    def put(
+        self, table: TableName, order: int, items: Frame, schema: Schema | None = None, modified: int = 0
+    ) -> None:
+        """Deliver an object, in the manner of a file named by its order; it takes the place of one of that name."""
         name = f"{order:08d}"
         listed = self.tables.setdefault(table, [])
-        listed.append(MemoryObject(SourceObject(name, order, max(1, len(items)), 0), items, schema))
+        if modified:
+            listed[:] = [one for one in listed if one.object.name != name]
+        listed.append(MemoryObject(SourceObject(name, order, max(1, len(items)), modified), items, schema))
 
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the next objects, in order."""
-        listed = [item.object for item in self.tables.get(dimension.name, [])]
-        return take(str(dimension.name), listed, past, self.limits)
+        every = {one.object.name: one for one in self.tables.get(dimension.name, [])}
+        listed = [one.object for one in self.tables.get(dimension.name, [])]
+        naming = Naming(
+            is_load=lambda name: name in every and every[name].is_load, written=lambda item: item.modified
+        )
+        return take(str(dimension.name), listed, past, self.limits, naming)
 
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
         """Return what the objects hold, up to the first that has other columns than the one before it."""
@@ -65,11 +79,16 @@ class MemorySource:
         schema = next((one.schema for one in every), None)
         objects = list(takewhile(lambda one: one.schema == schema, every))
         dimension = replace(dimension, schema=schema or dimension.schema)
+        objects = [one if epoch == 1 else _of_epoch(one, epoch) for one in objects]
         items = [item for one in objects for item in one.items]
         limit = None if self.now is None else believed(self.now())
         tolerance = tolerance_of(dimension)
         facts = facts_of(dimension, items, [_object_facts(o, limit, tolerance) for o in objects], limit)
-        return Batch(items, replace(facts, loaded=self.loaded.get(dimension.name)))
+        return Batch(items, replace(facts, loaded=taken.load or self.loaded.get(dimension.name)))
+
+    def truncation(self, dimension: Dimension, place: Position) -> Frame:
+        """Return a truncate."""
+        return [ChangeEvent(operation=Operation.TRUNCATE, position=place)]
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Move nothing: there is no archive."""
@@ -97,6 +116,12 @@ class MemorySource:
     def _delivered(self, dimension: Dimension, entry: Entry) -> ChangeEvent:
         items = [item for one in self.tables[dimension.name] for item in one.items]
         return next(item for item in items if isinstance(item, ChangeEvent) and item.position == entry.position)
+
+
+def _of_epoch(found: MemoryObject, epoch: int) -> MemoryObject:
+    """Return an object as it is of an epoch, which objects themselves do not tell."""
+    items = [replace(item, position=item.position._replace(epoch=epoch)) for item in found.items]
+    return replace(found, items=items)
 
 
 def event_of(dimension: Dimension, entry: Entry, mended: Mended) -> ChangeEvent:

@@ -25,7 +25,6 @@ from lakeward.core.memory import HOLDING, Change, Memory, Reason, Reject, trim
 from lakeward.core.mending import check_same_keys
 from lakeward.core.plan import Capability, MergePlan, ObjectFacts
 from lakeward.core.ports import (
-    Ack,
     Batch,
     Commit,
     Entry,
@@ -34,6 +33,7 @@ from lakeward.core.ports import (
     Recalled,
     Resolved,
     Standing,
+    Word,
 )
 from lakeward.core.progress import Progress
 from lakeward.core.remaking import Remaking
@@ -54,7 +54,8 @@ class MemoryTable:
     written: dict[int, Settled] = field(default_factory=dict)
     remembered: int = 0
     objects: dict[int, tuple[ObjectFacts, ...]] = field(default_factory=dict)
-    acks: list[Ack] = field(default_factory=list)
+    words: list[Word] = field(default_factory=list)
+    epochs: dict[int, int] = field(default_factory=dict)
     quarantined: dict[int, list[Reject]] = field(default_factory=dict)
     given_up: dict[int, frozenset[Position]] = field(default_factory=dict)
     mended: dict[Position, Mended] = field(default_factory=dict)
@@ -85,6 +86,7 @@ class MemoryTable:
         settled = replace(settled, rows={key: _remade(row, plan.remaking) for key, row in settled.rows.items()})
         counts = replace(settled.counts, read=settled.counts.read + plan.facts.skipped, skipped=plan.facts.skipped)
         holds = [h for h in self.memory.holds.values() if h.position not in settled.closed]
+        holds = [h for h in holds if h.position.epoch == settled.epoch]
         delivered = {item.position for item in frame} if not plan.releases else set()
         held = {key for hold in [*holds, *settled.holds] for key in hold.keys}
         held |= Waiters.of(_waiters(settled.changes, settled.epoch)).moved()
@@ -122,21 +124,28 @@ class MemoryTable:
                 found=f"its memory knows batch {self.remembered}",
                 todo="Load the table again.",
             )
-        for kept in (self.written, self.objects, self.quarantined, self.given_up, self.shown):
+        for kept in (self.written, self.objects, self.epochs, self.quarantined, self.given_up, self.shown):
             for batch in [batch for batch in kept if batch > progress.batch]:
                 del kept[batch]
         for batch in sorted(self.written):
             self.memory = absorb(self.dimension, self.memory, self.written.pop(batch))
             self.remembered = batch
-        seen = [found.object for objects in self.objects.values() for found in objects]
+        seen = [(self.epochs[n], found.object) for n, objects in self.objects.items() for found in objects]
         holds, records = tuple(self.memory.holds.values()), tuple(self.memory.records)
-        objects = {item.name: item for item in seen}
-        return Recalled(objects, holds, records, acks=tuple(self.acks), shown=dict(self.shown))
+        return Recalled(
+            {item.name: item for epoch, item in seen if epoch == progress.epoch},
+            holds,
+            records,
+            words=tuple(self.words),
+            shown=dict(self.shown),
+            left=frozenset(item.version for epoch, item in seen if epoch < progress.epoch),
+        )
 
     def remember(self, plan: MergePlan, resolved: Resolved) -> None:
         """Write down what the batch leaves to remember, stamped with its number."""
         self.written[plan.batch] = resolved.detail
         self.objects[plan.batch] = plan.facts.objects
+        self.epochs[plan.batch] = plan.epoch
         self.shown[plan.batch] = plan.evolution.shown
 
     def trim(self, progress: Progress) -> None:
@@ -146,9 +155,9 @@ class MemoryTable:
             reject = Reject(event.position, Reason.INCOMPLETE_ROW, event.keys, event.transaction, event.time)
             self.quarantined.setdefault(progress.batch, []).append(reject)
 
-    def ack(self, progress: Progress, ack: Ack) -> None:
-        """Remember that an alarm was let pass."""
-        self.acks.append(ack)
+    def write_down(self, progress: Progress, word: Word) -> None:
+        """Remember what an operator said."""
+        self.words.append(word)
 
     def applied(self, progress: Progress, after: int) -> Sequence[ObjectRecord]:
         """Return the objects of later batches."""
@@ -181,7 +190,7 @@ class MemoryTable:
             self._entry(batch, reject)
             for batch, rejects in sorted(self.quarantined.items())
             for reject in rejects
-            if batch <= progress.batch and reject.position not in gone
+            if batch <= progress.batch and reject.position not in gone and reject.position.epoch == progress.epoch
         ]
 
     def _entry(self, batch: int, reject: Reject) -> Entry:
@@ -261,7 +270,7 @@ class MemoryTable:
                 )
                 for batch, rejects in self.quarantined.items()
                 for r in rejects
-                if key in r.keys
+                if key in r.keys and r.position.epoch == self.progress.epoch
             ],
             stored=None if row is None or row.deleted else Stored(row, None if found is None else found.batch),
             base=self.memory.bases.get(key),

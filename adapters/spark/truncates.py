@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import IS_TRUNCATE
+from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import sequence_literal
-from lakeward.core.events import Position
+from lakeward.adapters.spark.types import ddl
+from lakeward.core.dimension import Dimension
+from lakeward.core.events import Operation, Position
 from lakeward.core.memory import Hold, Reason
 from lakeward.core.plan import MergePlan
 
@@ -45,3 +48,21 @@ def literal(plan: MergePlan, place: Position) -> str:
     """Return a position as SQL, to be compared with that of a row."""
     sequence = sequence_literal(plan, place.sequence)
     return f"named_struct('e', {place.epoch}, 's', {sequence}, 'o', {place.object}L, 'r', {place.row}L)"
+
+
+def truncation(spark: SparkSession, dimension: Dimension, place: Position, *, in_part: bool) -> DataFrame:
+    """Return a frame of one truncate; with `in_part` it has the columns of sources that may send rows in part."""
+    types = {column.name: ddl(column.type) for column in dimension.schema}
+    key = ", ".join(f"{quoted(name)}: {types[name]}" for name in dimension.key)
+    parts = {names.UNSET: "array<string>", names.OLD: f"struct<{key}>", names.TRANSACTION: "string"}
+    nulls = {names.TIME: "bigint"} | dict.fromkeys((names.REASON, names.DETAIL, names.TEXT), "string")
+    nulls |= parts if in_part else {}
+    return spark.range(1).selectExpr(
+        *[f"CAST(NULL AS {type_}) AS {quoted(name)}" for name, type_ in types.items()],
+        f"'{Operation.TRUNCATE.value}' AS {names.OPERATION}",
+        f"CAST('{place.sequence}' AS {names.sequence_type(dimension.sequences)}) AS {names.SEQUENCE}",
+        f"{place.object}L AS {names.OBJECT}",
+        f"{place.row}L AS {names.ROW}",
+        f"1L AS {names.ARRIVAL}",
+        *[f"CAST(NULL AS {type_}) AS {name}" for name, type_ in nulls.items()],
+    )

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-import socket
 from typing import Annotated
 
 import typer
@@ -19,6 +16,7 @@ from lakeward.entrypoints.context import (
     container_of,
     open_settings,
     start_logging,
+    user,
 )
 from lakeward.entrypoints.locking import locked
 from lakeward.entrypoints.printable import escaped
@@ -54,7 +52,7 @@ def let_pass(
         made = ack(
             container.job(table=name),
             code.upper(),
-            by=by or _user(),
+            by=by or user(),
             reason=reason,
             at=container.runtime().now(),
         )
@@ -70,14 +68,6 @@ def let_pass(
         out.print(f"   … and {len(made.about) - 20:,} more")
     out.print("Nothing was applied. Next: `lakeward run`")
     return 0
-
-
-def _user() -> str:
-    try:
-        name = getpass.getuser()
-    except (KeyError, OSError):  # a container may have no name for its user
-        name = f"user {os.getuid()}"
-    return f"{name}@{socket.gethostname()}"
 
 
 def add_to(app: typer.Typer) -> None:

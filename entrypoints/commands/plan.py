@@ -15,6 +15,7 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError, SetupError
 from lakeward.core.evolution import Kind, Policy
 from lakeward.core.pipeline import Idle, Job, Prepared, prepare
+from lakeward.core.pipeline import look as look_at
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,
@@ -93,10 +94,12 @@ def _planned(
             view.print_error(error)
         return {"table": str(name), "error": documents.error(error)}
     prepared = None if isinstance(found, Idle) else found
+    awaited = look_at(job).taken.awaited if found is Idle.LOADING else None
     if not as_json:
         _show(job, prepared, kind)
+        view.print_awaited(name, awaited)
         view.print_cautions(cautions)
-    document = _document(job, prepared, cautions)
+    document = {**_document(job, prepared, cautions), "awaited": documents.awaited(awaited)}
     if prepared is not None:
         prepared.close()
     return document
@@ -139,7 +142,8 @@ def _show_rows(out: Console, prepared: Prepared[Any]) -> None:
     if resolved.held:
         more = resolved.held - prepared.held_before
         out.print(f"   {_held_words(prepared.plan.dimension.name, resolved.held, more)}")
-    out.print(f"   {resolved.written:,} rows written, {resolved.removed:,} removed")
+    all_rows = ": the full load takes the place of all rows" if prepared.plan.replaces else ""
+    out.print(f"   {resolved.written:,} rows written, {resolved.removed:,} removed{all_rows}")
 
 
 def _held_words(name: TableName, held: int, more: int = 0) -> str:
@@ -203,6 +207,7 @@ def _document(job: Job[Any], prepared: Prepared[Any] | None, cautions: Sequence[
         "target": job.opened.name,
         "batch": merge.batch,
         "creates": merge.creates,
+        "epoch": merge.epoch,
         "mode": "append" if merge.appends else merge.dimension.mode.value,
         "columns": {column.name: str(column.type) for column in merge.evolution.schema},
         "schema_changes": [

@@ -81,6 +81,7 @@ def exit_code(runs: Sequence[TableRun]) -> int:
         return 75 if all(getattr(error, "retryable", False) for error in failed) else 4
     standing = [run.progress for run in runs if run.progress is not None]
     is_waiting = any(progress.held or progress.inexact_since for progress in standing)
+    is_waiting |= any(run.awaited is not None and run.awaited.is_held_up for run in runs)
     return 3 if is_waiting or any(run.alarms for run in runs) else 0
 
 
@@ -107,6 +108,7 @@ def show(runs: Sequence[TableRun], code: int) -> None:
     for run in runs:
         for words in (*run.cautions, *view.quality_words(run.warnings)):
             out.print(f"[yellow]⚠[/] {escaped(str(run.table))}: {escaped(words)}")
+        view.print_awaited(run.table, run.awaited)
     for run in runs:
         if run.error is not None:
             sys.stdout.flush()

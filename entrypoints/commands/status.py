@@ -10,6 +10,7 @@ import typer
 
 from lakeward.core.clock import Alarm, alarms
 from lakeward.core.errors import LakewardError
+from lakeward.core.loads import Awaited
 from lakeward.core.progress import Progress
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import (
@@ -52,6 +53,7 @@ def status(
     rows: list[tuple[Any, Any]] = []
     failed: list[tuple[Any, LakewardError]] = []
     alarmed: dict[Any, Sequence[Alarm]] = {}
+    awaited: dict[Any, Awaited | None] = {}
     with container_of(configured) as container:
         target, ledger, now = container.target(), container.ledger(), container.runtime().now()
         chosen = configured.choose(tables or ())
@@ -62,16 +64,19 @@ def status(
                 account = ledger.account(str(name))
                 raised = _alarms_of(str(name), standing.progress, now, account.acked)
                 alarmed[name] = (*account.alarms, *raised)
+                awaited[name] = account.awaited
                 rows.append((name, standing))
             except LakewardError as error:
                 failed.append((name, error))
     waiting = [name for name, standing in rows if standing.progress.held or standing.progress.inexact_since]
-    code = 4 if failed else 3 if waiting or any(alarmed.values()) else 0
+    is_held_up = any(load is not None and load.is_held_up for load in awaited.values())
+    code = 4 if failed else 3 if waiting or is_held_up or any(alarmed.values()) else 0
     if as_json:
         listed = [
             {
                 **_document(name, standing),
                 "alarms": _alarms(alarmed[name]),
+                "awaited": documents.awaited(awaited[name]),
                 "warnings": list(found_there.cautions.get(name, ())),
             }
             for name, standing in rows
@@ -80,6 +85,8 @@ def status(
         documents.emit("status", {"tables": listed, **documents.findings(found_there), "exit_code": code})
         return code
     _show(rows, configured.settings.target["kind"])
+    for name, load in awaited.items():
+        view.print_awaited(name, load)
     view.print_warnings(found_there.warnings)
     view.print_findings(found_there.cautions, () if tables else found_there.unconfigured)
     for _, cause in failed:

@@ -8,6 +8,7 @@ import pytest
 
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.ledger import Past, SourceObject, is_suspicious, take, touched
+from lakeward.core.loads import Naming
 
 TABLE = "shop.orders"
 
@@ -133,28 +134,29 @@ def load(*numbers: int, series: str = "load") -> list[SourceObject]:
     ],
 )
 def test_a_number_that_is_missing_is_an_alarm(listed: list[SourceObject], about: str) -> None:
-    alarm = raised(listed, Past(), numbering=number)
+    alarm = raised(listed, Past(), naming=Naming(number=number))
     assert (alarm.code, alarm.about) == ("LEDGER-004", (about,))
-    assert take(TABLE, listed, let_pass(Past(), alarm), numbering=number).objects == tuple(listed)
+    assert take(TABLE, listed, let_pass(Past(), alarm), naming=Naming(number=number)).objects == tuple(listed)
 
 
 def test_numbers_that_follow_each_other_are_no_gap() -> None:
-    assert len(take(TABLE, load(1, 2, 3), Past(), numbering=number).objects) == 3
-    assert take(TABLE, load(3), past(*load(1, 2)), numbering=number, keeps=False).objects == tuple(load(3))
-    assert len(take(TABLE, [*load(1), found(50, "changes")], Past(), numbering=number).objects) == 2
+    assert len(take(TABLE, load(1, 2, 3), Past(), naming=Naming(number=number)).objects) == 3
+    known = past(*load(1, 2))
+    assert take(TABLE, load(3), known, naming=Naming(number=number), keeps=False).objects == tuple(load(3))
+    assert len(take(TABLE, [*load(1), found(50, "changes")], Past(), naming=Naming(number=number)).objects) == 2
 
 
 def test_a_gap_that_was_applied_long_ago_is_none_for_what_follows() -> None:
     known = past(*load(1, 3))
     changes = found(50, "changes")
-    assert take(TABLE, [*load(1, 3), changes], known, numbering=number).objects == (changes,)
-    assert take(TABLE, load(1, 3, 4), known, numbering=number).objects == tuple(load(4))
-    assert raised(load(1, 3, 6), known, numbering=number).found == "2 file(s) before load/6 are missing"
+    assert take(TABLE, [*load(1, 3), changes], known, naming=Naming(number=number)).objects == (changes,)
+    assert take(TABLE, load(1, 3, 4), known, naming=Naming(number=number)).objects == tuple(load(4))
+    assert raised(load(1, 3, 6), known, naming=Naming(number=number)).found == "2 file(s) before load/6 are missing"
 
 
 def test_a_gap_that_was_let_pass_does_not_cover_the_next() -> None:
-    known = let_pass(Past(), raised(load(1, 3), Past(), numbering=number))
-    assert raised(load(1, 3, 5), known, numbering=number).about == ("load/5",)
+    known = let_pass(Past(), raised(load(1, 3), Past(), naming=Naming(number=number)))
+    assert raised(load(1, 3, 5), known, naming=Naming(number=number)).about == ("load/5",)
 
 
 # LEDGER-005

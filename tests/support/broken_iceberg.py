@@ -283,6 +283,22 @@ def takes_copies_under_other_names_for_news(patch: pytest.MonkeyPatch, _player: 
     patch.setattr(resolving, "without_facts", lambda frame, _plan, _known: (frame, 0))
 
 
+def keeps_rows_that_a_load_does_not_hold(patch: pytest.MonkeyPatch, _player: Player) -> None:
+    """Lets the files of the epoch before stand beside those of a full load."""
+    patch.setattr(Change, "drop_all", lambda self, rows: setattr(self, "dropped_rows", rows))
+
+
+def holds_keys_of_the_epoch_before(patch: pytest.MonkeyPatch, _player: Player) -> None:
+    """Still shows what was in quarantine before a full load took the place of all rows."""
+    entries = IcebergTable.entries
+
+    def every(self: IcebergTable, progress: Progress) -> Sequence[Entry]:
+        epochs = range(1, progress.epoch + 1)
+        return [entry for epoch in epochs for entry in entries(self, replace(progress, epoch=epoch))]
+
+    patch.setattr(IcebergTable, "entries", every)
+
+
 BROKEN: Mapping[str, Sequence[Break]] = {
     "in order": (
         loses_the_last_event,
@@ -308,6 +324,7 @@ BROKEN: Mapping[str, Sequence[Break]] = {
         holds_a_copy_again,
     ),
     "other names": (takes_copies_under_other_names_for_news,),
+    "reloaded": (keeps_rows_that_a_load_does_not_hold, holds_keys_of_the_epoch_before),
 }
 """The mistakes, by the script that shows them."""
 

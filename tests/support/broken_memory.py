@@ -251,6 +251,36 @@ class HidesWhatWaitsForItsRow(MemoryTable):
         return ()
 
 
+class KeepsRowsThatALoadDoesNotHold(MemoryTable):
+    """Lets a full load that begins an epoch replace only the rows that it has itself."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        resolved = MemoryTable.resolve(self, plan, frame)
+        rows = resolved.detail.rows
+        for key in [key for key, row in rows.items() if row is None and plan.replaces]:
+            del rows[key]
+        return resolved
+
+
+class TellsObjectsByTheirNumberAlone(MemoryTable):
+    """Takes an object of another epoch for a copy of one that had its name."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        known = {number for record in self.memory.records for number in record.objects}
+        items = [item for item in frame if not (plan.epoch > 1 and item.position.object in known)]
+        return _counted(
+            MemoryTable.resolve(self, plan, items), read=len(frame) - len(items), duplicates=len(frame) - len(items)
+        )
+
+
+class HoldsKeysOfTheEpochBefore(MemoryTable):
+    """Still shows what was in quarantine before a full load took the place of all rows."""
+
+    def entries(self, progress: Progress) -> Sequence[Entry]:
+        older = [MemoryTable.entries(self, replace(progress, epoch=epoch)) for epoch in range(1, progress.epoch)]
+        return [*(entry for found in older for entry in found), *MemoryTable.entries(self, progress)]
+
+
 class AcknowledgesFirst(MemoryQueue):
     """Forgets a notice as soon as it is received."""
 
@@ -276,6 +306,11 @@ BROKEN: Mapping[str, Sequence[type[MemoryTable]]] = {
     "truncated": (TruncatesWhatTheBatchNamesAlone,),
     "mended": (TakesAMendedRowForGivenUp, PutsAMendedRowOnTop, AppliesAMendedRowAlone, ForgetsWhatWasMended),
     "other names": (TakesCopiesUnderOtherNamesForNews,),
+    "reloaded": (
+        KeepsRowsThatALoadDoesNotHold,
+        TellsObjectsByTheirNumberAlone,
+        HoldsKeysOfTheEpochBefore,
+    ),
     "mended in part": (
         NullsWhatAMendedRowDidNotSend,
         LeavesTheOldKeyOfAMendedRow,

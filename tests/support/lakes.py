@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Protocol, Self
 
-from histories import SCHEMA, Features, delivery_order, feed, under_another_name
+from histories import SCHEMA, Features, Feed, delivery_order, feed, under_another_name
 from model_laws import batches, with_repeats
 
 from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemoryTable, MemoryTarget, event_of, facts_of
@@ -51,7 +51,7 @@ class Script:
     `fixes` are mended, into the events that they should have been; the others are given up.
     `loaded_with` is the number of the delivery with which all full loads are complete,
     `believed` the latest source time that is; `in_part` says that there may be cells that
-    are not sent, and key changes.
+    are not sent, and key changes. Delivery `reloaded_with` is a full load that begins epoch 2.
     """
 
     dimension: Dimension
@@ -62,6 +62,7 @@ class Script:
     loaded_with: int = 0
     in_part: bool = False
     believed: int | None = None
+    reloaded_with: int | None = None
 
     @property
     def truth(self) -> Rows:
@@ -227,6 +228,42 @@ def pack_late(
     return Script(dimension, deliveries, [*good, *fixes.values()], 0.2, fixes, loaded_with, in_part)
 
 
+def pack_reloaded(random: Random, first: Script, histories: int, *, bad: float = 0.0, fixed: float = 0.0) -> Script:
+    """Return a script that goes on, in epoch 2, with other databases, under names that were there before.
+
+    A full load of all of them comes as one delivery; then changes come in any order that the lateness allows.
+    """
+    lateness, in_part = first.dimension.lateness, first.in_part
+    ended = max((item.time for items in first.deliveries for item in items if item.time is not None), default=0)
+    objects: dict[int, list[ChangeEvent]] = {}
+    loads: list[int] = []
+    for history in range(histories):
+        features = Features(overlap=not in_part, unset=in_part, moves=in_part, transactions=12)
+        rows = {key: {"a": random.randrange(3), "b": 0} for key in range(1, 3)}  # of no rows no object would tell
+        source = feed(random, features, epoch=2, after=Feed({}, [], rows, ended))
+        names = {number: history * OBJECTS_A_HISTORY + number for number in source.objects}
+        loads += [names[number] for number in source.loads]
+        for number, events in source.objects.items():
+            objects[names[number]] = [_of(history, event, keeps_transaction=in_part) for event in events]
+    spoilt = _spoilt(random, objects, bad)
+    rejects = {e.position: _rejected(e) for events in objects.values() for e in events if e.position in spoilt}
+    fixes = _to_be_fixed(random, objects, spoilt, fixed, rejects, has_key=bool(first.dimension.key))
+    order = delivery_order(random, {n: e for n, e in objects.items() if n not in loads}, lateness)
+    order = with_repeats(random, order, 0.1) if first.dimension.key else order
+    deliveries = [
+        [rejects.get(event.position, event) for number in sorted(set(batch)) for event in objects[number]]
+        for batch in [loads, *batches(random, order, 12)]
+    ]
+    good = [event for events in objects.values() for event in events if event.position not in spoilt]
+    return replace(
+        first,
+        deliveries=[*first.deliveries, *deliveries],
+        events=[*good, *fixes.values()],
+        fixes={**first.fixes, **fixes},
+        reloaded_with=len(first.deliveries),
+    )
+
+
 def _first_delivered(deliveries: Sequence[Sequence[Item]]) -> list[ChangeEvent]:
     """Return of each fact the event that came first; those of a full load are facts by their place."""
     first: dict[object, ChangeEvent] = {}
@@ -313,10 +350,10 @@ class ScriptedSource:
         """Choose the first delivery that was never taken in whole."""
         for number in range(self.arrived):
             objects = self._objects(number)
-            known = [item.name in past.seen for item in objects]
+            known = [item.name in past.seen or item.version in past.left for item in objects]
             assert all(known) or not any(known), "a part of a delivery was forgotten"
             if objects and not any(known):
-                return Taken(objects)
+                return Taken(objects, load=2 if number == self.script.reloaded_with else None)
         return Taken()
 
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Any]:
@@ -331,9 +368,14 @@ class ScriptedSource:
             facts_of(dimension, items, objects, limit),
             may_need=PARTIAL if self.script.in_part else frozenset(),
             key_range=_key_range(dimension, items),
-            loaded=epoch if is_loaded else None,
+            loaded=taken.load or (epoch if is_loaded else None),
         )
         return Batch(self.frame(dimension, items, in_part=self.script.in_part), known)
+
+    def truncation(self, dimension: Dimension, place: Position) -> Any:
+        """Return a truncate."""
+        event = ChangeEvent(operation=Operation.TRUNCATE, position=place)
+        return self.frame(dimension, [event], in_part=self.script.in_part)
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Say that all of them are: there is nothing to be moved."""

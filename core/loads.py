@@ -1,0 +1,222 @@
+"""Full loads that take the place of all rows of a table: which objects are of one, and when it is whole.
+
+An operator says that one will come (`reload`), or a scheduled task writes one again and
+again (`Snapshots`). Either begins an epoch. Its objects are applied together, in one
+commit, once nothing of it can be missing; a half load is never taken for a whole one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from lakeward.core.dimension import Snapshots
+from lakeward.core.progress import Progress
+
+if TYPE_CHECKING:
+    from lakeward.core.ledger import Past, SourceObject
+
+Numbering: TypeAlias = Callable[[str], tuple[str, int] | None]
+"""Tells from the name of a file of a full load its series and its number there, which begin with 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """What names tell: of a full load or of changes, the number in a load, when changes were written.
+
+    That is in microseconds since 1970, and None where the name does not tell.
+    """
+
+    is_load: Callable[[str], bool] = lambda _: False
+    number: Numbering = lambda _: None
+    written: Callable[[SourceObject], int | None] = lambda _: None
+
+
+UNNAMED: Final = Naming()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reload:
+    """Word of an operator: a full load that begins `epoch` takes the place of all rows; who, why and when.
+
+    Changes at or below the order `cut` are of the epochs before. The newest word of an epoch
+    counts; one that `is_withdrawn` takes back those before it.
+    """
+
+    epoch: int
+    cut: int | None
+    by: str
+    reason: str | None
+    at: int
+    is_withdrawn: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """Word of an operator: these versions of objects are the full load of an epoch, and all of it."""
+
+    epoch: int
+    about: tuple[str, ...]
+    by: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """A full load that a table waits for, before it is looked for.
+
+    `since` says when an operator asked for it, and `cut` as `Reload` does; `whole` are the
+    versions of `Whole`. `settles` is how long nothing of a snapshot may change, in microseconds.
+    """
+
+    epoch: int
+    since: int | None = None
+    cut: int | None = None
+    whole: frozenset[str] | None = None
+    settles: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Awaited:
+    """A full load that a table waits for, as it was listed: so many objects and bytes of it.
+
+    So many objects of changes wait `behind` it. `content` stands for all that was listed, and
+    has been the same since `unchanged`. `lacking` are objects of the load before that were not
+    written anew. It waits for what `until` says, in words.
+    """
+
+    epoch: int
+    since: int | None = None
+    objects: int = 0
+    bytes: int = 0
+    behind: int = 0
+    content: str = ""
+    unchanged: int = 0
+    lacking: tuple[str, ...] = ()
+    until: str = ""
+
+    @property
+    def is_told(self) -> bool:
+        """Whether something waits: it was asked for, or has begun; between two snapshots nothing does."""
+        return bool(self.since is not None or self.objects or self.behind)
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether a person should know: it was asked for, or does not become whole by itself."""
+        return self.since is not None or bool(self.objects and self.lacking)
+
+    def words(self) -> str:
+        """Return what there is of it and what it waits for, in one line."""
+        there = f"{self.objects:,} file(s) of it so far, {self.bytes:,} bytes"
+        size = there if self.objects else "nothing of it yet"
+        behind = f"; {self.behind:,} file(s) of changes wait behind it" if self.behind else ""
+        return f"waits for a full load: {size}; {self.until}{behind}"
+
+
+def awaited_load(
+    snapshots: Snapshots | None, progress: Progress, reloads: Sequence[Reload], wholes: Sequence[Whole]
+) -> Load | None:
+    """Return the full load that must come before anything else of a table is applied, or None."""
+    epoch = progress.epoch + 1 if progress.batch else progress.epoch
+    said = [word.about for word in wholes if word.epoch == epoch]
+    whole = frozenset(said[-1]) if said else None
+    if snapshots is not None:
+        return Load(epoch=epoch, whole=whole, settles=snapshots.settles)
+    asked = reload_of(reloads, progress.epoch + 1)
+    if asked is None:
+        return None
+    return Load(epoch=asked.epoch, since=asked.at, cut=asked.cut, whole=whole)
+
+
+def reload_of(reloads: Iterable[Reload], epoch: int) -> Reload | None:
+    """Return the word that holds for an epoch, or None."""
+    found = [word for word in reloads if word.epoch == epoch]
+    return found[-1] if found and not found[-1].is_withdrawn else None
+
+
+def is_older(item: SourceObject, past: Past, naming: Naming) -> bool:
+    """Whether an object is of an epoch before the one that the next batch belongs to."""
+    cut = past.cut if past.load is None or past.load.cut is None else past.load.cut
+    if cut is None or naming.is_load(item.name):
+        return item.version in past.left
+    return item.order <= cut
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a listing has of a load: its objects, the changes behind it, how it stands, and whether it is whole."""
+
+    objects: tuple[SourceObject, ...]
+    behind: tuple[SourceObject, ...]
+    awaited: Awaited
+    is_whole: bool
+
+
+def find_load(table: str, load: Load, ordered: Sequence[SourceObject], past: Past, naming: Naming) -> Found:
+    """Look for a load in a listing, in order."""
+    applied = {item.version for item in past.seen.values()}
+    others = [item for item in ordered if not is_older(item, past, naming)]
+    objects = tuple(item for item in others if naming.is_load(item.name) and item.version not in applied)
+    behind = tuple(
+        item
+        for item in others
+        if not naming.is_load(item.name) and (load.cut is not None or item.version not in applied)
+    )
+    names, content = {item.name for item in objects}, content_of(ordered)
+    lacking = () if load.settles is None else sorted(n for n in past.seen if naming.is_load(n) and n not in names)
+    before = past.awaited
+    is_as_before = before is not None and (before.epoch, before.content) == (load.epoch, content)
+    awaited = Awaited(
+        epoch=load.epoch,
+        since=load.since,
+        objects=len(objects),
+        bytes=sum(item.size for item in objects),
+        behind=len(behind),
+        content=content,
+        unchanged=before.unchanged if before is not None and is_as_before else past.now,
+        lacking=tuple(lacking),
+        until=_until(table, load, objects, lacking),
+    )
+    is_said = frozenset(item.version for item in objects) == load.whole
+    is_whole = bool(objects) and (is_said or _has_ended(load, awaited, objects, behind, past, naming))
+    return Found(objects=objects, behind=behind, awaited=awaited, is_whole=is_whole)
+
+
+def _has_ended(
+    load: Load,
+    awaited: Awaited,
+    objects: Sequence[SourceObject],
+    behind: Iterable[SourceObject],
+    past: Past,
+    naming: Naming,
+) -> bool:
+    """Whether nothing of a load can be missing: changes were written behind all of it, or it has settled.
+
+    A snapshot has settled where two looks, far enough apart, found the same, and every object
+    of the load before is written anew.
+    """
+    if load.settles is not None:
+        is_same = past.awaited is not None and past.awaited.content == awaited.content
+        return is_same and not awaited.lacking and past.now - awaited.unchanged >= load.settles
+    last = max(item.modified for item in objects)
+    times = [(item.modified, naming.written(item)) for item in behind]
+    return any(modified >= last and written is not None and written > last for modified, written in times)
+
+
+def _until(table: str, load: Load, objects: Sequence[SourceObject], lacking: Sequence[str]) -> str:
+    said = f"`lakeward load-complete {table}`"
+    if load.whole is not None:
+        return f"it is not what was there when it was said to be complete: {said} again, once it is"
+    if load.settles is None:
+        return f"it is complete with the first changes that are written behind it, or with {said}"
+    if objects and lacking:
+        return f"{lacking[0]} of the load before was not written anew; if there are fewer files now: {said}"
+    return f"it is complete once nothing of it changes any more for a while, or with {said}"
+
+
+def content_of(listed: Iterable[SourceObject]) -> str:
+    """Return what stands for all versions of objects, in one word."""
+    versions = "\n".join(item.version for item in listed)
+    return hashlib.blake2b(versions.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()

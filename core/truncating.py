@@ -1,0 +1,113 @@
+"""A truncate that the source did not write down: DMS deletes the files of the table, and an operator says when."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from lakeward.core.errors import AlarmRaised, ConfigError
+from lakeward.core.events import Position, Sequences
+from lakeward.core.pipeline import Job, Report, load_before, look, truncate
+from lakeward.core.ports import Ack, Recalled
+from lakeward.core.progress import Progress
+
+F = TypeVar("F")
+
+NOW = "now"
+_LAST = 2**62
+"""Above the order of any object, and the number of any row."""
+
+
+def truncate_at(job: Job[F], moment: str, *, by: str, reason: str | None, at: int) -> Report:
+    """Remove the rows that stood at a moment: `now`, a time, or a file of changes, before its first row.
+
+    That the files of the table are gone is let pass with it. Raises ConfigError where the moment
+    cannot be put into the order of the table, or no row can be found by it.
+    """
+    progress = job.opened.table.standing().progress
+    recalled = job.opened.companion.recall(progress)
+    _refuse(job, progress, recalled)
+    place = _now(job, progress, recalled) if moment == NOW else _place(job, moment, progress, recalled)
+    if progress.mark is not None and place.mark <= progress.mark:
+        raise ConfigError(
+            f"{job.dimension.name}: {moment} lies below the mark",
+            found="what was changed since then is not remembered any more (`lateness`)",
+            todo=f"Load the table anew: `lakeward reload {job.dimension.name}`. Nothing was changed.",
+        )
+    report = truncate(job, place)
+    if progress.object is not None:
+        ack = Ack(code="LEDGER-005", about=(progress.object,), by=by, reason=reason, at=at, epoch=progress.epoch)
+        job.opened.companion.write_down(report.progress, ack)
+    if job.books is not None:
+        job.books.said(report.table, None)
+    return report
+
+
+def _refuse(job: Job[F], progress: Progress, recalled: Recalled) -> None:
+    """Refuse what cannot be truncated: a table without rows, without a key, or that will be loaded anew."""
+    name = job.dimension.name
+    if not progress.batch or not job.dimension.key:
+        raise ConfigError(
+            f"{name} cannot be truncated",
+            found="it has no key, so its rows have no order" if progress.batch else "nothing was applied yet",
+            todo=f"`lakeward reload {name}` replaces all rows." if progress.batch else "Nothing was changed.",
+        )
+    if job.dimension.snapshots is None and load_before(job, progress, recalled) is not None:
+        raise ConfigError(
+            f"{name} waits for a full load, which takes the place of all rows",
+            todo="`lakeward reload --withdraw` takes that back. Nothing was changed.",
+        )
+
+
+def _now(job: Job[F], progress: Progress, recalled: Recalled) -> Position:
+    """Return a place above all that is applied; raises ConfigError where something waits."""
+    try:
+        taken = look(job).taken
+        waiting = [item.name for item in (*taken.objects, *taken.left)]
+    except AlarmRaised as error:
+        if error.code != "LEDGER-005":
+            raise
+        waiting = []
+    if waiting:
+        raise ConfigError(
+            f"{job.dimension.name}: {len(waiting):,} file(s) wait, and may lie before the truncate or behind it",
+            found=f"found {', '.join(waiting[:3])}",
+            todo="Run first if they lie before it. Else name the time of the truncate, or the first file behind "
+            "it. Nothing was changed.",
+        )
+    last = max((item.order for item in recalled.objects.values()), default=0)
+    return Position(progress.epoch, _newest(progress), last, _LAST)
+
+
+def _place(job: Job[F], moment: str, progress: Progress, recalled: Recalled) -> Position:
+    for record in job.opened.companion.applied(progress, 0):
+        if record.object.name == moment and record.least is not None and record.object.name in recalled.objects:
+            return Position(progress.epoch, max(0, record.least.sequence), record.object.order - 1, _LAST)
+    taken = look(job).taken
+    for item in (*taken.objects, *taken.left):
+        if item.name == moment:
+            return Position(progress.epoch, _newest(progress), item.order - 1, _LAST)
+    micros = _micros(moment)
+    if micros is None or job.dimension.sequences is not Sequences.TIMES or not _newest(progress):
+        raise ConfigError(
+            f"{job.dimension.name}: {moment!r} cannot be put into the order of its changes",
+            found="it is no file of the table"
+            + ("" if micros is None else ", and its changes have no commit times"),
+            todo="Name the first file of changes behind the truncate, `now`, or a time as "
+            "2026-11-21T10:00:00Z. Nothing was changed.",
+        )
+    return Position(progress.epoch, micros, _LAST, _LAST)
+
+
+def _newest(progress: Progress) -> int:
+    """Return the greatest sequence of a change that is applied; 0 is that of sources without any."""
+    return 0 if progress.high_water is None else max(0, progress.high_water.sequence)
+
+
+def _micros(moment: str) -> int | None:
+    try:
+        found = datetime.fromisoformat(moment)
+    except ValueError:
+        return None
+    found = found.replace(tzinfo=UTC) if found.tzinfo is None else found
+    return round(found.timestamp() * 1_000_000)

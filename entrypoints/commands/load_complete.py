@@ -1,0 +1,64 @@
+"""`lakeward load-complete`: say that a full load that a table waits for has ended."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakeward.core.reloads import complete
+from lakeward.entrypoints import documents, view
+from lakeward.entrypoints.context import (
+    DEFAULT_FILE,
+    AsJson,
+    Config,
+    Debug,
+    container_of,
+    open_settings,
+    start_logging,
+    user,
+)
+from lakeward.entrypoints.locking import locked
+from lakeward.entrypoints.printable import escaped
+
+HELP = """Say that the full load that a table waits for is complete: what is there now is all of it.
+
+It is for the end of the DMS task, in a script, say. Should the files be others when the next run
+looks, the table goes on waiting.
+
+Example: [bold]lakeward load-complete shop.orders[/]
+"""
+
+Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
+Who = Annotated[str | None, typer.Option("--by", help="Who; by default the user of this process.")]
+
+
+def load_complete(
+    table: Table,
+    by: Who = None,
+    config: Config = DEFAULT_FILE,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """Write that down."""
+    start_logging("off", debug=debug)
+    configured = open_settings(config)
+    (name,) = configured.choose([table])
+    with locked(configured.state), container_of(configured) as container:
+        word, objects = complete(container.job(table=name), by=by or user(), at=container.runtime().now())
+    names, size = [item.name for item in objects], sum(item.size for item in objects)
+    if as_json:
+        content = {"epoch": word.epoch, "files": names, "bytes": size, "by": word.by}
+        documents.emit(
+            "load-complete", {"table": str(name), **content, "at": documents.time(word.at), "exit_code": 0}
+        )
+        return 0
+    out = view.console()
+    out.print(f"{escaped(str(name))}: its full load has {len(names):,} file(s), {size:,} bytes, and is complete")
+    out.print("Nothing was applied. Next: `lakeward run`")
+    return 0
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("load-complete", help=HELP)(load_complete)

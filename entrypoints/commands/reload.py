@@ -1,0 +1,117 @@
+"""`lakeward reload`: let a new full load take the place of all rows of a table."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from lakeward.core.ledger import SourceObject
+from lakeward.core.loads import Awaited, Reload
+from lakeward.core.reloads import Asked, ask, write_down
+from lakeward.core.reloads import withdraw as take_back
+from lakeward.entrypoints import documents, view
+from lakeward.entrypoints.context import (
+    DEFAULT_FILE,
+    AsJson,
+    Config,
+    Debug,
+    container_of,
+    open_settings,
+    start_logging,
+    user,
+)
+from lakeward.entrypoints.locking import locked
+from lakeward.entrypoints.printable import escaped
+
+HELP = """Let a new full load take the place of all rows of a table, in one commit.
+
+Stop the DMS task, say `reload`, and start the full load. Until it is complete the table stays as
+it is, and nothing is applied to it. Complete it is with the first changes that are written behind
+it, or when `lakeward load-complete` says so. Where the load was started before, the changes
+written before its first file are of the old table; --from names the first file of the new.
+
+Example: [bold]lakeward reload shop.orders --reason "a file was lost" --yes[/]
+"""
+
+Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
+Why = Annotated[str | None, typer.Option("--reason", help="Why; for who asks later.")]
+Who = Annotated[str | None, typer.Option("--by", help="Who; by default the user of this process.")]
+First = Annotated[str | None, typer.Option("--from", help="The first file of changes behind the load.")]
+Withdraw = Annotated[bool, typer.Option("--withdraw", help="Take a reload back that has not begun.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Ask nothing, on a terminal either.")]
+
+
+def reload(
+    table: Table,
+    reason: Why = None,
+    by: Who = None,
+    first: First = None,
+    withdraw: Withdraw = False,
+    yes: Yes = False,
+    config: Config = DEFAULT_FILE,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """Ask for a load, or take that back."""
+    start_logging("off", debug=debug)
+    configured = open_settings(config)
+    (name,) = configured.choose([table])
+    with locked(configured.state), container_of(configured) as container:
+        job, who, at = container.job(table=name), by or user(), container.runtime().now()
+        if withdraw:
+            word = take_back(job, by=who, reason=reason, at=at)
+            return _said(str(name), word, None, (), as_json=as_json)
+        asked = ask(job, by=who, reason=reason, at=at, first=first)
+        if not (yes or as_json) and sys.stdin.isatty():
+            _show(str(name), asked)
+            typer.confirm("Go on?", abort=True)
+        awaited = write_down(job, asked.word)
+    if not as_json:
+        _show(str(name), asked)
+    return _said(str(name), asked.word, awaited, asked.before, as_json=as_json)
+
+
+def _show(table: str, asked: Asked) -> None:
+    """Say what a reload means."""
+    out = view.console()
+    out.print(f"{escaped(table)}: a full load takes the place of all rows, once it is complete")
+    _list("of the load are there", asked.load, out)
+    _list("of changes lie before it, and will never be applied", asked.before, out)
+    _list("of changes lie behind it, and wait", asked.behind, out)
+
+
+def _list(words: str, items: Sequence[SourceObject], out: Any) -> None:
+    if items:
+        names = ", ".join(item.name for item in items[:3]) + (" …" if len(items) > 3 else "")
+        out.print(f"   {len(items):,} file(s) {words}: {escaped(names)}")
+
+
+def _said(
+    table: str, word: Reload, awaited: Awaited | None, before: Sequence[SourceObject], *, as_json: bool
+) -> int:
+    if as_json:
+        content = {
+            "epoch": word.epoch,
+            "withdrawn": word.is_withdrawn,
+            "by": word.by,
+            "reason": word.reason,
+            "at": documents.time(word.at),
+            "awaited": documents.awaited(awaited),
+            "never_applied": [item.name for item in before],
+        }
+        documents.emit("reload", {"table": table, **content, "exit_code": 0})
+        return 0
+    out = view.console()
+    if word.is_withdrawn:
+        out.print(f"{escaped(table)} waits for no full load any more, by {escaped(word.by)}. Next: `lakeward run`")
+    else:
+        out.print(f"Next: start the full load; then `lakeward run`, or `lakeward load-complete {escaped(table)}`")
+    return 0
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("reload", help=HELP)(reload)

@@ -1,0 +1,74 @@
+"""`lakeward truncate`: empty a table as its source was, where no file says so."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from lakeward.core.truncating import truncate_at
+from lakeward.entrypoints import documents, view
+from lakeward.entrypoints.context import (
+    DEFAULT_FILE,
+    AsJson,
+    Config,
+    Debug,
+    container_of,
+    open_settings,
+    start_logging,
+    user,
+)
+from lakeward.entrypoints.locking import locked
+from lakeward.entrypoints.printable import escaped
+
+HELP = """Remove the rows of a table that was truncated at its source, in one commit.
+
+DMS writes nothing of a TRUNCATE: it deletes the files of the table. Say when it was: --at now, the time of
+the commit (UTC, if no zone is given), or the first file of changes behind it. Rows that were changed later
+stay; changes from before it are overruled, should they come late.
+
+Example: [bold]lakeward truncate shop.orders --at now[/]
+Example: [bold]lakeward truncate shop.orders --at 2026-11-21T10:00:00Z --yes[/]
+"""
+
+Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
+At = Annotated[str, typer.Option("--at", help="`now`, a time, or the first file of changes behind the truncate.")]
+Why = Annotated[str | None, typer.Option("--reason", help="Why; for who asks later.")]
+Who = Annotated[str | None, typer.Option("--by", help="Who; by default the user of this process.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Ask nothing, on a terminal either.")]
+
+
+def truncate(
+    table: Table,
+    at: At,
+    reason: Why = None,
+    by: Who = None,
+    yes: Yes = False,
+    config: Config = DEFAULT_FILE,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """Truncate and say so."""
+    start_logging("off", debug=debug)
+    configured = open_settings(config)
+    (name,) = configured.choose([table])
+    if not (yes or as_json) and sys.stdin.isatty():
+        typer.confirm(f"Remove the rows of {name} that were there at {at}?", abort=True)
+    with locked(configured.state), container_of(configured) as container:
+        now = container.runtime().now()
+        report = truncate_at(container.job(table=name), at, by=by or user(), reason=reason, at=now)
+    if as_json:
+        content = {"batch": report.progress.batch, "commit": report.commit, "removed": report.removed}
+        documents.emit("truncate", {"table": str(name), **content, "rows": report.progress.rows, "exit_code": 0})
+        return 0
+    rows = report.progress.rows
+    view.console().print(
+        f"{escaped(str(name))}: {report.removed:,} rows removed, {rows:,} are left. Next: `lakeward run`"
+    )
+    return 0
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("truncate", help=HELP)(truncate)

@@ -1,0 +1,147 @@
+"""When a full load is taken for whole, and which objects are of it: never a half one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakeward.core.errors import AlarmRaised, SourceError
+from lakeward.core.ledger import Past, SourceObject, Taken, take
+from lakeward.core.loads import Load, Naming
+
+NAMING = Naming(
+    is_load=lambda name: name.startswith("LOAD"),
+    number=lambda name: ("", int(name[4:])) if name.startswith("LOAD") else None,
+    written=lambda item: item.order,
+)
+ASKED = Load(epoch=2, since=1, cut=50)
+SNAPSHOT = Load(epoch=2, settles=10)
+
+
+def load(number: int, modified: int = 100) -> SourceObject:
+    return SourceObject(f"LOAD{number}", number, 10, modified)
+
+
+def change(order: int, modified: int | None = None) -> SourceObject:
+    return SourceObject(f"change{order}", order, 10, order if modified is None else modified)
+
+
+def past(*seen: SourceObject, load: Load = ASKED, **rest: Any) -> Past:
+    last = seen[-1].name if seen else None
+    return Past(seen={item.name: item for item in seen}, last=last, load=load, **rest)
+
+
+def taken(listed: list[SourceObject], known: Past) -> Taken:
+    return take("shop.item", listed, known, naming=NAMING)
+
+
+APPLIED = [load(1, 5), load(2, 5), change(40)]
+
+
+def test_nothing_is_applied_until_the_load_is_there() -> None:
+    found = taken([*APPLIED, change(60)], past(*APPLIED))
+    assert (found.objects, found.load) == ((), None)
+    assert found.awaited is not None
+    assert (found.awaited.objects, found.awaited.behind) == (0, 1)
+
+
+def test_a_load_is_whole_with_the_first_changes_that_were_written_behind_all_of_it() -> None:
+    half = [load(1), load(2, 5), change(40), change(60)]
+    assert not taken(half, past(*APPLIED)).objects
+    assert not taken([*half, change(99)], past(*APPLIED)).objects
+    assert not taken([*half, change(101, 90)], past(*APPLIED)).objects
+    whole = taken([*half, change(101)], past(*APPLIED))
+    assert (whole.objects, whole.load) == ((load(1),), 2)
+    assert (whole.files_left, [item.name for item in whole.left]) == (2, ["change60", "change101"])
+
+
+def test_what_was_said_to_be_whole_is_only_that() -> None:
+    said = replace(ASKED, whole=frozenset({load(1).version}))
+    assert taken([load(1)], past(*APPLIED, load=said)).objects == (load(1),)
+    for listed in ([load(1), load(2)], [load(1, 101)], []):
+        found = taken(listed, past(*APPLIED, load=said))
+        assert not found.objects
+        assert found.awaited is not None
+        assert "is not what was there" in found.awaited.until
+
+
+def test_changes_at_the_cut_are_of_the_epoch_before_and_never_waited_for() -> None:
+    waiting = {item.name: item for item in (change(50), change(51))}
+    found = taken([load(1), change(50), change(51)], past(*APPLIED, waiting=waiting))
+    assert found.overtaken == ("change50",)
+    assert [item.name for item in found.left] == ["LOAD1", "change51"]
+    with pytest.raises(AlarmRaised) as caught:
+        taken([load(1), change(101)], past(*APPLIED, waiting=waiting))
+    assert (caught.value.code, caught.value.about) == ("LEDGER-003", ("change51",))
+
+
+def test_a_whole_load_with_a_gap_is_an_alarm() -> None:
+    with pytest.raises(AlarmRaised) as caught:
+        taken([load(1), load(3), change(101)], past(*APPLIED))
+    assert caught.value.code == "LEDGER-004"
+
+
+def test_behind_a_whole_load_nothing_of_it_may_appear_any_more() -> None:
+    of_epoch = Past(seen={"LOAD1": load(1)}, last="LOAD1", cut=50, left=frozenset(i.version for i in APPLIED))
+    listed = [load(1), load(2, 5), change(40), change(45), change(60)]
+    assert taken(listed, of_epoch).objects == (change(60),)
+    with pytest.raises(AlarmRaised) as caught:
+        taken([*listed, load(3)], of_epoch)
+    assert (caught.value.code, caught.value.about) == ("LEDGER-001", ("LOAD3",))
+
+
+# Snapshots.
+
+NIGHT = [load(1, 5), load(2, 5)]
+
+
+def settled(listed: list[SourceObject], minutes: int) -> Taken:
+    """Look twice, so far apart."""
+    first = taken(listed, past(*NIGHT, load=SNAPSHOT, now=1000))
+    return taken(listed, past(*NIGHT, load=SNAPSHOT, awaited=first.awaited, now=1000 + minutes))
+
+
+def test_a_snapshot_is_whole_once_all_of_the_one_before_was_written_anew_and_nothing_changes_any_more() -> None:
+    assert settled([load(1), load(2)], 10).objects == (load(1), load(2))
+    assert settled([load(1), load(2), load(3)], 10).load == 2
+    assert not settled([load(1), load(2)], 9).objects
+    assert not taken([load(1), load(2)], past(*NIGHT, load=SNAPSHOT, now=10**9)).objects, "it was looked at once"
+
+
+def test_half_a_snapshot_is_never_whole_however_long_it_stays() -> None:
+    for half in ([load(1), load(2, 5)], [load(1)]):
+        found = settled(half, 10**6)
+        assert not found.objects
+        assert found.awaited is not None
+        assert found.awaited.lacking == ("LOAD2",)
+        assert found.awaited.is_held_up
+
+
+def test_a_snapshot_that_changes_in_between_settles_anew() -> None:
+    first = taken([load(1), load(2)], past(*NIGHT, load=SNAPSHOT, now=0)).awaited
+    grown = taken([load(1), load(2), load(3)], past(*NIGHT, load=SNAPSHOT, awaited=first, now=20))
+    assert not grown.objects
+    assert not taken(
+        [load(1), load(2), load(3)], past(*NIGHT, load=SNAPSHOT, awaited=grown.awaited, now=29)
+    ).objects
+    assert taken([load(1), load(2), load(3)], past(*NIGHT, load=SNAPSHOT, awaited=grown.awaited, now=30)).objects
+
+
+def test_between_two_snapshots_nothing_waits() -> None:
+    found = taken(NIGHT, past(*NIGHT, load=SNAPSHOT))
+    assert found.awaited is not None
+    assert not found.awaited.is_told
+
+
+def test_an_empty_folder_is_an_alarm_once_it_has_stayed_so() -> None:
+    assert not settled([], 9).objects
+    with pytest.raises(AlarmRaised) as caught:
+        settled([], 10)
+    assert caught.value.code == "LEDGER-005"
+
+
+def test_changes_beside_snapshots_are_refused() -> None:
+    with pytest.raises(SourceError, match="snapshots"):
+        taken([*NIGHT, change(60)], past(*NIGHT, load=SNAPSHOT))
