@@ -160,7 +160,9 @@ class IcebergQuarantine:
     def _unsettled(self, progress: Progress, states: Collection[str], *more: str) -> pa.Table:
         """Return state, place and these columns of the rows of these states that are not settled."""
         wanted = ", ".join(f"'{state}'" for state in (*states, *SETTLED))
-        condition = f"{names.BATCH} <= {progress.batch} AND {STATE} IN ({wanted})"
+        condition = (
+            f"{names.BATCH} <= {progress.batch} AND {names.EPOCH} = {progress.epoch} AND {STATE} IN ({wanted})"
+        )
         rows = self.table.rows(condition, (STATE, *_PLACE, *more))
         if not rows.num_rows:
             return rows
