@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from lakeward.core.catalogue import SourceTable
 from lakeward.core.dimension import TableName
@@ -17,6 +16,7 @@ from lakeward.core.ports import Scout
 from lakeward.core.proposals import Proposal
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Debug, start_logging
+from lakeward.entrypoints.printable import escaped
 from lakeward.entrypoints.proposing import Described, to_confirm, written
 from lakeward.entrypoints.settings import validate
 from lakeward.plugins import Runtime
@@ -114,19 +114,19 @@ def _check(content: str, config: Path) -> None:
 
 def _show(proposal: Proposal, described: Mapping[TableName, SourceTable], folder: Path, config: Path) -> None:
     out = view.console()
-    out.print(f"Looked at {len(proposal.tables):,} table(s) in {escape(str(folder))} ({proposal.kind}).")
+    out.print(f"Looked at {len(proposal.tables):,} table(s) in {escaped(str(folder))} ({proposal.kind}).")
     grid = view.grid("table", "key", "columns", "how it was found", right=("columns",))
     for table in proposal.tables:
         known = described.get(table.name)
         key = known.key if known is not None else table.key
         columns = len(known.columns) if known is not None else len(table.columns)
         how = table.found + (" · catalogue" if known is not None else "")
-        grid.add_row(escape(str(table.name)), escape(", ".join(key)) or "?", f"{columns:,}", escape(how))
+        grid.add_row(escaped(str(table.name)), escaped(", ".join(key)) or "?", f"{columns:,}", escaped(how))
     out.print(grid)
     todo = sum(len(to_confirm(table, described.get(table.name))) for table in proposal.tables)
     words = f"{todo:,} line(s) in it are marked TODO: confirm or correct them." if todo else "Look through it."
-    out.print(f"Wrote {escape(str(config))}. {words}")
-    out.print(f"Next: edit {escape(str(config))}, then `lakeward plan`")
+    out.print(f"Wrote {escaped(str(config))}. {words}")
+    out.print(f"Next: edit {escaped(str(config))}, then `lakeward plan`")
 
 
 def _documents(proposal: Proposal, described: Mapping[TableName, SourceTable]) -> list[Mapping[str, object]]:
