@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
+from lakeward.core.alarms import Alarm
 from lakeward.core.books import before
-from lakeward.core.clock import Alarm
 from lakeward.core.errors import TableError
 from lakeward.core.events import Position
 from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState, SourceObject

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lakeward.core.clock import Alarm
+from lakeward.core.alarms import Alarm
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState, Past, SourceObject, Taken
 from lakeward.core.loads import Awaited, Load

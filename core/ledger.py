@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Final
 
 from lakeward.core import doubts, loads
-from lakeward.core.clock import Alarm
+from lakeward.core.alarms import Alarm
 from lakeward.core.events import Position
 from lakeward.core.loads import UNNAMED, Awaited, Load, Naming
 

@@ -37,6 +37,7 @@ from lakeward.core.plan import (
 from lakeward.core.ports import Batch, Entry, Notice, Opened, Queue, Recalled, Resolved, Source, Standing
 from lakeward.core.progress import Progress
 from lakeward.core.replay import columns_with, is_as_written, not_as_written
+from lakeward.core.twins import first_twin
 
 F = TypeVar("F")
 
@@ -514,6 +515,7 @@ def _progress_after(found: _Found[F], planned: MergePlan, resolved: Resolved) ->
         inexact_since=(None if planned.replaces else before.inexact_since) or facts.inexact_since,
         ahead=max(ahead, default=None),
         backwards=before.backwards if planned.releases else backwards(planned, resolved.rejects),
+        twin=before.twin if planned.releases else first_twin(planned, found.recalled.objects.values()),
         sequences=planned.dimension.sequences,
         key=planned.dimension.key,
         counts=resolved.counts,

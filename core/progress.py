@@ -9,6 +9,7 @@ from typing import Self
 from lakeward.core.clock import Ahead, Backwards
 from lakeward.core.counts import Counts
 from lakeward.core.events import Mark, Position, Sequences
+from lakeward.core.twins import Twin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,9 +19,10 @@ class Progress:
     `mark` is what the table's lateness has left behind: nothing at or below it may arrive.
     `object` names the last object applied, in the source's own terms; `time` is the
     greatest source time seen, in microseconds since 1970, but for what lay too far `ahead`
-    to be believed; the order of the newest batch may run `backwards`. `sequences` says what
-    that order is made of, `key` by which columns rows are told apart (None: nobody wrote it
-    down). `counts` are those of the batch, `totals` those of all batches of the epoch.
+    to be believed; the order of the newest batch may run `backwards`, an object of it have a
+    `twin`. `sequences` says what that order is made of, `key` by which columns rows are told
+    apart (None: nobody wrote it down). `counts` are those of the batch, `totals` those of all
+    batches of the epoch.
     """
 
     batch: int = 0
@@ -34,6 +36,7 @@ class Progress:
     inexact_since: str | None = None
     ahead: Ahead | None = None
     backwards: Backwards | None = None
+    twin: Twin | None = None
     sequences: Sequences = Sequences.TIMES
     key: tuple[str, ...] | None = None
     counts: Counts = field(default_factory=Counts)
@@ -57,6 +60,8 @@ class Progress:
             known["ahead"] = Ahead(*known["ahead"])
         if known.get("backwards") is not None:
             known["backwards"] = Backwards(*known["backwards"])
+        if known.get("twin") is not None:
+            known["twin"] = Twin(*known["twin"])
         if "sequences" in known:
             known["sequences"] = Sequences(known["sequences"])
         if known.get("key") is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, TypeVar
 
-from lakeward.core.clock import alarms
+from lakeward.core.alarms import alarms
 from lakeward.core.errors import AlarmRaised, ConfigError
 from lakeward.core.pipeline import Job, Prepared, load_before, look, prepare, put_away
 from lakeward.core.ports import Ack, Standing
@@ -54,7 +54,7 @@ def rebuild(job: Job[F]) -> int:
 
 def _raised(job: Job[F], standing: Standing, code: str, at: int) -> AlarmRaised | None:
     """Return the alarm that stands: all objects are listed, as a run would."""
-    found = alarms(str(job.dimension.name), standing.progress.ahead, [], at)
+    found = alarms(str(job.dimension.name), standing.progress.ahead, [], [], at)
     if found and code == found[0].code and standing.progress.ahead is not None:
         return AlarmRaised("CLOCK-001", found[0].what, about=[standing.progress.ahead.about])
     try:

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from lakeward.core.clock import Alarm
+from lakeward.core.alarms import Alarm
 from lakeward.core.errors import AlarmRaised, LakewardError
 from lakeward.core.events import LOAD_SEQUENCE
 from lakeward.core.evolution import SchemaChange
@@ -113,6 +113,7 @@ def progress(found: Progress) -> Mapping[str, Any]:
         "backwards": None
         if found.backwards is None
         else {"file": found.backwards.object, "row": found.backwards.row},
+        "twin": None if found.twin is None else {"file": found.twin.object, "of": found.twin.of},
         "counts": asdict(found.counts),
         "totals": asdict(found.totals),
     }

@@ -17,7 +17,8 @@ from typing import Any, Protocol
 
 import structlog
 
-from lakeward.core.clock import Alarm, Backwards, alarms
+from lakeward.core.alarms import Alarm, alarms
+from lakeward.core.clock import Backwards
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError, SetupError
@@ -25,6 +26,7 @@ from lakeward.core.loads import Awaited
 from lakeward.core.pipeline import Report, apply_changes
 from lakeward.core.ports import Notice
 from lakeward.core.progress import Progress
+from lakeward.core.twins import Twin
 from lakeward.entrypoints.container import Container
 
 log = structlog.get_logger()
@@ -63,6 +65,12 @@ class TableRun:
         """Where the order of its batches runs backwards; without a batch, that of the one before."""
         progresses = [report.progress for report in self.reports] if self.reports else [self.standing]
         return [p.backwards for p in progresses if p is not None and p.backwards is not None]
+
+    @property
+    def twins(self) -> Sequence[Twin]:
+        """Which files of its batches have the content of another; without a batch, those of the one before."""
+        progresses = [report.progress for report in self.reports] if self.reports else [self.standing]
+        return [p.twin for p in progresses if p is not None and p.twin is not None]
 
     @property
     def progress(self) -> Progress | None:
@@ -167,7 +175,7 @@ def run_tables(container: Container, tables: Sequence[TableName], observer: Obse
         finally:
             if run.progress is not None:
                 now = container.runtime().now()
-                run.alarms = alarms(table, run.progress.ahead, run.backwards, now, run.acked)
+                run.alarms = alarms(table, run.progress.ahead, run.backwards, run.twins, now, run.acked)
             run.seconds = time.monotonic() - began
             run.is_done = True
             observer.done(run)

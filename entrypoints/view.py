@@ -25,7 +25,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from lakeward.core.clock import Alarm
+from lakeward.core.alarms import Alarm
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, LakewardError

@@ -10,7 +10,8 @@ import structlog
 import typer
 from rich.console import Console
 
-from lakeward.core.clock import SLACK, Alarm, alarms
+from lakeward.core.alarms import Alarm, alarms
+from lakeward.core.clock import SLACK
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError, SetupError
 from lakeward.core.evolution import Kind, Policy
@@ -191,8 +192,9 @@ def _alarms(prepared: Prepared[Any]) -> Sequence[Alarm]:
     """Return what the batch will raise: what its source does not believe lies ahead of the clock that it asked."""
     ahead, limit = prepared.plan.facts.ahead, prepared.plan.facts.believed
     back = [] if prepared.progress.backwards is None else [prepared.progress.backwards]
+    twins = [] if prepared.progress.twin is None else [prepared.progress.twin]
     now = 0 if limit is None else limit - SLACK
-    return alarms(str(prepared.plan.dimension.name), None if limit is None else ahead, back, now)
+    return alarms(str(prepared.plan.dimension.name), None if limit is None else ahead, back, twins, now)
 
 
 def _document(job: Job[Any], prepared: Prepared[Any] | None, cautions: Sequence[str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakeward.core.clock import Alarm, alarms
+from lakeward.core.alarms import Alarm, alarms
 from lakeward.core.errors import LakewardError
 from lakeward.core.loads import Awaited
 from lakeward.core.progress import Progress
@@ -156,7 +156,8 @@ def _show(rows: list[tuple[Any, Any]], kind: str) -> None:
 
 def _alarms_of(table: str, progress: Progress, now: int, acked: Mapping[str, Collection[str]]) -> Sequence[Alarm]:
     back = [] if progress.backwards is None else [progress.backwards]
-    return alarms(table, progress.ahead, back, now, acked)
+    twins = [] if progress.twin is None else [progress.twin]
+    return alarms(table, progress.ahead, back, twins, now, acked)
 
 
 def _alarms(raised: Sequence[Alarm]) -> list[Any]:

@@ -11,7 +11,7 @@ import pytest
 
 from lakeward.adapters.memory import MemoryLedger
 from lakeward.adapters.sqlite_ledger import FILE, SqliteLedger, build
-from lakeward.core.clock import Alarm
+from lakeward.core.alarms import Alarm
 from lakeward.core.errors import ConfigError, TableError
 from lakeward.core.events import Position
 from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState, SourceObject

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.clock import Backwards, alarms
+from lakeward.core.alarms import alarms
+from lakeward.core.clock import Backwards
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unbounded, Within
 from lakeward.core.errors import MendError, SchemaConflict
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, Sequences
@@ -115,7 +116,7 @@ def test_progress_of_before_goes_by_times_and_every_digit_is_kept() -> None:
 def test_a_number_that_falls_within_an_object_raises_an_alarm() -> None:
     job = playing([change(2, 2, object_=5), change(1, 1, object_=5, row=2)])
     assert progress(job).backwards == Backwards("00000005", 2)
-    (alarm,) = alarms("shop.item", None, [Backwards("00000005", 2)] * 2, now=0)
+    (alarm,) = alarms("shop.item", None, [Backwards("00000005", 2)] * 2, [], now=0)
     assert (alarm.code, "row 2" in alarm.found) == ("SEQUENCE-001", True)
     job.source.put(NAME, 6, [change(3, 3, object_=6), change(4, 4, object_=6, row=2)])
     apply_changes(job)

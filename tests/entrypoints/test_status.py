@@ -16,7 +16,8 @@ from commands import Command
 from projects import write
 
 from lakeward.adapters.sqlite_ledger import SqliteLedger
-from lakeward.core.clock import SLACK, Ahead, Alarm
+from lakeward.core.alarms import Alarm
+from lakeward.core.clock import SLACK, Ahead
 from lakeward.core.events import Position
 from lakeward.core.ledger import Notes
 from lakeward.core.progress import Progress

@@ -1,0 +1,65 @@
+"""Objects of equal content, told where nothing else tells a change from its copy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from histories import SCHEMA
+
+from lakeward.core.alarms import alarms
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.events import Operation, Sequences
+from lakeward.core.ledger import SourceObject
+from lakeward.core.plan import BatchFacts, MergePlan, ObjectFacts, plan
+from lakeward.core.progress import Progress
+from lakeward.core.twins import Twin, first_twin
+
+DIMENSION = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",))
+
+
+def item(name: str, etag: str | None, size: int = 9) -> SourceObject:
+    return SourceObject(name, int(name), size, 0, etag)
+
+
+def planned(
+    *items: SourceObject, dimension: Dimension = DIMENSION, is_load: bool = False, rows: int = 1
+) -> MergePlan:
+    objects = tuple(ObjectFacts(one, rows, is_load=is_load) for one in items)
+    facts = BatchFacts(schema=SCHEMA, objects=objects, operations={Operation.INSERT: len(items)})
+    progress = Progress(sequences=dimension.sequences)
+    return plan(dimension, facts, progress, stored=SCHEMA, capabilities=frozenset())
+
+
+@pytest.mark.parametrize("seen", [[], [item("1", "a")]], ids=["in one batch", "in an earlier one"])
+def test_an_object_that_has_the_content_of_another_is_told(seen: Sequence[SourceObject]) -> None:
+    new = [item("2", "a")] if seen else [item("1", "a"), item("2", "a")]
+    assert first_twin(planned(*new), seen) == Twin("2", "1")
+    [alarm] = alarms("shop.item", None, [], [Twin("2", "1"), Twin("2", "1")], 0)
+    assert (alarm.code, alarm.found) == ("COPY-001", "2 holds what 1 does")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [item("1", "b"), item("1", "a", size=8), item("1", None), item("2", "a")],
+    ids=["another content", "another size", "content not known", "the object itself"],
+)
+def test_what_is_not_known_to_be_alike_is_not(other: SourceObject) -> None:
+    assert first_twin(planned(item("2", "a")), [other]) is None
+
+
+def test_empty_objects_are_no_copies() -> None:
+    assert first_twin(planned(item("2", "a", size=0)), [item("1", "a", size=0)]) is None
+    assert first_twin(planned(item("2", "a"), rows=0), [item("1", "a")]) is None, "nothing but a header"
+
+
+def test_where_sequences_are_unique_each_copy_is_known() -> None:
+    unique = replace(DIMENSION, sequences=Sequences.UNIQUE)
+    assert first_twin(planned(item("2", "a"), dimension=unique), [item("1", "a")]) is None
+
+
+def test_files_of_a_full_load_are_told_by_its_key_where_there_is_one() -> None:
+    assert first_twin(planned(item("2", "a"), is_load=True), [item("1", "a")]) is None
+    without = replace(DIMENSION, key=())
+    assert first_twin(planned(item("2", "a"), dimension=without, is_load=True), [item("1", "a")]) == Twin("2", "1")
