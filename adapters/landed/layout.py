@@ -103,12 +103,19 @@ def find_layout(name: str, head: str, expected: Expected, *, is_load: bool) -> L
     rows = [record for record in records(head, expected.dialect) if record.text.strip("\r")]
     if len(rows) > 1 and rows[-1].fields is None:
         rows.pop()  # the head may end within a row
-    is_crlf = expected.dialect.row_end == "\n" and bool(rows) and all(r.text.endswith("\r") for r in rows)
+    is_crlf = expected.dialect.row_end == "\n" and _is_crlf(rows, is_ended=head.endswith("\n"))
     if is_crlf:
-        rows = [Record(r.line, r.text[:-1], fields(r.text[:-1], expected.dialect)) for r in rows]
+        texts = [record.text.removesuffix("\r") for record in rows]
+        rows = [Record(r.line, t, fields(t, expected.dialect)) for r, t in zip(rows, texts, strict=True)]
     if rows and rows[0].fields is not None and _is_header(rows[0].fields, expected):
         return Layout(_from_header(name, rows[0].fields, expected, is_load=is_load), True, is_crlf)
     return Layout(_from_width(name, rows, expected, is_load=is_load), False, is_crlf)
+
+
+def _is_crlf(rows: Sequence[Record], *, is_ended: bool) -> bool:
+    """Whether every row that ends does so with a carriage return too; the last of several need not end."""
+    ended = rows if is_ended or len(rows) == 1 else rows[:-1]
+    return bool(ended) and all(record.text.endswith("\r") for record in ended)
 
 
 _LETTERS: Final = {letter.lower() for letter in OPERATIONS}

@@ -168,6 +168,14 @@ def test_carriage_returns_at_every_row_are_line_ends() -> None:
     assert layout("Op,id,name,city\r\nI,1,Ada,Köln\r\n") == Layout((OP, *COLUMNS), True, True)
 
 
+def test_the_last_row_need_not_end_where_the_others_end_in_both() -> None:
+    """Else each row before it would keep a carriage return, and its NULL become a text."""
+    for last in ("U,2,Bo,Kiel", 'U,2,Bo,"Kiel"', "U,2,Bo,Kiel\r"):
+        assert layout("I,1,Ada,NULL\r\n" + last) == Layout((OP, *COLUMNS), False, True)
+    assert layout("Op,id,name,city\r\nI,1,Ada,Köln") == Layout((OP, *COLUMNS), True, True)
+    assert not layout("I,1,Ada,Köln").is_crlf
+
+
 def test_carriage_returns_at_some_rows_are_data() -> None:
     assert not layout("I,1,Ada,Köln\r\nI,2,Bo,Kiel\n").is_crlf
 
