@@ -167,11 +167,19 @@ def _undeclared(field: str, place: int, policy: Policy, named: Sequence[str]) ->
 
 
 def _refuse_twice(name: str, named: Sequence[str], columns: Sequence[str | None], expected: Expected) -> None:
-    """Refuse a header that has both the old and the new name of a column."""
-    for new in set(expected.dimension.policies.renames.values()):
-        both = [field for field, column in zip(named, columns, strict=True) if column == new]
-        if len(both) > 1:
+    """Refuse a header that names a column twice, in whatever case, or by both its old and its new name."""
+    for column, times in Counter(columns).items():
+        if column is None or times == 1 or column.startswith(IGNORED):
+            continue
+        both = [field for field, own in zip(named, columns, strict=True) if own == column]
+        if len({field.lower() for field in both}) > 1:
             raise has_both(expected.dimension, name, both)
+        raise SchemaConflict(
+            f"{expected.dimension.name}: the header of {name} names a column twice",
+            found=f"it has {' and '.join(both)}, and nothing says which of them is meant",
+            todo="Nothing of the table was applied; other tables go on. Let DMS rename one (a transformation rule "
+            "`rename-column`), or keep the file back.",
+        )
 
 
 def has_both(dimension: Dimension, name: str, both: Sequence[str]) -> SchemaConflict:
@@ -243,7 +251,9 @@ _NO_OP: Final = (
 def _conflict(name: str, expected: Expected, strange: Sequence[str], missing: Sequence[str]) -> SchemaConflict:
     shown = {OP: f"{expected.op_column} (the operation)", TIME: str(expected.timestamp_column)}
     shown[SEQUENCE] = str(expected.sequence_column)
-    found = [f"it has {column}, which the table has not" for column in strange]
+    found = [
+        f"it has {column if column.isprintable() else repr(column)}, which the table has not" for column in strange
+    ]
     found += [f"it lacks {shown.get(column, column)}" for column in missing]
     return SchemaConflict(
         f"{expected.dimension.name}: the columns of {name} are not those of the table",

@@ -116,6 +116,16 @@ def test_a_header_may_have_old_names_and_never_both() -> None:
     assert refusal("Op,id,name,city,gone\n", policies=renamed) == "it has gone, which the table has not"
 
 
+@pytest.mark.parametrize("twice", ["Op,id,name,city,ID", "Op,OP,id,name,city", "Op,id,name,city,name"])
+def test_a_header_that_names_a_column_twice_is_refused_in_whatever_case(twice: str) -> None:
+    """Taken, the last would win, even as the key."""
+    assert "nothing says which of them is meant" in refusal(twice + "\nI,1,Ada,Köln,2\n")
+
+
+def test_a_header_is_shown_without_characters_that_a_terminal_obeys() -> None:
+    assert refusal("Op,id,name,city,x\r\nI,1,Ada,Köln,2\n") == r"it has 'x\r', which the table has not"
+
+
 def test_a_policy_of_one_column_counts_for_it_alone() -> None:
     policies = Policies(paths={"zip": {Kind.ADD: Policy.IGNORE}, "city": {Kind.DROP: Policy.FAIL}})
     assert layout("Op,id,zip,city\n", policies=policies).columns[1] == "id"
