@@ -104,3 +104,9 @@ class LockedError(LakewardError):
     """Another process runs this pipeline."""
 
     retryable = True
+
+
+class EngineLost(LakewardError):
+    """What carries out the work was ended from outside; what was not committed is read again by the next run."""
+
+    retryable = True

@@ -56,6 +56,10 @@ class LateSpark:
         log = self.configured.state / "spark.log"
         return Sessions(jars, {**given, **asked}, log, self.on_fetch, archives=self.archives)
 
+    def has_ended(self, error: BaseException) -> bool:
+        """Whether an error comes of this: Java has ended by itself."""
+        return self._sessions is not None and self._sessions.has_ended(error)
+
     def stop(self) -> None:
         """Stop Spark, if it was started."""
         if self._sessions is not None:

@@ -21,7 +21,7 @@ from lakeward.core.alarms import Alarm, alarms
 from lakeward.core.clock import Backwards
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
-from lakeward.core.errors import LakewardError, SetupError
+from lakeward.core.errors import EngineLost, LakewardError, SetupError
 from lakeward.core.loads import Awaited
 from lakeward.core.pipeline import Report, apply_changes
 from lakeward.core.ports import Notice
@@ -166,12 +166,9 @@ def run_tables(container: Container, tables: Sequence[TableName], observer: Obse
             structlog.contextvars.bind_contextvars(batch=run.standing.batch + 1)
             apply_changes(job, watch, on_batch, stop.asked.is_set)
             run.awaited = container.ledger().account(table).awaited
-        except LakewardError as error:
-            run.error = error
-            log.error("failed", error=error.what, found=error.found)
-        except Exception as error:  # a table's failure, whatever it is, stops no other
-            run.error = error
-            log.error("failed", error=repr(error), exc_info=True)
+        except Exception as error:  # noqa: BLE001  # a table's failure, whatever it is, stops no other
+            run.error = _lost(run.table) if container.spark().has_ended(error) else error
+            _log_failure(run.error)
         finally:
             if run.progress is not None:
                 now = container.runtime().now()
@@ -206,6 +203,22 @@ def _await(pool: ThreadPoolExecutor, futures: Sequence[Future[None]], runs: Sequ
         if hopeless is not None:
             pool.shutdown(wait=True, cancel_futures=True)
             raise hopeless
+
+
+def _lost(table: TableName) -> EngineLost:
+    return EngineLost(
+        f"{table}: Java has ended in the middle of it",
+        found="it was stopped from outside, or by the system where memory was short",
+        todo="Nothing is lost: run again. Where it was memory, set `memory` under [spark] lower than what the "
+        "machine has, or work on fewer tables at a time: `parallel` under [pipeline].",
+    )
+
+
+def _log_failure(error: BaseException) -> None:
+    if isinstance(error, LakewardError):
+        log.error("failed", error=error.what, found=error.found)
+    else:
+        log.error("failed", error=repr(error), exc_info=error)
 
 
 def _counted(counts: Counts) -> dict[str, int]:

@@ -22,6 +22,17 @@ FAILURES: Final = (PySparkException, Py4JError)
 """What a call into Spark raises."""
 
 
+def is_cut_off(error: BaseException | None) -> bool:
+    """Whether an error, or one that led to it, says that Java does not answer."""
+    while error is not None:
+        if isinstance(error, ConnectionError) or (
+            isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)
+        ):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def root_cause(error: BaseException) -> tuple[str, str]:
     """Return class and message of the innermost Java exception, or of the Python one."""
     java = getattr(error, "java_exception", None) if isinstance(error, Py4JJavaError) else None

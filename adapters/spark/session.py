@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -15,7 +17,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.spark import classes
-from lakeward.adapters.spark.errors import keep_quiet
+from lakeward.adapters.spark.errors import FAILURES, is_cut_off, keep_quiet
 from lakeward.adapters.spark.jars import LINE, Progress, fetch, locked
 from lakeward.adapters.spark.java import check_java
 from lakeward.core.errors import ConfigError, SetupError
@@ -72,6 +74,9 @@ LOCAL: Final[Mapping[str, str]] = {
 """What a Spark of our own is started with, unless the settings say otherwise."""
 
 
+_MOMENT: Final = 2.0
+"""Seconds after which the end of Java can be seen, once it answers no more."""
+
 _OF_THE_LAUNCH: Final = ("spark.master", "spark.driver.", "spark.jars", "spark.submit.", "spark.log.level")
 
 
@@ -126,14 +131,25 @@ class Sessions:
             _make_active(session)
         return session
 
+    def has_ended(self, error: BaseException) -> bool:
+        """Whether an error comes of this: the Java that was started here has ended by itself."""
+        first = self._first
+        if first is None or not self._ours or not is_cut_off(error):
+            return False
+        with suppress(subprocess.TimeoutExpired):
+            cast("Any", first.sparkContext._gateway).proc.wait(_MOMENT)
+            return True
+        return False
+
     def stop(self) -> None:
-        """Stop Spark if it was started here."""
+        """Stop Spark if it was started here; where Java has ended before, there is nothing to stop."""
         with self._lock:
             if self._first is not None and self._ours:
                 gateway = cast("Any", self._first.sparkContext._gateway)
-                self._first.stop()
-                if self.archives:
-                    _end(gateway)
+                with suppress(*FAILURES, OSError):
+                    self._first.stop()
+                    if self.archives:
+                        _end(gateway)
             self._first = None
 
     def _start(self) -> SparkSession:

@@ -17,6 +17,7 @@ from projects import MEMORY, ORDERS, write
 
 import lakeward as package
 from lakeward.entrypoints import cli
+from lakeward.entrypoints.container import LateSpark
 from lakeward.entrypoints.locking import locked
 
 
@@ -218,6 +219,20 @@ def test_a_table_that_fails_stops_no_other(
     assert said in ended.err.splitlines()
     assert re.search(r"shop\.orders +2 +2 +4  4 applied", ended.out)
     assert "Next: " in ended.out
+
+
+def test_a_table_whose_java_was_killed_may_be_tried_again_and_is_reported(
+    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGTERM goes to a whole group of processes; whatever the table then says of it is beside the point."""
+    monkeypatch.setattr(LateSpark, "has_ended", lambda _self, error: isinstance(error, ZeroDivisionError))
+    write(tmp_path, shop.SETTINGS, '[tables."shop.defect"]\nkey = ["id"]\ncolumns = { id = "int" }\n')
+    ended = lakeward("run", "--json", "--log", "off")
+    assert ended.code == ended.document["exit_code"] == 75
+    orders, defect = ended.document["tables"]
+    assert (len(orders["batches"]), orders["error"]) == (2, None)
+    assert defect["error"]["what"] == "shop.defect: Java has ended in the middle of it"
+    assert defect["error"]["retryable"] is True
 
 
 def test_an_error_that_lasts_outweighs_one_that_passes(lakeward: Command, tmp_path: Path) -> None:
