@@ -7,7 +7,8 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.core.alarms import Alarm
@@ -16,6 +17,7 @@ from lakeward.core.events import LOAD_SEQUENCE
 from lakeward.core.evolution import SchemaChange
 from lakeward.core.loads import Awaited
 from lakeward.core.progress import Progress
+from lakeward.entrypoints import moments
 
 if TYPE_CHECKING:
     from lakeward.entrypoints.findings import Findings
@@ -48,21 +50,23 @@ def time(micros: int | None) -> str | None:
     """Return a time in UTC."""
     if micros is None:
         return None
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
-    return moment.isoformat().replace("+00:00", "Z")
+    moment = moments.moment(micros)
+    return moments.far(micros) if moment is None else moment.isoformat().replace("+00:00", "Z")
 
 
 def cell(value: object) -> Any:
     r"""Return a value of a row: text where JSON has nothing of its kind, or not all of it.
 
-    >>> cell(float("inf")), cell(b"\xca"), cell([1, None])
-    ('inf', '0xca', [1, None])
+    >>> cell(float("inf")), cell(b"\xca"), cell([1, None]), cell(Decimal("1E-10"))
+    ('inf', '0xca', [1, None], '0.0000000001')
     """
     match value:
         case None | bool() | int() | str():
             return value
         case float():
             return value if math.isfinite(value) else str(value)
+        case Decimal():
+            return f"{value:f}"
         case bytes():
             return f"0x{value.hex()}"
         case datetime(tzinfo=zone) if zone is not None:

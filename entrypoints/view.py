@@ -10,7 +10,8 @@ import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
@@ -31,6 +32,7 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, LakewardError
 from lakeward.core.loads import Awaited
 from lakeward.core.pipeline import STEPS, Report
+from lakeward.entrypoints import moments
 from lakeward.entrypoints.printable import escaped, printable
 
 if TYPE_CHECKING:
@@ -160,21 +162,24 @@ def local_time(micros: int | None, *, exact: bool = False) -> str:
     """Return a time of the source in the user's zone, with the zone; to the second, or `exact`."""
     if micros is None:
         return "–"
-    return _in_zone(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros), exact=exact)
+    moment = moments.moment(micros)
+    if moment is None:  # in no zone but UTC
+        return moments.far(micros).replace("T", " ").replace("Z", " UTC")
+    return _in_zone(moment, exact=exact)
 
 
 def _in_zone(moment: datetime, *, exact: bool) -> str:
     with suppress(OverflowError):  # the year 9999 has a last day in some zones and not in others
         moment = moment.astimezone()
     fraction = f"{moment:.%f}".rstrip("0") if exact and moment.microsecond else ""
-    return f"{moment:%Y-%m-%d %H:%M:%S}{fraction} {moment:%Z}"
+    return f"{moment.replace(tzinfo=None, microsecond=0).isoformat(' ')}{fraction} {moment:%Z}"
 
 
 def cell(value: object) -> str:
     r"""Return a value of a row, in one short line.
 
-    >>> cell(None), cell(""), cell(b"\xca"), cell(True)
-    ('NULL', "''", '0xca', 'true')
+    >>> cell(None), cell(""), cell(b"\xca"), cell(True), cell(Decimal("1E-10"))
+    ('NULL', "''", '0xca', 'true', '0.0000000001')
     """
     match value:
         case None:
@@ -187,6 +192,8 @@ def cell(value: object) -> str:
             words = f"0x{value.hex()}"
         case datetime(tzinfo=zone) if zone is not None:
             words = _in_zone(value, exact=True)
+        case Decimal():
+            words = f"{value:f}"
         case _:
             words = str(value)
     line = printable(" ".join(words.split()))

@@ -13,6 +13,7 @@ from functools import reduce
 from math import nan
 from typing import Any
 
+import pyarrow as pa
 from pyiceberg.expressions import And, BooleanExpression, EqualTo, IsNaN, LessThanOrEqual, Or, Reference
 from pyiceberg.expressions.literals import literal
 from pyiceberg.io.pyarrow import ArrowScan
@@ -203,7 +204,16 @@ def _rows(table: Table, condition: BooleanExpression) -> Sequence[Entry]:
     narrow = ArrowScan(table.metadata, table.io, table.schema().select(names.ROW), condition)
     holding = [task for task in tasks if narrow.to_table([task]).num_rows]
     found = ArrowScan(table.metadata, table.io, table.schema(), condition).to_table(holding)
-    return list(found.to_pylist())
+    columns = {name: _values(found[name]) for name in found.column_names}
+    return [{name: values[place] for name, values in columns.items()} for place in range(found.num_rows)]
+
+
+def _values(column: pa.ChunkedArray) -> Sequence[Any]:
+    """Return a column's values; where one is a time of a year that Python has not, all are texts."""
+    try:
+        return list(column.to_pylist())
+    except OverflowError:
+        return list(column.cast(pa.string()).to_pylist())
 
 
 def _refused(row: Entry, gone: Mapping[Position, int]) -> Refused:

@@ -24,9 +24,15 @@ _DECIMAL = r"^\s*[+-]?(\d+(\.\d*)?|\.\d+)\s*$"
 _FLOAT = r"^\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*$"
 _SPECIAL = r"(?i)^\s*([+-]?(inf|infinity)|nan)\s*$"
 _BOOLEAN = r"(?i)^\s*(true|t|yes|y|1|false|f|no|n|0)\s*$"
-_DATE = r"^\s*\d{4}-\d{2}-\d{2}([ T]00:00:00(\.0+)?)?\s*$"
-_TIME = r"^\s*\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6}0*)?)?)?"
+_DATE = r"^\s*(?!0000)\d{4}-\d{2}-\d{2}([ T]00:00:00(\.0+)?)?\s*$"
+_TIME = r"^\s*(?!0000)\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6}0*)?)?)?"
 _ZONE = r"\s*(Z|[+-]\d{2}(:?\d{2})?)\s*$"
+_YEARS = {
+    "date": "date'0001-01-01' AND date'9999-12-31'",
+    "timestamp": "timestamp'0001-01-01 00:00:00' AND timestamp'9999-12-31 23:59:59.999999'",
+    "timestamp_ntz": "timestamp_ntz'0001-01-01 00:00:00' AND timestamp_ntz'9999-12-31 23:59:59.999999'",
+}
+"""The years that every reader of the lake has."""
 _HEX = r"^(0[xX]|\\x)?([0-9A-Fa-f]{2})*$"
 
 
@@ -137,7 +143,7 @@ def _date(text: str, written: TextFormat) -> str:
     if written.pattern is None:
         return _where(_like(text, _DATE), f"try_cast(substring(trim({text}), 1, 10) AS date)")
     moment = f"try_to_timestamp({text}, {literal(written.pattern)})"
-    return _where(f"{moment} = date_trunc('day', {moment})", f"CAST({moment} AS date)")
+    return _where(f"{moment} = date_trunc('day', {moment})", _of_a_year(f"CAST({moment} AS date)", "date"))
 
 
 def _timestamp(text: str, type_: Type, written: TextFormat) -> str:
@@ -145,18 +151,23 @@ def _timestamp(text: str, type_: Type, written: TextFormat) -> str:
     if written.pattern is not None:
         moment = f"try_to_timestamp({text}, {literal(written.pattern)})"
         if type_.name == "timestamp_ntz":
-            return f"CAST({moment} AS timestamp_ntz)"
+            return _of_a_year(f"CAST({moment} AS timestamp_ntz)", "timestamp_ntz")
         has_zone = any(letter in _without_quotes(written.pattern) for letter in "VzOXxZ")
-        return moment if has_zone else _in_zone(moment, written.zone)
+        return _of_a_year(moment if has_zone else _in_zone(moment, written.zone), "timestamp")
     local = _where(_like(text, _TIME + r"\s*$"), f"try_cast(trim({text}) AS timestamp_ntz)")
     if type_.name == "timestamp_ntz":
         return local
-    zoned = _where(_like(text, _TIME + _ZONE), f"try_cast(trim({text}) AS timestamp)")
-    return f"coalesce({_in_zone(f'CAST({local} AS timestamp)', written.zone)}, {zoned})"
+    zoned = _where(_like(text, _TIME + _ZONE), _of_a_year(f"try_cast(trim({text}) AS timestamp)", "timestamp"))
+    here = _in_zone(f"CAST({local} AS timestamp)", written.zone)
+    return f"coalesce({here if written.zone == 'UTC' else _of_a_year(here, 'timestamp')}, {zoned})"
 
 
 def _in_zone(moment: str, zone: str) -> str:
     return moment if zone == "UTC" else f"to_utc_timestamp({moment}, {literal(zone)})"
+
+
+def _of_a_year(value: str, type_: str) -> str:
+    return _where(f"{value} BETWEEN {_YEARS[type_]}", value)
 
 
 def _without_quotes(pattern: str) -> str:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from commands import Command
 from projects import write
@@ -16,6 +17,7 @@ from told_lake import SETTINGS, ToldLake, event, place, record
 
 from lakeward.adapters.iceberg import quarantine
 from lakeward.adapters.iceberg.companion import BASE
+from lakeward.adapters.iceberg.known import _values
 from lakeward.adapters.spark import names
 from lakeward.core.events import LOAD_SEQUENCE, Position
 from lakeward.core.literals import value_of
@@ -178,6 +180,20 @@ def test_a_key_of_any_type_is_found(lakeward: Command, tmp_path: Path) -> None:
     document = told(lakeward, "--", *[text for text, _ in KEYS.values()])
     assert document["key"] == [shown for _, shown in KEYS.values()]
     assert document["events"][0]["row"] == 7
+
+
+def test_times_of_years_that_python_has_not_are_told(lakeward: Command, tmp_path: Path) -> None:
+    """A commit time of the year 0, and a cell that an earlier version applied."""
+    write(tmp_path, SETTINGS, KEYED)
+    lake = ToldLake(tmp_path, {"id": "bigint", "city": "string"})
+    never = Position(1, -62_167_219_200_000_000, 1, 1)
+    lake.table([{"id": 1, "city": "Bonn", **place(never, 1)}], Progress(batch=1))
+    lake.companion([record(1, {1: "1.csv"}), event("change", "update", never, 1, id=1, city="Bonn")])
+    document = told(lakeward, "1")
+    assert document["events"][0]["time"] == "0000-01-01T00:00:00Z"
+    assert "0000-01-01 00:00:00 UTC" in lakeward("explain", "shop.orders", "1").out
+    cells = pa.chunked_array([pa.array([never.sequence, 0, None], pa.timestamp("us", "UTC"))])
+    assert _values(cells) == ["0000-01-01 00:00:00.000000Z", "1970-01-01 00:00:00.000000Z", None]
 
 
 @pytest.mark.parametrize(

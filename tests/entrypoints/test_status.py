@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 import small_lake
 from commands import Command
+from hypothesis import given
+from hypothesis import strategies as st
 from projects import write
 
 from lakeward.adapters.sqlite_ledger import SqliteLedger
@@ -21,6 +23,7 @@ from lakeward.core.clock import SLACK, Ahead
 from lakeward.core.events import Position
 from lakeward.core.ledger import Notes
 from lakeward.core.progress import Progress
+from lakeward.entrypoints import documents, view
 
 
 def progress() -> Progress:
@@ -73,6 +76,26 @@ def test_times_are_shown_in_the_zone_of_the_user(
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("micros", "shown"),
+    [(-62_167_219_200_000_000, "0000-01-01 00:00:00"), (2**63 - 1, "294247-01-10 04:00:54.775807")],
+)
+def test_a_time_of_a_year_that_python_has_not_is_shown(
+    lakeward: Command, tmp_path: Path, micros: int, shown: str
+) -> None:
+    write(tmp_path, small_lake.SETTINGS)
+    small_lake.commit(small_lake.make(tmp_path), Progress(batch=1, time=micros))
+    assert f" {shown} UTC " in lakeward("status").out
+    (table,) = lakeward("status", "--json").document["tables"]
+    assert table["source_time"] == f"{shown.replace(' ', 'T')}Z"
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_any_time_that_a_table_may_hold_has_a_text(micros: int) -> None:
+    assert view.local_time(micros, exact=True).count(":") == 2
+    assert str(documents.time(micros)).endswith("Z")
 
 
 def test_a_source_without_times_is_at_its_last_object(lakeward: Command, tmp_path: Path) -> None:

@@ -41,8 +41,9 @@ REFUSED = [
     ("boolean", None, ["", "2", "on"]),
     ("date", None, ["2026", "2023-02-29", "2024-1-1", "2024-01-01 10:00:00", "", "01/02/2024"]),
     ("date", "d-MMM-yy", ["2014-06-04", "31-Feb-14"]),
+    ("date", "d.M.uuuu", ["1.1.0000"]),
     ("timestamp_ntz", None, ["2024-01-01 10:20:30.1234567", "2024-13-01 00:00:00", "now", ""]),
-    ("timestamp", None, ["2024-01-01 25:00:00", "12:00:00"]),
+    ("timestamp", None, ["2024-01-01 25:00:00", "12:00:00", "0000-06-01", "9999-12-31 23:59:59-01"]),
     ("binary", None, ["abc", "zz"]),
     ("binary", "base64", ["y", "?"]),
 ]
@@ -75,6 +76,12 @@ def test_a_time_without_a_zone_is_in_the_zone_of_the_source(spark: SparkSession)
     found = values(spark, "timestamp", texts, TextFormat(None, "Europe/Berlin"))
     hours = [(10, 0), (12, 0), (6, 30)]
     assert [as_utc(moment) for moment in found] == [datetime(2024, 7, 1, h, m, tzinfo=UTC) for h, m in hours]
+
+
+def test_a_time_that_its_zone_moves_out_of_the_years_is_told_apart(spark: SparkSession) -> None:
+    texts = ["9999-12-31 19:00:00", "9999-12-31 18:59:59"]
+    late, last = values(spark, "timestamp", texts, TextFormat(None, "America/New_York"))
+    assert (late, as_utc(last)) == (None, datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC))
 
 
 def as_utc(moment: object) -> datetime:
