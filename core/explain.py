@@ -153,8 +153,9 @@ class _Story:
     def step(self, one: Settled) -> Step:
         position = one.event.position
         verdict, by = self.overtaken_by.get(position, (Verdict.APPLIED, None))
+        changes = {**self.changed[position], **self.came_along(one.event)}
         if position in self.incomplete:
-            verdict, by = Verdict.WAITING, None
+            verdict, by, changes = Verdict.WAITING, None, self.sent(one.event)
         other, is_alike = self.beside.get(position, (None, False))
         return replace(
             self.of(one.event, verdict, one.batch, by),
@@ -162,7 +163,7 @@ class _Story:
             settled=one.settled or None,
             tie=None if is_alike else other,
             alike=other if is_alike else None,
-            changes=self.changed[position],
+            changes=changes,
         )
 
     def copy(self, one: Settled) -> Step:
@@ -174,9 +175,20 @@ class _Story:
         event = one.event
         below = bisect_left(self.barriers, event.position)
         by = self.barriers[below - 1] if below else None
+        return replace(self.of(event, Verdict.WAITING, one.batch, by), changes=self.sent(event))
+
+    def sent(self, event: ChangeEvent) -> Changes:
+        """Return the cells of an event that found no row to change yet."""
         cells = {name: _without_unsent(event.cells.get(name, UNSET)) for name in self.columns}
-        sent = {name: (UNSET, value) for name, value in cells.items() if value is not UNSET}
-        return replace(self.of(event, Verdict.WAITING, one.batch, by), changes=sent)
+        return {name: (UNSET, value) for name, value in cells.items() if value is not UNSET}
+
+    def came_along(self, event: ChangeEvent) -> Changes:
+        """Return what a row brought from the key that it left, as long as the event tells what stands."""
+        stored = self.known.stored
+        if stored is None or stored.row.position != event.position or event.old_key in (None, self.known.key):
+            return {}
+        brought = [name for name in self.columns if event.cells.get(name, UNSET) is UNSET]
+        return {name: (UNSET, stored.row.cells[name]) for name in brought if name in stored.row.cells}
 
     def of(self, event: ChangeEvent, verdict: Verdict, batch: int | None, by: Position | None) -> Step:
         """Return a step with what the event says of itself."""

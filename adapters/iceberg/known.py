@@ -147,6 +147,7 @@ class _Search:
             key=() if operation is Operation.TRUNCATE else self._key(row),
             cells={n: _sent(row[n], quoted(n), not_sent) for n in self.dimension.schema.names if n in row},
             old_key=None if old is None else self._key(old),
+            transaction=row.get(names.TRANSACTION),
             time=row[names.TIME],
         )
 

@@ -296,3 +296,21 @@ def test_a_busy_key_is_told_in_a_moment(order: str) -> None:
     begun = time.process_time()
     assert len(explain(ITEM, known).steps) == number
     assert time.process_time() - begun < 5
+
+
+def test_of_a_swap_each_key_tells_the_cells_of_the_row_that_came() -> None:
+    """In one transaction: who leaves takes the row that stood there when it began."""
+    out, back = remembered(5, 1, b=7), remembered(6, 1, b=8)
+    unset = {"id": 1, "a": UNSET}
+    out = replace(out, event=replace(out.event, key=(2,), old_key=(1,), transaction="t", cells={"id": 2, "b": 7}))
+    back = replace(back, event=replace(back.event, old_key=(2,), transaction="t", cells={**unset, "b": 8}))
+    row = Row({"id": 1, "a": 42, "b": 8}, back.event.position)
+    for stored, came in ((None, {}), (row, {"a": (UNSET, 42)})):
+        _, entered = explain(ITEM, known(out, back, row=stored)).steps
+        assert entered.changes == {"id": (UNSET, 1), "b": (UNSET, 8), **came}
+
+
+def test_a_row_in_part_that_waits_tells_what_it_sends() -> None:
+    (step,) = explain(ITEM, replace(known(remembered(5, 1, a=7)), base=Base((1,), None, 1))).steps
+    assert (step.verdict, step.unset) == (Verdict.WAITING, ("b",))
+    assert step.changes == {"id": (UNSET, 1), "a": (UNSET, 7)}

@@ -182,6 +182,25 @@ def test_a_key_of_any_type_is_found(lakeward: Command, tmp_path: Path) -> None:
     assert document["events"][0]["row"] == 7
 
 
+def test_a_swap_is_told_with_its_transaction(lakeward: Command, lake: ToldLake) -> None:
+    """Without it, the row would be told to come back with the cells that it left with."""
+    lake.table([{"id": 4, "city": "Ulm", **place(at(3, 1, 3), 1)}], Progress(batch=1, mark=at(0, 0).mark))
+    later = {names.UNSET: parse_type("list<string>"), names.OLD: parse_type("struct<id: bigint>")}
+    swap = {names.UNSET: ["city"], names.TRANSACTION: "1"}
+    lake.companion(
+        [
+            record(1, {1: "1.csv"}),
+            event(BASE, "update", at(0, 1), 1, id=4, city="Bonn"),
+            event("change", "update", at(2, 1, 1), 1, id=5, **swap, **{names.OLD: {"id": 4}}),
+            event("change", "update", at(2, 1, 2), 1, id=4, **swap, **{names.OLD: {"id": 5}}),
+            event("change", "update", at(3, 1, 3), 1, id=4, city="Ulm"),
+        ],
+        {**later, names.TRANSACTION: parse_type("string")},
+    )
+    _, back, then = told(lakeward, "4")["events"]
+    assert (back["changes"], then["changes"]) == ({"id": {"after": 4}}, {"city": {"after": "Ulm"}})
+
+
 def test_times_of_years_that_python_has_not_are_told(lakeward: Command, tmp_path: Path) -> None:
     """A commit time of the year 0, and a cell that an earlier version applied."""
     write(tmp_path, SETTINGS, KEYED)
