@@ -153,7 +153,7 @@ class _Story:
     def step(self, one: Settled) -> Step:
         position = one.event.position
         verdict, by = self.overtaken_by.get(position, (Verdict.APPLIED, None))
-        changes = {**self.changed[position], **self.came_along(one.event)}
+        changes: Changes = {**self.changed[position], **self.came_along(one.event)}
         if position in self.incomplete:
             verdict, by, changes = Verdict.WAITING, None, self.sent(one.event)
         other, is_alike = self.beside.get(position, (None, False))
