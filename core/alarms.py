@@ -45,8 +45,9 @@ def _in_the_future(table: str, ahead: Ahead, now: int) -> Alarm:
         "CLOCK-001",
         f"{table}: a commit time lies in the future",
         found=f"{ahead.object} has one {_words(ahead.time - now)} ahead of the clock",
-        todo="It was applied and does not move the mark; until then no other change of its row is newer. "
-        "Correct the clock of the source, or of this machine; load the table anew where rows are wrong. "
+        todo="It was applied and does not move the mark. Where the commit time is the order, and no "
+        "`sequence_column`, no other change of its row is newer until then. Correct the clock of the source, or of "
+        "this machine; load the table anew where rows are wrong. "
         f"If it may stay as it is: `lakeward ack {table} CLOCK-001`.",
     )
 
