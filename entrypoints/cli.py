@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 import typer
 
@@ -31,6 +31,9 @@ COMMANDS: Final = (
     "jars",
     "demo",
 )
+
+GROUPS: Final = ("quarantine", "ledger", "jars")
+"""Those that have commands of their own."""
 
 _EPILOG: Final = (
     "Exit codes: 0 done · 1 your mistake, or something is missing · 2 wrong usage · 3 done, but something is held "
@@ -79,18 +82,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if DEBUG in given:
             raise
         code = exit_code_of(error)
-        if AS_JSON in given:
-            documents.emit(given[0], {"error": documents.error(error), "exit_code": code})
+        _emit_error(given, documents.error(error), code)
         print_error(error)
         return code
     except typer.Abort:
         return 130
     except Exception as error:
         if hasattr(error, "show") and hasattr(error, "exit_code"):  # click's own: wrong usage
-            error.show()
-            return int(error.exit_code)
+            shown: Any = error
+            code = int(shown.exit_code)
+            _emit_error(given, {"kind": "UsageError", "what": shown.format_message(), "retryable": False}, code)
+            shown.show()
+            return code
         raise
     return code if isinstance(code, int) else 0
+
+
+def _emit_error(given: Sequence[str], error: Mapping[str, Any], code: int) -> None:
+    """Write the document of a command that ended with an error, where one was asked for."""
+    if AS_JSON in given:
+        words = [word for word in given if not word.startswith("-")]
+        called = words[: 2 if words[:1] in [[name] for name in GROUPS] else 1]
+        documents.emit(" ".join(called), {"error": error, "exit_code": code})
 
 
 def exit_code_of(error: BaseException) -> int:

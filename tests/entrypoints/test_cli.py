@@ -221,6 +221,23 @@ def test_a_table_that_fails_stops_no_other(
     assert "Next: " in ended.out
 
 
+@pytest.mark.parametrize(
+    ("arguments", "command", "said", "code"),
+    [
+        (["status", "--bogus", "--json"], "status", "No such option: --bogus", 2),
+        (["quarantine", "fix", "--json"], "quarantine fix", "Missing argument 'table'.", 2),
+        (["quarantine", "fix", "shop.none", "1", "--json"], "quarantine fix", "shop.none is not configured", 1),
+    ],
+)
+def test_every_error_is_a_document_under_the_name_of_its_command(
+    lakeward: Command, tmp_path: Path, arguments: list[str], command: str, said: str, code: int
+) -> None:
+    write(tmp_path, shop.SETTINGS)
+    ended = lakeward(*arguments)
+    assert (ended.code, ended.document["exit_code"], ended.document["command"]) == (code, code, command)
+    assert said in ended.document["error"]["what"]
+
+
 def test_a_table_whose_java_was_killed_may_be_tried_again_and_is_reported(
     lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
