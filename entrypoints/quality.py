@@ -13,7 +13,7 @@ from lakeward.entrypoints.rules import Column, Names, Pattern, Rule, Value, core
 Name: TypeAlias = Annotated[str, Field(description="What the rule is called where it is shown.")]
 Action: TypeAlias = Annotated[
     Literal["quarantine", "warn"],
-    Field(description="What becomes of the row: it waits, or is applied and counted."),
+    Field(description="What becomes of the row: it waits, or is only counted."),
 ]
 Inputs: TypeAlias = Annotated[
     Literal["load", "changes", "all"],

@@ -147,13 +147,13 @@ def sum_words(counts: Counts) -> str:
 
 
 def quality_words(warnings: Mapping[str, int]) -> list[str]:
-    """Return what to say of quality rules that only warn.
+    """Return what to say of quality rules that only warn; another rule may have kept the same row back.
 
     >>> quality_words({"length(name)": 2})
-    ['2 rows break length(name); they are applied.']
+    ['2 rows break length(name), which only warns.']
     """
     return [
-        f"{rows:,} row{'s break' if rows > 1 else ' breaks'} {name}; {'they are' if rows > 1 else 'it is'} applied."
+        f"{rows:,} row{'s break' if rows > 1 else ' breaks'} {name}, which only warns."
         for name, rows in warnings.items()
     ]
 

@@ -124,9 +124,9 @@ def test_rows_that_break_rules_wait_or_are_counted(project: Project) -> None:
     plan = project.call("plan", "--json").document["tables"][0]
     assert plan["rejects"] == {"quality": 4}
     assert plan["quality_warnings"] == {"dear": 3}
-    assert "3 rows break dear; they are applied." in plan["warnings"]
+    assert "3 rows break dear, which only warns." in plan["warnings"]
     ended = project.call("run")
-    assert (ended.code, "3 rows break dear; they are applied." in ended.out) == (3, True)
+    assert (ended.code, "3 rows break dear, which only warns." in ended.out) == (3, True)
     assert project.rows() == [(1, "a", 9), (5, "b", 7)]
     told = {(entry["row"], entry["detail"], entry["text"]) for entry in project.entries()}
     assert told == {

@@ -149,4 +149,4 @@ def test_rules_work_without_spark_on_a_source_of_plain_python(lakeward: Command,
     assert plan["quality_warnings"] == {"small": 1}
     run = lakeward("run", "--json", "--log", "off").document["tables"][0]
     assert [batch["quality_warnings"] for batch in run["batches"]] == [{"small": 1}, {"small": 1}]
-    assert "shop.orders: 2 rows break small; they are applied." in lakeward("run", "--log", "off").out
+    assert "shop.orders: 2 rows break small, which only warns." in lakeward("run", "--log", "off").out
