@@ -122,6 +122,11 @@ class Range(OfOneColumn):
         for bound in (self.least, self.most):
             if bound is not None:
                 expect_value(bound, item.type)
+        least, most = ((None if b is None else from_text(b, item.type)) for b in (self.least, self.most))
+        if least is not None and most is not None and rank(least) > rank(most):
+            raise ConfigError(
+                f"nothing lies between {self.least} and {self.most}", todo="Let `min` be the lesser of the two."
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,12 +27,15 @@ class Findings:
 
 
 def look(container: Any, tables: Iterable[TableName]) -> Findings:
-    """Look at the source without an engine; what cannot be looked at is said by who reads it."""
+    """Look at the source without an engine; what cannot be looked at is said by who reads it.
+
+    Raises ConfigError where the settings of the source are wrong.
+    """
     configured: Configured = container.configured()
     known = {plain(name) for name in (*configured.tables, *configured.skipped)}
     of_catalogue = {table: configured.cautions(table) for table in tables}
+    landing = container.landing()
     try:
-        landing = container.landing()
         there = () if landing is None else landing.tables()
     except LakewardError:
         return Findings(cautions=of_catalogue, warnings=configured.said.warnings)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 
-_NAME: Final = re.compile(r'(?:"((?:[^"]|"")+)"|([^".]+))\.(?:"((?:[^"]|"")+)"|([^"]+))')
+_NAME: Final = re.compile(r'(?:"((?:[^"]|"")+)"|([^".]+))\.(?:"((?:[^"]|"")+)"|([^".][^"]*))')
 
 
 def table_name(text: str) -> TableName:

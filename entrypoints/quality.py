@@ -131,6 +131,8 @@ R = TypeVar("R", bound=Rule)
 def _bounded(rule: R, least: object, most: object) -> R:
     if least is None and most is None:
         raise ValueError("needs `min` or `max`")
+    if isinstance(least, int) and isinstance(most, int) and least > most:
+        raise ValueError(f"nothing lies between `min` {least} and `max` {most}")
     return rule
 
 

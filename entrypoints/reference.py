@@ -103,7 +103,8 @@ _TABLES: Final = """\
 A table is named as the source names it, `schema.table`. A part that has a dot stands in double quotes, so the TOML
 needs single ones: `[tables.'sales."odd.name"']`. Any character is taken in names except control characters, path
 separators and `..`; columns may not begin with `_lakeward_`, and a table may not be called as another one with
-`__changes` or `__quarantine` behind it. Names are kept as they are written, and compared without case.
+`__changes` or `__quarantine` behind it. Names of tables are kept as they are written, and compared without
+case; names of columns are taken as they are written here, and found in files in any case.
 
 A `*` in a name stands for many tables: `[tables."sales.*"]` takes every table of the schema that the source has,
 those that come later too ([many tables](dms-layouts.md#many-tables)).

@@ -587,6 +587,7 @@ def _check_table(name: TableName, table: TableSettings, rules: TableRules) -> Sh
                 f"{name}: the column {column!r} begins with {SYSTEM_PREFIX}",
                 todo="lakeward adds columns of such names. Let DMS rename it.",
             )
+    _check_case(name, table.columns)
     _check_renames(name, table)
     if len(set(table.key)) < len(table.key):
         raise ConfigError(f"{name}: the key names a column twice", found=", ".join(table.key))
@@ -599,6 +600,19 @@ def _check_table(name: TableName, table: TableSettings, rules: TableRules) -> Sh
     except ConfigError as error:
         raise ConfigError(f"{name}: {error.what}", found=error.found, todo=error.todo) from error
     return made
+
+
+def _check_case(name: TableName, columns: Iterable[str]) -> None:
+    """Refuse columns whose names differ only in case: a header is read in any, and most readers see one."""
+    known: dict[str, str] = {}
+    for column in columns:
+        other = known.setdefault(column.lower(), column)
+        if other != column:
+            raise ConfigError(
+                f"{name}: two columns differ only in case",
+                found=f"found {other} and {column}",
+                todo="Let DMS rename one (a transformation rule `rename-column`).",
+            )
 
 
 def _check_renames(name: TableName, table: TableSettings) -> None:

@@ -261,6 +261,19 @@ def test_a_column_may_not_look_like_one_of_ours(tmp_path: Path) -> None:
     assert "begins with _lakeward_" in error.what
 
 
+def test_columns_may_not_differ_only_in_case(tmp_path: Path) -> None:
+    error = refusal(tmp_path, MEMORY, '[tables."shop.orders".columns]\nid = "int"\nID = "int"')
+    assert (error.what, error.found) == ("shop.orders: two columns differ only in case", "found id and ID")
+
+
+@pytest.mark.parametrize("rule", ["row_count", 'length", column = "name'])
+def test_a_rule_that_nothing_keeps_is_refused(tmp_path: Path, rule: str) -> None:
+    error = refusal(
+        tmp_path, MEMORY, f'[tables."shop.orders"]\nquality = [{{ rule = "{rule}", min = 3, max = 2 }}]'
+    )
+    assert "nothing lies between `min` 3 and `max` 2" in str(error.found)
+
+
 @pytest.mark.parametrize("suffix", ["__changes", "__quarantine"])
 def test_a_table_may_not_be_called_as_what_is_kept_beside_another(tmp_path: Path, suffix: str) -> None:
     error = refusal(tmp_path, MEMORY, f'[tables."shop.orders"]\n[tables."shop.orders{suffix}"]')
@@ -299,7 +312,7 @@ def test_a_table_is_named_by_schema_and_table(text: str, schema: str, table: str
 
 
 @pytest.mark.parametrize(
-    "text", ["", "orders", ".", "shop.", ".orders", 'a"b"', 'a."b', '"a"b.c', '"".b', '"a"."b".c']
+    "text", ["", "orders", ".", "shop.", ".orders", 'a"b"', 'a."b', "a..b", '"a"b.c', '"".b', '"a"."b".c']
 )
 def test_what_names_no_table_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="does not name a table"):

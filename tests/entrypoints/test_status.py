@@ -187,6 +187,16 @@ def test_a_table_whose_files_are_gone_is_an_error(lakeward: Command, tmp_path: P
     assert "error: shop.orders: the catalog knows the table, and its files are gone" in ended.err
 
 
+@pytest.mark.parametrize("wrong", ['source_zone = "Mars/X"', 'delimiter = ""', 'sequence_column = "Op"'])
+def test_settings_of_the_source_are_checked_before_anything_is_shown(
+    lakeward: Command, tmp_path: Path, wrong: str
+) -> None:
+    write(tmp_path, small_lake.SETTINGS.replace("[target]", f"{wrong}\n[target]"))
+    ended = lakeward("status")
+    assert (ended.code, ended.out) == (1, "")
+    assert "[source" in ended.err
+
+
 def test_an_empty_folder_stays_empty(lakeward: Command, tmp_path: Path) -> None:
     write(tmp_path, small_lake.SETTINGS)
     before = set(tmp_path.rglob("*"))
