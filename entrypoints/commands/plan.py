@@ -73,7 +73,7 @@ def plan(
         view.console().print("Nothing has been written. Next: `lakeward run`")
     else:
         view.console().print(
-            "Nothing has been written." if code else "Nothing waits. `lakeward status` says how far it is."
+            "Nothing has been written." if code else "Nothing new to apply. `lakeward status` says how far it is."
         )
     return code
 

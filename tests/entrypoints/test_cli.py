@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import shop
+import small_lake
 import typer
 from commands import Command
 from projects import MEMORY, ORDERS, write
@@ -267,6 +268,13 @@ def test_a_pipeline_that_runs_elsewhere_ends_with_75(lakeward: Command, tmp_path
 
 
 # Plans.
+
+
+def test_a_plan_of_nothing_new_does_not_say_that_nothing_waits(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, small_lake.SETTINGS)
+    (tmp_path / "landing").mkdir()
+    ended = lakeward("plan")
+    assert (ended.code, "Nothing new to apply. `lakeward status` says how far it is." in ended.out) == (0, True)
 
 
 def test_a_plan_says_what_the_run_will_do_and_does_nothing(lakeward: Command, tmp_path: Path) -> None:
