@@ -14,7 +14,16 @@ from math import nan
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.expressions import And, BooleanExpression, EqualTo, IsNaN, LessThanOrEqual, Or, Reference
+from pyiceberg.expressions import (
+    And,
+    BooleanExpression,
+    EqualTo,
+    GreaterThanOrEqual,
+    IsNaN,
+    LessThanOrEqual,
+    Or,
+    Reference,
+)
 from pyiceberg.expressions.literals import literal
 from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.table import Table
@@ -65,7 +74,7 @@ def known_of(catalog: IcebergCatalog, dimension: Dimension, key: Key) -> Known:
 
 
 class _Search:
-    """Looks for one key, in what a table knows of its epoch as of its batch."""
+    """Looks for one key, in what a table knows as of its batch, of its epoch and of one that waits for its load."""
 
     def __init__(self, catalog: IcebergCatalog, dimension: Dimension, key: Key, progress: Progress) -> None:
         self.catalog = catalog
@@ -74,7 +83,9 @@ class _Search:
         self.renames: Mapping[int, Mapping[str, str]] = {}
         self.truncates: Sequence[tuple[int, Position]] = ()
         self.upto = LessThanOrEqual(term=Reference(names.BATCH), value=literal(progress.batch))
-        self.of_epoch = And(self.upto, _equal(names.EPOCH, progress.epoch))
+        self.of_epoch = And(
+            self.upto, GreaterThanOrEqual(term=Reference(names.EPOCH), value=literal(progress.epoch))
+        )
 
     def of_key(self, prefix: str = "") -> BooleanExpression:
         """Return the condition that a row, or a struct of it, has the key."""
