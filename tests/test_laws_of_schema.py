@@ -79,7 +79,7 @@ def stored(project: Project, spark: SparkSession, table: str) -> tuple[Schema, l
     lake = IcebergCatalog(IcebergOptions(warehouse="lake/"), project.folder)
     found = lake.load(TableName("shop", table))
     assert found is not None
-    columns = [column for column in columns_in(found.schema()) if not column.name.startswith("_lakeward_")]
+    columns = [column for column in columns_in(found.schema(), table) if not column.name.startswith("_lakeward_")]
     schema, session = Schema(tuple(columns)), spark.newSession()
     for name, value in lake.spark_settings.items():
         session.conf.set(name, value)
