@@ -366,7 +366,7 @@ class Resolver:
 
     def _not_waiting_yet(self, plan: MergePlan, waiting: DataFrame | None) -> tuple[DataFrame | None, int]:
         """Leave out what waits already, or still does behind another hold; return how many came again."""
-        if waiting is None or not plan.recalls or not plan.holds:
+        if waiting is None or not plan.recalls or not (plan.holds or plan.releases):
             return waiting, 0
         known = self.companion.waiting(plan.batch - 1)
         if known is None:

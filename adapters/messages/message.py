@@ -23,12 +23,17 @@ _BROKEN: Final = "broken"
 def parsed(value: str, type_: str = CELLS) -> str:
     """Return a struct with the object that a text is as `it`, and as `broken` what is no such object, as SQL.
 
-    What follows the object makes it none: a parser would pass over it. Put the struct into a
-    column of its own: Spark would parse the text once for each time that it is named.
+    It goes through a variant, which keeps decimals to the digit: `from_json` makes doubles of
+    them on their way to a text. What follows the object makes it none: a parser would pass over
+    it. Put the struct into a column of its own: Spark would parse the text once for each time
+    that it is named.
     """
     alone = f"concat('{{\"it\":', {value}, '}}')"
-    schema = f"it {type_}, {_BROKEN} string"
-    return f"from_json({alone}, {text(schema)}, map('columnNameOfCorruptRecord', {text(_BROKEN)}))"
+    it, is_null = f"try_variant_get(v, '$.it', {text(type_)})", "is_variant_null(variant_get(v, '$.it', 'variant'))"
+    broken = f"CASE WHEN v IS NULL OR ({it} IS NULL AND NOT {is_null}) THEN {value} END"
+    return (
+        f"get(transform(array(try_parse_json({alone})), v -> named_struct('it', {it}, '{_BROKEN}', {broken})), 0)"
+    )
 
 
 def whole(of: str) -> str:
