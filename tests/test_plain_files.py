@@ -75,7 +75,7 @@ def test_rows_of_csv_and_json_say_what_they_do(project: Project) -> None:
     told = [("D", 2, "null", 4, ""), ("U", 3, "9.99", 2, "late"), ("I", 4, "123456.78", 5, "four")]
     late_and_wrong = [line.format(s, i, p, day.format(d), n) for s, i, p, d, n in told]
     project.put("c.jsonl", "".join(late_and_wrong) + line.format("U", 5, '"1.239"', day.format(5), "five"))
-    counts = project.run()["shop.item"]["counts"]
+    counts = project.run(code=3)["shop.item"]["counts"]
     assert (counts["applied"], counts["stale"], counts["quarantined"]) == (2, 1, 1)
     (entry,) = project.entries()
     assert (entry["reason"], entry["row"]) == ("cast", 4)
@@ -85,7 +85,7 @@ def test_rows_of_csv_and_json_say_what_they_do(project: Project) -> None:
         (3, "th,ree", None),
         (4, "four", "123456.78"),
     ]
-    assert project.run()["shop.item"]["batches"] == []
+    assert project.run(code=3)["shop.item"]["batches"] == []
 
 
 def test_messages_of_dms_are_rows(project: Project) -> None:
