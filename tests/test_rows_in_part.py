@@ -322,7 +322,7 @@ type = "string"
 """
     project.configure(tables=ITEM + several, source=IN_PART)
     put(project, "10:30", "U,1,~,1.30,1")
-    assert "the column both is made of several columns of the source, and rows come" in project.fails()
+    assert "the column both is made of name, which the rows of the table do not have yet" in project.fails()
 
 
 def ruled(*rules: str) -> str:
