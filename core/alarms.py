@@ -70,8 +70,8 @@ def _has_twin(table: str, twin: Twin) -> Alarm:
         "COPY-001",
         f"{table}: two files have the same content",
         found=f"{twin.object} holds what {twin.of} does",
-        todo="It was applied, since nothing tells a change from its copy. If it is one, its rows are there twice "
-        "where the table has no key, and stand over newer ones where they have no commit time: load it anew.",
+        todo="It was applied, since without a key nothing tells a row from its copy. If the file is one, its rows "
+        "are there twice: load the table anew.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Objects of equal content: where no number tells a change from its copy, only a person can."""
+"""Objects of equal content: where no key tells a row from its copy, only a person can."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class Twin(NamedTuple):
 def first_twin(plan: MergePlan, seen: Iterable[SourceObject]) -> Twin | None:
     """Return the first object of a batch whose content another has, of the batch or of those seen, or None.
 
-    Where sequences are unique, copies are told one by one; files of one full load of a table
-    with a key are so, too, by the key.
+    Of a table with a key none is told: a source that does the same thing twice writes the same
+    again. Without one, each copy is rows of its own.
     """
-    if plan.dimension.unique_sequences or plan.releases:
+    if plan.dimension.key or plan.releases:
         return None
     known = {content: item.name for item in seen if (content := _content(item)) is not None}
     for found in plan.facts.objects:
         item, content = found.object, _content(found.object)
-        if content is None or not found.rows or (found.is_load and plan.dimension.key):
+        if content is None or not found.rows:
             continue
         if known.setdefault(content, item.name) != item.name:
             return Twin(item.name, known[content])

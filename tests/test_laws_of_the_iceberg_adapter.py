@@ -137,7 +137,7 @@ def test_key_changes_that_no_rule_decides_are_held_alike(
     """Where a feed does not tell its transactions, at every moment, truncates and mended rows among it."""
     monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
     random = Random(seed)
-    script = pack_late(random, 8, Within(3), bad=0.05, fixed=0.6, in_part=True, truncates=True, untold=0.6)
+    script = pack_late(random, 4, Within(3), bad=0.05, fixed=0.6, in_part=True, truncates=True, untold=0.6)
     player, expected = play_both(script, make_lake(), random.sample(UNCOMMITTED, 3))
     assert Reason.KEY_SHIFT.value in expected.reasons
     assert player.promised == expected.promised

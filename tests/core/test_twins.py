@@ -10,23 +10,21 @@ from histories import SCHEMA
 
 from lakeward.core.alarms import alarms
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.events import Operation, Sequences
+from lakeward.core.events import Operation
 from lakeward.core.ledger import SourceObject
 from lakeward.core.plan import BatchFacts, MergePlan, ObjectFacts, plan
 from lakeward.core.progress import Progress
 from lakeward.core.twins import Twin, first_twin
 
-DIMENSION = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",))
+DIMENSION = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=())
 
 
 def item(name: str, etag: str | None, size: int = 9) -> SourceObject:
     return SourceObject(name, int(name), size, 0, etag)
 
 
-def planned(
-    *items: SourceObject, dimension: Dimension = DIMENSION, is_load: bool = False, rows: int = 1
-) -> MergePlan:
-    objects = tuple(ObjectFacts(one, rows, is_load=is_load) for one in items)
+def planned(*items: SourceObject, dimension: Dimension = DIMENSION, rows: int = 1) -> MergePlan:
+    objects = tuple(ObjectFacts(one, rows) for one in items)
     facts = BatchFacts(schema=SCHEMA, objects=objects, operations={Operation.INSERT: len(items)})
     progress = Progress(sequences=dimension.sequences)
     return plan(dimension, facts, progress, stored=SCHEMA, capabilities=frozenset())
@@ -54,12 +52,6 @@ def test_empty_objects_are_no_copies() -> None:
     assert first_twin(planned(item("2", "a"), rows=0), [item("1", "a")]) is None, "nothing but a header"
 
 
-def test_where_sequences_are_unique_each_copy_is_known() -> None:
-    unique = replace(DIMENSION, sequences=Sequences.UNIQUE)
-    assert first_twin(planned(item("2", "a"), dimension=unique), [item("1", "a")]) is None
-
-
-def test_files_of_a_full_load_are_told_by_its_key_where_there_is_one() -> None:
-    assert first_twin(planned(item("2", "a"), is_load=True), [item("1", "a")]) is None
-    without = replace(DIMENSION, key=())
-    assert first_twin(planned(item("2", "a"), dimension=without, is_load=True), [item("1", "a")]) == Twin("2", "1")
+def test_where_there_is_a_key_none_is_told() -> None:
+    with_key = replace(DIMENSION, key=("id",))
+    assert first_twin(planned(item("2", "a"), dimension=with_key), [item("1", "a")]) is None
