@@ -285,8 +285,8 @@ def _refuse_other_key(dimension: Dimension, progress: Progress) -> None:
         raise SchemaConflict(
             f"{dimension.name}: its key cannot become another",
             found=f"the table goes by {was}; the settings say {is_}",
-            todo="Nothing of the table was applied; other tables go on. Set `key` as it was, or load the table "
-            "anew (docs/alarms.md#loading-a-table-anew).",
+            todo="Nothing of the table was applied; other tables go on. Set `key` as it was, or drop the table and "
+            "what is kept beside it (docs/reload.md).",
         )
 
 

@@ -66,13 +66,21 @@ def running(command: Sequence[str], log: Path, answers: Callable[[], bool]) -> I
     try:
         until = time.monotonic() + PATIENCE
         while not answers():
-            if process.poll() is not None or time.monotonic() > until:
+            if has_ended(process, within=0.05) or time.monotonic() > until:
                 pytest.fail(f"{command[-1]} did not start: {log.read_text('utf-8', 'replace')[-2000:]}")
-            time.sleep(0.05)
         yield
     finally:
         process.terminate()
         process.wait(PATIENCE)
+
+
+def has_ended(process: subprocess.Popen[bytes], within: float) -> bool:
+    """Wait so many seconds for a process to end; return whether it did."""
+    try:
+        process.wait(within)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def is_zero(command: Sequence[str]) -> bool:

@@ -43,7 +43,9 @@ def started(folder: Path, java: object, *, archives: bool = False) -> Any:
 
 @pytest.mark.parametrize("archives", [False, True])
 def test_a_java_that_was_killed_is_stopped_without_an_error(tmp_path: Path, archives: bool) -> None:
-    started(tmp_path, SimpleNamespace(), archives=archives).stop()
+    sessions = started(tmp_path, SimpleNamespace(), archives=archives)
+    sessions.stop()
+    assert sessions._first is None, "the next to ask for one would be given the session of a dead Java"
 
 
 def test_what_a_killed_java_leads_to_is_told_from_any_other_error(tmp_path: Path) -> None:
