@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -12,8 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.adapters.dms.writer import DmsWriter, Style
+from lakeward.adapters.dms.writer import Change, DmsWriter, Style
+from lakeward.adapters.landed.csv import Dialect
 from lakeward.core.dimension import TableName
+from lakeward.core.events import UNSET, Operation
 from lakeward.core.schema import Column, Schema, parse_type
 
 TABLE: Final = TableName("shop", "orders")
@@ -34,6 +36,11 @@ TYPES: Final = {
     "shipped_at": "timestamp",
     "channel": "string",
 }
+
+STAY: Final = frozenset({"customer", "city", "channel"})
+"""Columns that no update changes."""
+
+NOT_SENT: Final = "~"
 
 _SCHEMA: Final = Schema(tuple(Column(name, parse_type(type_)) for name, type_ in TYPES.items()))
 _ROWS_PER_LOAD_FILE: Final = 500_000
@@ -75,6 +82,22 @@ class Feed:
         parts = [events.slice(start, size) for start in range(0, len(events), size)]
         return [self._write(part) for part in parts]
 
+    def in_part(self, files: Sequence[Path], landing: Path) -> list[Path]:
+        """Give files to another landing folder; there no update sends the columns that stay."""
+        writer = DmsWriter(
+            landing, TABLE, _SCHEMA, Style(timestamp_column=TIME, dialect=Dialect(no_sup_text=NOT_SENT))
+        )
+        writer.folder.mkdir(parents=True, exist_ok=True)
+        given = []
+        for file in files:
+            if OP in self.written[file].column_names:
+                changes = [_change(event) for event in self.written[file].to_pylist()]
+                given.append(writer.changes(changes, changes[-1].time))
+            else:
+                given.append(writer.folder / file.name)
+                given[-1].hardlink_to(file)
+        return given
+
     def wait(self, minutes: int) -> None:
         """Let time pass at the source."""
         self.clock += minutes * 60_000
@@ -111,15 +134,18 @@ class Feed:
         return rows.add_column(0, TIME, times).add_column(0, OP, pa.array(operations, pa.string()))
 
     def _rows(self, ids: Ids) -> pa.Table:
-        """Make up rows of these keys; some texts need quotes, a fifth of the shipping times is NULL."""
+        """Make up rows of these keys; some texts need quotes, a fifth of the shipping times is NULL.
+
+        The columns that STAY depend on the key alone.
+        """
         random, count = self.random, len(ids)
         shipped = random.integers(1_700_000_000_000_000, 1_800_000_000_000_000, count)
         words = self._one_of("plain", "two words", "with, comma", 'with "quotes"', "Grüße", "x" * 40, count=count)
         columns: dict[str, Any] = {
             KEY: ids,
-            "customer": random.integers(1, 1_000_000, count),
+            "customer": ids * 7_919 % 1_000_000,
             "status": self._one_of("open", "paid", "shipped", "returned", count=count),
-            "city": self._one_of("Bonn", "Köln", "Kiel", "Trier", "Ulm", count=count),
+            "city": pa.array(["Bonn", "Köln", "Kiel", "Trier", "Ulm"]).take(pa.array(ids % 5)),
             "note": pc.binary_join_element_wise(words, pa.array(ids).cast(pa.string()), " "),
             "quantity": random.integers(1, 100, count, np.int32),
             "price": pa.array(random.integers(1, 1_000_000, count)).cast(pa.decimal128(21, 2)),
@@ -127,12 +153,22 @@ class Feed:
             "is_paid": random.random(count) < 0.5,
             "ordered_on": pa.array(random.integers(18_000, 20_000, count, np.int32), pa.date32()),
             "shipped_at": pa.array(shipped, pa.timestamp("us", "UTC"), mask=random.random(count) < 0.2),
-            "channel": self._one_of("web", "shop", "phone", count=count),
+            "channel": pa.array(["web", "shop", "phone"]).take(pa.array(ids % 3)),
         }
         return pa.table(columns)
 
     def _one_of(self, *texts: str, count: int) -> pa.Array:
         return pa.array(texts).take(pa.array(self.random.integers(0, len(texts), count)))
+
+
+def _change(event: Mapping[str, Any]) -> Change:
+    operation = {"I": Operation.INSERT, "U": Operation.UPDATE, "D": Operation.DELETE}[event[OP]]
+    unsent = STAY if operation is Operation.UPDATE else frozenset()
+    return Change(
+        operation,
+        [UNSET if name in unsent else event[name] for name in TYPES],
+        datetime.fromisoformat(event[TIME]).replace(tzinfo=UTC),
+    )
 
 
 def expected_rows(feed: Feed, files: Sequence[Path]) -> dict[int, dict[str, Any]]:

@@ -20,7 +20,9 @@ from lakeward.entrypoints.run import Stop, TableRun, run_tables
 from lakeward.entrypoints.settings import FILE, load
 
 
-def write_settings(folder: Path, landing: Path, spark: Mapping[str, str], lateness: str = "24h") -> Path:
+def write_settings(
+    folder: Path, landing: Path, spark: Mapping[str, str], lateness: str = "24h", not_sent: str | None = None
+) -> Path:
     """Write the settings of a pipeline that mirrors the table; everything else is as lakeward has it."""
     lines = [
         "[pipeline]",
@@ -29,6 +31,7 @@ def write_settings(folder: Path, landing: Path, spark: Mapping[str, str], latene
         'kind = "dms"',
         f'path = "{landing}"',
         f'timestamp_column = "{TIME}"',
+        *([] if not_sent is None else [f'no_sup_value = "{not_sent}"']),
         "[target]",
         'kind = "iceberg"',
         'warehouse = "lake/"',

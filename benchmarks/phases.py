@@ -11,9 +11,9 @@ from typing import Final, TypeAlias
 
 import cold
 import mirror
-from feed import Feed, expected_rows
+from feed import STAY, TYPES, Feed, expected_rows
 from gate import Way, check_equal, check_rows, check_small_feed
-from processes import HEAP, MEMORY, Elsewhere, started
+from processes import HEAP, IN_PART, MEMORY, Elsewhere, in_part, started
 
 Say: TypeAlias = Callable[[str], None]
 
@@ -120,14 +120,17 @@ def random_changes(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
 def _random_changes(folder: Path, size: Size, rows: int, bound: float | None, say: Say) -> Iterator[Measured]:
     feed = Feed(folder / "landing", rows)
     seconds: dict[int, list[Mapping[str, float]]] = {size.files: [], 1: []}
-    with started(folder, folder / "landing", MEMORY) as ways:
+    parts = in_part(folder / "landing")
+    with started(folder, folder / "landing", MEMORY, IN_PART) as ways:
         say(f"phase 1: a table of {rows:,} rows")
-        load = feed.load()
-        say(f"  loaded: {_words(_by_turns(ways, lambda _, way: way.load(load)))}")
+        load = dict.fromkeys(ways, feed.load())
+        load[IN_PART] = feed.in_part(load[IN_PART], parts)
+        say(f"  loaded: {_words(_by_turns(ways, lambda name, way: way.load(load[name])))}")
         for pair in range(size.pairs + 1):
             for files, found in seconds.items():
-                changes = feed.change(size.keys, files)
-                taken = _by_turns(ways, lambda _, way, c=changes: way.apply(c), turn=pair)
+                changes = dict.fromkeys(ways, feed.change(size.keys, files))
+                changes[IN_PART] = feed.in_part(changes[IN_PART], parts)
+                taken = _by_turns(ways, lambda name, way, c=changes: way.apply(c[name]), turn=pair)
                 say(f"  {files} file(s): {_words(taken)}{'' if pair else UNCOUNTED}")
                 if pair:
                     found.append(taken)
@@ -144,6 +147,12 @@ def _random_changes(folder: Path, size: Size, rows: int, bound: float | None, sa
         theirs=[taken["lakeward"] for taken in seconds[size.files]],
         ours=[taken[MEMORY] for taken in seconds[size.files]],
         bound=size.memory[rows],
+        is_share=True,
+    )
+    yield Measured(
+        what=f"the same {size.files} files, {len(STAY)} of {len(TYPES)} cells of an update not sent, to all sent",
+        theirs=[taken[MEMORY] for taken in seconds[size.files]],
+        ours=[taken[IN_PART] for taken in seconds[size.files]],
         is_share=True,
     )
 

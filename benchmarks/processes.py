@@ -13,6 +13,7 @@ from typing import Any, Final
 import mirror
 import naive
 import pyarrow as pa
+from feed import NOT_SENT
 from gate import Way
 
 HEAP: Final = {"spark.driver.memory": "1g"}
@@ -62,16 +63,26 @@ MEMORY: Final = "lakeward, 24h"
 """lakeward where changes may come a day late, as by default: it remembers every change of a day."""
 
 
+IN_PART: Final = "lakeward, 24h, in part"
+"""The same, where updates send a part of the row; its landing folder is `in_part`."""
+
+
+def in_part(landing: Path) -> Path:
+    """Return the landing folder of files whose updates send a part of the row."""
+    return landing.with_name(f"{landing.name} in part")
+
+
 @contextmanager
 def started(folder: Path, landing: Path, *more: str) -> Iterator[Mapping[str, Way]]:
     """Start the ways, with their tables under this folder, and `more` of them; end their processes afterwards.
 
-    Files come in order, and lakeward is told so, but for the way that is called MEMORY.
+    Files come in order, and lakeward is told so, but for `more`: MEMORY and IN_PART.
     """
     lateness = {"lakeward": "ordered", **dict.fromkeys(more, "24h")}
     ways = {"naive": Elsewhere(partial(naive.start, folder / "naive", HEAP))}
     for name, late in lateness.items():
-        settings = mirror.write_settings(folder / name, landing, HEAP, late)
+        own, not_sent = (in_part(landing), NOT_SENT) if name == IN_PART else (landing, None)
+        settings = mirror.write_settings(folder / name, own, HEAP, late, not_sent)
         ways[name] = Elsewhere(partial(mirror.Mirror, settings))
     try:
         yield ways

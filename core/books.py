@@ -12,9 +12,9 @@ from typing import Final
 
 from lakeward.core.alarms import Alarm
 from lakeward.core.errors import AlarmRaised
+from lakeward.core.facts import ObjectFacts
 from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState, Past, SourceObject, Taken
 from lakeward.core.loads import Awaited, Load
-from lakeward.core.plan import ObjectFacts
 from lakeward.core.ports import Companion, Ledger, Recalled
 from lakeward.core.progress import Progress
 

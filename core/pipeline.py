@@ -20,22 +20,15 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.errors import AlarmRaised, CommitConflict, ConservationError, MendError
 from lakeward.core.events import Mark, Operation, Position
 from lakeward.core.evolution import with_new_names
+from lakeward.core.facts import PARTIAL, BatchFacts, Capability
 from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.loads import Load, awaited_load
 from lakeward.core.memory import Memory, floor, next_mark
 from lakeward.core.mending import check_every
-from lakeward.core.plan import (
-    PARTIAL,
-    BatchFacts,
-    Capability,
-    MergePlan,
-    backwards,
-    plan,
-    refuse_flood,
-    refuse_small_load,
-)
+from lakeward.core.plan import MergePlan, backwards, plan
 from lakeward.core.ports import Batch, Entry, Notice, Opened, Queue, Recalled, Resolved, Source, Standing
 from lakeward.core.progress import Progress
+from lakeward.core.refusals import refuse_flood, refuse_small_load
 from lakeward.core.replay import columns_with, is_as_written, not_as_written
 from lakeward.core.twins import first_twin
 

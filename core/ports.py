@@ -15,11 +15,12 @@ from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension, Lateness, TableName
 from lakeward.core.events import Key, Operation, Position, Sequences, Unset
 from lakeward.core.evolution import Recorded, SchemaChange
+from lakeward.core.facts import BatchFacts, Capability
 from lakeward.core.known import Known
 from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState, Past, SourceObject, Taken
 from lakeward.core.loads import Reload, Whole, reload_of
 from lakeward.core.memory import HOLDING, Hold, Reason, Record
-from lakeward.core.plan import BatchFacts, Capability, MergePlan
+from lakeward.core.plan import MergePlan
 from lakeward.core.progress import Progress
 from lakeward.core.proposals import Proposal
 from lakeward.core.remaking import Remaking

@@ -14,9 +14,9 @@ from lakeward.core.dimension import Dimension, Lateness
 from lakeward.core.errors import AlarmRaised, ConfigError, MendError
 from lakeward.core.events import Position, Sequences
 from lakeward.core.evolution import evolve
+from lakeward.core.facts import Capability
 from lakeward.core.inputs import Input, breaches
 from lakeward.core.ledger import Past, SourceObject, Taken
-from lakeward.core.plan import Capability
 from lakeward.core.ports import Batch, Cells, Entry, Source
 from lakeward.core.quality import Action, QualityRule, RowRule
 from lakeward.core.remaking import Remaking, remaking

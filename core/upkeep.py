@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, TypeVar
 
 from lakeward.core.alarms import alarms
@@ -13,6 +14,20 @@ F = TypeVar("F")
 
 PASSABLE: Final = ("LEDGER-001", "LEDGER-002", "LEDGER-003", "LEDGER-004", "LEDGER-005", "CLOCK-001", "LOAD-001")
 """Alarms that an operator may let pass."""
+
+_NUMBERS: Final = {"LEDGER-002": 2, "LOAD-001": 2, "CLOCK-001": 1}
+"""How many numbers stand behind the name of an object in what an alarm is about."""
+
+
+def objects_in(code: str, about: Iterable[str]) -> list[str]:
+    """Return the objects that an alarm is about, each once, in order of their names.
+
+    >>> objects_in("LEDGER-002", ["b.csv 20 1700000000000000", "a b.csv 1 2"])
+    ['a b.csv', 'b.csv']
+    >>> objects_in("LEDGER-003", ["a 1 2"])
+    ['a 1 2']
+    """
+    return sorted({one.rsplit(" ", _NUMBERS[code])[0] if code in _NUMBERS else one for one in about})
 
 
 def ack(job: Job[F], code: str, *, by: str, reason: str | None, at: int) -> Ack:

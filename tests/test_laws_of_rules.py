@@ -17,10 +17,10 @@ from lakeward.core.cells import shaped
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import ChangeEvent, Operation
+from lakeward.core.facts import ObjectFacts
 from lakeward.core.fold import apply
 from lakeward.core.inputs import Inputs, RowCount
 from lakeward.core.ledger import Taken
-from lakeward.core.plan import ObjectFacts
 from lakeward.core.ports import Batch
 from lakeward.core.quality import Action, Range
 from lakeward.core.reshaping import Concat, Constant, Drop

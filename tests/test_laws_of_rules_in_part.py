@@ -32,9 +32,10 @@ from lakeward.core.cells import Shaped, remade, shaped
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unbounded, Within
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
+from lakeward.core.facts import Capability
 from lakeward.core.fold import apply
 from lakeward.core.memory import Reason, Reject
-from lakeward.core.plan import Capability, MergePlan
+from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Batch, Resolved
 from lakeward.core.remaking import Remaking, remaking
 from lakeward.core.reshaping import Concat, Constant, Drop, Split, Sql

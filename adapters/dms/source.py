@@ -38,6 +38,7 @@ from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Wit
 from lakeward.core.errors import SchemaConflict, SourceError
 from lakeward.core.events import Position, Sequences
 from lakeward.core.evolution import Policy, compare
+from lakeward.core.facts import Capability
 from lakeward.core.ledger import (
     Limits,
     Past,
@@ -45,7 +46,6 @@ from lakeward.core.ledger import (
     Taken,
 )
 from lakeward.core.nearest import nearest
-from lakeward.core.plan import Capability
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.remaking import Remaking
 from lakeward.core.schema import UNDECLARED, Column, Schema, Type

@@ -42,9 +42,9 @@ from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Wit
 from lakeward.core.errors import SchemaConflict, SourceError
 from lakeward.core.events import Position, Sequences
 from lakeward.core.evolution import Kind, Policy
+from lakeward.core.facts import PARTIAL, Capability
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken
 from lakeward.core.nearest import nearest
-from lakeward.core.plan import PARTIAL, Capability
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.remaking import Remaking
 from lakeward.core.schema import Column, Schema, Type

@@ -121,8 +121,8 @@ class Change:
 
     def _live_rows(self, task: Any) -> int | None:
         """Return how many rows a data file has left, or None where only reading it would tell."""
-        deletes = list(indexed(task.deletes()))
-        if not all(self.jvm.iceberg.util.ContentFileUtil.isFileScoped(delete) for delete in deletes):
+        deletes, files = list(indexed(task.deletes())), self.jvm.iceberg.util.ContentFileUtil
+        if not all(files.isFileScoped(delete) for delete in deletes):
             return None
         return int(task.file().recordCount() - sum(delete.recordCount() for delete in deletes))
 

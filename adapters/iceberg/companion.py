@@ -33,11 +33,12 @@ from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.errors import TableError
 from lakeward.core.events import Mark, Operation, Position, Sequences
 from lakeward.core.evolution import Recorded
+from lakeward.core.facts import PARTIAL
 from lakeward.core.holds import Waiter, Waiters
 from lakeward.core.ledger import ObjectRecord, SourceObject
 from lakeward.core.loads import Reload, Whole
 from lakeward.core.memory import Hold
-from lakeward.core.plan import PARTIAL, MergePlan
+from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Ack, Word
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Type

@@ -10,9 +10,10 @@ from typing import Any
 
 from lakeward.core.events import Position
 from lakeward.core.evolution import Kind, Policy, SchemaChange
+from lakeward.core.facts import ObjectFacts
 from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import Record
-from lakeward.core.plan import MergePlan, ObjectFacts
+from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Word
 from lakeward.core.schema import UNDECLARED, Type, parse_type
 

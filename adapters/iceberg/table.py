@@ -37,10 +37,11 @@ from lakeward.adapters.spark.types import ddl as type_ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict, TableError
 from lakeward.core.evolution import Kind, with_new_names
+from lakeward.core.facts import PARTIAL, Capability
 from lakeward.core.holds import Waiters
 from lakeward.core.ledger import ObjectRecord
 from lakeward.core.memory import Hold, Reason
-from lakeward.core.plan import PARTIAL, Capability, MergePlan
+from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Batch, Commit, Entry, Recalled, Resolved, Standing, Word
 from lakeward.core.progress import Progress
 from lakeward.core.truncates import Truncates

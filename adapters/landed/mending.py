@@ -23,8 +23,8 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.errors import MendError
 from lakeward.core.events import UNSET, Operation
 from lakeward.core.evolution import Kind, Policy
+from lakeward.core.facts import Capability
 from lakeward.core.memory import Reason
-from lakeward.core.plan import Capability
 from lakeward.core.ports import Cells, Entry, Mended
 from lakeward.core.schema import Column, Type
 

@@ -13,9 +13,9 @@ from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.spark.events import Group, facts
 from lakeward.adapters.spark.rows import MALFORMED, TORN
 from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.facts import Capability
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken, is_suspicious, take, touched, until_changed
 from lakeward.core.loads import Naming
-from lakeward.core.plan import Capability
 from lakeward.core.ports import Batch
 
 Numbered: TypeAlias = Callable[[TableName, Sequence[SourceObject], Past], Sequence[SourceObject]]

@@ -12,9 +12,9 @@ from lakeward.core.cells import shaped
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, Cell, ChangeEvent, Key, Operation, key_of
+from lakeward.core.facts import Capability
 from lakeward.core.inputs import Input
 from lakeward.core.memory import HOLDING, Reason, Reject
-from lakeward.core.plan import Capability
 from lakeward.core.ports import Batch
 from lakeward.core.quality import Action, RowRule, Unique, is_broken
 from lakeward.core.remaking import Remaking

@@ -12,10 +12,11 @@ from lakeward.core.clock import believed, beyond, first_step_back, latest
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName
 from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position, Sequences, key_of
+from lakeward.core.facts import BatchFacts, Capability, ObjectFacts
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken, take
 from lakeward.core.loads import Naming
 from lakeward.core.memory import Reason, Reject
-from lakeward.core.plan import BatchFacts, Capability, ObjectFacts, tolerance_of
+from lakeward.core.plan import tolerance_of
 from lakeward.core.ports import (
     Batch,
     Cells,

@@ -16,6 +16,7 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position
 from lakeward.core.evolution import Recorded, SchemaChange
+from lakeward.core.facts import Capability, ObjectFacts
 from lakeward.core.fold import Row, apply
 from lakeward.core.holds import Waiter, Waiters
 from lakeward.core.known import Known, Refused, Remembered, Stored
@@ -23,7 +24,7 @@ from lakeward.core.ledger import ObjectRecord
 from lakeward.core.literals import text_of
 from lakeward.core.memory import HOLDING, Change, Memory, Reason, Reject, trim
 from lakeward.core.mending import check_same_keys
-from lakeward.core.plan import Capability, MergePlan, ObjectFacts
+from lakeward.core.plan import MergePlan
 from lakeward.core.ports import (
     Batch,
     Commit,

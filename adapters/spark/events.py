@@ -31,9 +31,10 @@ from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.types import bound_of
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import LOAD_SEQUENCE, Operation, Position
+from lakeward.core.facts import BatchFacts, Capability, ObjectFacts
 from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import HOLDING, UNPLACED, Reason
-from lakeward.core.plan import BatchFacts, Capability, ObjectFacts, tolerance_of
+from lakeward.core.plan import tolerance_of
 from lakeward.core.schema import Schema
 
 SKIPPED: Final = "skipped"

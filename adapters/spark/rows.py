@@ -15,8 +15,8 @@ from lakeward.adapters.spark.events import SKIPPED
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import LOAD_SEQUENCE, Operation
+from lakeward.core.facts import Capability
 from lakeward.core.memory import Reason
-from lakeward.core.plan import Capability
 from lakeward.core.schema import Column, Type
 
 NAME: Final = "_lakeward_name"

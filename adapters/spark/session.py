@@ -63,6 +63,11 @@ LOCAL: Final[Mapping[str, str]] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # What is kept for pages that nobody sees: of 1,000 plans it is over 100 MB of texts (SPARK-25814).
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "200",
     "spark.locality.wait": "0",
     "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
     # The plans of a batch are more than the 100 whose code is kept by default: each batch would compile them anew.

@@ -33,9 +33,9 @@ from lakeward.adapters.spark.rules_check import check_words, needs_spark, resolv
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, MendError, SourceError
+from lakeward.core.facts import BatchFacts, Capability
 from lakeward.core.inputs import Input, NullShare
 from lakeward.core.memory import Reason
-from lakeward.core.plan import BatchFacts, Capability
 from lakeward.core.ports import Batch
 from lakeward.core.quality import check
 from lakeward.core.remaking import Remaking

@@ -6,19 +6,10 @@ from typing import Annotated
 
 import typer
 
-from lakeward.core.upkeep import ack
+from lakeward.core.upkeep import ack, objects_in
 from lakeward.entrypoints import documents, view
-from lakeward.entrypoints.context import (
-    DEFAULT_FILE,
-    AsJson,
-    Config,
-    Debug,
-    container_of,
-    open_settings,
-    start_logging,
-    user,
-)
-from lakeward.entrypoints.locking import locked
+from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Config, Debug
+from lakeward.entrypoints.deciding import Table, Who, Why, deciding
 from lakeward.entrypoints.printable import escaped
 
 HELP = """Let a table go on behind an alarm: what that means for its rows is told in docs/alarms.md.
@@ -29,10 +20,7 @@ and why is written down beside the table. Nothing is applied; the next run goes 
 Example: [bold]lakeward ack shop.orders LEDGER-003 --reason "the files were empty"[/]
 """
 
-Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
 Code = Annotated[str, typer.Argument(metavar="ALARM", help="The code of the alarm, as LEDGER-003.")]
-Why = Annotated[str | None, typer.Option("--reason", help="Why; for who asks later.")]
-Who = Annotated[str | None, typer.Option("--by", help="Who; by default the user of this process.")]
 
 
 def let_pass(
@@ -45,27 +33,19 @@ def let_pass(
     debug: Debug = False,
 ) -> int:
     """Let pass and say so."""
-    start_logging("off", debug=debug)
-    configured = open_settings(config)
-    (name,) = configured.choose([table])
-    with locked(configured.state), container_of(configured) as container:
-        made = ack(
-            container.job(table=name),
-            code.upper(),
-            by=by or user(),
-            reason=reason,
-            at=container.runtime().now(),
-        )
+    with deciding(table, by, config, debug=debug) as (name, job, who, at):
+        made = ack(job, code.upper(), by=who, reason=reason, at=at)
     if as_json:
         content = {"alarm": made.code, "about": made.about, "by": made.by, "reason": made.reason}
-        documents.emit("ack", {"table": str(name), **content, "at": documents.time(made.at), "exit_code": 0})
+        documents.emit("ack", {"table": name, **content, "at": documents.time(made.at), "exit_code": 0})
         return 0
     out = view.console()
-    out.print(f"{escaped(str(name))}: {made.code} is let pass, by {escaped(made.by)}")
-    for one in made.about[:20]:
+    out.print(f"{escaped(name)}: {made.code} is let pass, by {escaped(made.by)}")
+    objects = objects_in(made.code, made.about)
+    for one in objects[:20]:
         out.print(f"   {escaped(one)}")
-    if len(made.about) > 20:
-        out.print(f"   … and {len(made.about) - 20:,} more")
+    if len(objects) > 20:
+        out.print(f"   … and {len(objects) - 20:,} more")
     out.print("Nothing was applied. Next: `lakeward run`")
     return 0
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from lakeward.core.ledger import ObjectRecord, ObjectState
+from lakeward.core.upkeep import objects_in
 from lakeward.core.upkeep import rebuild as make_anew
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import (
@@ -82,7 +83,8 @@ def list_objects(
     words = " · ".join(f"{number:,} {word}" for word, number in sorted(counts.items()))
     out.print(f"{words}{f' (the last {len(shown):,} are shown)' if len(shown) < counts.total() else ''}")
     for code, about in sorted(acked.items()):
-        out.print(f"let pass of {code}: {escaped(', '.join(sorted(about)[:5]))}{' …' if len(about) > 5 else ''}")
+        objects = objects_in(code, about)
+        out.print(f"let pass of {code}: {escaped(', '.join(objects[:5]))}{' …' if len(objects) > 5 else ''}")
     return 0
 
 

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from lakeward.core.reloads import complete
 from lakeward.entrypoints import documents, view
-from lakeward.entrypoints.context import (
-    DEFAULT_FILE,
-    AsJson,
-    Config,
-    Debug,
-    container_of,
-    open_settings,
-    start_logging,
-    user,
-)
-from lakeward.entrypoints.locking import locked
+from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Config, Debug
+from lakeward.entrypoints.deciding import Table, Who, deciding
 from lakeward.entrypoints.printable import escaped
 
 HELP = """Say that the full load that a table waits for is complete: what is there now is all of it.
@@ -29,9 +18,6 @@ looks, the table goes on waiting.
 Example: [bold]lakeward load-complete shop.orders[/]
 """
 
-Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
-Who = Annotated[str | None, typer.Option("--by", help="Who; by default the user of this process.")]
-
 
 def load_complete(
     table: Table,
@@ -41,20 +27,17 @@ def load_complete(
     debug: Debug = False,
 ) -> int:
     """Write that down."""
-    start_logging("off", debug=debug)
-    configured = open_settings(config)
-    (name,) = configured.choose([table])
-    with locked(configured.state), container_of(configured) as container:
-        word, objects = complete(container.job(table=name), by=by or user(), at=container.runtime().now())
+    with deciding(table, by, config, debug=debug) as made:
+        word, objects = complete(made.job, by=made.by, at=made.at)
     names, size = [item.name for item in objects], sum(item.size for item in objects)
     if as_json:
         content = {"epoch": word.epoch, "files": names, "bytes": size, "by": word.by}
         documents.emit(
-            "load-complete", {"table": str(name), **content, "at": documents.time(word.at), "exit_code": 0}
+            "load-complete", {"table": made.table, **content, "at": documents.time(word.at), "exit_code": 0}
         )
         return 0
     out = view.console()
-    out.print(f"{escaped(str(name))}: its full load has {len(names):,} file(s), {size:,} bytes, and is complete")
+    out.print(f"{escaped(made.table)}: its full load has {len(names):,} file(s), {size:,} bytes, and is complete")
     out.print("Nothing was applied. Next: `lakeward run`")
     return 0
 

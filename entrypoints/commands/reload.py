@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -13,17 +12,8 @@ from lakeward.core.loads import Awaited, Reload
 from lakeward.core.reloads import Asked, ask, write_down
 from lakeward.core.reloads import withdraw as take_back
 from lakeward.entrypoints import documents, view
-from lakeward.entrypoints.context import (
-    DEFAULT_FILE,
-    AsJson,
-    Config,
-    Debug,
-    container_of,
-    open_settings,
-    start_logging,
-    user,
-)
-from lakeward.entrypoints.locking import locked
+from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Config, Debug
+from lakeward.entrypoints.deciding import Table, Who, Why, Yes, asks, deciding
 from lakeward.entrypoints.printable import escaped
 
 HELP = """Let a new full load take the place of all rows of a table, in one commit.
@@ -36,12 +26,8 @@ written before its first file are of the old table; --from names the first file 
 Example: [bold]lakeward reload shop.orders --reason "a file was lost" --yes[/]
 """
 
-Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
-Why = Annotated[str | None, typer.Option("--reason", help="Why; for who asks later.")]
-Who = Annotated[str | None, typer.Option("--by", help="Who; by default the user of this process.")]
 First = Annotated[str | None, typer.Option("--from", help="The first file of changes behind the load.")]
 Withdraw = Annotated[bool, typer.Option("--withdraw", help="Take a reload back that has not begun.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Ask nothing, on a terminal either.")]
 
 
 def reload(
@@ -56,22 +42,18 @@ def reload(
     debug: Debug = False,
 ) -> int:
     """Ask for a load, or take that back."""
-    start_logging("off", debug=debug)
-    configured = open_settings(config)
-    (name,) = configured.choose([table])
-    with locked(configured.state), container_of(configured) as container:
-        job, who, at = container.job(table=name), by or user(), container.runtime().now()
+    with deciding(table, by, config, debug=debug) as (name, job, who, at):
         if withdraw:
             word = take_back(job, by=who, reason=reason, at=at)
-            return _said(str(name), word, None, (), as_json=as_json)
+            return _said(name, word, None, (), as_json=as_json)
         asked = ask(job, by=who, reason=reason, at=at, first=first)
-        if not (yes or as_json) and sys.stdin.isatty():
-            _show(str(name), asked)
+        if asks(yes=yes, as_json=as_json):
+            _show(name, asked)
             typer.confirm("Go on?", abort=True)
         awaited = write_down(job, asked.word)
     if not as_json:
-        _show(str(name), asked)
-    return _said(str(name), asked.word, awaited, asked.before, as_json=as_json)
+        _show(name, asked)
+    return _said(name, asked.word, awaited, asked.before, as_json=as_json)
 
 
 def _show(table: str, asked: Asked) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
 from lakeward.core.alarms import Alarm, alarms
+from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
 from lakeward.core.loads import Awaited
+from lakeward.core.ports import Standing
 from lakeward.core.progress import Progress
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import (
@@ -39,6 +42,26 @@ Example: [bold]lakeward status --json[/]
 Changes = Annotated[bool, typer.Option("--schema", help="Show how the columns changed: when, with which file.")]
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What stands of one table, by its last commit, and by the last run's ledger."""
+
+    name: TableName
+    standing: Standing
+    alarms: Sequence[Alarm]
+    awaited: Awaited | None
+
+    @property
+    def has_held(self) -> bool:
+        """Whether some of its rows wait for a person."""
+        return bool(self.standing.progress.held or self.standing.progress.inexact_since)
+
+    @property
+    def needs_somebody(self) -> bool:
+        """Whether the table does not go on by itself."""
+        return self.has_held or bool(self.alarms) or (self.awaited is not None and self.awaited.is_held_up)
+
+
 def status(
     tables: Tables = None,
     schema: Changes = False,
@@ -50,52 +73,47 @@ def status(
     configured = open_settings(config)
     if schema:
         return _schema(configured, tables or (), as_json=as_json)
-    rows: list[tuple[Any, Any]] = []
-    failed: list[tuple[Any, LakewardError]] = []
-    alarmed: dict[Any, Sequence[Alarm]] = {}
-    awaited: dict[Any, Awaited | None] = {}
     with container_of(configured) as container:
-        target, ledger, now = container.target(), container.ledger(), container.runtime().now()
         chosen = configured.choose(tables or ())
-        found_there = look(container, chosen)
-        for name in chosen:
-            try:
-                standing = target.standing(configured.dimension(name))
-                account = ledger.account(str(name))
-                raised = _alarms_of(str(name), standing.progress, now, account.acked)
-                alarmed[name] = (*account.alarms, *raised)
-                awaited[name] = account.awaited
-                rows.append((name, standing))
-            except LakewardError as error:
-                failed.append((name, error))
-    waiting = [name for name, standing in rows if standing.progress.held or standing.progress.inexact_since]
-    is_held_up = any(load is not None and load.is_held_up for load in awaited.values())
-    code = 4 if failed else 3 if waiting or is_held_up or any(alarmed.values()) else 0
+        there = look(container, chosen)
+        found, failed = _read(container, configured, chosen)
+    code = 4 if failed else 3 if any(one.needs_somebody for one in found) else 0
     if as_json:
-        listed = [
-            {
-                **_document(name, standing),
-                "alarms": _alarms(alarmed[name]),
-                "awaited": documents.awaited(awaited[name]),
-                "warnings": list(found_there.cautions.get(name, ())),
-            }
-            for name, standing in rows
-        ]
+        listed = [{**_document(one), "warnings": list(there.cautions.get(one.name, ()))} for one in found]
         listed += [{"table": str(name), "error": documents.error(cause)} for name, cause in failed]
-        documents.emit("status", {"tables": listed, **documents.findings(found_there), "exit_code": code})
+        documents.emit("status", {"tables": listed, **documents.findings(there), "exit_code": code})
         return code
-    _show(rows, configured.settings.target["kind"])
-    for name, load in awaited.items():
-        view.print_awaited(name, load)
-    view.print_warnings(found_there.warnings)
-    view.print_findings(found_there.cautions, () if tables else found_there.unconfigured)
+    _show(found, configured.settings.target["kind"])
+    for one in found:
+        view.print_awaited(one.name, one.awaited)
+    view.print_warnings(there.warnings)
+    view.print_findings(there.cautions, () if tables else there.unconfigured)
     for _, cause in failed:
         view.print_error(cause)
-    for found in alarmed.values():
-        view.print_alarms(found)
-    if waiting:
-        view.console().print(f"Next: `lakeward quarantine show {escaped(str(waiting[0]))}`")
+    for one in found:
+        view.print_alarms(one.alarms)
+    if held := next((one for one in found if one.has_held), None):
+        view.console().print(f"Next: `lakeward quarantine show {escaped(str(held.name))}`")
     return code
+
+
+def _read(
+    container: Any, configured: Configured, chosen: Iterable[TableName]
+) -> tuple[list[_Found], list[tuple[TableName, LakewardError]]]:
+    """Return what stands of each table, and those of which that cannot be told."""
+    target, ledger, now = container.target(), container.ledger(), container.runtime().now()
+    found: list[_Found] = []
+    failed: list[tuple[TableName, LakewardError]] = []
+    for name in chosen:
+        try:
+            standing = target.standing(configured.dimension(name))
+            account = ledger.account(str(name))
+        except LakewardError as error:
+            failed.append((name, error))
+            continue
+        raised = _alarms_of(str(name), standing.progress, now, account.acked)
+        found.append(_Found(name, standing, (*account.alarms, *raised), account.awaited))
+    return found, failed
 
 
 def _schema(configured: Configured, tables: Sequence[str], *, as_json: bool) -> int:
@@ -127,18 +145,17 @@ def _schema(configured: Configured, tables: Sequence[str], *, as_json: bool) -> 
     return 0
 
 
-def _show(rows: list[tuple[Any, Any]], kind: str) -> None:
-
+def _show(found: Iterable[_Found], kind: str) -> None:
     right = ("lag", "rows", "held", "batch")
     table = view.grid("table", "format", "position", "lag", "rows", "held", "batch", "last commit", "", right=right)
-    for name, standing in rows:
+    for name, standing in ((one.name, one.standing) for one in found):
         progress = standing.progress
         if not progress.batch:
             table.add_row(escaped(str(name)), kind, "nothing applied yet", "–", "–", "–", "–", "–")
             continue
-        is_timed = progress.time is not None
-        position = view.local_time(progress.time) if is_timed else escaped(progress.object or "–")
-        lag = view.ago(progress.time, _moment(standing.committed)) if is_timed and standing.committed else "–"
+        time = progress.time
+        position = escaped(progress.object or "–") if time is None else view.local_time(time)
+        lag = view.ago(time, _moment(standing.committed)) if time is not None and standing.committed else "–"
         since = "" if not progress.inexact_since else f"inexact since {escaped(progress.inexact_since)}"
         table.add_row(
             escaped(str(name)),
@@ -160,25 +177,23 @@ def _alarms_of(table: str, progress: Progress, now: int, acked: Mapping[str, Col
     return alarms(table, progress.ahead, back, twins, now, acked)
 
 
-def _alarms(raised: Sequence[Alarm]) -> list[Any]:
-    return [documents.alarm(alarm) for alarm in raised]
-
-
-def _moment(micros: int) -> Any:
-
+def _moment(micros: int) -> datetime:
     return datetime.fromtimestamp(micros / 1_000_000, UTC)
 
 
-def _document(name: Any, standing: Any) -> dict[str, Any]:
-
-    progress = standing.progress
-    timed = progress.time is not None and standing.committed is not None
+def _document(found: _Found) -> dict[str, Any]:
+    standing, progress = found.standing, found.standing.progress
+    lag = None
+    if progress.time is not None and standing.committed is not None:
+        lag = (standing.committed - progress.time) / 1_000_000
     return {
-        "table": str(name),
+        "table": str(found.name),
         "exists": standing.schema is not None,
         **documents.progress(progress),
         "committed": documents.time(standing.committed),
-        "lag_seconds": (standing.committed - progress.time) / 1_000_000 if timed else None,
+        "lag_seconds": lag,
+        "alarms": [documents.alarm(alarm) for alarm in found.alarms],
+        "awaited": documents.awaited(found.awaited),
     }
 
 

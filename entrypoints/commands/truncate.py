@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 from lakeward.core.truncating import truncate_at
 from lakeward.entrypoints import documents, view
-from lakeward.entrypoints.context import (
-    DEFAULT_FILE,
-    AsJson,
-    Config,
-    Debug,
-    container_of,
-    open_settings,
-    start_logging,
-    user,
-)
-from lakeward.entrypoints.locking import locked
+from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Config, Debug
+from lakeward.entrypoints.deciding import Table, Who, Why, Yes, asks, deciding
 from lakeward.entrypoints.printable import escaped
 
 HELP = """Remove the rows of a table that was truncated at its source, in one commit.
@@ -32,11 +22,7 @@ Example: [bold]lakeward truncate shop.orders --at now[/]
 Example: [bold]lakeward truncate shop.orders --at 2026-11-21T10:00:00Z --yes[/]
 """
 
-Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
 At = Annotated[str, typer.Option("--at", help="`now`, a time, or the first file of changes behind the truncate.")]
-Why = Annotated[str | None, typer.Option("--reason", help="Why; for who asks later.")]
-Who = Annotated[str | None, typer.Option("--by", help="Who; by default the user of this process.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Ask nothing, on a terminal either.")]
 
 
 def truncate(
@@ -50,21 +36,17 @@ def truncate(
     debug: Debug = False,
 ) -> int:
     """Truncate and say so."""
-    start_logging("off", debug=debug)
-    configured = open_settings(config)
-    (name,) = configured.choose([table])
-    if not (yes or as_json) and sys.stdin.isatty():
-        typer.confirm(f"Remove the rows of {name} that were there at {at}?", abort=True)
-    with locked(configured.state), container_of(configured) as container:
-        now = container.runtime().now()
-        report = truncate_at(container.job(table=name), at, by=by or user(), reason=reason, at=now)
+    with deciding(table, by, config, debug=debug) as (name, job, who, now):
+        if asks(yes=yes, as_json=as_json):
+            typer.confirm(f"Remove the rows of {name} that were there at {at}?", abort=True)
+        report = truncate_at(job, at, by=who, reason=reason, at=now)
     if as_json:
         content = {"batch": report.progress.batch, "commit": report.commit, "removed": report.removed}
-        documents.emit("truncate", {"table": str(name), **content, "rows": report.progress.rows, "exit_code": 0})
+        documents.emit("truncate", {"table": name, **content, "rows": report.progress.rows, "exit_code": 0})
         return 0
     rows = report.progress.rows
     view.console().print(
-        f"{escaped(str(name))}: {report.removed:,} rows removed, {rows:,} are left. Next: `lakeward run`"
+        f"{escaped(name)}: {report.removed:,} rows removed, {rows:,} are left. Next: `lakeward run`"
     )
     return 0
 

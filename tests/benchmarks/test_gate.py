@@ -96,3 +96,20 @@ def test_changes_are_of_all_kinds_and_of_as_many_keys_as_asked(tmp_path: Path) -
     assert len(events) == 200
     assert len(set(events[KEY].to_pylist())) == 100
     assert set(events["Op"].to_pylist()) == {"I", "U", "D"}
+
+
+def test_a_feed_in_part_leaves_out_what_no_update_changes(tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "landing", rows=200)
+    (load,) = feed.in_part(feed.load(), tmp_path / "in part")
+    assert load.is_file()
+    (whole,) = feed.change(100)
+    (part,) = feed.in_part([whole], tmp_path / "in part")
+    assert part.name == whole.name
+    columns = ["Op", "committed_at", *TYPES]
+    for sent, left_out in zip(whole.read_text().splitlines(), part.read_text().splitlines(), strict=True):
+        cells = dict(zip(columns, sent.split(","), strict=False))
+        others = dict(zip(columns, left_out.split(","), strict=False))
+        wanted = {"customer": "~", "city": "~"} if cells["Op"] == "U" else {}
+        assert {name: others[name] for name in ("id", "customer", "status", "city")} == {
+            name: wanted.get(name, cells[name]) for name in ("id", "customer", "status", "city")
+        }

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.evolution import Evolution, Policies, evolve
-from lakeward.core.plan import BatchFacts, plan
+from lakeward.core.facts import BatchFacts
+from lakeward.core.plan import plan
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema
 

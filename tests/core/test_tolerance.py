@@ -13,7 +13,7 @@ from lakeward.core.errors import QuarantineFull, SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.memory import Reason, Reject
 from lakeward.core.pipeline import Idle, Job, apply_changes, prepare
-from lakeward.core.plan import refuse_flood
+from lakeward.core.refusals import refuse_flood
 from lakeward.core.schema import Column, Schema, Type
 
 NAME = TableName("shop", "item")

@@ -11,8 +11,9 @@ from histories import SCHEMA
 from lakeward.core.alarms import alarms
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Operation
+from lakeward.core.facts import BatchFacts, ObjectFacts
 from lakeward.core.ledger import SourceObject
-from lakeward.core.plan import BatchFacts, MergePlan, ObjectFacts, plan
+from lakeward.core.plan import MergePlan, plan
 from lakeward.core.progress import Progress
 from lakeward.core.twins import Twin, first_twin
 

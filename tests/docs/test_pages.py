@@ -179,7 +179,7 @@ def test_an_alarm_that_can_be_let_pass_says_what_that_means() -> None:
     assert {code for code in alarms() if "**`ack` means:**" in found[code]} == set(PASSABLE)
 
 
-DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
+DECISIONS = sorted((DOCS / "decisions").glob("[0-9]*.md"))
 
 
 @pytest.mark.parametrize("decision", DECISIONS, ids=lambda path: path.stem)
@@ -188,6 +188,13 @@ def test_a_decision_is_short_and_says_why(decision: Path) -> None:
     assert len(content.splitlines()) <= 60
     assert [*sections(decision)] == ["Context", "Decision", "Consequences"]
     assert content.startswith(f"# {decision.stem[:4]} ")
+
+
+def test_the_list_of_decisions_has_each_by_its_title() -> None:
+    (listed,) = tables(text("docs/decisions/README.md"))
+    titles = {path.name: path.read_text("utf-8").splitlines()[0].removeprefix("# ") for path in DECISIONS}
+    shown = [(row[""], re.fullmatch(r"\[(.*)\]\((.*)\)", row["decision"])) for row in listed]
+    assert [(link[2], f"{number} {link[1]}") for number, link in shown if link] == sorted(titles.items())
 
 
 def test_decisions_are_numbered_without_a_gap() -> None:

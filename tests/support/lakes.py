@@ -21,11 +21,11 @@ from lakeward.core.clock import beyond
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Ordered, TableName, Tolerance, Unbounded
 from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Operation, Position, Sequences
+from lakeward.core.facts import PARTIAL, Capability, ObjectFacts
 from lakeward.core.fold import apply
 from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.memory import Reason, Reject
 from lakeward.core.pipeline import STEPS, Job, Settlement, Watch, apply_changes, mend, release, unwatched
-from lakeward.core.plan import PARTIAL, Capability, ObjectFacts
 from lakeward.core.ports import Batch, Cells, Entry, Mended, Notice, Opened
 from lakeward.core.progress import Progress
 from lakeward.core.remaking import Remaking

@@ -10,8 +10,8 @@ from lakes import PACKED, Lake, Moment, Player, Rows, Script, ScriptedSource
 
 from lakeward.core.cells import shaped
 from lakeward.core.dimension import Dimension
+from lakeward.core.facts import Capability
 from lakeward.core.ledger import Taken
-from lakeward.core.plan import Capability
 from lakeward.core.ports import Batch
 from lakeward.core.remaking import Remaking
 from lakeward.core.shape import Shape

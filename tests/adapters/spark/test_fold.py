@@ -19,8 +19,9 @@ from lakeward.adapters.spark.resolve import events_of, standing
 from lakeward.core.dimension import ORDERED, Dimension
 from lakeward.core.events import ChangeEvent, Position
 from lakeward.core.evolution import Evolution
+from lakeward.core.facts import PARTIAL, BatchFacts
 from lakeward.core.fold import apply
-from lakeward.core.plan import PARTIAL, BatchFacts, MergePlan
+from lakeward.core.plan import MergePlan
 
 pytestmark = pytest.mark.spark
 

@@ -21,9 +21,9 @@ from lakeward.adapters.spark.shaping import SparkShaper
 from lakeward.adapters.spark.types import to_spark
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, canonical
+from lakeward.core.facts import ObjectFacts
 from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import Reason, Reject
-from lakeward.core.plan import ObjectFacts
 from lakeward.core.ports import Batch
 from lakeward.core.rules import Hash
 from lakeward.core.shape import shape

@@ -1,0 +1,106 @@
+"""What is found of a batch in one pass over it: all that the core needs to decide what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Final
+
+from lakeward.core.clock import Ahead
+from lakeward.core.events import LOAD_SEQUENCE, Cell, Operation, Position
+from lakeward.core.ledger import SourceObject
+from lakeward.core.memory import UNPLACED, Reason
+from lakeward.core.remaking import Remaking
+from lakeward.core.schema import Schema
+
+
+class Capability(Enum):
+    """What a table format can do beyond the merge of ordered, whole rows."""
+
+    TRUNCATE = "truncate"
+    UNSET = "unset"
+    KEY_CHANGE = "key_change"
+    RELOAD = "reload"
+
+
+PARTIAL: Final = frozenset({Capability.UNSET, Capability.KEY_CHANGE})
+"""What makes the state of a row depend on more than its newest event."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFacts:
+    """What one object of a batch was found to hold; of `unreadable` rows not even the key is known.
+
+    `ahead` is its greatest source time that lies too far in the future to be believed,
+    `backwards` the first row whose sequence runs backwards by more than the lateness. `is_load`
+    says that it is one of a declared full load, also where it holds nothing.
+    """
+
+    object: SourceObject
+    rows: int
+    least: Position | None = None
+    greatest: Position | None = None
+    unreadable: int = 0
+    ahead: int | None = None
+    is_load: bool = False
+    backwards: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchFacts:
+    """What the core needs to know of a batch to decide, found in one pass over it.
+
+    `key_range` holds the least and the greatest value of each key column whose type
+    makes that cheap, in the form that the adapters agree on, else None. `needs` are the
+    capabilities that its events call for, `may_need` those that events of its source may
+    call for, in this batch or another. `time` is its greatest source time, up to the latest
+    that is `believed` (None: all are). `least` and `greatest` bound the rows whose place in the
+    order is known, if there are any. `truncates` are the positions of its truncates.
+    `warnings` are how many rows break a quality rule that only warns, by what the rule is called.
+    `remaking` says how rules make columns of the row that stands.
+    """
+
+    schema: Schema
+    objects: tuple[ObjectFacts, ...] = ()
+    operations: Mapping[Operation, int] = field(default_factory=dict)
+    rejects: Mapping[Reason, int] = field(default_factory=dict)
+    skipped: int = 0
+    least: Position | None = None
+    greatest: Position | None = None
+    time: int | None = None
+    key_range: tuple[tuple[Cell, Cell] | None, ...] = ()
+    needs: frozenset[Capability] = frozenset()
+    may_need: frozenset[Capability] = frozenset()
+    loaded: int | None = None
+    believed: int | None = None
+    truncates: tuple[Position, ...] = ()
+    warnings: Mapping[str, int] = field(default_factory=dict)
+    remaking: Remaking = field(default_factory=Remaking)
+
+    @property
+    def ahead(self) -> Ahead | None:
+        """The greatest source time that is not believed."""
+        found = (Ahead(item.ahead, item.object.name) for item in self.objects if item.ahead is not None)
+        return max(found, default=None)
+
+    @property
+    def has_loads(self) -> bool:
+        """Whether it has rows of a full load; one whose place is not known may be of anything."""
+        has_place = bool(self.operations) or not UNPLACED.issuperset(self.rejects)
+        return has_place and self.least is not None and self.least.sequence == LOAD_SEQUENCE
+
+    @property
+    def read(self) -> int:
+        """How many rows the batch holds, of any kind."""
+        return sum(self.operations.values()) + sum(self.rejects.values()) + self.skipped
+
+    @property
+    def inexact_since(self) -> str | None:
+        """The first object with a row whose key cannot be read."""
+        return next((found.object.name for found in self.objects if found.unreadable), None)
+
+    def with_parts(self) -> BatchFacts:
+        """Say that it has updates of a part of a row: an older one may come that has the rest."""
+        has = frozenset({Capability.UNSET})
+        return replace(self, needs=self.needs | has, may_need=self.may_need | has)

@@ -1,0 +1,159 @@
+"""What no batch may do to a table: each refusal says what was found, and what a person can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from lakeward.core.dimension import SHARE_FROM, Dimension, Ordered, Unreadable
+from lakeward.core.errors import AlarmRaised, ConfigError, QuarantineFull, SchemaConflict, SourceError
+from lakeward.core.events import Operation, Sequences
+from lakeward.core.evolution import SchemaChange
+from lakeward.core.facts import BatchFacts, Capability
+from lakeward.core.memory import Reason
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Column, Schema
+
+if TYPE_CHECKING:
+    from lakeward.core.plan import MergePlan
+
+_SEQUENCES: Final[Mapping[Sequences, str]] = {
+    Sequences.TIMES: "commit times, or the order of the files alone",
+    Sequences.PLACES: "places in the source's log",
+    Sequences.UNIQUE: "unique numbers of the changes",
+}
+
+
+def refuse_other_sequences(dimension: Dimension, progress: Progress) -> None:
+    """Refuse to put events into an order that is made of something else than that of the table."""
+    if progress.batch and progress.sequences is not dimension.sequences:
+        raise SchemaConflict(
+            f"{dimension.name}: the order of its changes cannot be made of something else",
+            found=f"the table goes by {_SEQUENCES[progress.sequences]}; the settings say "
+            f"{_SEQUENCES[dimension.sequences]}",
+            todo="Nothing of the table was applied; other tables go on. Set `sequence_column` and `sequence_kind` "
+            "under [source] as they were, or drop the table and what is kept beside it (docs/reload.md).",
+        )
+
+
+def refuse_other_key(dimension: Dimension, progress: Progress) -> None:
+    """Refuse to tell rows apart by other columns than before: what is stored and remembered goes by those."""
+    if not progress.batch or progress.key is None:
+        return
+    known = tuple(dimension.policies.renames.get(name, name) for name in progress.key)
+    if known != dimension.key:
+        was, is_ = (", ".join(key) if key else "no column" for key in (known, dimension.key))
+        raise SchemaConflict(
+            f"{dimension.name}: its key cannot become another",
+            found=f"the table goes by {was}; the settings say {is_}",
+            todo="Nothing of the table was applied; other tables go on. Set `key` as it was, or drop the table and "
+            "what is kept beside it (docs/reload.md).",
+        )
+
+
+def refuse_incapable(
+    dimension: Dimension, needs: frozenset[Capability], capabilities: frozenset[Capability]
+) -> None:
+    """Raise ConfigError where the table format cannot do what a batch calls for."""
+    missing = needs - capabilities
+    if missing:
+        raise ConfigError(
+            f"{dimension.name}: the table format cannot do what this batch needs",
+            found="needed: " + ", ".join(sorted(item.value for item in missing)),
+            todo="Nothing was applied. Choose a table format that declares it (`lakeward plugins`).",
+        )
+
+
+def refuse_key_changes(dimension: Dimension, facts: BatchFacts) -> None:
+    """Refuse key changes in an `ordered` table: it forgets the rows that they cover between two batches."""
+    if isinstance(dimension.lateness, Ordered) and Capability.KEY_CHANGE in facts.needs and dimension.key:
+        where = f" in {facts.objects[0].object.name}" if len(facts.objects) == 1 else ""
+        raise ConfigError(
+            f"{dimension.name}: the key of a row changes, and the table is `ordered`",
+            found=f"a key change{where}; a transaction may go on moving rows in the next batch",
+            todo='Nothing was applied. Give the table a `lateness` that is a duration, as "24h", with a '
+            "`timestamp_column`: then what a transaction has moved is remembered.",
+        )
+
+
+def refuse_flood(dimension: Dimension, reasons: Mapping[Reason, int], read: int) -> None:
+    """Raise QuarantineFull where more of a batch cannot be applied than the table tolerates.
+
+    Rows that show a change of columns count towards no share: of a file that has it, they may all be.
+    """
+    rejected, tolerance = sum(reasons.values()), dimension.tolerance
+    is_many = rejected > tolerance.max_rows
+    unforeseen = rejected - reasons.get(Reason.SCHEMA, 0)
+    is_much = read >= SHARE_FROM and unforeseen > tolerance.max_share * read
+    if is_many or is_much:
+        limit = f"max_rows = {tolerance.max_rows:,}" if is_many else f"max_share = {tolerance.max_share:g}"
+        words = ", ".join(f"{number:,} {reason.value}" for reason, number in reasons.items() if number)
+        raise QuarantineFull(
+            f"{dimension.name}: {rejected:,} of the {read:,} rows of one batch cannot be applied",
+            found=f"{words}; `{limit}` is the most that may go into quarantine",
+            todo="Nothing of the table was applied; other tables go on. Is a column's type, its format or "
+            "`null_text` declared wrongly? Where the files are as they should be, raise the limit under "
+            f'[tables."{dimension.name}".quarantine].',
+        )
+
+
+def refuse_small_load(plan: MergePlan, progress: Progress, acked: Mapping[str, frozenset[str]]) -> None:
+    """Raise LOAD-001 where a snapshot has too few of the rows that the table has; see `Snapshots`."""
+    snapshots, facts = plan.dimension.snapshots, plan.facts
+    if snapshots is None or not plan.replaces:
+        return
+    rows, table = facts.operations.get(Operation.READ, 0), plan.dimension.name
+    about = [found.object.version for found in facts.objects]
+    if rows >= snapshots.least_share * progress.rows or acked.get("LOAD-001", frozenset()).issuperset(about):
+        return
+    raise AlarmRaised(
+        "LOAD-001",
+        f"{table}: the full load has {rows:,} rows, and the table {progress.rows:,}",
+        found=f"{len(about):,} file(s); a load of less than {snapshots.least_share:g} of the rows is taken for a "
+        "part of one (`least_share`)",
+        todo="Nothing was applied. Is the load still being written, or was it cut off? Run again when it is whole. "
+        f"If so many rows really went: `lakeward ack {table} LOAD-001`.",
+        about=about,
+    )
+
+
+def refuse_unreadable(dimension: Dimension, facts: BatchFacts, delivered: frozenset[int]) -> None:
+    """Raise SourceError at a row whose key cannot be read, where the table stops at one."""
+    if dimension.tolerance.unreadable is not Unreadable.STOP:
+        return
+    for found in facts.objects:
+        if found.unreadable and found.object.order not in delivered:
+            raise SourceError(
+                f"{dimension.name}: {found.object.name} has {found.unreadable:,} row(s) whose key cannot be read",
+                found='`unreadable = "stop"` is set: nobody can know which rows they change',
+                todo="Nothing of the table was applied; other tables go on. Replace the file by a right one, or "
+                'let the table become inexact with `unreadable = "inexact"`: the rows then go into quarantine.',
+            )
+
+
+def cannot_rename(dimension: Dimension, change: SchemaChange, stored: Schema | None, where: str) -> SchemaConflict:
+    """Say what stands in the way of a new name: a column of that name, or one that still has the old one."""
+    has_both = stored is not None and stored.find(change.path) is not None
+    found = f"the table has both {change.path} and {change.to}, or two columns that would be called so"
+    return SchemaConflict(
+        f"{dimension.name}: the column {change.path} cannot be called {change.to}",
+        found=found if has_both else f"the source still has a column {change.path}{where}",
+        todo="Nothing of the table was applied; other tables go on. Take the name out of `rename` under "
+        f'[tables."{dimension.name}".schema] where they are two columns; where they are one, copy the values of '
+        "the one into the other and drop it.",
+    )
+
+
+def refuse_names_alike(dimension: Dimension, columns: Sequence[Column]) -> None:
+    """Refuse two columns, or fields of one, that differ only in case: most readers would not tell them apart."""
+    known: dict[str, str] = {}
+    for name, type_ in ((column.name, column.type) for column in columns):
+        refuse_names_alike(dimension, type_.parts)
+        other = known.setdefault(name.lower(), name)
+        if other != name:
+            raise SchemaConflict(
+                f"{dimension.name}: two columns differ only in case",
+                found=f"found {other} and {name}",
+                todo="Nothing of the table was applied. Let DMS rename one (a transformation rule "
+                "`rename-column`), or bring the files back to one spelling.",
+            )
