@@ -192,10 +192,15 @@ def _changes_order(stem: str, dates: str | None) -> int | None:
     return None if period is None else _dated(written, counter, period)
 
 
+_AHEAD: Final = {"HH": 16, "DD": 2, "MM": 2}
+"""By so many periods, and one to spare, a folder's date may be ahead of a name: `DatePartitionTimezone` gives it a
+zone of its own, up to 14 hours ahead of UTC."""
+
+
 def _dated(written: int, counter: int, period: Period) -> int:
     """Return the place of a file in a date folder: two of one name may lie in two of them, the older date first."""
     most = (1 << _DATED_BITS) - 1
-    age = min(most, max(0, period.age(written) + 2))  # the folder's date may be ahead, in a zone of its own
+    age = min(most, max(0, period.age(written) + _AHEAD[period.unit]))
     return (written << _COUNTER_BITS) + (min(counter, most) << _DATED_BITS) + most - age
 
 

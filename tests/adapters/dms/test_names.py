@@ -103,6 +103,13 @@ def test_no_two_places_meet(millis: int, counter: int, other_millis: int, other_
     assert (one < other) == ((millis, counter) < (other_millis, other_counter))
 
 
+def test_hours_of_a_zone_that_is_ahead_of_the_names_are_told_apart() -> None:
+    """`DatePartitionTimezone` of 14 hours ahead; a transaction may be some hours older than its file."""
+    folders = [f"20261122{hour:02}" for hour in range(10, 23)]
+    names = [f"{folder}/20261122-090000000.csv" for folder in folders]
+    assert [order(name) for name in names] == sorted({order(name) for name in names})
+
+
 # Segments of a parallel load.
 
 
