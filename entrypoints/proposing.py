@@ -19,10 +19,9 @@ _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """The file that describes tables, whose SQL it is, and what it says of them."""
+    """The keys of [catalogue], where there is one, and what it says of the tables."""
 
-    file: Path | None = None
-    database: str | None = None
+    catalogue: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
     tables: Mapping[TableName, SourceTable] = field(default_factory=dict)
 
 
@@ -56,13 +55,13 @@ def _lines(proposal: Proposal, described: Described, folder: Path, config: Path)
     yield "# Written by `lakeward init`. What is marked TODO is a proposal: confirm or correct it."
     yield "# docs/settings.md has every key. Next: `lakeward plan`, which changes nothing."
     yield from ("", "[pipeline]", f"name = {_text(_pipeline(config))}")
-    yield from ("", "[source]", f"kind = {_text(proposal.kind)}", f"path = {_text(_path(folder, config))}")
+    yield from ("", "[source]", f"kind = {_text(proposal.kind)}", f"path = {_text(path_in(folder, config))}")
     for key, value in proposal.settings.items():
         yield f"{key} = {_text(value)}    # TODO: {proposal.reasons.get(key, 'confirm it')}"
     yield from ("", "[target]", 'kind = "iceberg"', 'warehouse = "lake/"')
-    if described.file is not None:
-        yield from ("", "[catalogue]", 'kind = "file"', f"path = {_text(_path(described.file, config))}")
-        yield from () if described.database is None else (f"database = {_text(described.database)}",)
+    if described.catalogue:
+        yield from ("", "[catalogue]")
+        yield from (f"{key} = {_value(value)}" for key, value in described.catalogue.items())
     else:
         yield ""
         yield "# The database of the source knows keys and types: docs/catalogue.md"
@@ -94,7 +93,7 @@ def _pipeline(config: Path) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", config.absolute().parent.name).strip("-") or "pipeline"
 
 
-def _path(path: Path, config: Path) -> str:
+def path_in(path: Path, config: Path) -> str:
     """Return a path as the settings file has it: from its own folder, where it lies below that."""
     base, real = config.absolute().parent, path.absolute()
     shown = real.relative_to(base) if real.is_relative_to(base) else Path(os.path.normpath(real))
@@ -104,6 +103,12 @@ def _path(path: Path, config: Path) -> str:
 def _text(value: str) -> str:
     """Write a text as TOML does; its escapes are those of JSON."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _value(value: str | Mapping[str, str]) -> str:
+    if isinstance(value, str):
+        return _text(value)
+    return "{ " + ", ".join(f"{_key(key)} = {_text(text)}" for key, text in value.items()) + " }"
 
 
 def _list(values: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ Nothing is known for certain from files. What is proposed is for a person to con
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -14,9 +14,10 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeward.adapters.dms.names import PLACES, known_name
+from lakeward.adapters.dms.apart import find_places
 from lakeward.adapters.landed.csv import Dialect, Field, records
 from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.places import OWN_FOLDER, FileName, Place
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
 from lakeward.core.proposals import Proposal, ProposedColumn, ProposedTable, proposed_key, proposed_type
@@ -30,6 +31,19 @@ _OPERATIONS: Final = {"I", "U", "D"}
 _NAME: Final = re.compile(r"[^\W\d][\w $#.-]*")
 
 Row = Sequence[Field]
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file: its name, its path below the folder that it was found in, and what that says."""
+
+    name: str
+    path: str
+    said: FileName
+
+    @property
+    def is_csv(self) -> bool:
+        return self.said.format == "csv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +63,39 @@ class DmsScout:
 
     def look(self) -> Proposal | None:
         """Return what there is, or None where no file has a name that DMS gives."""
-        folder = Folder(self.root, PLACES)
-        listed = {table: [item.name for item in (folder.list(table) or ((), ()))[0]] for table in folder.tables()}
-        listed = {table: names for table, names in listed.items() if names}
+        folder = Folder(self.root, find_places(self.root))
+        listed = {table: _files(folder, table) for table in folder.tables()}
+        listed = {table: files for table, files in listed.items() if files}
         if not listed:
             return None
-        csv = [(table, name) for table, names in listed.items() for name in _chosen(names) if _is_csv(name)]
+        csv = [(table, file.name) for table, files in listed.items() for file in _chosen(files) if file.is_csv]
         delimiter = _delimiter([folder.head(table, name) for table, name in csv])
         samples = {
-            table: _with_headers(_samples(folder, table, names, delimiter)) for table, names in listed.items()
+            table: _with_headers(_samples(folder, table, files, delimiter)) for table, files in listed.items()
         }
         time = _time_column([sample for own in samples.values() for sample in own])
-        tables = [_table(folder, table, names, samples[table], time) for table, names in listed.items()]
-        return Proposal(kind="dms", tables=tables, **_settings(delimiter, time))
+        tables = [_table(folder, table, files, samples[table], time) for table, files in listed.items()]
+        return Proposal(kind="dms", tables=tables, **_settings(folder.places.others, delimiter, time))
 
 
-def _settings(delimiter: str, time: str | None) -> dict[str, dict[str, str]]:
-    settings, reasons = {}, {}
+def _files(folder: Folder, table: TableName) -> Sequence[_File]:
+    found, place = folder.list(table) or ((), ()), folder.places.of(table)
+    folders = [f"{part.folder}/" for part in place.parts(table)] if place.is_split else []
+    return [
+        _File(
+            item.name,
+            next((item.name.removeprefix(own) for own in folders if item.name.startswith(own)), item.name),
+            place.known(table, item.name),
+        )
+        for item in found[0]
+    ]
+
+
+def _settings(place: Place, delimiter: str, time: str | None) -> Mapping[str, Mapping[str, str]]:
+    settings, reasons = dict[str, str](), dict[str, str]()
+    if (place.load, place.changes) != (OWN_FOLDER, OWN_FOLDER):
+        settings |= {"load": place.load, "changes": place.changes}
+        reasons |= dict.fromkeys(settings, "files of the same tables were found there: confirm it")
     if delimiter != ",":
         settings["delimiter"], reasons["delimiter"] = delimiter, "the first rows of the files have it"
     if time is not None:
@@ -74,15 +104,11 @@ def _settings(delimiter: str, time: str | None) -> dict[str, dict[str, str]]:
     return {"settings": settings, "reasons": reasons}
 
 
-def _is_csv(name: str) -> bool:
-    return known_name(name).format == "csv"
-
-
-def _chosen(names: Sequence[str]) -> list[str]:
+def _chosen(files: Sequence[_File]) -> list[_File]:
     """Return the files that are looked into: the first of a full load, and the last changes."""
-    ordered = sorted(names, key=lambda name: known_name(name).order)
-    loads = [name for name in ordered if known_name(name).is_load]
-    return [*loads[:SAMPLES], *[name for name in ordered if name not in loads][-SAMPLES:]]
+    ordered = sorted(files, key=lambda file: file.said.order)
+    loads = [file for file in ordered if file.said.is_load]
+    return [*loads[:SAMPLES], *[file for file in ordered if not file.said.is_load][-SAMPLES:]]
 
 
 def _delimiter(heads: Sequence[str]) -> str:
@@ -107,9 +133,9 @@ def _without_cr(field: Field) -> Field:
     return field.removesuffix("\r") if isinstance(field, str) else field
 
 
-def _samples(folder: Folder, table: TableName, names: Sequence[str], delimiter: str) -> list[_Sample]:
-    chosen = [name for name in _chosen(names) if _is_csv(name)]
-    return [_Sample(known_name(name).is_load, _rows(folder.head(table, name), delimiter)) for name in chosen]
+def _samples(folder: Folder, table: TableName, files: Sequence[_File], delimiter: str) -> list[_Sample]:
+    chosen = [file for file in _chosen(files) if file.is_csv]
+    return [_Sample(file.said.is_load, _rows(folder.head(table, file.name), delimiter)) for file in chosen]
 
 
 def _with_headers(samples: Sequence[_Sample]) -> list[_Sample]:
@@ -166,19 +192,18 @@ def _time_column(samples: Sequence[_Sample]) -> str | None:
 
 
 def _table(
-    folder: Folder, table: TableName, names: Sequence[str], samples: Sequence[_Sample], time: str | None
+    folder: Folder, table: TableName, files: Sequence[_File], samples: Sequence[_Sample], time: str | None
 ) -> ProposedTable:
-    kinds = " + ".join(
-        word for word, is_load in (("full load", True), ("changes", False)) if is_load in map(_is_load, names)
-    )
+    has = {file.said.is_load for file in files}
+    kinds = " + ".join(word for word, is_load in (("full load", True), ("changes", False)) if is_load in has)
     if not samples:
-        return _of_parquet(folder, table, names, kinds)
+        return _of_parquet(folder, table, files, kinds)
     header = next((sample.header for sample in reversed(samples) if sample.header), ())
     doubts = []
     if not any(not sample.is_load or _has_op(sample) for sample in samples):
         doubts.append("no file of changes yet: whether the endpoint writes Op and a commit time cannot be seen")
-    if all(_is_load(name) and "/" in name for name in names):
-        inner = sorted({name.split("/")[0] for name in names})
+    if all(file.said.is_load and "/" in file.path for file in files):
+        inner = sorted({file.path.split("/")[0] for file in files})
         doubts.append(
             f"all its files lie in folders within ({', '.join(inner[:3])}): is {table} a table of segments?"
         )
@@ -200,10 +225,6 @@ def _table(
     )
 
 
-def _is_load(name: str) -> bool:
-    return known_name(name).is_load
-
-
 def _without_added(sample: _Sample, time: str | None) -> _Sample:
     """Leave out the columns that DMS adds."""
     added = int(_has_op(sample)) + (time is not None)
@@ -218,9 +239,9 @@ def _values(sample: _Sample, name: str, columns: Sequence[str]) -> list[str | No
     return _texts([row[place] for row in sample.rows if len(row) == len(names)])
 
 
-def _of_parquet(folder: Folder, table: TableName, names: Sequence[str], kinds: str) -> ProposedTable:
+def _of_parquet(folder: Folder, table: TableName, files: Sequence[_File], kinds: str) -> ProposedTable:
     """Return a table whose files say their columns and types themselves."""
-    name = _chosen(names)[-1]
+    name = _chosen(files)[-1].name
     try:
         found = pq.read_schema(folder.path(table, name)).names
     except (pa.ArrowException, OSError, LakewardError) as error:

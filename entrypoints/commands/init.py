@@ -14,40 +14,55 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.ports import Scout
 from lakeward.core.proposals import Proposal
+from lakeward.core.secrets import SecretName
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Debug, start_logging
 from lakeward.entrypoints.printable import escaped
-from lakeward.entrypoints.proposing import Described, to_confirm, written
+from lakeward.entrypoints.proposing import Described, path_in, to_confirm, written
 from lakeward.entrypoints.settings import validate
-from lakeward.plugins import Runtime
+from lakeward.plugins import Registry, Runtime
 from lakeward.plugins.manager import load, registry_of
 
 HELP = """Look at a folder of files, and write settings for it: tables, keys, columns and types.
 
 Keys and types are proposed from names and from a sample of the rows, and marked TODO: look at
-each before the first run. Where a file describes the tables, as a dump of the schema does, name
-it by --catalogue. Nothing is ever overwritten.
+each before the first run. Where a file describes the tables, as a dump of the schema does, or
+their database can be asked, name it by --catalogue. Nothing is ever overwritten.
 
-Example: [bold]lakeward init landing/ --catalogue shop.sql --database postgresql[/]
+Examples:
+
+[bold]lakeward init landing/ --catalogue shop.sql --database postgresql[/]
+
+[bold]lakeward init landing/ --catalogue jdbc:postgresql://db:5432/shop --user me --password env:PASSWORD[/]
 """
 
 Folder = Annotated[Path, typer.Argument(help="The folder of the files.")]
 Output = Annotated[
     Path, typer.Option("--config", "-c", help="The settings file to write.", show_default=str(DEFAULT_FILE))
 ]
-File = Annotated[
-    Path | None, typer.Option("--catalogue", help="A file (or folder) that describes the tables, as SQL or JSON.")
+Asked = Annotated[
+    str | None,
+    typer.Option(
+        "--catalogue",
+        help="What describes the tables: a file or folder of SQL or JSON, or the URL of the database (jdbc:…).",
+    ),
 ]
 Database = Annotated[
     str | None, typer.Option("--database", help="Whose SQL that is: postgresql, mariadb, mysql, sqlserver, oracle.")
+]
+User = Annotated[str | None, typer.Option("--user", help="Who asks the database.")]
+Password = Annotated[
+    str | None, typer.Option("--password", help="Where the password is: env:NAME or file:PATH, never what it is.")
 ]
 
 
 def init(
     folder: Folder,
     config: Output = DEFAULT_FILE,
-    catalogue: File = None,
+    catalogue: Asked = None,
     database: Database = None,
+    user: User = None,
+    password: Password = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
@@ -59,14 +74,12 @@ def init(
         raise ConfigError(f"{folder} is no folder", todo="Name the folder that the files lie in.")
     registry = registry_of(load())
     runtime = Runtime(_no_spark, Path(), config)
+    runtime.secret = lambda name: registry.secrets.build(name.kind, {}, runtime).read(name.name)
+    settings = _catalogue(catalogue, database=database, user=user, password=password)
     proposal = _proposal(
         folder, [registry.scouts.build(kind, {"path": folder}, runtime) for kind in registry.scouts]
     )
-    described = Described()
-    if catalogue is not None:
-        options = {"path": str(catalogue), **({} if database is None else {"database": database})}
-        asked = registry.catalogues.build("file", options, runtime)
-        described = Described(catalogue, database, asked.describe([table.name for table in proposal.tables]))
+    described = _described(registry, runtime, settings, [table.name for table in proposal.tables])
     content = written(proposal, described, folder, config)
     _check(content, config)
     try:
@@ -83,6 +96,45 @@ def init(
     else:
         _show(proposal, described.tables, folder, config)
     return 0
+
+
+def _catalogue(
+    asked: str | None, *, database: str | None, user: str | None, password: str | None
+) -> dict[str, str | Mapping[str, str]]:
+    """Return the keys of [catalogue] that the options mean; none without --catalogue."""
+    is_jdbc = asked is not None and asked.startswith("jdbc:")
+    if not is_jdbc and (user or password):
+        raise ConfigError(
+            "--user and --password are for a database, and --catalogue names none",
+            todo="Name it by its URL, as --catalogue jdbc:postgresql://db.example.org:5432/shop.",
+        )
+    if asked is None:
+        return {}
+    place = None if password is None else SecretName.read(password)
+    keys = {
+        "kind": "jdbc" if is_jdbc else "file",
+        "url" if is_jdbc else "path": asked,
+        "database": database,
+        "user": user,
+        "password": None if place is None else {place.kind: place.name},
+    }
+    return {key: value for key, value in keys.items() if value is not None}
+
+
+def _described(
+    registry: Registry,
+    runtime: Runtime,
+    settings: Mapping[str, str | Mapping[str, str]],
+    names: Sequence[TableName],
+) -> Described:
+    """Ask the catalogue; return it as the settings file has it, and what it says."""
+    if not settings:
+        return Described()
+    options = {key: value for key, value in settings.items() if key != "kind"}
+    found = registry.catalogues.build(str(settings["kind"]), options, runtime).describe(names)
+    path = settings.get("path")
+    own = {"path": path_in(Path(path), runtime.file)} if isinstance(path, str) else {}
+    return Described({**settings, **own}, found)
 
 
 def _no_spark() -> None:
@@ -123,7 +175,9 @@ def _show(proposal: Proposal, described: Mapping[TableName, SourceTable], folder
         how = table.found + (" · catalogue" if known is not None else "")
         grid.add_row(escaped(str(table.name)), escaped(", ".join(key)) or "?", f"{columns:,}", escaped(how))
     out.print(grid)
-    todo = sum(len(to_confirm(table, described.get(table.name))) for table in proposal.tables)
+    todo = sum(len(to_confirm(table, described.get(table.name))) for table in proposal.tables) + len(
+        proposal.settings
+    )
     words = f"{todo:,} line(s) in it are marked TODO: confirm or correct them." if todo else "Look through it."
     out.print(f"Wrote {escaped(str(config))}. {words}")
     out.print(f"Next: edit {escaped(str(config))}, then `lakeward plan`")

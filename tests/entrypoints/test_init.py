@@ -124,3 +124,48 @@ def test_a_folder_too_high_is_doubted(lakeward: Command, shop: Path) -> None:
     (shop / "landing/shop/customer/20261120-100501000.csv").unlink()
     lakeward("init", ".")
     assert any("table of segments" in words for words in todo(shop))
+
+
+# Full load and changes apart.
+
+
+def test_folders_of_a_full_load_and_of_changes_are_found_and_proposed(lakeward: Command, tmp_path: Path) -> None:
+    put(tmp_path, "full/shop/orders", "p2026/LOAD00000001.csv", "id,total\n1,2.50\n")
+    put(tmp_path, "full/shop/lines", "LOAD00000001.csv", "id,n\n1,2\n")
+    put(tmp_path, "cdc/shop/orders", "2026/11/21/20261121-100501000.csv", "Op,id,total\nU,1,3.50\n")
+    ended = lakeward("init", "landing")
+    assert ended.code == 0, ended.err
+    content = settings(tmp_path)
+    assert (content["source"]["load"], content["source"]["changes"]) == (
+        "full/{schema}/{table}",
+        "cdc/{schema}/{table}",
+    )
+    assert sorted(content["tables"]) == ["shop.lines", "shop.orders"]
+    assert content["tables"]["shop.orders"]["columns"] == {"id": "bigint", "total": "decimal(38,2)"}
+    assert "CSV, full load + changes, header" in ended.out
+
+
+def test_tables_in_a_folder_of_the_bucket_are_found_by_their_changes(lakeward: Command, shop: Path) -> None:
+    lakeward("init", ".", "-c", "other.toml")
+    content = tomllib.loads((shop / "other.toml").read_text("utf-8"))
+    assert content["source"]["load"] == content["source"]["changes"] == "landing/{schema}/{table}"
+    assert [*content["tables"]] == ["shop.customer"]
+
+
+# A catalogue that is a database.
+
+
+def test_who_asks_is_of_no_use_without_a_database(lakeward: Command, shop: Path) -> None:
+    for more in ([], ["--catalogue", "shop.sql"]):
+        ended = lakeward("init", "landing", "--user", "me", *more)
+        assert ended.code == 1
+        assert "--catalogue names none" in ended.err
+
+
+def test_a_password_is_named_and_never_taken(lakeward: Command, shop: Path) -> None:
+    url = "jdbc:postgresql://127.0.0.1:1/shop"
+    ended = lakeward("init", "landing", "--catalogue", url, "--user", "me", "--password", "hunter2")
+    assert ended.code == 1
+    assert "`env:NAME` or `file:PATH`" in ended.err
+    assert "hunter2" not in ended.out + ended.err
+    assert not (shop / "lakeward.toml").exists()

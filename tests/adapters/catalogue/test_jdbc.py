@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from lakeward.core.catalogue import SourceTable
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import CatalogueUnreachable, ConfigError
 from lakeward.core.ports import SourceCatalogue
+from lakeward.entrypoints.cli import main
+from lakeward.entrypoints.context import open_settings
 from lakeward.plugins import Runtime
 
 CUSTOMER = TableName("shop", "customer")
@@ -92,6 +95,27 @@ def test_postgresql_tells_columns_in_order_types_key_and_comments(postgresql: se
         "t": "string",
         "i": "string",
     }
+
+
+def test_init_asks_the_database_and_writes_where_the_password_is(
+    postgresql: servers.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    postgresql.tell(
+        "CREATE SCHEMA web; CREATE TABLE web.visit (id bigint PRIMARY KEY, page text, net numeric(8,2))"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DB", postgresql.password)
+    file = tmp_path / "landing/web/visit/LOAD00000001.csv"
+    file.parent.mkdir(parents=True)
+    file.write_text("1,/home,2.50\n", "utf-8")
+    asked = ["--catalogue", postgresql.url, "--user", postgresql.user, "--password", "env:DB"]
+    assert main(["init", "landing", *asked]) == 0, capsys.readouterr().err
+    written = (tmp_path / "lakeward.toml").read_text("utf-8")
+    catalogue = {"kind": "jdbc", "url": postgresql.url, "user": postgresql.user, "password": {"env": "DB"}}
+    assert tomllib.loads(written)["catalogue"] == catalogue
+    assert postgresql.password not in written
+    assert "key id" in written
+    assert open_settings(tmp_path / "lakeward.toml", asks=True).dimension(TableName("web", "visit")).key == ("id",)
 
 
 def test_mariadb_tells_the_same(mariadb: servers.Server) -> None:
