@@ -63,12 +63,33 @@ class Whole:
     at: int
 
 
+_SECOND: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What the task that loads a table says of its last full load: when it began and ended, and its rows.
+
+    Times are in microseconds since 1970; one that has not ended, or failed, has no end.
+    """
+
+    began: int
+    ended: int | None = None
+    rows: int | None = None
+
+    def is_of(self, objects: Iterable[SourceObject]) -> bool:
+        """Whether it has ended, and wrote all of these objects; stores have times of whole seconds."""
+        ended = self.ended
+        return ended is not None and all(self.began - _SECOND < item.modified < ended + _SECOND for item in objects)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
     """A full load that a table waits for, before it is looked for.
 
     `since` says when an operator asked for it, and `cut` as `Reload` does; `whole` are the
     versions of `Whole`. `settles` is how long nothing of a snapshot may change, in microseconds.
+    `told` is what its task says, where that can be asked.
     """
 
     epoch: int
@@ -76,6 +97,7 @@ class Load:
     cut: int | None = None
     whole: frozenset[str] | None = None
     settles: int | None = None
+    told: Told | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,11 +214,13 @@ def _has_ended(
     past: Past,
     naming: Naming,
 ) -> bool:
-    """Whether nothing of a load can be missing: changes were written behind all of it, or it has settled.
+    """Whether nothing of a load can be missing: its task says so, changes lie behind all of it, or it has settled.
 
     A snapshot has settled where two looks, far enough apart, found the same, and every object
     of the load before is written anew.
     """
+    if load.told is not None and load.told.is_of(objects):
+        return True
     if load.settles is not None:
         is_same = past.awaited is not None and past.awaited.content == awaited.content
         return is_same and not awaited.lacking and past.now - awaited.unchanged >= load.settles
@@ -206,6 +230,14 @@ def _has_ended(
 
 
 def _until(table: str, load: Load, objects: Sequence[SourceObject], lacking: Sequence[str]) -> str:
+    words = _by_itself(table, load, objects, lacking)
+    if load.told is None or (objects and load.told.is_of(objects)):
+        return words
+    why = "has not ended" if load.told.ended is None else "was another one: not all of this was written in its time"
+    return f"{words} (by the statistics of its task, the last load {why})"
+
+
+def _by_itself(table: str, load: Load, objects: Sequence[SourceObject], lacking: Sequence[str]) -> str:
     said = f"`lakeward load-complete {table}`"
     if load.whole is not None:
         return f"it is not what was there when it was said to be complete: {said} again, once it is"

@@ -26,9 +26,20 @@ from lakeward.core.loads import Load, awaited_load
 from lakeward.core.memory import Memory, floor, next_mark
 from lakeward.core.mending import check_every
 from lakeward.core.plan import MergePlan, backwards, plan
-from lakeward.core.ports import Batch, Entry, Notice, Opened, Queue, Recalled, Resolved, Source, Standing
+from lakeward.core.ports import (
+    Batch,
+    Entry,
+    Notice,
+    Opened,
+    Queue,
+    Recalled,
+    Resolved,
+    Source,
+    Standing,
+    Statistics,
+)
 from lakeward.core.progress import Progress
-from lakeward.core.refusals import refuse_flood, refuse_small_load
+from lakeward.core.refusals import refuse_flood, refuse_half_load, refuse_small_load
 from lakeward.core.replay import columns_with, is_as_written, not_as_written
 from lakeward.core.twins import first_twin
 
@@ -60,7 +71,10 @@ def unwatched(_step: str) -> AbstractContextManager[object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job(Generic[F]):
-    """One table, where its changes come from, and the notices that called for it; `books` keep the ledger."""
+    """One table, where its changes come from, and the notices that called for it; `books` keep the ledger.
+
+    `statistics` are those of the task that loads it, where they can be asked.
+    """
 
     dimension: Dimension
     source: Source[F]
@@ -68,6 +82,7 @@ class Job(Generic[F]):
     queue: Queue | None = None
     notices: Sequence[Notice] = ()
     books: Books | None = None
+    statistics: Statistics | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +173,10 @@ def look(job: Job[F], watch: Watch = unwatched, *, is_whole: bool = False) -> Lo
 
 def load_before(job: Job[F], progress: Progress, recalled: Recalled) -> Load | None:
     """Return the full load that must come before anything else is applied, or None."""
-    return awaited_load(job.dimension.snapshots, progress, recalled.reloads, recalled.wholes)
+    load = awaited_load(job.dimension.snapshots, progress, recalled.reloads, recalled.wholes)
+    if load is None or job.statistics is None:
+        return load
+    return replace(load, told=job.statistics.full_load(job.dimension.name))
 
 
 def _past(job: Job[F], progress: Progress, recalled: Recalled, *, is_whole: bool) -> Past:
@@ -190,6 +208,11 @@ def _prepare(job: Job[F], seen: Look, watch: Watch) -> Prepared[F] | Idle:
     epoch = standing.progress.epoch if taken.load is None else taken.load
     with watch("read"):
         batch = job.source.read(job.dimension, taken, epoch)
+    try:
+        refuse_half_load(str(job.dimension.name), batch.facts, seen.past)
+    except AlarmRaised:
+        batch.close()
+        raise
     if not batch.facts.objects:
         batch.close()
         return Idle.CHANGING

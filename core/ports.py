@@ -18,7 +18,7 @@ from lakeward.core.evolution import Recorded, SchemaChange
 from lakeward.core.facts import BatchFacts, Capability
 from lakeward.core.known import Known
 from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState, Past, SourceObject, Taken
-from lakeward.core.loads import Reload, Whole, reload_of
+from lakeward.core.loads import Reload, Told, Whole, reload_of
 from lakeward.core.memory import HOLDING, Hold, Reason, Record
 from lakeward.core.plan import MergePlan
 from lakeward.core.progress import Progress
@@ -120,6 +120,17 @@ class SourceCatalogue(Protocol):
 
         Names are compared without case where none is exactly that. Raises CatalogueUnreachable
         where it does not answer, and ConfigError where what it says cannot be read.
+        """
+        ...
+
+
+class Statistics(Protocol):
+    """What the task that writes a source's files says of its full loads, as DMS does of a replication task."""
+
+    def full_load(self, table: TableName) -> Told | None:
+        """Return what it says of the last full load of a table, or None where it says nothing.
+
+        Raises ConfigError or SourceError where it cannot be asked.
         """
         ...
 

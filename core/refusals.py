@@ -10,6 +10,7 @@ from lakeward.core.errors import AlarmRaised, ConfigError, QuarantineFull, Schem
 from lakeward.core.events import Operation, Sequences
 from lakeward.core.evolution import SchemaChange
 from lakeward.core.facts import BatchFacts, Capability
+from lakeward.core.ledger import Past
 from lakeward.core.memory import Reason
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema
@@ -113,6 +114,25 @@ def refuse_small_load(plan: MergePlan, progress: Progress, acked: Mapping[str, f
         "part of one (`least_share`)",
         todo="Nothing was applied. Is the load still being written, or was it cut off? Run again when it is whole. "
         f"If so many rows really went: `lakeward ack {table} LOAD-001`.",
+        about=about,
+    )
+
+
+def refuse_half_load(table: str, facts: BatchFacts, past: Past) -> None:
+    """Raise LOAD-002 where a full load has fewer rows than its task says that it wrote."""
+    objects = [found.object for found in facts.objects]
+    told = None if past.load is None else past.load.told
+    if told is None or told.rows is None or not objects or not told.is_of(objects):
+        return
+    about = [item.version for item in objects]
+    if facts.read >= told.rows or past.passed("LOAD-002").issuperset(about):
+        return
+    raise AlarmRaised(
+        "LOAD-002",
+        f"{table}: the full load has {facts.read:,} rows, and its task wrote {told.rows:,}",
+        found=f"{len(about):,} file(s); by the statistics of the task the load has ended",
+        todo="Nothing was applied. Are all of its files here? Run again when they are. If these are all there ever "
+        f"will be: `lakeward ack {table} LOAD-002`.",
         about=about,
     )
 

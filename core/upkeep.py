@@ -12,10 +12,14 @@ from lakeward.core.ports import Ack, Standing
 
 F = TypeVar("F")
 
-PASSABLE: Final = ("LEDGER-001", "LEDGER-002", "LEDGER-003", "LEDGER-004", "LEDGER-005", "CLOCK-001", "LOAD-001")
+_OF_LOADS: Final = ("LOAD-001", "LOAD-002")
+PASSABLE: Final = (
+    *("LEDGER-001", "LEDGER-002", "LEDGER-003", "LEDGER-004", "LEDGER-005"),
+    *("CLOCK-001", *_OF_LOADS),
+)
 """Alarms that an operator may let pass."""
 
-_NUMBERS: Final = {"LEDGER-002": 2, "LOAD-001": 2, "CLOCK-001": 1}
+_NUMBERS: Final = {"LEDGER-002": 2, **dict.fromkeys(_OF_LOADS, 2), "CLOCK-001": 1}
 """How many numbers stand behind the name of an object in what an alarm is about."""
 
 
@@ -74,7 +78,7 @@ def _raised(job: Job[F], standing: Standing, code: str, at: int) -> AlarmRaised 
         return AlarmRaised("CLOCK-001", found[0].what, about=[standing.progress.ahead.about])
     try:
         look(job, is_whole=True)
-        if code == "LOAD-001":
+        if code in _OF_LOADS:
             _count(job)
     except AlarmRaised as error:
         return error

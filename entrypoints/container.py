@@ -14,7 +14,7 @@ from lakeward.core.books import Books
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.pipeline import Job
-from lakeward.core.ports import Landing, Ledger, Notice, Queue, Source, SourceCatalogue, Target
+from lakeward.core.ports import Landing, Ledger, Notice, Queue, Source, SourceCatalogue, Statistics, Target
 from lakeward.entrypoints.settings import Configured, TableSettings
 from lakeward.entrypoints.shaping import check_rules, shaped
 from lakeward.plugins import Registry, Runtime, Shelf
@@ -113,6 +113,12 @@ def make_ledger(registry: Registry, configured: Configured, runtime: Runtime) ->
     return _build(registry.ledgers, {**configured.settings.ledger, "state": configured.state}, runtime)
 
 
+def make_statistics(registry: Registry, configured: Configured, runtime: Runtime) -> Statistics | None:
+    """Build what the task that writes the files says of itself, where the settings name it."""
+    options = configured.settings.statistics
+    return None if options is None else _build(registry.statistics, options, runtime)
+
+
 def _build(shelf: Shelf[P], options: Mapping[str, Any], runtime: Runtime) -> P:
     return shelf.build(options["kind"], {n: v for n, v in options.items() if n != "kind"}, runtime)
 
@@ -124,6 +130,7 @@ def make_job(
     target: Target[Any],
     queue: Queue,
     ledger: Ledger,
+    statistics: Statistics | None,
     runtime: Runtime,
     spark: Callable[[], Any],
     table: TableName,
@@ -134,7 +141,15 @@ def make_job(
     ruled = shaped(source, configured.rules(table), spark, runtime.secret)
     books = Books(ledger=ledger, now=runtime.now, whole_every=configured.full_listing)
     opened = target.open(dimension)
-    return Job(dimension=dimension, source=ruled, opened=opened, queue=queue, notices=notices, books=books)
+    return Job(
+        dimension=dimension,
+        source=ruled,
+        opened=opened,
+        queue=queue,
+        notices=notices,
+        books=books,
+        statistics=statistics,
+    )
 
 
 def make_catalogue(registry: Registry, configured: Configured, runtime: Runtime) -> SourceCatalogue:
@@ -160,6 +175,7 @@ class Container(containers.DeclarativeContainer):
     queue = providers.Singleton(make_queue, registry, configured, runtime)
     ledger = providers.Singleton(make_ledger, registry, configured, runtime)
     catalogue = providers.Singleton(make_catalogue, registry, configured, runtime)
+    statistics = providers.Singleton(make_statistics, registry, configured, runtime)
     job = providers.Factory(
         make_job,
         configured=configured,
@@ -167,6 +183,7 @@ class Container(containers.DeclarativeContainer):
         target=target,
         queue=queue,
         ledger=ledger,
+        statistics=statistics,
         runtime=runtime,
         spark=spark,
     )

@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 from lakeward.adapters.catalogue.files import FileOptions
 from lakeward.adapters.catalogue.jdbc import DriverOptions, JdbcOptions
 from lakeward.adapters.dms.options import DmsOptions, DmsTableOptions
+from lakeward.adapters.dms.statistics import StatisticsOptions
 from lakeward.adapters.files.options import FilesOptions, FilesTableOptions, Operations
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.core.secrets import SecretName
@@ -94,6 +95,11 @@ What remembers each file ([the ledger](ledger.md)). The table may be left out: t
 `ledger.db` in the folder `state`, which has no further keys.
 """
 
+_STATISTICS: Final = """\
+What the task that writes the files says of its full loads: one that a table waits for is complete once it says
+so ([a reload](reload.md#what-the-task-tells)). The table may be left out.
+"""
+
 _DEFAULTS: Final = """\
 Keys of `[tables]` for every table; what a table says itself counts more. A key is taken whole: `columns` or
 `properties` of a table are not mixed with those given here.
@@ -153,6 +159,10 @@ def _parts() -> Iterator[str]:
     yield from _section("[target]", IcebergOptions, {"kind": _KIND.format(shelf="table format", kind="iceberg")})
     yield from ("## `[queue]`\n", _QUEUE)
     yield from ("## `[ledger]`\n", _LEDGER)
+    yield "## `[statistics]`\n"
+    yield _STATISTICS
+    yield '`kind = "file"`: ' + f"{StatisticsOptions.__doc__}\n"
+    yield from _table(StatisticsOptions)
     yield from _section("[catalogue]", CatalogueSettings)
     yield '`kind = "file"`: ' + f"{FileOptions.__doc__}\n"
     yield from _table(FileOptions)

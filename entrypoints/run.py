@@ -128,7 +128,7 @@ def run_tables(container: Container, tables: Sequence[TableName], observer: Obse
     Raises SetupError where Spark cannot be started at all, and ConfigError for rules that it does not take.
     """
     # What is wrong with the settings is said before any thread starts.
-    container.source(), container.target(), container.ledger()
+    container.source(), container.target(), container.ledger(), container.statistics()
     container.rules(tables=tables)
     runs = [TableRun(table) for table in tables]
     wanted = {str(run.table): run for run in runs}

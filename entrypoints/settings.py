@@ -312,6 +312,7 @@ class Settings(Strict):
     target: dict[str, Any]
     queue: dict[str, Any] = Field(default_factory=lambda: {"kind": "poll"})
     ledger: dict[str, Any] = Field(default_factory=lambda: {"kind": "sqlite"})
+    statistics: dict[str, Any] | None = None
     catalogue: CatalogueSettings | None = None
     spark: SparkSettings = SparkSettings()
     defaults: dict[str, Any] = Field(default_factory=dict)
@@ -504,8 +505,9 @@ def validate(content: Mapping[str, Any], file: Path, found: Collection[TableName
     if isinstance(defaults, Mapping) and isinstance(tables, Mapping):
         tables = with_patterns(tables, defaults, found)
     settings = validated(Settings, {**content, "tables": tables}, str(file))
-    for part in ("source", "target", "queue", "ledger"):
-        if "kind" not in getattr(settings, part):
+    for part in ("source", "target", "queue", "ledger", "statistics"):
+        said = getattr(settings, part)
+        if said is not None and "kind" not in said:
             raise ConfigError(f"{file}: [{part}] has no `kind`", todo="`lakeward plugins` lists what there is.")
     return Configured(settings, file, content)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from lakeward.core.errors import PluginError
-from lakeward.core.ports import Landing, Ledger, Queue, Scout, Secrets, Source, SourceCatalogue, Target
+from lakeward.core.ports import Landing, Ledger, Queue, Scout, Secrets, Source, SourceCatalogue, Statistics, Target
 from lakeward.core.secrets import Secret, SecretName
 
 P = TypeVar("P")
@@ -107,8 +107,9 @@ class Registry:
         self.ledgers: Shelf[Ledger] = Shelf("ledger")
         self.catalogues: Shelf[SourceCatalogue] = Shelf("catalogue")
         self.scouts: Shelf[Scout] = Shelf("scout")
+        self.statistics: Shelf[Statistics] = Shelf("kind of statistics")
         self.secrets: Shelf[Secrets] = Shelf("place of secrets")
 
     def __iter__(self) -> Iterator[Shelf[Any]]:
         every = (self.sources, self.landings, self.formats, self.queues, self.ledgers)
-        return iter((*every, self.catalogues, self.scouts, self.secrets))
+        return iter((*every, self.catalogues, self.scouts, self.statistics, self.secrets))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -22,6 +23,16 @@ def put(project: Project, name: str, content: str, hour: int) -> None:
     """Deliver a file that was written at an hour of the 21st."""
     at = datetime(2026, 11, 21, hour, tzinfo=UTC).timestamp()
     os.utime(project.put(name, content), (at, at))
+
+
+NIGHTLY = 'full_loads = "snapshot"\nload_settles = "30m"\n'
+
+
+def tell(project: Project, hour: int, rows: int) -> None:
+    """Let the task of the table say that a load of that hour has ended."""
+    said = {"SchemaName": "shop", "TableName": "item", "TableState": "Table completed", "FullLoadRows": rows}
+    times = {"FullLoadStartTime": f"2026-11-21T{hour:02}:00:00Z", "FullLoadEndTime": f"2026-11-21T{hour:02}:10:00Z"}
+    (project.folder / "statistics.json").write_text(json.dumps({"TableStatistics": [{**said, **times}]}), "utf-8")
 
 
 def begin(project: Project) -> None:
@@ -110,8 +121,8 @@ def test_a_truncate_that_removed_the_files_empties_the_table(project: Project) -
 
 
 def test_a_full_load_of_each_night_takes_the_place_of_the_one_before(project: Project, monkeypatch: Any) -> None:
-    """Once all of it is written anew and settled; too small a one stops the table until a person lets it pass."""
-    project.configure(ITEM + 'full_loads = "snapshot"\nload_settles = "30m"\n')
+    """Once it has settled, or its task says that it has ended; too small a one stops the table."""
+    project.configure(ITEM + NIGHTLY)
 
     def run(minutes: int, code: int = 0) -> Any:
         monkeypatch.setattr(container, "clock", lambda: NOW + minutes * 60_000_000)
@@ -130,3 +141,11 @@ def test_a_full_load_of_each_night_takes_the_place_of_the_one_before(project: Pr
     assert project.call("ack", "shop.item", "LOAD-001").code == 0
     assert run(141)["progress"]["rows"] == 0
     assert project.rows() == []
+
+    project.configure(ITEM + NIGHTLY + '[statistics]\nkind = "file"\npath = "statistics.json"\n')
+    put(project, FIRST, "5,e,5.00\n6,f,6.00\n", 4)
+    tell(project, hour=4, rows=3)
+    assert run(150, 4)["error"]["code"] == "LOAD-002"
+    tell(project, hour=4, rows=2)
+    assert run(151)["progress"]["rows"] == 2
+    assert project.rows()[1] == (6, "f", Decimal(6))

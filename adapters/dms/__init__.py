@@ -8,7 +8,7 @@ from typing import Any
 from lakeward.adapters.spark.java import check_spark
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.ports import Landing, Scout, Source
+from lakeward.core.ports import Landing, Scout, Source, Statistics
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 
@@ -34,6 +34,14 @@ def build_scout(options: Options, runtime: Runtime) -> Scout:
     from lakeward.adapters.dms.scout import DmsScout  # noqa: PLC0415
 
     return DmsScout(runtime.base / options["path"])
+
+
+def build_statistics(options: Options, runtime: Runtime) -> Statistics:
+    """Make the statistics of a task from files; they are not read yet."""
+    from lakeward.adapters.dms.statistics import StatisticsFile, StatisticsOptions  # noqa: PLC0415
+
+    settings = validated(StatisticsOptions, options, str(runtime.file), within="statistics")
+    return StatisticsFile(runtime.base / settings.path)
 
 
 def _opened(options: Options, runtime: Runtime) -> tuple[Any, Any]:
@@ -81,7 +89,8 @@ def _refuse_shared(places: Mapping[TableName, Any]) -> None:
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Register the source `dms`, and what looks at its files."""
+    """Register the source `dms`, what looks at its files, and statistics of its tasks in a `file`."""
     registry.sources.add("dms", build)
     registry.landings.add("dms", build_landing)
     registry.scouts.add("dms", build_scout)
+    registry.statistics.add("file", build_statistics)

@@ -1,4 +1,4 @@
-"""The reference adapter: a source, a lake, a queue and a ledger in plain Python.
+"""The reference adapter: a source, a lake, a queue, a ledger and statistics in plain Python.
 
 It does what the core says a plan means, and keeps what it did where a test can see it.
 Other adapters are held to it, and it is the default of the fast tests.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from lakeward.adapters.memory.ledger import MemoryLedger
 from lakeward.adapters.memory.queue import MemoryQueue
 from lakeward.adapters.memory.source import Frame, MemorySource, event_of, facts_of
+from lakeward.adapters.memory.statistics import MemoryStatistics
 from lakeward.adapters.memory.table import MemoryTable, MemoryTarget
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 
@@ -17,6 +18,7 @@ __all__ = [
     "MemoryLedger",
     "MemoryQueue",
     "MemorySource",
+    "MemoryStatistics",
     "MemoryTable",
     "MemoryTarget",
     "event_of",
@@ -44,10 +46,16 @@ def build_ledger(options: Options, runtime: Runtime) -> MemoryLedger:
     return MemoryLedger()
 
 
+def build_statistics(options: Options, runtime: Runtime) -> MemoryStatistics:
+    """Make statistics that say nothing."""
+    return MemoryStatistics()
+
+
 @hookimpl
 def register(registry: Registry) -> None:
-    """Register `memory` as source, table format, queue and ledger."""
+    """Register `memory` as source, table format, queue, ledger and kind of statistics."""
     registry.sources.add("memory", build_source)
     registry.formats.add("memory", build_target)
     registry.queues.add("memory", build_queue)
     registry.ledgers.add("memory", build_ledger)
+    registry.statistics.add("memory", build_statistics)

@@ -9,7 +9,7 @@ import pytest
 
 from lakeward.core.errors import AlarmRaised, SourceError
 from lakeward.core.ledger import Past, SourceObject, Taken, take
-from lakeward.core.loads import Load, Naming
+from lakeward.core.loads import Load, Naming, Told
 
 NAMING = Naming(
     is_load=lambda name: name.startswith("LOAD"),
@@ -90,6 +90,40 @@ def test_behind_a_whole_load_nothing_of_it_may_appear_any_more() -> None:
     with pytest.raises(AlarmRaised) as caught:
         taken([*listed, load(3)], of_epoch)
     assert (caught.value.code, caught.value.about) == ("LEDGER-001", ("LOAD3",))
+
+
+# What the task tells.
+
+S = 1_000_000
+
+
+def told(began: int, ended: int | None) -> Load:
+    return replace(ASKED, told=Told(began=began * S, ended=None if ended is None else ended * S))
+
+
+def test_a_load_is_whole_once_its_task_says_so() -> None:
+    listed = [load(1, 100 * S), load(2, 110 * S)]
+    found = taken(listed, past(*APPLIED, load=told(100, 110)))
+    assert (found.objects, found.load) == (tuple(listed), 2)
+
+
+@pytest.mark.parametrize(
+    ("began", "ended", "words"), [(100, None, "has not ended"), (10, 20, "another"), (105, 120, "another")]
+)
+def test_what_the_task_tells_of_another_load_or_of_a_part_makes_none_whole(
+    began: int, ended: int | None, words: str
+) -> None:
+    """Of the one before, whose end lies before these files; or of a later one, begun when a file was there."""
+    found = taken([load(1, 100 * S), load(2, 110 * S)], past(*APPLIED, load=told(began, ended)))
+    assert not found.objects
+    assert found.awaited is not None
+    assert words in found.awaited.until
+
+
+def test_a_snapshot_that_shrank_is_whole_once_its_task_says_so() -> None:
+    known = past(*NIGHT, load=replace(SNAPSHOT, told=Told(began=90 * S, ended=110 * S)))
+    assert taken([load(1, 100 * S), load(2, 5)], known).objects == (load(1, 100 * S),)
+    assert not taken(NIGHT, known).objects, "nothing of it is there"
 
 
 # Snapshots.

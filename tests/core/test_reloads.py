@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTable, MemoryTarget
+from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryStatistics, MemoryTable, MemoryTarget
 from lakeward.core.books import Books
 from lakeward.core.dimension import Dimension, Snapshots, TableName
 from lakeward.core.errors import AlarmRaised, ConfigError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.ledger import Limits
+from lakeward.core.loads import Told
 from lakeward.core.pipeline import Idle, Job, apply_changes, prepare
 from lakeward.core.reloads import ask, complete, withdraw, write_down
 from lakeward.core.schema import Column, Schema, Type
@@ -33,11 +34,14 @@ class Shop:
     target: MemoryTarget = field(default_factory=MemoryTarget)
     ledger: MemoryLedger = field(default_factory=MemoryLedger)
     clock: int = 1000
+    statistics: MemoryStatistics | None = None
 
     def job(self) -> Job[Any]:
         opened = self.target.open(self.dimension)
         books = Books(ledger=self.ledger, now=lambda: self.clock)
-        return Job(dimension=self.dimension, source=self.source, opened=opened, books=books)
+        return Job(
+            dimension=self.dimension, source=self.source, opened=opened, books=books, statistics=self.statistics
+        )
 
     def put(self, order: int, rows: Mapping[int, int], modified: int) -> None:
         """Deliver an object; those below 50 are of a full load."""
@@ -215,6 +219,60 @@ def test_half_of_the_rows_are_enough(nights: Shop) -> None:
 def test_a_snapshot_needs_no_reload(nights: Shop) -> None:
     with pytest.raises(ConfigError, match="anyway"):
         nights.reload()
+
+
+# What the task tells.
+
+S = 1_000_000
+
+
+def test_statistics_of_the_task_complete_a_reload(shop: Shop) -> None:
+    shop.statistics = MemoryStatistics({NAME: Told(began=90 * S, rows=1)})
+    shop.reload()
+    shop.put(1, {1: 7}, 100 * S)
+    assert shop.run().rows == {1: 10, 2: 2}, "it has not ended"
+    assert "has not ended" in shop.awaited.until
+    shop.statistics.loads[NAME] = Told(began=90 * S, ended=100 * S, rows=1)
+    assert shop.run().rows == {1: 7}
+    assert shop.awaited is None
+
+
+def test_a_load_of_fewer_rows_than_its_task_wrote_stops_the_table_until_it_is_let_pass(nights: Shop) -> None:
+    nights.statistics = MemoryStatistics({NAME: Told(began=90 * S, ended=110 * S, rows=4)})
+    nights.put(1, {1: 5, 2: 5, 3: 5}, 100 * S)
+    with pytest.raises(AlarmRaised) as raised:
+        nights.run()
+    assert raised.value.code == "LOAD-002"
+    assert nights.table.progress.epoch == 1
+    with pytest.raises(ConfigError, match="does not stand"):
+        ack(nights.job(), "LOAD-001", by="me", reason=None, at=2)
+    ack(nights.job(), "LOAD-002", by="me", reason=None, at=2)
+    assert nights.run().rows == {1: 5, 2: 5, 3: 5}
+
+
+@pytest.mark.parametrize("rows", [None, 2, 3])
+def test_a_load_of_as_many_rows_as_its_task_wrote_is_no_alarm(nights: Shop, rows: int | None) -> None:
+    nights.statistics = MemoryStatistics({NAME: Told(began=90 * S, ended=110 * S, rows=rows)})
+    nights.put(1, {1: 5, 2: 5, 3: 5}, 100 * S)
+    assert nights.run().rows == {1: 5, 2: 5, 3: 5}
+
+
+def test_statistics_of_another_load_count_no_rows(nights: Shop) -> None:
+    """An operator said that this one is complete; what the task told of the last one has nothing to do with it."""
+    nights.statistics = MemoryStatistics({NAME: Told(began=1, ended=2 * S, rows=4)})
+    nights.put(1, {1: 5, 2: 5, 3: 5}, 100 * S)
+    complete(nights.job(), by="me", at=1)
+    assert nights.run().rows == {1: 5, 2: 5, 3: 5}
+
+
+def test_a_table_that_waits_for_no_load_asks_no_statistics(shop: Shop) -> None:
+    class Unasked(MemoryStatistics):
+        def full_load(self, table: TableName) -> Told | None:
+            raise AssertionError(table)
+
+    shop.statistics = Unasked()
+    shop.put(70, {2: 70}, 70)
+    assert shop.run().rows == {1: 10, 2: 70}
 
 
 # Truncates that the source did not write down.
