@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from hypothesis import given
+from catalogue_laws import check
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakeward.adapters.landed import layout
+from lakeward.adapters.landed.layout import Expected
+from lakeward.core import catalogue
 from lakeward.core.catalogue import (
     KEPT,
     Answer,
+    Completed,
     Declared,
     SourceColumn,
     SourceTable,
@@ -132,22 +139,75 @@ def test_changes_are_told_in_words() -> None:
     assert all(part in words for part in ("column b (date) is new", "column a (int) is missing", "bigint", "id, b"))
 
 
-tables = st.sampled_from([table("id: int"), table("id: int", "a: int"), table("id: int", "b: int")])
+@given(st.integers(0, 2**32))
+@settings(max_examples=300)
+def test_what_a_catalogue_says_is_remembered_completed_and_read_by(seed: int) -> None:
+    check(seed)
 
 
-@given(st.lists(st.tuples(tables, st.integers(1, KEPT)), min_size=1, max_size=12))
-def test_what_was_true_within_the_week_is_remembered_in_order_and_nothing_else(
-    told: list[tuple[SourceTable, int]],
+def holds(seed: int) -> bool:
+    try:
+        check(seed)
+    except AssertionError:
+        return False
+    return True
+
+
+# The laws can fail: each rule, taken away, breaks one of them on some source.
+
+FOUND = 300
+"""So many sources get to betray a rule that is broken; most need a few."""
+
+complete_rightly, order_rightly = catalogue.complete, layout._order_of
+
+
+def forgets_what_it_said_before(answers: Sequence[Answer], found: SourceTable, now: int) -> tuple[Answer, ...]:
+    return remembered(answers, found, now)[-1:]
+
+
+def forgets_nothing(answers: Sequence[Answer], found: SourceTable, now: int) -> tuple[Answer, ...]:
+    return answers if answers and answers[-1].is_same(found) else (*answers, Answer(now, found))
+
+
+def takes_what_it_said_first(declared: Declared, answers: Sequence[Answer]) -> Completed:
+    return complete_rightly(declared, answers[::-1])
+
+
+def takes_its_types_for_those_of_the_settings(declared: Declared, answers: Sequence[Answer]) -> Completed:
+    made = complete_rightly(declared, answers)
+    return replace(made, schema=complete_rightly(Declared(), answers).schema)
+
+
+def knows_the_last_order_alone(declared: Declared, answers: Sequence[Answer]) -> Completed:
+    made = complete_rightly(declared, answers)
+    return replace(made, orders=made.orders[:1])
+
+
+def takes_the_newest_of_two_orders(name: str, width: int, expected: Expected, **rest: bool) -> tuple[str, ...]:
+    found = next((order for order in expected.orders if width - len(order) in (0, 1)), None)
+    return found or order_rightly(name, width, expected, **rest)
+
+
+BROKEN: list[tuple[Any, str, Any]] = [
+    (catalogue, "remembered", forgets_what_it_said_before),
+    (catalogue, "remembered", forgets_nothing),
+    (catalogue, "KEPT", KEPT * 2),
+    (catalogue, "_bare", lambda found: found.names),
+    (catalogue, "complete", takes_what_it_said_first),
+    (catalogue, "complete", takes_its_types_for_those_of_the_settings),
+    (catalogue, "complete", knows_the_last_order_alone),
+    (layout, "_order_of", takes_the_newest_of_two_orders),
+]
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "broken"), BROKEN, ids=lambda part: getattr(part, "__name__", str(part))
+)
+def test_a_rule_taken_away_breaks_a_law(
+    module: Any, name: str, broken: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now, known, stood = 0, tuple[Answer, ...](), list[tuple[int, SourceTable]]()
-    for found, after in told:
-        now += after
-        known = remembered(known, found, now)
-        if not stood or stood[-1][1] != found:
-            stood.append((now, found))
-    ends = [since for since, _ in stood[1:]]
-    wanted = [one for one, end in zip(stood, [*ends, now], strict=True) if now - end < KEPT]
-    assert [(answer.since, answer.table) for answer in known] == wanted
+    monkeypatch.setattr(module, name, broken)
+    assert not all(map(holds, range(FOUND)))
 
 
 # The key behind rules.

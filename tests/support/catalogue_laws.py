@@ -1,0 +1,103 @@
+"""What holds for whatever a catalogue says: on random sources whose tables change, seed by seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from lakeward.adapters.landed.csv import Dialect
+from lakeward.adapters.landed.layout import OP, Expected, find_layout
+from lakeward.core import catalogue
+from lakeward.core.catalogue import KEPT, Answer, Declared, SourceColumn, SourceTable
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import SchemaConflict
+from lakeward.core.schema import Column, Schema, parse_type
+
+NAME = TableName("shop", "customer")
+COLUMNS = ("a", "b", "c", "d")
+TYPES = ("int", "bigint", "string")
+
+
+@dataclass
+class Source:
+    """A table at its source, what was true of it since when, and what is remembered of that."""
+
+    random: Random
+    now: int = 0
+    known: tuple[Answer, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.stood: list[tuple[int, SourceTable]] = []
+        for _ in range(self.random.randrange(1, 6)):
+            self.now += self.random.choice([1, KEPT // 2, KEPT - 1, KEPT])
+            table = self._table()
+            self.known = catalogue.remembered(self.known, table, self.now)
+            if not self.stood or self.stood[-1][1] != table:
+                self.stood.append((self.now, table))
+
+    def _table(self) -> SourceTable:
+        if self.stood and self.random.random() < 0.3:
+            return self.stood[-1][1]
+        names = ["id", *self.random.sample(COLUMNS, self.random.randrange(4))]
+        types = [self.random.choice(TYPES) for _ in names]
+        columns = (SourceColumn(name=n, written=t, type=parse_type(t)) for n, t in zip(names, types, strict=True))
+        return SourceTable(name=NAME, columns=tuple(columns), key=("id",))
+
+    @property
+    def of_late(self) -> Sequence[tuple[int, SourceTable]]:
+        """What was true at some time of the last week."""
+        ends = [since for since, _ in self.stood[1:]]
+        return [one for one, end in zip(self.stood, [*ends, self.now], strict=True) if self.now - end < KEPT]
+
+
+def check_remembered(source: Source) -> None:
+    """What was true within the week is remembered, in order, and nothing else."""
+    assert [(answer.since, answer.table) for answer in source.known] == [*source.of_late]
+
+
+def check_completed(source: Source) -> None:
+    """Each column of late is there once, by the settings' type or the newest; all orders are known."""
+    random, tables = source.random, [table for _, table in source.of_late]
+    own = {name: random.choice(TYPES) for name in random.sample(("id", *COLUMNS), random.randrange(4))}
+    declared = Schema(tuple(Column(name, parse_type(type_)) for name, type_ in own.items()))
+    found = catalogue.complete(Declared(columns=declared), source.known)
+    newest = {column.name: column.written for table in tables for column in table.columns}
+    assert {c.name: str(c.type) for c in found.schema} == {**newest, **own}
+    assert found.announced == newest.keys() - own.keys()
+    last = tables[-1]
+    if own.keys() >= {*last.names}:
+        assert found.orders == (tuple(own),)
+    else:
+        more = tuple(name for name in own if name not in newest)
+        assert found.orders[0] == (*last.names, *more)
+        assert {*found.orders} == {(*table.names, *more) for table in tables}
+
+
+def check_headerless(source: Source) -> None:
+    """A file without a header is read as the table was when it was written; or no one can tell, and it stops."""
+    completed = catalogue.complete(Declared(), source.known)
+    dimension = Dimension(name=NAME, schema=completed.schema, key=("id",), orders=completed.orders)
+    orders = {table.names for _, table in source.of_late}
+    for names in orders:
+        row = ",".join(f"{name}!" for name in names)
+        is_alone = sum(len(other) == len(names) for other in orders) == 1
+        assert _columns(f"{row}\n", dimension, is_load=True) == (names if is_alone else None)
+        assert _columns(f"U,{row}\n", dimension, is_load=False) == ((OP, *names) if is_alone else None)
+
+
+def _columns(head: str, dimension: Dimension, *, is_load: bool) -> tuple[str, ...] | None:
+    expected = Expected(replace(dimension), Dialect(), "Op", None)
+    try:
+        return find_layout("f.csv", head, expected, is_load=is_load).columns
+    except SchemaConflict:
+        return None
+
+
+LAWS = (check_remembered, check_completed, check_headerless)
+
+
+def check(seed: int) -> None:
+    """Check all laws on the source of a seed."""
+    for law in LAWS:
+        law(Source(Random(seed)))
