@@ -73,9 +73,10 @@ class DmsScout:
         samples = {
             table: _with_headers(_samples(folder, table, files, delimiter)) for table, files in listed.items()
         }
-        time = _time_column([sample for own in samples.values() for sample in own])
+        every = [sample for own in samples.values() for sample in own]
+        time = _time_column(every)
         tables = [_table(folder, table, files, samples[table], time) for table, files in listed.items()]
-        return Proposal(kind="dms", tables=tables, **_settings(folder.places.others, delimiter, time))
+        return Proposal(kind="dms", tables=tables, **_settings(folder.places.others, delimiter, time, every))
 
 
 def _files(folder: Folder, table: TableName) -> Sequence[_File]:
@@ -91,7 +92,9 @@ def _files(folder: Folder, table: TableName) -> Sequence[_File]:
     ]
 
 
-def _settings(place: Place, delimiter: str, time: str | None) -> Mapping[str, Mapping[str, str]]:
+def _settings(
+    place: Place, delimiter: str, time: str | None, samples: Sequence[_Sample]
+) -> Mapping[str, Mapping[str, str]]:
     settings, reasons = dict[str, str](), dict[str, str]()
     if (place.load, place.changes) != (OWN_FOLDER, OWN_FOLDER):
         settings |= {"load": place.load, "changes": place.changes}
@@ -101,6 +104,12 @@ def _settings(place: Place, delimiter: str, time: str | None) -> Mapping[str, Ma
     if time is not None:
         settings["timestamp_column"] = time
         reasons["timestamp_column"] = "the first column looks like the commit time that DMS adds: confirm it"
+    changes = [sample for sample in samples if not sample.is_load and sample.rows]
+    if changes and not any(map(_has_op, changes)):
+        settings["operations"] = "inserts_and_updates"
+        reasons["operations"] = (
+            "files of changes have no operation: `inserts` with CdcInsertsOnly. Deletes are lost"
+        )
     return {"settings": settings, "reasons": reasons}
 
 

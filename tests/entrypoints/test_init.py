@@ -126,6 +126,17 @@ def test_a_folder_too_high_is_doubted(lakeward: Command, shop: Path) -> None:
     assert any("table of segments" in words for words in todo(shop))
 
 
+def test_changes_without_an_operation_are_proposed_as_such(lakeward: Command, tmp_path: Path) -> None:
+    put(tmp_path, "shop/line", "LOAD00000001.csv", "1,2.50\n")
+    put(tmp_path, "shop/line", "20261120-100501000.csv", "1,3.50\n2,4.50\n")
+    lakeward("init", "landing")
+    assert settings(tmp_path)["source"]["operations"] == "inserts_and_updates"
+    assert any("Deletes are lost" in words for words in todo(tmp_path))
+    put(tmp_path, "shop/line", "20261120-110501000.csv", "I,3,4.50\n")
+    lakeward("init", "landing", "-c", "other.toml")
+    assert "operations" not in tomllib.loads((tmp_path / "other.toml").read_text("utf-8"))["source"]
+
+
 # Full load and changes apart.
 
 
