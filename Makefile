@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 LOCKED = $(INSTALL) --require-hashes --requirement
 
-.PHONY: help setup servers demo test lint types check docs bench lock clean
+.PHONY: help setup servers demo test long lint types check docs bench lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +20,10 @@ demo: setup ## Mirror a small changing database into a lake, with a crash on the
 
 test: check servers ## Run everything that must pass: lint, types and all tests
 	$(BIN)/python -m pytest
+
+long: setup ## Run what the gate has no time for: 2,000 endpoints of DMS, and examples that nobody saw yet
+	LAKEWARD_DRAWS=2000 $(BIN)/python -m pytest tests/adapters/dms/test_endpoints.py
+	LAKEWARD_EXAMPLES=new $(BIN)/python -m pytest tests/core tests/test_laws*
 
 servers: ## Install the databases that tests start, where they are missing and this is root on Debian (test does it)
 	@PATH="$$PATH:/usr/sbin"; \

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from itertools import chain, count
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, NamedTuple, TypeAlias
@@ -47,8 +47,9 @@ class Style:
     """How the endpoint is set: CSV with a header or without, gzip or not, the columns it adds, and its folders.
 
     `time_digits` are those of a commit time behind the second, `padding` is the width to
-    which texts are filled up, `date_folders` a form as `YYYY/MM/DD`. The defaults are those
-    of DMS: no header, no Op column in a full load, no commit time.
+    which texts are filled up, `date_folders` a form as `YYYY/MM/DD`, by days of `date_zone`.
+    Parquet may be of version 2 (`PARQUET_2_0`), and have its times in milliseconds. The defaults
+    are those of DMS: no header, no Op column in a full load, no commit time.
     """
 
     format: Literal["csv", "parquet"] = "csv"
@@ -65,6 +66,10 @@ class Style:
     load_folder: str = OWN_FOLDER
     changes_folder: str = OWN_FOLDER
     date_folders: str | None = None
+    date_zone: tzinfo = UTC
+    load_digits: int = 8
+    is_parquet_2: bool = False
+    has_millis: bool = False
 
 
 class DmsWriter:
@@ -114,7 +119,8 @@ class DmsWriter:
         moment = at
         for change in changes:
             moment = change.time or moment
-            parts.setdefault(folder_of(_in_utc(moment), self.style.date_folders or ""), []).append(change)
+            day = _in_utc(moment).astimezone(self.style.date_zone)
+            parts.setdefault(folder_of(day, self.style.date_folders or ""), []).append(change)
         return [
             self._write(self._next_changes(at, folder), self._with_operations(part))
             for folder, part in parts.items()
@@ -169,7 +175,7 @@ class DmsWriter:
         written = _written(self.folder / folder)
         ends = [name.removeprefix(prefix) for name in written if name.startswith(f"{prefix}LOAD")]
         last = max((name.order for name in map(read_name, ends) if name is not None), default=0)
-        return f"{segment}LOAD{last + 1:08X}{self._ending}"
+        return f"{segment}LOAD{last + 1:0{self.style.load_digits}X}{self._ending}"
 
     def _next_changes(self, at: datetime, folder: str = "") -> Path:
         """A second file of the same millisecond gets a counter behind it."""
@@ -198,8 +204,16 @@ class DmsWriter:
         return path
 
     def _write_parquet(self, file: BinaryIO, table: pa.Table) -> None:
-        compression = "gzip" if self.style.is_gzip else "none"
-        pq.write_table(table, file, version="1.0", coerce_timestamps="us", compression=compression)
+        version, pages = ("2.6", "2.0") if self.style.is_parquet_2 else ("1.0", "1.0")
+        pq.write_table(
+            table,
+            file,
+            version=version,
+            data_page_version=pages,
+            coerce_timestamps="ms" if self.style.has_millis else "us",
+            allow_truncated_timestamps=self.style.has_millis,
+            compression="gzip" if self.style.is_gzip else "none",
+        )
 
     def _write_csv(self, file: BinaryIO, table: pa.Table) -> None:
         if not self.style.is_gzip:

@@ -33,7 +33,7 @@ from lakeward.adapters.spark.rows import (
     before_column,
 )
 from lakeward.adapters.spark.types import ddl
-from lakeward.core.schema import Column
+from lakeward.core.schema import Column, Type
 
 WHOLE_FILES: Final = {
     # A file is one partition and is not split, so that a line's number is its place in the partition.
@@ -199,7 +199,7 @@ def _typed(rows: DataFrame, layout: Layout, reading: Reading) -> DataFrame:
         *[quoted(name) for name in schema.names],
         f"{raw.get(OP, 'string(NULL)')} AS {OP_TEXT}",
         f"{raw.get(TIME, 'string(NULL)')} AS {TIME_TEXT}",
-        f"{raw.get(SEQUENCE, 'string(NULL)')} AS {SEQUENCE_TEXT}",
+        f"{reading.unpadded(raw.get(SEQUENCE, 'string(NULL)'), Type('string'))} AS {SEQUENCE_TEXT}",
         f"{_first([*(m for name, m in misfits.items() if name in key), *(m for _, m in before)])} AS {KEY_MISFIT}",
         f"{_first([m for name, m in misfits.items() if name not in key])} AS {MISFIT}",
         f"{broken} AS {BROKEN}",

@@ -115,6 +115,7 @@ def read_parquet(
     schema = reading.dimension.schema
     time, place, prefix = reading.timestamp_column, reading.sequence_column, reading.before_prefix
     frame = spark.read.parquet(*[escaped(path) for path in paths])
+    sequence = "NULL" if place is None else reading.unpadded(quoted(place), Type("string"))
     has = set(frame.columns)
     owns = [quoted(called.get(name, name)) for name in schema.names]
     before, sent = [], list(owns)
@@ -131,7 +132,7 @@ def read_parquet(
         ],
         f"{quoted(reading.op_column) if has_op else 'string(NULL)'} AS {OP_TEXT}",
         f"{'string(NULL)' if time is None else f'CAST({quoted(time)} AS string)'} AS {TIME_TEXT}",
-        f"{'string(NULL)' if place is None else f'CAST({quoted(place)} AS string)'} AS {SEQUENCE_TEXT}",
+        f"CAST({sequence} AS string) AS {SEQUENCE_TEXT}",
         f"{as_json(sent)} AS {VALUE}",
         f"_metadata.row_index + 1 AS {LINE}",
         f"{below(reading.base)} AS {NAME}",
