@@ -135,3 +135,20 @@ def test_applied_files_go_into_the_archive_and_what_a_crash_left_goes_with_the_n
     assert set(states(project).values()) == {"archived"}
     assert project.call("quarantine", "fix", "shop.item", "1").code == 0
     assert "dear" in (project.folder / "shop.item.fix.toml").read_text("utf-8")
+
+
+def test_a_copy_in_a_table_without_a_key_is_told_until_the_next_batch(project: Project) -> None:
+    """With a key it is not: there a source may do the same thing twice."""
+    columns = 'columns = { id = "int", name = "string", price = "decimal(8,2)" }\n'
+    project.configure(f'[tables."shop.item"]\n{columns}[tables."shop.keyed"]\nkey = ["id"]\n{columns}')
+    for name in (CHANGES, "20261121-110000000.csv"):
+        project.put(name, "I,1,a,1.00\n")
+        project.put(name, "I,1,a,1.00\n", "shop/keyed")
+    ran = project.run(3)
+    found = [alarm["code"] for alarm in ran["shop.item"]["alarms"]]
+    assert (found, ran["shop.keyed"]["alarms"], len(project.rows())) == (["COPY-001"], [], 2)
+    status = project.call("status")
+    assert (status.code, "two files have the same content" in status.err) == (3, True)
+    project.put("20261121-120000000.csv", "I,2,b,2.00\n")
+    project.run()
+    assert project.call("status").code == 0
