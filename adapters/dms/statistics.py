@@ -45,6 +45,10 @@ class _Table(BaseModel):
     ended: AwareDatetime | None = Field(None, alias="FullLoadEndTime")
     rows: int | None = Field(None, alias="FullLoadRows")
 
+    @property
+    def name(self) -> TableName:
+        return TableName(self.schema_, self.table)
+
 
 class _Document(BaseModel):
     tables: list[_Table] = Field(alias="TableStatistics")
@@ -59,8 +63,8 @@ class StatisticsFile:
     def full_load(self, table: TableName) -> Told | None:
         """Return what the files say of a table: of two tasks, what that says which loaded it last."""
         found = [one for file in self._files() for one in _read(file) if one.began is not None]
-        exact = [one for one in found if (one.schema_, one.table) == (table.schema, table.table)]
-        alike = [one for one in found if f"{one.schema_}.{one.table}".lower() == str(table).lower()]
+        exact = [one for one in found if one.name == table]
+        alike = [one for one in found if [*map(str.lower, one.name)] == [*map(str.lower, table)]]
         told = [_told(one) for one in exact or alike]
         return max(told, key=lambda one: one.began, default=None)
 
