@@ -173,15 +173,14 @@ def look(job: Job[F], watch: Watch = unwatched, *, is_whole: bool = False) -> Lo
 
 def load_before(job: Job[F], progress: Progress, recalled: Recalled) -> Load | None:
     """Return the full load that must come before anything else is applied, or None."""
-    load = awaited_load(job.dimension.snapshots, progress, recalled.reloads, recalled.wholes)
-    if load is None or job.statistics is None:
-        return load
-    return replace(load, told=job.statistics.full_load(job.dimension.name))
+    return awaited_load(job.dimension.snapshots, progress, recalled.reloads, recalled.wholes)
 
 
 def _past(job: Job[F], progress: Progress, recalled: Recalled, *, is_whole: bool) -> Past:
     lowest = floor(job.dimension.lateness, recalled.records, progress.mark, progress.epoch)
     load = load_before(job, progress, recalled)
+    if load is not None and job.statistics is not None:
+        load = replace(load, told=job.statistics.full_load(job.dimension.name))
     if job.books is not None:
         table = str(job.dimension.name)
         return job.books.past(table, progress, recalled, lowest, load=load, is_whole=is_whole)

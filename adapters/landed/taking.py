@@ -45,10 +45,16 @@ def choose(folder: Folder, table: TableName, past: Past, limits: Limits, numbere
 
 
 def still_alike(folder: Folder, table: TableName, taken: Taken) -> Taken:
-    """Return the files before the first that changed while they were read."""
+    """Return the files before the first that changed while they were read.
+
+    Their places, and the contents that had to be looked at, are those that are known.
+    """
     listed, _ = folder.list(table) or ((), ())
-    orders = {item.name: item.order for item in taken.objects}
-    now = {item.name: replace(item, order=orders.get(item.name, item.order)) for item in listed}
+    known = {item.name: item for item in taken.objects}
+    now = {}
+    for item in listed:
+        before = known.get(item.name, item)
+        now[item.name] = replace(item, order=before.order, etag=item.etag or before.etag)
     return until_changed(taken, now)
 
 

@@ -11,7 +11,7 @@ import pytest
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryStatistics, MemoryTable, MemoryTarget
 from lakeward.core.books import Books
 from lakeward.core.dimension import Dimension, Snapshots, TableName
-from lakeward.core.errors import AlarmRaised, ConfigError
+from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.ledger import Limits
 from lakeward.core.loads import Told
@@ -265,14 +265,26 @@ def test_statistics_of_another_load_count_no_rows(nights: Shop) -> None:
     assert nights.run().rows == {1: 5, 2: 5, 3: 5}
 
 
-def test_a_table_that_waits_for_no_load_asks_no_statistics(shop: Shop) -> None:
-    class Unasked(MemoryStatistics):
-        def full_load(self, table: TableName) -> Told | None:
-            raise AssertionError(table)
+class Unreachable(MemoryStatistics):
+    def full_load(self, table: TableName) -> Told | None:
+        raise SourceError(f"{table}: no answer")
 
-    shop.statistics = Unasked()
+
+def test_a_table_that_waits_for_no_load_asks_no_statistics(shop: Shop) -> None:
+    shop.statistics = Unreachable()
     shop.put(70, {2: 70}, 70)
     assert shop.run().rows == {1: 10, 2: 70}
+
+
+def test_words_of_an_operator_need_no_statistics_and_a_run_does(shop: Shop) -> None:
+    shop.statistics = Unreachable()
+    shop.reload()
+    shop.put(1, {9: 9}, 100)
+    complete(shop.job(), by="me", at=1)
+    with pytest.raises(SourceError, match="no answer"):
+        shop.run()
+    withdraw(shop.job(), by="me", reason=None, at=2)
+    assert shop.awaited is None
 
 
 # Truncates that the source did not write down.

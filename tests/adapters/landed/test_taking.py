@@ -1,0 +1,53 @@
+"""Choosing files of a folder, and seeing whether they changed while they were read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lakeward.adapters.dms.names import PLACES
+from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.taking import choose, still_alike
+from lakeward.core.dimension import TableName
+from lakeward.core.ledger import Limits, Past, SourceObject, Taken
+from lakeward.core.loads import Load, Told
+
+ITEM = TableName("shop", "item")
+SECOND = 1_000_000
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    made = tmp_path / "shop" / "item" / "LOAD00000001.csv"
+    made.parent.mkdir(parents=True)
+    return made
+
+
+def write(file: Path, content: str, second: int) -> None:
+    file.write_text(content, "utf-8")
+    os.utime(file, (second, second))
+
+
+def applied(folder: Folder) -> SourceObject:
+    ((item,), _) = folder.list(ITEM) or ((), ())
+    return SourceObject(item.name, item.order, item.size, item.modified, folder.etag(ITEM, item.name))
+
+
+def chosen(folder: Folder, past: Past) -> Taken:
+    return choose(folder, ITEM, past, Limits(), lambda _table, listed, _past: listed)
+
+
+def test_a_load_of_the_size_of_the_one_before_is_the_same_after_it_was_read(tmp_path: Path, file: Path) -> None:
+    """Its content was looked at, since its time alone differs: that is no change."""
+    folder = Folder(tmp_path, PLACES)
+    write(file, "1,a\n", 100)
+    before = applied(folder)
+    write(file, "1,b\n", 200)
+    load = Load(epoch=2, since=1, cut=50, told=Told(began=150 * SECOND, ended=250 * SECOND))
+    taken = chosen(folder, Past(seen={before.name: before}, last=before.name, load=load))
+    assert taken.load == 2
+    assert still_alike(folder, ITEM, taken).objects == taken.objects != ()
+    write(file, "1,c\n", 300)
+    assert still_alike(folder, ITEM, taken).objects == ()
