@@ -19,7 +19,7 @@ from gate import WrongRows
 from lakeward.adapters.spark.jars import fetch, locked
 
 _BARE: Final = Path(__file__).with_name("bare.py")
-_LAKEWARD: Final = Path(sys.executable).with_name("lakeward")
+LAKEWARD: Final = Path(sys.executable).with_name("lakeward")
 
 
 def cache(folder: Path) -> Path:
@@ -32,7 +32,7 @@ def cache(folder: Path) -> Path:
 
 def archive(cache: Path) -> Mapping[str, str]:
     """Let `lakeward jars archive` do its work in a cache; return what makes a script start with it."""
-    subprocess.run([_LAKEWARD, "jars", "archive"], env=_environment(cache), check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([LAKEWARD, "jars", "archive"], env=_environment(cache), check=True, stdout=subprocess.DEVNULL)
     (made,) = cache.glob("classes/*.jsa")
     return {"spark.driver.extraJavaOptions": f"-XX:SharedArchiveFile={made}"}
 
@@ -41,7 +41,7 @@ def lakeward(folder: Path, cache: Path, spark: Mapping[str, str]) -> float:
     """Let `lakeward run --once` mirror one row as a new table; return the seconds until it was committed."""
     Feed(folder / "landing", rows=0).insert()
     settings = mirror.write_settings(folder, folder / "landing", spark)
-    seconds = _until_committed([_LAKEWARD, "run", "--once", "--log", "json", "--config", settings], cache)
+    seconds = _until_committed([LAKEWARD, "run", "--once", "--log", "json", "--config", settings], cache)
     _check_one_row("lakeward", mirror.Mirror(settings).rows().num_rows)
     return seconds
 

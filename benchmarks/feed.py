@@ -55,13 +55,13 @@ class Feed:
     Commit times are unique and rise, so that by any order the newest event of a key is the same.
     """
 
-    def __init__(self, landing: Path, rows: int, seed: int = 3) -> None:
+    def __init__(self, landing: Path, rows: int, seed: int = 3, table: TableName = TABLE) -> None:
         self.random = np.random.default_rng(seed)
         self.is_living = np.arange(rows + 1) > 0
         self.clock = 0
         self.written: dict[Path, pa.Table] = {}
-        self._loads = DmsWriter(landing, TABLE, _SCHEMA, Style(format="parquet", timestamp_column=TIME))
-        self._changes = DmsWriter(landing, TABLE, _SCHEMA, Style(timestamp_column=TIME))
+        self._loads = DmsWriter(landing, table, _SCHEMA, Style(format="parquet", timestamp_column=TIME))
+        self._changes = DmsWriter(landing, table, _SCHEMA, Style(timestamp_column=TIME))
 
     def load(self) -> list[Path]:
         """Write the full load: Parquet files, the rows in the order of their keys."""
@@ -104,9 +104,13 @@ class Feed:
 
     def insert(self) -> Path:
         """Insert one row, in a file of its own."""
-        rows = self._rows(np.array([len(self.is_living)]))
-        self.is_living = np.append(self.is_living, True)
-        return self._write(self._with_operations(rows, np.array(["I"])))
+        return self.append(1)
+
+    def append(self, rows: int) -> Path:
+        """Insert so many rows, in one file."""
+        made = self._rows(np.arange(len(self.is_living), len(self.is_living) + rows))
+        self.is_living = np.append(self.is_living, np.ones(rows, bool))
+        return self._write(self._with_operations(made, np.repeat(["I"], rows)))
 
     def _write(self, events: pa.Table) -> Path:
         file = self._changes.changes(events, datetime.fromisoformat(events[TIME][-1].as_py()))

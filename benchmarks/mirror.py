@@ -16,17 +16,26 @@ from lakeward.adapters.iceberg.companion import SUFFIX
 from lakeward.core.dimension import TableName
 from lakeward.core.pipeline import Report
 from lakeward.entrypoints.container import Container
-from lakeward.entrypoints.run import Stop, TableRun, run_tables
+from lakeward.entrypoints.run import hands, run_tables
 from lakeward.entrypoints.settings import FILE, load
+from lakeward.entrypoints.stopping import Stop
+from lakeward.entrypoints.table_run import TableRun
 
 
 def write_settings(
-    folder: Path, landing: Path, spark: Mapping[str, str], lateness: str = "24h", not_sent: str | None = None
+    folder: Path,
+    landing: Path,
+    spark: Mapping[str, str],
+    lateness: str = "24h",
+    not_sent: str | None = None,
+    tables: Sequence[TableName] = (TABLE,),
+    parallel: int | None = None,
 ) -> Path:
-    """Write the settings of a pipeline that mirrors the table; everything else is as lakeward has it."""
+    """Write the settings of a pipeline that mirrors tables; everything else is as lakeward has it."""
     lines = [
         "[pipeline]",
         'name = "benchmark"',
+        *([] if parallel is None else [f"parallel = {parallel}"]),
         "[source]",
         'kind = "dms"',
         f'path = "{landing}"',
@@ -37,12 +46,15 @@ def write_settings(
         'warehouse = "lake/"',
         "[spark.settings]",
         *[f'"{name}" = "{value}"' for name, value in spark.items()],
-        f'[tables."{TABLE}"]',
-        f'key = ["{KEY}"]',
-        f'lateness = "{lateness}"',
-        f'[tables."{TABLE}".columns]',
-        *[f'{name} = "{type_}"' for name, type_ in TYPES.items()],
     ]
+    for table in tables:
+        lines += [
+            f'[tables."{table}"]',
+            f'key = ["{KEY}"]',
+            f'lateness = "{lateness}"',
+            f'[tables."{table}".columns]',
+            *[f'{name} = "{type_}"' for name, type_ in TYPES.items()],
+        ]
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / FILE
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -55,6 +67,7 @@ class Mirror:
     def __init__(self, settings: Path) -> None:
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("error"))
         self.container = Container(configured=load(settings))
+        self.hands = hands(self.container)
 
     def load(self, files: Sequence[Path]) -> float:
         """Apply the full load, as anything else that waits; return the seconds it took."""
@@ -63,7 +76,7 @@ class Mirror:
     def apply(self, files: Sequence[Path]) -> float:
         """Apply what waits in the landing folder, which must be these files; return the seconds it took."""
         began = time.perf_counter()
-        (run,) = run_tables(self.container, [TABLE], _Unobserved(), Stop(print))
+        (run,) = run_tables(self.container, [TABLE], Unobserved(), Stop(print), self.hands)
         seconds = time.perf_counter() - began
         if run.error is not None:
             raise run.error
@@ -72,9 +85,18 @@ class Mirror:
             raise AssertionError(f"applied {applied}")
         return seconds
 
+    def run(self) -> float:
+        """Apply what waits for all tables; return the seconds it took."""
+        began = time.perf_counter()
+        tables = [*self.container.configured().tables]
+        for run in run_tables(self.container, tables, Unobserved(), Stop(print), self.hands):
+            if run.error is not None:
+                raise run.error
+        return time.perf_counter() - began
+
     def cpu(self) -> float:
         """Return the seconds of CPU that the process and its JVM took until now (Linux only)."""
-        return sum(map(_ticks, [os.getpid(), *_below(os.getpid())])) / os.sysconf("SC_CLK_TCK")
+        return cpu()
 
     def remembered(self) -> int:
         """Return how many entries the companion of the table has."""
@@ -91,17 +113,22 @@ class Mirror:
         return table.scan(selected_fields=tuple(TYPES)).to_arrow()
 
 
-class _Unobserved:
+class Unobserved:
     def step(self, table: TableName, name: str) -> None: ...
     def batch(self, table: TableName, report: Report) -> None: ...
     def done(self, run: TableRun) -> None: ...
 
 
-def _below(process: int) -> Iterator[int]:
+def cpu() -> float:
+    """Return the seconds of CPU that this process and those that it started took until now (Linux only)."""
+    return sum(map(_ticks, [os.getpid(), *below(os.getpid())])) / os.sysconf("SC_CLK_TCK")
+
+
+def below(process: int) -> Iterator[int]:
     for children in Path(f"/proc/{process}/task").glob("*/children"):
         for child in map(int, children.read_text().split()):
             yield child
-            yield from _below(child)
+            yield from below(child)
 
 
 def _ticks(process: int) -> int:

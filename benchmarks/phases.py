@@ -24,7 +24,8 @@ UNCOUNTED: Final = " (warms up, not counted)"
 class Size:
     """How much is measured, and what must be reached; for changes, by the number of rows in the table.
 
-    `memory` bounds what it costs to remember them.
+    `memory` bounds what it costs to remember them. Of `tables`, so many are run `apart`, a process
+    each, to be scaled up; `together` says how much faster one process must be.
     """
 
     changes: Mapping[int, float | None]
@@ -40,6 +41,11 @@ class Size:
     starts: int
     batches: int
     growth: float | None
+    soak: int
+    tables: int
+    apart: int
+    together: float | None
+    rows_of_1_gb: int
 
 
 FULL: Final = Size(
@@ -56,6 +62,11 @@ FULL: Final = Size(
     starts=5,
     batches=300,
     growth=1.3,
+    soak=1_000,
+    tables=50,
+    apart=5,
+    together=3.0,
+    rows_of_1_gb=6_500_000,
 )
 QUICK: Final = Size(
     changes={20_000: None},
@@ -71,6 +82,11 @@ QUICK: Final = Size(
     starts=1,
     batches=20,
     growth=None,
+    soak=20,
+    tables=4,
+    apart=2,
+    together=None,
+    rows_of_1_gb=50_000,
 )
 """Too small for a verdict: shows that everything works."""
 

@@ -1,6 +1,6 @@
 """`make bench`: lakeward against the naive job, as ratios; fails where a target is missed.
 
-python benchmarks/run.py [--phase 1,2,3,4] [--quick] [--json] [--folder FOLDER]
+python benchmarks/run.py [--phase 1,2,…,8] [--quick] [--json] [--folder FOLDER]
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ from phases import FULL, PHASES, QUICK, Measured, Say, Size, gate
 from processes import HEAP
 from rich.console import Console
 from rich.table import Table
+from sizes import big_file, many_tables, one_application
+from soak import soak
+
+ALL = {**PHASES, 5: soak, 6: many_tables, 7: big_file, 8: one_application}
 
 
 def main() -> int:
@@ -43,7 +47,7 @@ def main() -> int:
 def measure(folder: Path, size: Size, phases: Sequence[int], say: Say) -> list[Measured]:
     """Measure phases, one after the other, once both ways are known to be right."""
     gate(folder / "gate", say)
-    return [item for phase in phases for item in PHASES[phase](folder / f"phase{phase}", size, say)]
+    return [item for phase in phases for item in ALL[phase](folder / f"phase{phase}", size, say)]
 
 
 def machine() -> dict[str, Any]:
@@ -61,7 +65,7 @@ def machine() -> dict[str, Any]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--phase", type=_phases, default=list(PHASES), help="only these, as 1,2,3,4")
+    parser.add_argument("--phase", type=_phases, default=list(ALL), help="only these, as 1,2,3,4")
     parser.add_argument("--quick", action="store_true", help="sizes of no meaning: shows that everything works")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of a table")
     parser.add_argument("--folder", help="an empty folder to work in, which is kept (default: a temporary one)")

@@ -21,7 +21,7 @@ from lakeward.entrypoints import moments
 
 if TYPE_CHECKING:
     from lakeward.entrypoints.findings import Findings
-    from lakeward.entrypoints.run import TableRun
+    from lakeward.entrypoints.table_run import TableRun
 
 SCHEMA_VERSION: Final = 1
 
@@ -150,6 +150,7 @@ def table_run(run: TableRun) -> Mapping[str, Any]:
         "table": str(run.table),
         "seconds": round(run.seconds, 3),
         "counts": asdict(run.counts),
+        "batch_count": run.batches,
         "batches": [
             {
                 "batch": report.progress.batch,

@@ -5,56 +5,113 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from filelock import FileLock, Timeout
 
 from lakeward.core.errors import ConfigError, LockedError
 
+_MOMENT: Final = 0.5
+"""Seconds until the lock is asked for again, where another process has it."""
+
+
+@dataclass(slots=True)
+class Lock:
+    """The lock of a pipeline, while this process has it; it may be lent to others in between."""
+
+    file: FileLock
+    own: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def holder(self) -> Path:
+        """The file that says who has it, or had it last."""
+        return Path(f"{self.file.lock_file}.holder")
+
+    def take(self) -> bool:
+        """Take the lock, and say who has it; return whether another process had it since this one did.
+
+        Raises Timeout where another has it, and ConfigError where the folder cannot be written.
+        """
+        try:
+            self.file.acquire()
+            had = _read(self.holder).get("lock")
+            since = datetime.now(UTC).isoformat(timespec="seconds")
+            held = {"process": os.getpid(), "host": socket.gethostname(), "since": since, "lock": self.own}
+            self.holder.write_text(json.dumps(held), encoding="utf-8")
+        except Timeout:
+            raise
+        except OSError as error:
+            raise _unwritable(self.holder.parent, error) from error
+        return had != self.own
+
+    def give_back(self) -> None:
+        """Let go of the lock for good."""
+        if self.file.is_locked:
+            self.holder.unlink(missing_ok=True)
+            self.file.release()
+
+    def lend(self, pause: Callable[[float], None], seconds: float, is_stopped: Callable[[], bool]) -> bool:
+        """Pause while others may have the lock; return whether one had it, or has it still.
+
+        It is taken again once nobody has it, unless somebody asks to stop before.
+        """
+        self.file.release()
+        pause(seconds)
+        while not is_stopped():
+            with suppress(Timeout):
+                return self.take()
+            pause(_MOMENT)
+        return True
+
 
 @contextmanager
-def locked(state: Path) -> Iterator[None]:
-    """Hold the pipeline's lock; raises LockedError, naming who holds it, where it is taken.
+def locked(state: Path, name: str = "lock", does: str = "runs") -> Iterator[Lock]:
+    """Hold a lock of the pipeline; raises LockedError, naming who holds it, where it is taken.
 
     The lock is the operating system's, on a file: it ends with the process, however that
     ends. What the file beside it says of the holder is for people.
     """
+    lock = Lock(FileLock(state / name, timeout=0))
     try:
         state.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(state / "lock", timeout=0)
-        lock.acquire()
-        _say_who(state)
+        lock.take()
     except Timeout as error:
         raise LockedError(
-            "another process runs this pipeline",
-            found=_holder(state),
+            f"another process {does} this pipeline",
+            found=_holder(lock.holder),
             todo="Wait until it is done, and run again. Nothing was changed.",
         ) from error
     except OSError as error:
-        raise ConfigError(
-            f"the state folder {state} cannot be written",
-            found=str(error),
-            todo="Grant permission to write there, or name another with `state` under [pipeline].",
-        ) from error
+        raise _unwritable(state, error) from error
     try:
-        yield
+        yield lock
     finally:
-        (state / "lock.holder").unlink(missing_ok=True)
-        lock.release()
+        lock.give_back()
 
 
-def _say_who(state: Path) -> None:
-    since = datetime.now(UTC).isoformat(timespec="seconds")
-    held = {"process": os.getpid(), "host": socket.gethostname(), "since": since}
-    (state / "lock.holder").write_text(json.dumps(held), encoding="utf-8")
+def _unwritable(state: Path, error: OSError) -> ConfigError:
+    return ConfigError(
+        f"the state folder {state} cannot be written",
+        found=str(error),
+        todo="Grant permission to write there, or name another with `state` under [pipeline].",
+    )
 
 
-def _holder(state: Path) -> str:
+def _read(file: Path) -> dict[str, object]:
     try:
-        held = json.loads((state / "lock.holder").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return dict(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def _holder(file: Path) -> str:
+    held = _read(file)
+    if "process" not in held:
         return "it has just begun, or is about to end"
     return f"process {held['process']} on {held['host']}, since {held['since']}"

@@ -73,6 +73,12 @@ def _interval(value: str) -> str:
     return value
 
 
+def _pause(value: str) -> str:
+    if not _DURATION.fullmatch(value):
+        raise ValueError('must be a duration such as "10s", "5m" or "1h"')
+    return value
+
+
 class PipelineSettings(Strict):
     """The pipeline itself."""
 
@@ -88,6 +94,11 @@ class PipelineSettings(Strict):
         "between only those from the mark on are. `0` lists all of them in each run.",
     )
     parallel: PositiveInt = Field(2, description="How many tables are worked on at once.")
+    poll: Annotated[str, AfterValidator(_pause)] = Field(
+        "10s",
+        description="How often `run --follow` looks for something new, as `10s`, `5m` or `1h`. What comes in "
+        "between is one batch of its table.",
+    )
 
 
 class CatalogueSettings(BaseModel):
@@ -369,6 +380,12 @@ class Configured:
         """How long a listing of all objects is good for, in microseconds."""
         found = _DURATION.fullmatch(self.settings.pipeline.full_listing)
         return 0 if found is None else int(found[1]) * _MICROS[found[2]]
+
+    @property
+    def poll(self) -> float:
+        """How long one that follows waits until it looks again, in seconds."""
+        number, unit = _DURATION.fullmatch(self.settings.pipeline.poll).groups()  # type: ignore[union-attr]
+        return int(number) * _MICROS[unit] / 1_000_000
 
     def dimension(
         self, name: TableName, lateness: Lateness = ORDERED, sequences: Sequences = Sequences.TIMES

@@ -36,7 +36,7 @@ from lakeward.entrypoints import moments
 from lakeward.entrypoints.printable import escaped, printable
 
 if TYPE_CHECKING:
-    from lakeward.entrypoints.run import TableRun
+    from lakeward.entrypoints.table_run import TableRun
 
 
 _LONGEST: Final = 60

@@ -75,6 +75,8 @@ LOCAL: Final[Mapping[str, str]] = {
     # How a batch is joined is said with it, and its parts are few: planning it again at each of them only costs.
     "spark.sql.adaptive.enabled": "false",
     "spark.log.level": "ERROR",
+    # Tables that are worked on at once share the machine: a long job of one does not stand before those of others.
+    "spark.scheduler.mode": "FAIR",
 }
 """What a Spark of our own is started with, unless the settings say otherwise."""
 
@@ -134,6 +136,8 @@ class Sessions:
                 if session.conf.isModifiable(name) or name.startswith("spark.sql.catalog."):
                     session.conf.set(name, value)
             _make_active(session)
+            # A thread works on one table at a time, so that a pool a thread is a pool a table in hand.
+            session.sparkContext.setLocalProperty("spark.scheduler.pool", f"lakeward-{threading.get_ident()}")
         return session
 
     def has_ended(self, error: BaseException) -> bool:
@@ -177,7 +181,7 @@ class Sessions:
         self._ours = True
         return SparkSession(SparkContext(conf=conf, gateway=self._launch(conf)))
 
-    def _launch(self, conf: SparkConf) -> object:
+    def _launch(self, conf: SparkConf) -> Any:
         """Start the JVM with its messages in a file: on a terminal they would bury ours.
 
         Its command line can be seen by everybody on the machine, so only what it needs to
@@ -190,7 +194,7 @@ class Sessions:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("wb") as log:
             try:
-                return launch_gateway(to_start, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+                gateway: Any = launch_gateway(to_start, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
             except PySparkRuntimeError as error:
                 said = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
                 raise SetupError(
@@ -198,6 +202,10 @@ class Sessions:
                     found="\n".join(said[-5:]) or str(error),
                     todo=f"The whole of it is in {self.log}.",
                 ) from error
+        # SIGTERM often goes to all processes of a service. Java ends with this one, after the commit in hand.
+        signals = gateway.jvm.sun.misc
+        signals.Signal.handle(signals.Signal("TERM"), signals.SignalHandler.SIG_IGN)
+        return gateway
 
 
 def _running() -> SparkSession | None:

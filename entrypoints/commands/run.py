@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from lakeward.core.counts import Counts
+from lakeward.core.dimension import TableName
 from lakeward.entrypoints import catalogue, documents, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,
@@ -22,46 +24,67 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
-from lakeward.entrypoints.findings import look, remember
+from lakeward.entrypoints.findings import Findings, look, remember
+from lakeward.entrypoints.follow import follow_tables
+from lakeward.entrypoints.lines import Lines
 from lakeward.entrypoints.locking import locked
 from lakeward.entrypoints.printable import escaped
-from lakeward.entrypoints.run import Stop, TableRun, run_tables
+from lakeward.entrypoints.run import hands, run_tables
+from lakeward.entrypoints.settings import Configured
+from lakeward.entrypoints.stopping import Stop
+from lakeward.entrypoints.table_run import TableRun
 
-HELP = """Apply what waits, table by table, batch by batch, until nothing does.
+HELP = """Apply what waits, batch by batch, until nothing does; or follow the source, until it is stopped.
 
 Each batch becomes visible in one commit that also says how far the table is: stopped
 anywhere, the next run goes on there. A table that fails keeps its place and stops no other.
+With --follow it is looked at again after a while, which doubles with each failure in a row.
+
+Ctrl-C, SIGTERM and --max-minutes end a run after the commit in hand.
 
 Example: [bold]lakeward run --once shop.customer[/]
+Example: [bold]lakeward run --follow --log json[/]
 """
 
-Once = Annotated[bool, typer.Option("--once", help="End when nothing waits; there is no other way yet.")]
+Once = Annotated[
+    bool,
+    typer.Option(
+        "--once/--follow",
+        help="End when nothing waits, or go on, looking again and again (`poll` under \\[pipeline]).",
+    ),
+]
+Minutes = Annotated[
+    float | None,
+    typer.Option(
+        "--max-minutes", min=0.0, help="With --follow: end after so many minutes, and the commit in hand."
+    ),
+]
 
 
 def run(
     tables: Tables = None,
     once: Once = True,
+    max_minutes: Minutes = None,
     config: Config = DEFAULT_FILE,
     as_json: AsJson = False,
     log: Log = "auto",
     debug: Debug = False,
 ) -> int:
     """Run and report."""
+    if once and max_minutes is not None:
+        raise typer.BadParameter("--max-minutes is for --follow: a run that does not follow ends by itself.")
     run_id = start_logging(log, debug=debug)
     configured = open_settings(config, asks=True)
     chosen = configured.choose(tables or ())
-    out = view.console(stderr=True)
-    stop = Stop(out.print)
-    with locked(configured.state), container_of(configured) as container, view.Bars() as bars:
-        remember(configured)
-        catalogue.remember(configured)
-        found = look(container, chosen)
-        runs = run_tables(container, chosen, bars, stop)
+    until = None if max_minutes is None else time.monotonic() + 60 * max_minutes
+    stop = Stop(view.console(stderr=True).print, until=until)
+    with stop.listening():
+        runs, found = (_once if once else _follow)(configured, chosen, stop)
+        code = exit_code(runs)
+        if once and stop.is_asked and code in (0, 3):
+            code = 75  # what was not begun waits for the next run
     for run in runs:
         run.cautions = found.cautions.get(run.table, ())
-    code = exit_code(runs)
-    if stop.asked.is_set() and code in (0, 3):
-        code = 75  # what was not begun waits for the next run
     if as_json:
         documents.emit(
             "run", {"run": run_id, **documents.table_runs(runs), **documents.findings(found), "exit_code": code}
@@ -72,6 +95,36 @@ def run(
         if not tables:
             view.print_unconfigured(found.unconfigured)
     return code
+
+
+def _once(configured: Configured, tables: Sequence[TableName], stop: Stop) -> tuple[list[TableRun], Findings]:
+    with locked(configured.state), container_of(configured) as container, view.Bars() as bars:
+        found = _before(configured, container, tables)
+        with hands(container) as pool:
+            return run_tables(container, tables, bars, stop, pool), found
+
+
+def _follow(configured: Configured, tables: Sequence[TableName], stop: Stop) -> tuple[list[TableRun], Findings]:
+    """Follow, with the lock lent while nothing is in hand: other commands of the pipeline can have it then."""
+    with (
+        locked(configured.state, "follow", "follows"),
+        locked(configured.state) as lock,
+        container_of(configured) as container,
+    ):
+        found = _before(configured, container, tables)
+
+        def idle(seconds: float) -> bool:
+            return lock.lend(stop.pause, seconds, lambda: stop.is_asked)
+
+        with hands(container) as pool:
+            return follow_tables(container, tables, Lines(), stop, pool, idle), found
+
+
+def _before(configured: Configured, container: Any, tables: Sequence[TableName]) -> Findings:
+    """Write down what is asked once a run, and look at what the source has."""
+    remember(configured)
+    catalogue.remember(configured)
+    return look(container, tables)
 
 
 def exit_code(runs: Sequence[TableRun]) -> int:
@@ -90,16 +143,15 @@ def show(runs: Sequence[TableRun], code: int) -> None:
     out = view.console()
     table = view.grid("table", "batches", "files", "rows", "", "time", right=("batches", "files", "rows", "time"))
     for run in runs:
-        files = sum(len(report.plan.facts.objects) for report in run.reports)
-        words = view.count_words(run.counts) if run.reports else "nothing new"
+        words = view.count_words(run.counts) if run.batches else "nothing new"
         if run.error is not None:
-            words = "[red]failed[/]" if not run.reports else f"{words} · then [red]failed[/]"
+            words = "[red]failed[/]" if not run.batches else f"{words} · then [red]failed[/]"
         progress = run.progress
         if progress is not None and progress.held:
             words += f" · [yellow]{progress.held:,} key(s) held[/]"
         if progress is not None and progress.inexact_since:
             words += f" · [yellow]inexact since {escaped(progress.inexact_since)}[/]"
-        numbers = (f"{len(run.reports):,}", f"{files:,}", f"{run.counts.read:,}")
+        numbers = (f"{run.batches:,}", f"{run.files:,}", f"{run.counts.read:,}")
         table.add_row(escaped(str(run.table)), *numbers, words, f"{run.seconds:.1f} s")
     out.print(table)
     total = sum((run.counts for run in runs), Counts())

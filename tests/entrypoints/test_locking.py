@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -86,3 +86,54 @@ def test_a_state_folder_that_cannot_be_written_is_refused(tmp_path: Path, in_the
     with pytest.raises(ConfigError, match="cannot be written") as refused, locked(tmp_path / "state"):
         pass
     assert "`state` under [pipeline]" in str(refused.value.todo)
+
+
+# Lending.
+
+
+@pytest.mark.parametrize("has_guest", [True, False])
+def test_a_lock_that_is_lent_is_free_and_says_whether_another_process_had_it(
+    tmp_path: Path, has_guest: bool
+) -> None:
+    def pause(_seconds: float) -> None:
+        with locked(tmp_path) if has_guest else nullcontext():
+            pass
+
+    with locked(tmp_path) as lock:
+        assert [lock.lend(pause, 10, lambda: False) for _ in range(2)] == [has_guest] * 2
+        with pytest.raises(LockedError), locked(tmp_path):
+            pass
+
+
+def test_the_guest_is_waited_for_and_one_that_crashed_was_there_too(tmp_path: Path) -> None:
+    with ExitStack() as guests:
+        pauses: list[float] = []
+
+        def pause(seconds: float) -> None:
+            pauses.append(seconds)
+            if len(pauses) == 1:
+                guests.enter_context(another_process(tmp_path))
+            if len(pauses) == 3:
+                guests.close()  # which kills it
+
+        with locked(tmp_path) as lock:
+            assert lock.lend(pause, 10, lambda: False)
+            assert len(pauses) == 3
+
+
+def test_who_is_asked_to_stop_does_not_wait_for_the_lock(tmp_path: Path) -> None:
+    with ExitStack() as guests:
+
+        def pause(_seconds: float) -> None:
+            guests.enter_context(another_process(tmp_path))
+
+        with locked(tmp_path) as lock:
+            assert lock.lend(pause, 10, lambda: True)
+        assert (tmp_path / "lock.holder").exists(), "it is the guest's"
+
+
+def test_two_processes_cannot_follow_one_pipeline(tmp_path: Path) -> None:
+    follows = (tmp_path, "follow", "follows")
+    with locked(*follows), locked(tmp_path), pytest.raises(LockedError) as refused, locked(*follows):
+        pass
+    assert refused.value.what == "another process follows this pipeline"

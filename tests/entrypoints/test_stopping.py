@@ -29,18 +29,19 @@ def take(self, dimension, past, usual=shop.ShopSource.take):
     return usual(self, dimension, past)
 
 shop.ShopSource.take = take
-sys.exit(cli.main(["run", "--json"]))
+sys.exit(cli.main(["run", "--json", *sys.argv[1:]]))
 """
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[subprocess.Popen[str]]:
+def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A run that is in the middle of its first batch, until it reads a line."""
     write(folder, shop.SETTINGS)
     third_party.describe(folder / "site", "shop")
-    path = os.pathsep.join([str(folder / "site"), str(Path(shop.__file__).parent)])
+    usual = os.environ.get("PYTHONPATH", "")
+    path = os.pathsep.join([str(folder / "site"), str(Path(shop.__file__).parent), usual])
     with subprocess.Popen(
-        [sys.executable, "-c", SLOW],
+        [sys.executable, "-c", SLOW, *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": path},
         stdin=subprocess.PIPE,
@@ -55,18 +56,39 @@ def running(folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_once_finishes_the_batch_in_hand_and_begins_no_other(tmp_path: Path, number: signal.Signals) -> None:
-    with running(tmp_path) as process:
+@pytest.mark.parametrize(("way", "code"), [("--once", 75), ("--follow", 0)])
+def test_once_finishes_the_batch_in_hand_and_begins_no_other(
+    tmp_path: Path, number: signal.Signals, way: str, code: int
+) -> None:
+    """What a run did not begin waits for the next; to one that follows it is the way to end."""
+    with running(tmp_path, way) as process:
         assert process.stderr is not None
         process.send_signal(number)
         assert process.stderr.readline().startswith("Finishing the commit in hand; once more stops now.")
         out, _ = process.communicate("go on\n", timeout=30)
-    assert process.returncode == 75, "what was not begun waits for the next run"
+    assert process.returncode == code
     assert [batch["batch"] for batch in json.loads(out)["tables"][0]["batches"]] == [1]
 
 
-def test_twice_stops_at_once(tmp_path: Path) -> None:
-    with running(tmp_path) as process:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_that_follows_and_has_nothing_to_do_ends_when_it_is_asked_to(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with running(tmp_path, "--follow", "--log", "off") as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("go on\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "taking 1\n"
+        process.send_signal(number)
+        out, _ = process.communicate("go on\n" * 10, timeout=30)
+    assert process.returncode == 0
+    assert json.loads(out)["tables"][0]["counts"]["applied"] == 4
+
+
+@pytest.mark.parametrize("way", ["--once", "--follow"])
+def test_twice_stops_at_once(tmp_path: Path, way: str) -> None:
+    with running(tmp_path, way) as process:
         assert process.stderr is not None
         process.send_signal(signal.SIGINT)
         assert "Finishing" in process.stderr.readline()

@@ -1,0 +1,146 @@
+"""Many tables, and a large file."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import cold
+import naive
+import pyarrow as pa
+from feed import TABLE, TYPES, Feed, expected_rows
+from gate import check_equal, check_rows
+from mirror import Mirror, write_settings
+from phases import Measured, Say, Size
+from processes import HEAP, Elsewhere, started
+
+from lakeward.core.dimension import TableName
+from lakeward.entrypoints.container import Container
+from lakeward.entrypoints.settings import load
+
+FILES: Final = 10
+ROWS: Final = 2_000
+CHANGES: Final = 1_000
+
+
+class Application(Elsewhere):
+    """All tables of a pipeline in a process that is not ended in between."""
+
+    def __init__(self, settings: Path) -> None:
+        super().__init__(partial(Mirror, settings))
+
+    def run(self) -> float:
+        """Apply what waits for all tables; return the seconds it took."""
+        return float(self._ask("run"))
+
+
+class Kept:
+    """A table as lakeward keeps it, read by PyIceberg; no Spark is started."""
+
+    def __init__(self, settings: Path, table: TableName) -> None:
+        self.lake = Container(configured=load(settings)).target().catalog
+        self.table = table
+
+    def rows(self) -> pa.Table:
+        return self.lake.load(self.table).scan(selected_fields=tuple(TYPES)).to_arrow()
+
+
+def feeds(landing: Path, tables: int) -> dict[TableName, Feed]:
+    """Return tables with their full loads written; the first is the one that the naive way keeps."""
+    names = [TABLE, *(TableName(TABLE.schema, f"{TABLE.table}_{number}") for number in range(2, tables + 1))]
+    found = {name: Feed(landing, ROWS, seed, name) for seed, name in enumerate(names)}
+    for feed in found.values():
+        feed.load()
+    return found
+
+
+def many_tables(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
+    """Ten files of each of many tables, in one application; the naive job does one table of them, scaled up."""
+    say(f"phase 6: {size.tables} tables with {FILES} files of {CHANGES:,} rows each")
+    landing = folder / "landing"
+    tables = feeds(landing, size.tables)
+    settings = write_settings(folder / "lakeward", landing, HEAP, "ordered", [*tables])
+    ours, theirs = Application(settings), Elsewhere(partial(naive.start, folder / "naive", HEAP))
+    loaded = [*tables[TABLE].written]
+    ours.run()
+    theirs.load(loaded)
+    files = {name: [feed.change(CHANGES // 2)[0] for _ in range(FILES)] for name, feed in tables.items()}
+    taken = ours.run()
+    scaled = size.tables * theirs.apply(files[TABLE])
+    say(f"  naive, scaled up from one table {scaled:.1f} s, lakeward {taken:.1f} s")
+    check_rows("naive", theirs, expected_rows(tables[TABLE], [*loaded, *files[TABLE]]))
+    for way in (ours, theirs):
+        way.pool.shutdown()
+    for name, feed in tables.items():
+        check_rows(f"lakeward, {name}", Kept(settings, name), expected_rows(feed, [*feed.written]))
+    yield Measured(
+        what=f"{size.tables} tables with {FILES} files of {CHANGES:,} rows each (naive: one table, scaled up)",
+        theirs=[scaled],
+        ours=[taken],
+    )
+
+
+def big_file(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
+    """One large file of new rows, which Spark does not hold in its heap of 1 GiB."""
+    feed = Feed(folder / "landing", ROWS)
+    with started(folder, folder / "landing") as ways:
+        load = feed.load()
+        for way in ways.values():
+            way.load(load)
+        file = feed.append(size.rows_of_1_gb)
+        gigabytes = file.stat().st_size / 1e9
+        say(f"phase 7: one file of {gigabytes:.2f} GB")
+        taken = {name: way.apply([file]) for name, way in ways.items()}
+        say("  " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in taken.items()))
+        check_equal(ways)
+    yield Measured(
+        what=f"one CSV file of {gigabytes:.2f} GB, {size.rows_of_1_gb:,} new rows",
+        theirs=[taken["naive"]],
+        ours=[taken["lakeward"]],
+    )
+
+
+def one_application(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
+    """Changes of many tables: one application, to one a table, and to one that works on a table at a time."""
+    say(f"phase 8: {size.tables} tables with {CHANGES:,} changes each, one application or many")
+    landing = folder / "landing"
+    tables = feeds(landing, size.tables)
+    arms = {"one": None, "apart": None, "in turn": 1}
+    settings = {
+        arm: write_settings(folder / arm, landing, HEAP, "ordered", [*tables], parallel)
+        for arm, parallel in arms.items()
+    }
+    for file in settings.values():
+        _run(file)
+    seconds: dict[str, list[float]] = {arm: [] for arm in arms}
+    for _ in range(max(1, size.pairs - 1)):
+        for feed in tables.values():
+            feed.change(CHANGES // 2)
+        scale = size.tables / size.apart
+        seconds["apart"].append(scale * sum(_run(settings["apart"], [t]) for t in [*tables][: size.apart]))
+        seconds["one"].append(_run(settings["one"]))
+        seconds["in turn"].append(_run(settings["in turn"]))
+        _run(settings["apart"])
+        say("  " + ", ".join(f"{arm} {taken[-1]:.1f} s" for arm, taken in seconds.items()))
+    for name, feed in tables.items():
+        check_rows(str(name), Kept(settings["one"], name), expected_rows(feed, [*feed.written]))
+    what = f"{size.tables} tables with {CHANGES:,} changes each, one application"
+    yield Measured(
+        what=f"{what}, to one a table ({size.apart}, scaled up)",
+        theirs=seconds["apart"],
+        ours=seconds["one"],
+        bound=size.together,
+    )
+    yield Measured(what=f"{what}, to a table at a time in it", theirs=seconds["in turn"], ours=seconds["one"])
+
+
+def _run(settings: Path, tables: Sequence[TableName] = ()) -> float:
+    """Let `lakeward run` apply what waits, in a process from its start to its end; return the seconds it took."""
+    began = time.perf_counter()
+    command = [cold.LAKEWARD, "run", "--log", "off", "--config", settings, *map(str, tables)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - began

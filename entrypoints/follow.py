@@ -1,0 +1,140 @@
+"""Following: all tables are looked at again and again in one application, until somebody asks to stop."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+import structlog
+
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import EngineLost
+from lakeward.core.ports import Notice
+from lakeward.entrypoints.container import Container
+from lakeward.entrypoints.line import Line, Turn
+from lakeward.entrypoints.run import check, ended, line_of
+from lakeward.entrypoints.stopping import Stop
+from lakeward.entrypoints.table_run import Observer, TableRun
+from lakeward.entrypoints.turns import Turns
+
+log = structlog.get_logger()
+
+LONGEST_REST: Final = 600.0
+"""Seconds that a table rests at the most which failed again and again; a longer `poll` counts all the same."""
+
+_TELL_EVERY: Final = 3600.0
+"""Seconds between two words of what became of the tables."""
+
+
+def rest(poll: float, failures: int) -> float:
+    """Return for how many seconds a table is let alone that failed so often in a row.
+
+    >>> [rest(10, failures) for failures in (1, 2, 3, 8)], rest(1800, 5)
+    ([10, 20, 40, 600.0], 1800)
+    """
+    return max(poll, min(poll * 2.0 ** (min(failures, 64) - 1), LONGEST_REST))
+
+
+Idle = Callable[[float], bool]
+"""Waits so many seconds, or until somebody asks to stop; returns whether another process may have written."""
+
+
+@dataclass(slots=True)
+class Following:
+    """Polls, and gives the tables that have word of something new their turns.
+
+    A table that fails is let alone for a while, which doubles with each failure in a row.
+    """
+
+    line: Line
+    runs: Mapping[str, TableRun]
+    receive: Callable[[], Iterable[Notice]]
+    stop: Stop
+    idle: Idle
+    poll: float
+    reopen: Callable[[], None] = lambda: None
+    resting: dict[str, float] = field(default_factory=dict)
+
+    def __call__(self) -> None:
+        """Follow until somebody asks to stop, or Java is gone; the turns in hand are waited for.
+
+        Raises SetupError where Spark cannot be started at all.
+        """
+        clock = self.stop.clock
+        due, tell = clock(), clock() + _TELL_EVERY
+        while not self.stop.is_asked and not self._is_lost:
+            now = clock()
+            if now >= due:
+                self.line.join(notice for notice in self.receive() if notice.table in self.runs)
+                due = now + self.poll
+            if now >= tell:
+                self._tell()
+                tell = now + _TELL_EVERY
+            self.line.begin(partial(self._is_rested, now))
+            if self.line.in_hand:
+                self._settle(due - now)
+            elif self.idle(min([due, *map(self._rested, self.line.waiting)]) - now):
+                self.reopen()
+        while self.line.in_hand:
+            self._settle(None)
+
+    def _rested(self, table: str) -> float:
+        return self.resting.get(table, 0.0)
+
+    def _is_rested(self, now: float, table: str) -> bool:
+        return self._rested(table) <= now
+
+    @property
+    def _is_lost(self) -> bool:
+        """Whether Java has ended: no table can go on without it."""
+        return any(isinstance(run.error, EngineLost) for run in self.runs.values())
+
+    def _settle(self, seconds: float | None) -> None:
+        for table, turn in ended(self.line, self.runs.values(), seconds):
+            self.resting.pop(table, None)
+            if turn is Turn.FAILED:
+                self.resting[table] = self.stop.clock() + rest(self.poll, self.runs[table].failures)
+
+    def _tell(self) -> None:
+        """Say what became of the tables so far: a process that goes on for days should be seen to live."""
+        runs = self.runs.values()
+        failing = [str(run.table) for run in runs if run.error is not None]
+        log.info(
+            "following",
+            tables=len(self.runs),
+            batches=sum(run.batches for run in runs),
+            rows=sum(run.counts.read for run in runs),
+            failing=failing,
+        )
+
+
+def follow_tables(
+    container: Container,
+    tables: Sequence[TableName],
+    observer: Observer,
+    stop: Stop,
+    pool: Executor,
+    idle: Idle,
+) -> list[TableRun]:
+    """Follow tables until somebody asks to stop; return what became of each that was looked at.
+
+    Raises SetupError where Spark cannot be started at all, and ConfigError for rules that it does not take.
+    """
+    check(container, tables, pool)
+    runs = {str(table): TableRun(table, reports=deque(maxlen=1)) for table in tables}
+    turns = Turns(container, runs, observer, stop, looks_once=True)
+    following = Following(
+        line=line_of(container, turns, pool),
+        runs=runs,
+        receive=container.queue().receive,
+        stop=stop,
+        idle=idle,
+        poll=container.configured().poll,
+        reopen=turns.reopen,
+    )
+    following()
+    return [run for run in runs.values() if run.is_begun]

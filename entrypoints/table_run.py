@@ -1,0 +1,84 @@
+"""What a run did to a table, batch after batch, and who is told of it."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from lakeward.core.alarms import Alarm
+from lakeward.core.clock import Backwards
+from lakeward.core.counts import Counts
+from lakeward.core.dimension import TableName
+from lakeward.core.loads import Awaited
+from lakeward.core.pipeline import Report
+from lakeward.core.progress import Progress
+from lakeward.core.twins import Twin
+
+
+@dataclass(slots=True)
+class TableRun:
+    """What a run did to one table.
+
+    Its sums are those of all batches. `reports` may be bounded: one that follows keeps the last.
+    `progress` is where the table stands. `error` is that of the last turn, and so many
+    `failures` there were in a row.
+    """
+
+    table: TableName
+    reports: deque[Report] = field(default_factory=deque)
+    counts: Counts = field(default_factory=Counts)
+    batches: int = 0
+    files: int = 0
+    warnings: Counter[str] = field(default_factory=Counter)
+    progress: Progress | None = None
+    error: BaseException | None = None
+    failures: int = 0
+    acked: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    alarms: Sequence[Alarm] = ()
+    cautions: Sequence[str] = ()
+    awaited: Awaited | None = None
+    seconds: float = 0.0
+    is_begun: bool = False
+
+    def took(self, report: Report) -> None:
+        """Take in what a batch did; `warnings` say how many rows broke a rule that only warns."""
+        self.reports.append(report)
+        self.counts += report.counts
+        self.batches += 1
+        self.files += len(report.plan.facts.objects)
+        self.warnings.update(report.plan.facts.warnings)
+        self.progress = report.progress
+
+    @property
+    def backwards(self) -> Sequence[Backwards]:
+        """Where the order of its batches runs backwards; without a batch, that of the one before."""
+        return [found.backwards for found in self._progresses if found.backwards is not None]
+
+    @property
+    def twins(self) -> Sequence[Twin]:
+        """Which files of its batches have the content of another; without a batch, those of the one before."""
+        return [found.twin for found in self._progresses if found.twin is not None]
+
+    @property
+    def _progresses(self) -> Sequence[Progress]:
+        if self.reports:
+            return [report.progress for report in self.reports]
+        return [] if self.progress is None else [self.progress]
+
+
+class Observer(Protocol):
+    """Told what happens, from the threads that it happens in."""
+
+    def step(self, table: TableName, name: str) -> None:
+        """A step begins."""
+        ...
+
+    def batch(self, table: TableName, report: Report) -> None:
+        """A batch was committed."""
+        ...
+
+    def done(self, run: TableRun) -> None:
+        """A table is done for now, or failed."""
+        ...

@@ -1,0 +1,143 @@
+"""One turn of one table: a batch, if something waits, and what is said of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import structlog
+
+from lakeward.core.alarms import alarms
+from lakeward.core.counts import Counts
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import EngineLost, LakewardError, SetupError
+from lakeward.core.pipeline import Job, Report, apply_changes
+from lakeward.core.ports import Notice
+from lakeward.entrypoints.container import Container
+from lakeward.entrypoints.line import Turn
+from lakeward.entrypoints.stopping import Stop
+from lakeward.entrypoints.table_run import Observer, TableRun
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Turns:
+    """Takes turns of tables, in whatever thread; `runs` are what became of them, by name.
+
+    A table that is opened stays open, so that what it remembers is read once, until a turn
+    of it fails. One that `looks_once` is done with the batch that has all that was listed.
+    """
+
+    container: Container
+    runs: Mapping[str, TableRun]
+    observer: Observer
+    stop: Stop
+    looks_once: bool = False
+    jobs: dict[str, Job[Any]] = field(default_factory=dict)
+
+    def __call__(self, table: str, notices: Sequence[Notice]) -> Turn:
+        """Apply the next batch of a table; what goes wrong is in its run, and stops no other."""
+        run, began = self.runs[table], time.monotonic()
+        structlog.contextvars.unbind_contextvars("batch")
+        structlog.contextvars.bind_contextvars(table=table)
+        try:
+            turn = self._apply(run, notices)
+            run.awaited = self.container.ledger().account(table).awaited
+        except Exception as error:  # noqa: BLE001  # a table's failure, whatever it is, stops no other
+            turn = self._failed(run, error)
+        run.seconds += time.monotonic() - began
+        if run.progress is not None:
+            now = self.container.runtime().now()
+            run.alarms = alarms(table, run.progress.ahead, run.backwards, run.twins, now, run.acked)
+        if turn is not Turn.MORE or self.stop.is_asked:
+            self.observer.done(run)
+        return turn
+
+    def reopen(self) -> None:
+        """Forget what is known of the tables: another process may have written to them."""
+        self.jobs.clear()
+
+    def _apply(self, run: TableRun, notices: Sequence[Notice]) -> Turn:
+        reports: list[Report] = []
+        if self.stop.is_asked:
+            return Turn.DONE
+        run.is_begun = True
+        job = replace(self._job(run), notices=notices)
+        if run.progress is not None:
+            structlog.contextvars.bind_contextvars(batch=run.progress.batch + 1)
+
+        @contextmanager
+        def watch(step: str) -> Iterator[None]:
+            self.observer.step(run.table, step)
+            log.debug("step", step=step)
+            yield
+
+        def on_batch(report: Report) -> None:
+            reports.append(report)
+            run.took(report)
+            log.info("committed", commit=report.commit, **_counted(report.counts))
+            self.observer.batch(run.table, report)
+            self._tell(report)
+
+        apply_changes(job, watch, on_batch, lambda: bool(reports) or self.stop.is_asked)
+        _goes_on(run)
+        is_done = not reports or (self.looks_once and reports[-1].is_last)
+        return Turn.DONE if is_done else Turn.MORE
+
+    def _job(self, run: TableRun) -> Job[Any]:
+        table = str(run.table)
+        run.acked = self.container.ledger().account(table).acked
+        if table not in self.jobs:
+            job: Job[Any] = self.container.job(table=run.table)
+            run.progress = job.opened.table.standing().progress
+            self.jobs[table] = job
+        return self.jobs[table]
+
+    def _failed(self, run: TableRun, error: BaseException) -> Turn:
+        self.jobs.pop(str(run.table), None)
+        if self.stop.is_asked and isinstance(error, SetupError):  # the signal reached Java as well, as it began
+            run.is_begun = run.batches > 0
+            return Turn.DONE
+        if self.container.spark().has_ended(error):
+            error = _lost(run.table)
+        is_known = run.error is not None and str(run.error) == str(error)
+        run.error = error
+        run.failures += 1
+        _log_failure(error, log.debug if is_known else log.error)
+        return Turn.FAILED
+
+    def _tell(self, report: Report) -> None:
+        try:
+            self.container.manager().hook.after_commit(report=report)
+        except Exception:  # an observer's failure is its own
+            log.warning("a plugin failed in after_commit", exc_info=True)
+
+
+def _goes_on(run: TableRun) -> None:
+    if run.error is not None:
+        log.info("goes on", failures=run.failures)
+    run.error, run.failures = None, 0
+
+
+def _lost(table: TableName) -> EngineLost:
+    return EngineLost(
+        f"{table}: Java has ended in the middle of it",
+        found="it was stopped from outside, or by the system where memory was short",
+        todo="Nothing is lost: run again. Where it was memory, set `memory` under [spark] lower than what the "
+        "machine has, or work on fewer tables at a time: `parallel` under [pipeline].",
+    )
+
+
+def _log_failure(error: BaseException, say: Callable[..., object]) -> None:
+    if isinstance(error, LakewardError):
+        say("failed", error=error.what, found=error.found, todo=error.todo)
+    else:
+        say("failed", error=repr(error), exc_info=error)
+
+
+def _counted(counts: Counts) -> dict[str, int]:
+    return {name: value for name in counts.__slots__ if (value := getattr(counts, name))}

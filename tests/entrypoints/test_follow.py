@@ -1,0 +1,408 @@
+"""Following: fair to all tables, stopped by none, silent while nothing happens; nothing is lost when it stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dependency_injector import providers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemorySource, MemoryTarget
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import AlarmRaised, EngineLost, SetupError, SourceError
+from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.ledger import Limits, Past, Taken
+from lakeward.core.pipeline import STEPS, Report
+from lakeward.core.ports import Notice
+from lakeward.entrypoints import follow
+from lakeward.entrypoints.commands.run import exit_code
+from lakeward.entrypoints.container import Container
+from lakeward.entrypoints.follow import follow_tables
+from lakeward.entrypoints.line import Line, Turn
+from lakeward.entrypoints.settings import validate
+from lakeward.entrypoints.stopping import Stop
+from lakeward.entrypoints.table_run import TableRun
+from lakeward.entrypoints.turns import Turns
+from lakeward.plugins.manager import load
+
+NAMES = [TableName("shop", table) for table in ("customers", "orders", "lines")]
+SETTINGS = {
+    "pipeline": {"name": "shop", "parallel": 1},
+    "source": {"kind": "memory"},
+    "target": {"kind": "memory"},
+    "tables": {str(name): {"key": ["id"], "columns": {"id": "int", "state": "int"}} for name in NAMES},
+}
+
+
+plugins = cache(load)
+"""Those that are installed: to look for them takes longer than all else here."""
+
+
+def told(logs: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Return what is logged without `--debug`."""
+    return [line["event"] for line in logs if line["log_level"] != "debug"]
+
+
+class Inline(Executor):
+    """Takes each turn at once, in the thread that asks."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001  # it is the future's to tell
+            future.set_exception(error)
+        return future
+
+
+class Source(MemorySource):
+    """One object a batch; tables fail while they are told to."""
+
+    def __init__(self) -> None:
+        super().__init__(Limits(files=1))
+        self.errors: dict[TableName, BaseException] = {}
+        self.looks: list[TableName] = []
+
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        self.looks.append(dimension.name)
+        if dimension.name in self.errors:
+            raise self.errors[dimension.name]
+        return super().take(dimension, past)
+
+    def deliver(self, table: TableName, order: int) -> None:
+        """Two rows that every object of a table sets."""
+        events = [
+            ChangeEvent(
+                operation=Operation.UPDATE,
+                position=Position(1, order, order, row),
+                key=(row,),
+                cells={"id": row, "state": order},
+            )
+            for row in (1, 2)
+        ]
+        self.put(table, order, events)
+
+
+@dataclass
+class Lake:
+    """What outlives a process: source, tables, ledger, queue, and a clock that moves while somebody waits."""
+
+    source: Source = field(default_factory=Source)
+    target: MemoryTarget = field(default_factory=MemoryTarget)
+    ledger: MemoryLedger = field(default_factory=MemoryLedger)
+    queue: Any = None
+    now: float = 0.0
+    arrivals: list[tuple[float, TableName, int]] = field(default_factory=list)
+
+    def deliver(self) -> None:
+        """Deliver what has arrived by now, with a notice each where there is a queue of its own."""
+        for arrival in [one for one in self.arrivals if one[0] <= self.now]:
+            self.arrivals.remove(arrival)
+            _, table, order = arrival
+            self.source.deliver(table, order)
+            if self.queue is not None:
+                self.queue.notices.append(Notice(str(table), str(order)))
+
+    def state(self, table: TableName) -> dict[Any, Any]:
+        found = self.target.tables.get(table)
+        return {} if found is None else {key: row.cells["state"] for key, row in found.rows.items()}
+
+    def container(self) -> Container:
+        container = Container(configured=validate(SETTINGS, Path("lakeward.toml")))
+        container.manager.override(providers.Object(plugins()))
+        for name in ("source", "target", "ledger", *(["queue"] if self.queue is not None else [])):
+            getattr(container, name).override(providers.Object(getattr(self, name)))
+        return container
+
+
+@dataclass
+class Watching:
+    """Sees all that happens, and asks to stop at a step or once enough has happened."""
+
+    lake: Lake
+    stop: Stop
+    stop_at: int | None = None
+    is_enough: Callable[[Watching], bool] = lambda _: False
+    steps: int = 0
+    commits: list[tuple[str, int]] = field(default_factory=list)
+    runs: int = 0
+
+    def step(self, table: TableName, name: str) -> None:
+        if self.steps == self.stop_at:
+            self.stop.asked.set()
+        self.steps += 1
+
+    def batch(self, table: TableName, report: Report) -> None:
+        self.commits.append((table.table, report.progress.batch))
+        if self.is_enough(self):
+            self.stop.asked.set()
+
+    def done(self, run: TableRun) -> None:
+        self.runs += 1
+
+
+def followed(
+    lake: Lake,
+    *,
+    until: float | None = None,
+    stop_at: int | None = None,
+    is_enough: Callable[[Watching], bool] = lambda _: False,
+    pool: Executor | None = None,
+    others: bool = False,
+) -> tuple[Watching, list[TableRun]]:
+    """Follow as a process of its own would; `others` write to the tables whenever they may."""
+    stop = Stop(lambda _: None, until=until, clock=lambda: lake.now)
+    watching = Watching(lake, stop, stop_at, is_enough)
+
+    def idle(seconds: float) -> bool:
+        assert seconds > 0, "it does not wait at all"
+        lake.now += seconds if until is None else min(seconds, until - lake.now)
+        lake.deliver()
+        return others
+
+    lake.deliver()
+    runs = follow_tables(lake.container(), NAMES, watching, stop, pool or Inline(), idle)
+    return watching, runs
+
+
+def waiting(*delivered: tuple[TableName, int]) -> Lake:
+    return Lake(arrivals=[(0.0, table, order) for table, order in delivered])
+
+
+# Fairness.
+
+
+def test_a_long_backlog_of_one_table_holds_up_no_other() -> None:
+    lake = waiting(*[(NAMES[2], order) for order in range(1, 21)], (NAMES[0], 1), (NAMES[1], 1))
+    watching, _ = followed(lake, is_enough=lambda seen: len(seen.commits) == 22)
+    assert {table for table, _ in watching.commits[:3]} == {"customers", "orders", "lines"}
+
+
+def test_a_line_in_which_who_needs_more_is_next_again_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pushes_in(self: Line, notices: Iterable[Notice]) -> None:
+        for notice in notices:
+            self.waiting = {notice.table: {notice: None}, **self.waiting}
+
+    monkeypatch.setattr(Line, "join", pushes_in)
+    with pytest.raises(AssertionError):
+        test_a_long_backlog_of_one_table_holds_up_no_other()
+
+
+def test_no_more_tables_are_in_hand_than_there_are_hands_and_none_twice() -> None:
+    given_out: list[tuple[str, Future[Turn]]] = []
+
+    class Slow(Executor):
+        def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+            given_out.append((args[0], Future()))
+            return given_out[-1][1]
+
+    line = Line(lambda *_: Turn.DONE, Slow(), 2)
+    line.join([Notice("a"), Notice("b"), Notice("c")])
+    line.begin()
+    line.join([Notice("a")])
+    line.begin()
+    assert [table for table, _ in given_out] == ["a", "b"]
+    given_out[1][1].set_result(Turn.DONE)
+    assert line.ended() == [("b", Turn.DONE)]
+    line.begin()
+    assert [table for table, _ in given_out] == ["a", "b", "c"]
+    assert list(line.waiting) == ["a"], "it waits for its own turn to end"
+
+
+# Failures.
+
+ALARM = AlarmRaised("LEDGER-001", "shop.orders: 00000001 came late", todo="Decide.")
+BROKEN = SourceError("shop.orders: 00000001 cannot be read", todo="Replace it.")
+
+
+@pytest.mark.parametrize("error", [ALARM, BROKEN], ids=["alarm", "failure"])
+def test_a_table_that_fails_stops_no_other_and_is_tried_again_later_and_later(error: Exception) -> None:
+    lake = Lake(arrivals=[(float(second), NAMES[0], second // 10 + 1) for second in range(0, 2000, 10)])
+    lake.source.errors[NAMES[1]] = error
+    tried: list[float] = []
+    usual = lake.source.take
+
+    def take(dimension: Dimension, past: Past) -> Taken:
+        tried.extend([lake.now] if dimension.name == NAMES[1] else [])
+        return usual(dimension, past)
+
+    lake.source.take = take  # type: ignore[method-assign]
+    with capture_logs() as logs:
+        watching, runs = followed(lake, until=2000)
+    assert len(watching.commits) == 200
+    assert tried == [0, 10, 30, 70, 150, 310, 630, 1230, 1830], "twice as long each time, ten minutes at the most"
+    assert [line["event"] for line in logs if line["log_level"] == "error"] == ["failed"], "said once"
+    assert exit_code(runs) == 4
+    assert [run.error for run in runs if run.error is not None] == [error]
+
+
+def test_a_table_that_is_mended_goes_on_and_the_run_ends_well() -> None:
+    lake = Lake(arrivals=[(0.0, NAMES[1], 1)])
+    lake.source.errors[NAMES[1]] = BROKEN
+    usual, mended_at = lake.source.take, 25
+
+    def take(dimension: Dimension, past: Past) -> Taken:
+        if lake.now >= mended_at:
+            lake.source.errors.clear()
+        return usual(dimension, past)
+
+    lake.source.take = take  # type: ignore[method-assign]
+    with capture_logs() as logs:
+        watching, runs = followed(lake, until=60)
+    assert watching.commits == [("orders", 1)]
+    assert told(logs) == ["failed", "committed", "goes on"]
+    assert exit_code(runs) == 0
+
+
+def test_where_java_has_ended_it_ends_to_be_started_anew() -> None:
+    lake = Lake()
+    lake.source.errors[NAMES[1]] = EngineLost("shop.orders: Java has ended in the middle of it")
+    _, runs = followed(lake)
+    assert lake.now == 0
+    assert exit_code(runs) == 75
+
+
+def test_where_spark_cannot_start_it_says_so() -> None:
+    lake = Lake()
+    lake.source.errors[NAMES[0]] = SetupError("there is no Java")
+    with pytest.raises(SetupError, match="there is no Java"):
+        followed(lake)
+
+
+def test_where_the_word_to_stop_reached_java_as_it_started_there_is_no_error() -> None:
+    """SIGTERM often goes to all processes of a service."""
+    lake = Lake()
+    lake.source.errors[NAMES[0]] = SetupError("Spark did not start")
+    _, runs = followed(lake, stop_at=2)
+    assert runs == []
+
+
+# Silence.
+
+
+def test_nothing_is_said_while_nothing_happens_but_that_it_lives() -> None:
+    lake = waiting((NAMES[0], 1))
+    with capture_logs() as logs:
+        followed(lake, until=1.5 * 3600)
+    assert len(lake.source.looks) > 1500
+    assert told(logs) == ["committed", "following"]
+
+
+def test_a_line_a_poll_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow, "_TELL_EVERY", 10.0)
+    with pytest.raises(AssertionError):
+        test_nothing_is_said_while_nothing_happens_but_that_it_lives()
+
+
+# Its end.
+
+
+def test_it_ends_once_its_time_is_over() -> None:
+    lake = Lake(arrivals=[(float(second), NAMES[0], second // 10 + 1) for second in range(0, 100, 10)])
+    watching, runs = followed(lake, until=45)
+    assert lake.now == 45
+    assert [batch for _, batch in watching.commits] == [1, 2, 3, 4, 5]
+    assert exit_code(runs) == 0
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_asked_to_stop_in_any_step_it_finishes_the_commit_in_hand_and_begins_no_other(step: str) -> None:
+    lake = waiting(*[(table, order) for table in NAMES for order in (1, 2)])
+    watching, runs = followed(lake, stop_at=STEPS.index(step))
+    assert watching.commits == [("customers", 1)]
+    assert watching.steps == len(STEPS), "each step of the batch in hand, and no more"
+    assert exit_code(runs) == 0
+
+
+ARRIVALS = st.lists(st.tuples(st.integers(0, 6), st.sampled_from(NAMES)), max_size=12)
+
+
+@settings(max_examples=50)
+@given(ARRIVALS, st.lists(st.integers(0, 40), max_size=4), st.booleans())
+def test_nothing_is_lost_or_applied_twice_wherever_it_is_stopped(
+    arrivals: Sequence[tuple[int, TableName]], stops: Sequence[int], others: bool
+) -> None:
+    lake = Lake(queue=MemoryQueue())
+    for number, (tick, table) in enumerate(sorted(arrivals, key=lambda one: one[0]), 1):
+        lake.arrivals.append((tick * 5.0, table, number))
+    expected = {table: max((n for _, t, n in lake.arrivals if t == table), default=None) for table in NAMES}
+    orders = {table: [n for _, t, n in lake.arrivals if t == table] for table in NAMES}
+    with capture_logs():
+        for stop in stops:
+            followed(lake, stop_at=stop, until=lake.now + 20, others=others)
+        followed(lake, until=max(lake.now, 60) + 60, others=others)
+    assert lake.queue.notices == []
+    for table in NAMES:
+        assert lake.state(table) == ({} if expected[table] is None else {(row,): expected[table] for row in (1, 2)})
+        found = lake.target.tables.get(table)
+        if found is not None:
+            assert found.progress.batch == len(orders[table])
+            assert found.progress.totals.read == 2 * len(orders[table])
+            assert found.progress.totals.duplicates == 0
+
+
+class Forgetful(MemoryQueue):
+    """Acknowledges what it hands out: broken on purpose."""
+
+    def receive(self) -> Sequence[Notice]:
+        found, self.notices = self.notices, []
+        return found
+
+
+def test_notices_that_are_forgotten_before_their_commit_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    law: Any = test_nothing_is_lost_or_applied_twice_wherever_it_is_stopped
+    both_tables = ([(0, NAMES[0]), (0, NAMES[1])], [0], False)
+    law.hypothesis.inner_test(*both_tables)
+    monkeypatch.setitem(globals(), "MemoryQueue", Forgetful)
+    with pytest.raises(AssertionError):
+        law.hypothesis.inner_test(*both_tables)
+
+
+# What it keeps.
+
+
+def test_a_table_stays_open_so_that_what_it_remembers_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[TableName] = []
+    usual = MemoryTarget.open
+    monkeypatch.setattr(MemoryTarget, "open", lambda self, d: opened.append(d.name) or usual(self, d))
+    lake = Lake(arrivals=[(float(second), NAMES[0], second + 1) for second in range(0, 300, 10)])
+    followed(lake, until=300)
+    assert sorted(opened) == sorted(NAMES)
+    opened.clear()
+    followed(lake, until=lake.now + 100, others=True)
+    assert len(opened) == 10 * len(NAMES), "another process may have written to them"
+
+
+def test_thirty_batches_leave_no_more_behind_than_one() -> None:
+    lake = Lake(arrivals=[(float(second), NAMES[0], second // 10 + 1) for second in range(0, 300, 10)])
+    _, runs = followed(lake, until=400)
+    (run,) = [run for run in runs if run.batches]
+    assert (run.batches, run.files, run.counts.read, len(run.reports)) == (30, 30, 60, 1)
+
+
+def test_turns_of_tables_side_by_side_end_alike() -> None:
+    lake = waiting(*[(table, order) for table in NAMES for order in range(1, 8)])
+    with ThreadPoolExecutor(2) as pool:
+        watching, _ = followed(lake, is_enough=lambda seen: len(seen.commits) == 21, pool=pool)
+    assert sorted(watching.commits) == sorted((table.table, n) for table in NAMES for n in range(1, 8))
+    assert all(lake.state(table) == {(1,): 7, (2,): 7} for table in NAMES)
+
+
+def test_a_turn_of_a_table_is_a_batch_at_most() -> None:
+    lake = waiting((NAMES[0], 1), (NAMES[0], 2))
+    lake.deliver()
+    stop = Stop(lambda _: None)
+    watching = Watching(lake, stop)
+    runs = {str(NAMES[0]): TableRun(NAMES[0])}
+    turns = Turns(lake.container(), runs, watching, stop)
+    found = [turns(str(NAMES[0]), []) for _ in range(3)]
+    assert found == [Turn.MORE, Turn.MORE, Turn.DONE]
+    assert [batch for _, batch in watching.commits] == [1, 2]
