@@ -33,8 +33,8 @@ _TELL_EVERY: Final = 3600.0
 def rest(poll: float, failures: int) -> float:
     """Return for how many seconds a table is let alone that failed so often in a row.
 
-    >>> [rest(10, failures) for failures in (1, 2, 3, 8)], rest(1800, 5)
-    ([10, 20, 40, 600.0], 1800)
+    >>> [rest(10.0, failures) for failures in (1, 2, 3, 8)], rest(1800.0, 5)
+    ([10.0, 20.0, 40.0, 600.0], 1800.0)
     """
     return max(poll, min(poll * 2.0 ** (min(failures, 64) - 1), LONGEST_REST))
 

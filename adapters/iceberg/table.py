@@ -107,9 +107,9 @@ class IcebergTable:
 
     def _refuse_wider_partitions(self, plan: MergePlan) -> None:
         """Refuse to widen a column that rows are partitioned by as they are: Iceberg cannot write to both kinds."""
-        table = self.catalog.load(self.dimension.name)
         widened = {change.path: change for change in plan.evolution.changes if change.kind is Kind.WIDEN}
-        if table is None or not widened:
+        table = self.catalog.load(self.dimension.name) if widened else None
+        if table is None:
             return
         for part in table.spec().fields:
             name = table.schema().find_column_name(part.source_id)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Annotated, Any
 
+import structlog
 import typer
 from rich.console import Console
 
@@ -33,6 +34,8 @@ from lakeward.entrypoints.run import hands, run_tables
 from lakeward.entrypoints.settings import Configured
 from lakeward.entrypoints.stopping import Stop
 from lakeward.entrypoints.table_run import TableRun
+
+log = structlog.get_logger()
 
 HELP = """Apply what waits, batch by batch, until nothing does; or follow the source, until it is stopped.
 
@@ -112,6 +115,9 @@ def _follow(configured: Configured, tables: Sequence[TableName], stop: Stop) -> 
         container_of(configured) as container,
     ):
         found = _before(configured, container, tables)
+        for table, said in found.cautions.items():
+            for words in said:
+                log.warning("caution", table=str(table), what=words)
 
         def idle(seconds: float) -> bool:
             return lock.lend(stop.pause, seconds, lambda: stop.is_asked)
