@@ -71,7 +71,9 @@ class Lock:
 
 
 @contextmanager
-def locked(state: Path, name: str = "lock", does: str = "runs") -> Iterator[Lock]:
+def locked(
+    state: Path, name: str = "lock", does: str = "runs", todo: str = "Wait until it is done, and run again."
+) -> Iterator[Lock]:
     """Hold a lock of the pipeline; raises LockedError, naming who holds it, where it is taken.
 
     The lock is the operating system's, on a file: it ends with the process, however that
@@ -85,7 +87,7 @@ def locked(state: Path, name: str = "lock", does: str = "runs") -> Iterator[Lock
         raise LockedError(
             f"another process {does} this pipeline",
             found=_holder(lock.holder),
-            todo="Wait until it is done, and run again. Nothing was changed.",
+            todo=f"{todo} Nothing was changed.",
         ) from error
     except OSError as error:
         raise _unwritable(state, error) from error

@@ -110,7 +110,7 @@ def _once(configured: Configured, tables: Sequence[TableName], stop: Stop) -> tu
 def _follow(configured: Configured, tables: Sequence[TableName], stop: Stop) -> tuple[list[TableRun], Findings]:
     """Follow, with the lock lent while nothing is in hand: other commands of the pipeline can have it then."""
     with (
-        locked(configured.state, "follow", "follows"),
+        locked(configured.state, "follow", "follows", "It goes on until it is stopped, with SIGTERM or Ctrl-C."),
         locked(configured.state) as lock,
         container_of(configured) as container,
     ):
