@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -126,12 +127,19 @@ def cpu() -> float:
 
 def below(process: int) -> Iterator[int]:
     for children in Path(f"/proc/{process}/task").glob("*/children"):
-        for child in map(int, children.read_text().split()):
+        for child in map(int, _read(children).split()):
             yield child
             yield from below(child)
 
 
 def _ticks(process: int) -> int:
     """Return the ticks that a process took; its name, which stands before them in brackets, may have spaces."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])
+    fields = _read(Path(f"/proc/{process}/stat")).rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12]) if fields else 0
+
+
+def _read(file: Path) -> str:
+    """Return what a file of /proc says; nothing where its process or thread has ended meanwhile."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return file.read_text()
+    return ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -107,8 +108,10 @@ class Soak:
 
 def _resident(process: int) -> float:
     """Return the memory of a process, in MiB (Linux only)."""
-    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / MEBIBYTE
+    with suppress(FileNotFoundError, ProcessLookupError):  # Java starts others now and then, for a moment
+        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / MEBIBYTE
+    return 0.0
 
 
 class Way(Elsewhere):
