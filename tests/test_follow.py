@@ -18,6 +18,15 @@ SCRIPT = "from lakeward.entrypoints.cli import run; run()"
 ORDER = ITEM.replace("shop.item", "shop.order")
 
 
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Project:
+    """Return a project whose commands start Spark themselves, each its own."""
+    monkeypatch.chdir(tmp_path)
+    made = Project(tmp_path, capsys)
+    made.configure()
+    return made
+
+
 @contextmanager
 def service(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A process with a group of its own, as a service has."""
@@ -62,7 +71,7 @@ def test_a_folder_is_followed_until_all_processes_of_the_service_get_sigterm(pro
         assert project.call("status", "--json").code == 0
         project.put("20261121-090100000.csv", "D,1,two,2.00\n")
         os.killpg(process.pid, signal.SIGTERM)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     batches = {table["table"]: table["progress"]["batch"] for table in json.loads(out)["tables"]}
     names = {row[:2] for row in project.rows()}
@@ -81,6 +90,6 @@ def test_sigterm_while_spark_starts_ends_a_run_as_documented(project: Project) -
             with pytest.raises(subprocess.TimeoutExpired):
                 process.wait(0.05)
         os.killpg(process.pid, signal.SIGTERM)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
     assert process.returncode == 75, err
     assert json.loads(out)["exit_code"] == 75

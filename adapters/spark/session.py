@@ -17,7 +17,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.spark import classes
-from lakeward.adapters.spark.errors import FAILURES, is_cut_off, keep_quiet
+from lakeward.adapters.spark.errors import FAILURES, is_cut_off, keep_quiet, said
 from lakeward.adapters.spark.jars import LINE, Progress, fetch, locked
 from lakeward.adapters.spark.java import check_java
 from lakeward.core.errors import ConfigError, SetupError
@@ -179,7 +179,10 @@ class Sessions:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ["PYSPARK_PYTHON"] = sys.executable
         self._ours = True
-        return SparkSession(SparkContext(conf=conf, gateway=self._launch(conf)))
+        try:
+            return SparkSession(SparkContext(conf=conf, gateway=self._launch(conf)))
+        except (*FAILURES, ConnectionError) as error:
+            raise self._not_started(said(error)) from error
 
     def _launch(self, conf: SparkConf) -> Any:
         """Start the JVM with its messages in a file: on a terminal they would bury ours.
@@ -196,16 +199,16 @@ class Sessions:
             try:
                 gateway: Any = launch_gateway(to_start, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
             except PySparkRuntimeError as error:
-                said = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-                raise SetupError(
-                    f"Spark {LINE} did not start",
-                    found="\n".join(said[-5:]) or str(error),
-                    todo=f"The whole of it is in {self.log}.",
-                ) from error
+                lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+                raise self._not_started("\n".join(lines[-5:]) or str(error)) from error
         # SIGTERM often goes to all processes of a service. Java ends with this one, after the commit in hand.
         signals = gateway.jvm.sun.misc
         signals.Signal.handle(signals.Signal("TERM"), signals.SignalHandler.SIG_IGN)
         return gateway
+
+    def _not_started(self, found: str) -> SetupError:
+        todo = f"The whole of it is in {self.log}."
+        return SetupError(f"Spark {LINE} did not start", found=found, todo=todo)
 
 
 def _running() -> SparkSession | None:
