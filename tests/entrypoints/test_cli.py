@@ -79,7 +79,10 @@ def test_the_installed_script_ends_with_the_exit_code(tmp_path: Path) -> None:
 # Mistakes.
 
 
-@pytest.mark.parametrize("arguments", [["rum"], ["run", "--jsn"], ["run", "--log", "loud"], ["quarantine", "show"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["rum"], ["run", "--max-minutes", "1"], ["run", "--jsn"], ["run", "--log", "loud"], ["quarantine", "show"]],
+)
 def test_wrong_usage_ends_with_2(lakeward: Command, arguments: list[str]) -> None:
     ended = lakeward(*arguments)
     assert ended.code == 2
@@ -175,6 +178,12 @@ def test_a_run_is_a_document(lakeward: Command, tmp_path: Path) -> None:
     assert [batch["files"] for batch in table["batches"]] == [["00000001"], ["00000002"]]
     assert table["progress"]["rows"] == 2
     assert table["error"] is None
+
+
+def test_one_that_follows_for_no_time_at_all_begins_nothing(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, shop.SETTINGS)
+    ended = lakeward("run", "--follow", "--max-minutes", "0", "--json")
+    assert (ended.code, ended.document["tables"], shop.REPORTS) == (0, [], [])
 
 
 @pytest.mark.parametrize("command", ["run", "plan", "status"])

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from py4j.protocol import Py4JError
 
+from lakeward.adapters.spark import session
 from lakeward.adapters.spark.session import SETTINGS, Sessions
 from lakeward.core.errors import ConfigError
 
@@ -59,3 +62,27 @@ def test_what_a_killed_java_leads_to_is_told_from_any_other_error(tmp_path: Path
     assert killed.has_ended(cut_off)
     assert not killed.has_ended(ValueError("the file cannot be read"))
     assert not started(tmp_path, SimpleNamespace(wait=live)).has_ended(cut_off)
+
+
+def test_each_table_in_hand_has_a_fair_share_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread works on a table at a time: it has a session and a pool, however often it asks."""
+    pools: list[tuple[str, str]] = []
+    context = SimpleNamespace(setLocalProperty=lambda name, value: pools.append((name, value)))
+    conf = SimpleNamespace(isModifiable=lambda _: False)
+    first = SimpleNamespace(newSession=lambda: SimpleNamespace(sparkContext=context, conf=conf))
+    monkeypatch.setattr(session, "_make_active", lambda _: None)
+    sessions: Any = Sessions(set(), {}, tmp_path / "spark.log")
+    sessions._first, both = first, Barrier(2)
+
+    def work() -> tuple[int, int]:
+        both.wait(30)
+        return id(sessions()), id(sessions())
+
+    with ThreadPoolExecutor(2) as threads:
+        found = [future.result() for future in [threads.submit(work) for _ in range(2)]]
+    assert all(one == again for one, again in found)
+    assert {name for name, _ in pools} == {"spark.scheduler.pool"}
+    assert len(pools) == len({pool for _, pool in pools}) == 2
+    assert session.LOCAL["spark.scheduler.mode"] == "FAIR"
