@@ -63,7 +63,7 @@ def many_tables(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
     say(f"phase 6: {size.tables} tables with {FILES} files of {CHANGES:,} rows each")
     landing = folder / "landing"
     tables = feeds(landing, size.tables)
-    settings = write_settings(folder / "lakeward", landing, HEAP, "ordered", [*tables])
+    settings = write_settings(folder / "lakeward", landing, HEAP, "ordered", tables=[*tables])
     ours, theirs = Application(settings), Elsewhere(partial(naive.start, folder / "naive", HEAP))
     loaded = [*tables[TABLE].written]
     ours.run()
@@ -111,7 +111,7 @@ def one_application(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
     tables = feeds(landing, size.tables)
     arms = {"one": None, "apart": None, "in turn": 1}
     settings = {
-        arm: write_settings(folder / arm, landing, HEAP, "ordered", [*tables], parallel)
+        arm: write_settings(folder / arm, landing, HEAP, "ordered", tables=[*tables], parallel=parallel)
         for arm, parallel in arms.items()
     }
     for file in settings.values():
