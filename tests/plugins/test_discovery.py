@@ -37,6 +37,7 @@ def test_the_adapters_that_come_along_register_as_anyones_do() -> None:
         ["memory", "sqlite"],
         ["file", "jdbc"],
         ["dms"],
+        ["file", "memory"],
         ["env", "file"],
     ]
     assert {shelf.origin(name) for shelf in registry for name in shelf} == set(BUILTIN)
