@@ -54,7 +54,7 @@ lock: ## Resolve the dependencies anew, from pyproject.toml into requirements/ (
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
 	build/lock/bin/uv pip compile --quiet $(COMPILE) --group build --output-file requirements/build.txt
-	build/lock/bin/uv pip compile --quiet $(COMPILE) pyproject.toml --extra spark --group dev --output-file requirements/dev.txt
+	build/lock/bin/uv pip compile --quiet $(COMPILE) pyproject.toml --extra spark --extra s3 --group dev --output-file requirements/dev.txt
 
 clean: ## Remove what the targets made here; the jars stay in the user's cache
 	rm -rf $(VENV) build dist lakeward-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
@@ -76,5 +76,5 @@ $(VENV)/installed: $(VENV)/bin/python requirements/build.txt requirements/dev.tx
 	@touch $@
 
 $(VENV)/jars: adapters/spark/jars-4.1.toml | $(VENV)/installed
-	$(BIN)/lakeward jars fetch iceberg sqlite postgresql mariadb
+	$(BIN)/lakeward jars fetch iceberg sqlite postgresql mariadb s3
 	@touch $@

@@ -14,10 +14,11 @@ import sys
 import tempfile
 import time
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import BinaryIO
 
 from lakeward.adapters.dms.names import PLACES
 from lakeward.adapters.dms.options import DmsOptions
@@ -42,6 +43,21 @@ class Bucket:
 
     names: list[str]
     requests: int = 0
+
+    def real(self, folder: str) -> str | None:
+        return folder
+
+    def folders(self, _folder: str) -> Sequence[str]:
+        return []
+
+    def find(self, _path: str) -> Stored | None:
+        return None
+
+    def open(self, path: str) -> BinaryIO:
+        raise FileNotFoundError(path)
+
+    def move(self, path: str, _target: str) -> None:
+        raise FileNotFoundError(path)
 
     def list(self, folder: str, start: str | None) -> Iterator[Stored]:
         """Return what does not sort before `start`, page by page."""

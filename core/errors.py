@@ -106,6 +106,12 @@ class LockedError(LakewardError):
     retryable = True
 
 
+class StoreUnreachable(LakewardError):
+    """Where files lie does not answer, or asks to be left alone for now; nothing is wrong that can be seen."""
+
+    retryable = True
+
+
 class EngineLost(LakewardError):
     """What carries out the work was ended from outside; what was not committed is read again by the next run."""
 

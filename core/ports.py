@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, BinaryIO, Generic, Protocol, TypeAlias, TypeVar
 
 from lakeward.core.catalogue import SourceTable
 from lakeward.core.counts import Counts
@@ -376,10 +376,33 @@ class Stored:
 
 
 class Store(Protocol):
-    """Where files lie: a disk, a bucket."""
+    """Where files lie: a disk, a bucket. Paths are whole ones, as the engine takes them.
+
+    Raises OSError for what is so of one file or folder, and LakewardError for what is so of all.
+    """
+
+    def real(self, folder: str) -> str | None:
+        """Return the path of a folder without links, or None where nothing is there."""
+        ...
+
+    def folders(self, folder: str) -> Sequence[str]:
+        """Return the names of the folders within a folder."""
+        ...
 
     def list(self, folder: str, start: str | None) -> Iterator[Stored]:
         """Return what is in a folder, names as seen from there; what sorts before `start` may be left out."""
+        ...
+
+    def find(self, path: str) -> Stored | None:
+        """Return a file as a listing has it, but by its path, or None where there is none."""
+        ...
+
+    def open(self, path: str) -> BinaryIO:
+        """Open a file; only what is asked for is read."""
+        ...
+
+    def move(self, path: str, target: str) -> None:
+        """Move a file to where `free_place` says; it is never under neither name."""
         ...
 
 

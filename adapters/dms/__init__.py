@@ -47,7 +47,7 @@ def build_statistics(options: Options, runtime: Runtime) -> Statistics:
 def _opened(options: Options, runtime: Runtime) -> tuple[Any, Any]:
     """Return the validated options and the landing folder."""
     from lakeward.adapters.dms import options as model  # noqa: PLC0415  # pydantic, for who uses the source
-    from lakeward.adapters.landed.folder import Folder  # noqa: PLC0415
+    from lakeward.adapters.landed.opening import open_folder  # noqa: PLC0415
     from lakeward.adapters.landed.places import Places  # noqa: PLC0415
 
     own = {name: value for name, value in options.items() if name not in ("formats", "tables")}
@@ -61,14 +61,8 @@ def _opened(options: Options, runtime: Runtime) -> tuple[Any, Any]:
         for table, values in said.items()
     }
     _refuse_shared(places)
-    root, archive = runtime.base / settings.path, runtime.base / settings.archive
-    if settings.landing == "archived" and archive.resolve().is_relative_to(root.resolve()):
-        raise ConfigError(
-            f"the archive {settings.archive} lies within the landing folder {settings.path}",
-            todo="Name a folder beside it with `archive` under [source].",
-        )
-    put_away = archive if settings.landing == "archived" else None
-    return settings, Folder(root, Places(model.place(settings), places), put_away)
+    archive = settings.archive if settings.landing == "archived" else None
+    return settings, open_folder(runtime, settings.path, archive, Places(model.place(settings), places))
 
 
 def _refuse_shared(places: Mapping[TableName, Any]) -> None:

@@ -25,7 +25,7 @@ class DmsLanding:
 
     def cautions(self, table: TableName) -> Sequence[str]:
         """Return what to know of a table whatever its next batch is."""
-        found = [] if self.folder.folders(table) else [self._no_folder(table)]
+        found = [] if self.folder.is_there(table) else [self._no_folder(table)]
         if self.options.operations != "all":
             found.append(
                 f'Deletes are lost: the endpoint leaves them out (`operations = "{self.options.operations}"`), and '
@@ -50,7 +50,4 @@ class DmsLanding:
     @cached_property
     def _transactions(self) -> str | None:
         """Return a file of the endpoint's CdcPath, if there is one in the landing folder or in a folder there."""
-        base = self.folder.base
-        found = (path for pattern in ("CDC_TXN-*", "*/CDC_TXN-*") for path in base.glob(pattern))
-        first = next(found, None)
-        return None if first is None else first.relative_to(base).as_posix()
+        return self.folder.beginning("CDC_TXN-")

@@ -119,7 +119,10 @@ class DmsOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    path: str = Field(description="The landing folder; a relative path is relative to the settings file.")
+    path: str = Field(
+        description="The landing folder: a path, relative to the settings file where it is not absolute, or "
+        "`s3://bucket/prefix`; see docs/s3.md."
+    )
     landing: Literal["kept", "archived"] = Field(
         "kept",
         description="What becomes of files that are applied: they stay where they are, or go into `archive`.",
@@ -127,7 +130,7 @@ class DmsOptions(BaseModel):
     archive: str = Field(
         "backup/",
         description="With `archived`: the folder they go into, as `<schema>/<table>/<file>`; a relative path is "
-        "relative to the settings file. It must not lie within `path`.",
+        "relative to the settings file. It must not lie within `path`, and is in S3 where that is.",
     )
     load: Annotated[str, AfterValidator(_folder_of_any)] = Field(
         OWN_FOLDER,

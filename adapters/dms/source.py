@@ -1,4 +1,4 @@
-"""The source `dms`: files of AWS DMS in a local folder, full load and changes."""
+"""The source `dms`: files of AWS DMS in a folder or a bucket, full load and changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lakeward.adapters.landed.reading import Numbered, Reading, file_frame
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import check_pattern, check_text
-from lakeward.adapters.spark.errors import FAILURES, full_text, said
+from lakeward.adapters.spark.errors import FAILURES, full_text, said, unreachable
 from lakeward.adapters.spark.events import AHEAD, SKIPPED, Group, by_object, facts, steps_back, survey, with_ahead
 from lakeward.adapters.spark.names import column
 from lakeward.adapters.spark.rows import (
@@ -198,8 +198,8 @@ class DmsSource:
     def _look_at(self, dimension: Dimension, item: SourceObject) -> _File:
         name = self._name(dimension, item.name)
         if name.format == "parquet":
-            path = self.folder.path(dimension.name, item.name)
-            return _File(item, name, schema=footer(path, str(dimension.name), item.name))
+            with self.folder.open(dimension.name, item.name) as file:
+                return _File(item, name, schema=footer(file, str(dimension.name), item.name))
         if not len(dimension.schema):
             raise SchemaConflict(
                 f"{dimension.name}: the types of its columns are not declared",
@@ -330,7 +330,7 @@ class DmsSource:
             patterns=self.patterns.get(dimension.name, {}),
             before_prefix=o.before_image_prefix,
             sequence_column=o.sequence_column,
-            base=str(self.folder.base),
+            base=self.folder.base,
             is_padded=o.trim_padding,
             without_op="insert" if o.operations == "inserts" else "read",
             indicator=o.operation_indicator,
@@ -345,7 +345,7 @@ class DmsSource:
         is_csv = any(file.layout is not None for file in files)
         for name, value in WHOLE_FILES.items():
             spark.conf.set(name, value) if is_csv else spark.conf.unset(name)
-        paths = {file.object.name: str(self.folder.landed(dimension.name, file.object.name)) for file in files}
+        paths = {file.object.name: self.folder.landed(dimension.name, file.object.name) for file in files}
         numbered = [
             Numbered(paths[f.object.name], f.object.order, rank, f.name.is_load, f.has_op(self.options.op_column))
             for rank, f in enumerate(files)
@@ -371,9 +371,11 @@ class DmsSource:
         try:
             return survey(frame, dimension, TORN, MALFORMED, AHEAD)
         except FAILURES as error:
+            if (gone := unreachable(str(dimension.name), error)) is not None:
+                raise gone from error
             text = full_text(error)
             listed = [file.object.name for file in files]
-            whole = [name for name in listed if str(self.folder.path(dimension.name, name)) in text]
+            whole = [name for name in listed if self.folder.path(dimension.name, name) in text]
             named = whole or [name for name in listed if PurePosixPath(name).name in text]
             raise SourceError(
                 f"{dimension.name}: {named[0] if named else 'a file of the batch'} cannot be read",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from lakeward.adapters.spark.java import check_spark
@@ -34,7 +33,7 @@ def build_landing(options: Options, runtime: Runtime) -> Landing:
 def _opened(options: Options, runtime: Runtime) -> tuple[Any, Mapping[TableName, Any], Any]:
     """Return the validated options, those of the tables that have their own, and the landing folder."""
     from lakeward.adapters.files import options as model  # noqa: PLC0415  # pydantic, for who uses the source
-    from lakeward.adapters.landed.folder import Folder  # noqa: PLC0415
+    from lakeward.adapters.landed.opening import open_folder  # noqa: PLC0415
     from lakeward.adapters.landed.places import Places  # noqa: PLC0415
 
     own = {name: value for name, value in options.items() if name not in ("formats", "tables")}
@@ -46,19 +45,13 @@ def _opened(options: Options, runtime: Runtime) -> tuple[Any, Mapping[TableName,
         )
         for table, values in said.items()
     }
-    root, archive = runtime.base / settings.path, runtime.base / settings.archive
-    _check_archive(settings, archive.resolve().is_relative_to(root.resolve()))
+    _check_archive(settings)
     places = Places(settings.place(), {table: place.place() for table, place in tables.items()})
-    folder = Folder(root, places)
-    return settings, tables, folder if settings.landing == "kept" else replace(folder, archive=archive)
+    archive = settings.archive if settings.landing == "archived" else None
+    return settings, tables, open_folder(runtime, settings.path, archive, places)
 
 
-def _check_archive(settings: Any, is_within: bool) -> None:
-    if settings.landing == "archived" and is_within:
-        raise ConfigError(
-            f"the archive {settings.archive} lies within the landing folder {settings.path}",
-            todo="Name a folder beside it with `archive` under [source].",
-        )
+def _check_archive(settings: Any) -> None:
     if settings.landing == "archived" and "{schema}" not in settings.folder:
         raise ConfigError(
             "files that several tables read cannot be archived",

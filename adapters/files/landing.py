@@ -25,7 +25,7 @@ class FilesLanding:
 
     def cautions(self, table: TableName) -> Sequence[str]:
         """Return what to know of a table whatever its next batch is."""
-        found = [] if self.folder.folders(table) else [self._no_folder(table)]
+        found = [] if self.folder.is_there(table) else [self._no_folder(table)]
         if not self.options.is_messages and self.options.order_by is None:
             found.append("No `order_by` is set: the rows of a key count in the order of files and lines.")
         return found

@@ -109,7 +109,10 @@ class FilesOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    path: str = Field(description="The landing folder; a relative path is relative to the settings file.")
+    path: str = Field(
+        description="The landing folder: a path, relative to the settings file where it is not absolute, or "
+        "`s3://bucket/prefix`; see docs/s3.md."
+    )
     folder: Annotated[str, AfterValidator(_folder)] = Field(
         "{schema}/{table}",
         description="Where the files of a table lie below `path`; `topics/shop.{schema}.{table}` for a topic. "
@@ -195,7 +198,7 @@ class FilesOptions(BaseModel):
     archive: str = Field(
         "backup/",
         description="With `archived`: the folder they go into, as `<schema>/<table>/<file>`. It must not lie "
-        "within `path`.",
+        "within `path`, and is in S3 where that is.",
     )
     max_files: PositiveInt = Field(1000, description="How many files one batch takes at the most.")
     max_bytes: ByteSize = Field(

@@ -32,7 +32,7 @@ from lakeward.adapters.messages.dms import DmsMessages
 from lakeward.adapters.messages.wire import EPOCHS
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import check_pattern, check_text
-from lakeward.adapters.spark.errors import FAILURES, full_text, said
+from lakeward.adapters.spark.errors import FAILURES, full_text, said, unreachable
 from lakeward.adapters.spark.events import AHEAD, SKIPPED, Group, by_object, facts, steps_back, survey, with_ahead
 from lakeward.adapters.spark.names import column
 from lakeward.adapters.spark.rows import MALFORMED, TORN, TRANSACTION_TEXT, to_events
@@ -188,8 +188,8 @@ class FilesSource:
     def _look_at(self, dimension: Dimension, item: SourceObject) -> _File:
         form = self._format(dimension, item.name)
         if form == "parquet":
-            found = footer(self.folder.path(dimension.name, item.name), str(dimension.name), item.name)
-            return _File(item, form, schema=found)
+            with self.folder.open(dimension.name, item.name) as file:
+                return _File(item, form, schema=footer(file, str(dimension.name), item.name))
         if not len(dimension.schema):
             raise SchemaConflict(
                 f"{dimension.name}: the types of its columns are not declared",
@@ -263,7 +263,7 @@ class FilesSource:
             sequence_column="its source" if o.is_messages else o.order_by,
             source_zone=o.source_zone,
             patterns={name: pattern for name, pattern in patterns.items() if pattern not in EPOCHS},
-            base=str(self.folder.base),
+            base=self.folder.base,
             is_any_number=True,
             may_need=self._may_need(o),
             transaction=TRANSACTION_TEXT if o.is_messages else f"string({names.TIME})",
@@ -283,7 +283,7 @@ class FilesSource:
         is_text = any(file.schema is None for file in files)
         for name, value in WHOLE_FILES.items():
             spark.conf.set(name, value) if is_text else spark.conf.unset(name)
-        paths = {file.item.name: str(self.folder.landed(dimension.name, file.item.name)) for file in files}
+        paths = {file.item.name: self.folder.landed(dimension.name, file.item.name) for file in files}
         has_op = options.is_messages or options.operation is not None
         numbered = [
             Numbered(paths[file.item.name], file.item.order, rank, is_load=False, has_op=has_op)
@@ -328,6 +328,8 @@ class FilesSource:
         try:
             return survey(frame, dimension, TORN, MALFORMED, AHEAD, _ODD)
         except FAILURES as error:
+            if (gone := unreachable(str(dimension.name), error)) is not None:
+                raise gone from error
             text = full_text(error)
             named = [file.item.name for file in files if PurePosixPath(file.item.name).name in text]
             raise SourceError(

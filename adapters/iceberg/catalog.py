@@ -23,8 +23,17 @@ from pyiceberg.table import Table
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from lakeward.adapters.iceberg.options import IcebergOptions
+from lakeward.adapters.s3.access import JARS, Access, find_access, is_url, normal
+from lakeward.adapters.s3.later import is_of_arrow, later
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import TableError
+
+_FILE_IO: Final = {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO"}
+_WITH_FEW_JARS: Final = {
+    "s3.client-factory-impl": "org.apache.iceberg.aws.s3.DefaultS3FileIOAwsClientFactory",
+    "http-client.type": "urlconnection",
+}
+"""Iceberg's own way to S3, and how it does without clients of Glue, KMS, DynamoDB and HTTP: 60 MB of jars."""
 
 CHANGES: Final = "__changes"
 QUARANTINE: Final = "__quarantine"
@@ -53,9 +62,11 @@ class IcebergCatalog:
         self.name = options.catalog_name
         given = options.warehouse
         self.is_local = "://" not in given or given.startswith("file://")
+        self.is_in_s3 = is_url(given)
         local = Path(given.removeprefix("file://"))
-        self.folder = (base / local).absolute()
-        self.warehouse = f"file://{self.folder}" if self.is_local else given.rstrip("/")
+        self.folder = (base / local if self.is_local else base).absolute()
+        there = normal(given) if self.is_in_s3 else given.rstrip("/")
+        self.warehouse = f"file://{self.folder}" if self.is_local else there
 
     def identifier(self, table: TableName, suffix: str = "") -> tuple[str, str]:
         """Return namespace and name of a table, or of one that stands beside it."""
@@ -78,7 +89,7 @@ class IcebergCatalog:
                 "uri": f"jdbc:sqlite:{self.folder / 'catalog.db'}",
                 "jdbc.schema-version": "V1",
             }
-        properties |= {"warehouse": self.warehouse, "cache-enabled": "false"}
+        properties = {**self._file_io, **properties, "warehouse": self.warehouse, "cache-enabled": "false"}
         return {
             prefix: "org.apache.iceberg.spark.SparkCatalog",
             **{f"{prefix}.{name}": value for name, value in properties.items()},
@@ -88,12 +99,27 @@ class IcebergCatalog:
     def jars(self) -> tuple[str, ...]:
         """The groups of jars that a session needs for it."""
         by_catalog = {"sqlite": ("sqlite",), "glue": ("aws",)}
-        return ("iceberg", *by_catalog.get(self.options.catalog, ()))
+        in_s3 = (JARS,) if self.is_in_s3 and self.options.catalog != "glue" else ()  # Glue's jars have the same
+        return ("iceberg", *by_catalog.get(self.options.catalog, ()), *in_s3)
+
+    @cached_property
+    def _access(self) -> Access | None:
+        return find_access() if self.is_in_s3 else None
+
+    @property
+    def _file_io(self) -> Mapping[str, str]:
+        """What both Spark and PyIceberg are told of S3; Java is told which of Iceberg's own classes reach it."""
+        if self._access is None:
+            return {}
+        how = _WITH_FEW_JARS if JARS in self.jars else {}
+        return {**self._access.iceberg_properties, **_FILE_IO, **how}
 
     def prepare(self, table: TableName) -> None:
         """Make the warehouse and a table's namespace; raises TableError where that is not allowed."""
-        if self.is_local:
+        if self.is_local or self.options.catalog == "sqlite":
             self._make_folder()
+        if self._access is not None:
+            self._access.check(self.warehouse)
         with suppress(NamespaceAlreadyExistsError, IntegrityError):  # another table's thread may be making it
             self._reader.create_namespace_if_not_exists(self.identifier(table)[0])
 
@@ -114,11 +140,12 @@ class IcebergCatalog:
 
     @cached_property
     def _reader(self) -> Catalog:
+        own = {} if self._access is None else dict(self._access.iceberg_properties)
         if self.options.catalog == "sqlite":
             uri = f"sqlite:///{self.folder / 'catalog.db'}"
-            return load_catalog(self.name, type="sql", uri=uri, warehouse=self.warehouse)
-        kind = self.options.catalog
-        return load_catalog(self.name, type=kind, warehouse=self.warehouse, **self.options.catalog_properties)
+            return load_catalog(self.name, type="sql", uri=uri, warehouse=self.warehouse, **own)
+        own |= {"type": self.options.catalog, "warehouse": self.warehouse}
+        return load_catalog(self.name, **{**own, **self.options.catalog_properties})
 
     def create(
         self,
@@ -152,6 +179,8 @@ class IcebergCatalog:
                 todo="Put the warehouse back, or drop the table from the catalog to load it anew.",
             ) from error
         except (OSError, ValueError, RESTError, SQLAlchemyError) as error:
+            if is_of_arrow(error):
+                raise later(str(table), str(error)) from error
             raise TableError(
                 f"{table}: the catalog cannot be read",
                 found=str(error).splitlines()[0] if str(error) else type(error).__name__,

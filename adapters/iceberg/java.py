@@ -16,7 +16,7 @@ from pyiceberg.exceptions import CommitFailedException, RESTError
 from pyspark.sql import DataFrame, SparkSession
 from sqlalchemy.exc import SQLAlchemyError
 
-from lakeward.adapters.spark.errors import FAILURES, causes, root_cause, said
+from lakeward.adapters.spark.errors import FAILURES, causes, root_cause, said, unreachable
 from lakeward.adapters.spark.names import quoted
 from lakeward.core.errors import CommitConflict, LakewardError, TableError
 
@@ -129,6 +129,8 @@ def committing(what: str) -> Iterator[None]:
                 found=said(error),
                 todo="Nothing of this batch was applied. Run again when the other writer is done.",
             ) from error
+        if (gone := unreachable(what, error)) is not None:
+            raise gone from error
         raise TableError(
             f"{what}: the table could not be written",
             found=_in_words(name, message) or said(error),

@@ -20,15 +20,18 @@ class IcebergOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    warehouse: str = Field(description="Where the tables lie; a relative path is relative to the settings file.")
+    warehouse: str = Field(
+        description="Where the tables lie: a path, relative to the settings file where it is not absolute, or "
+        "`s3://bucket/prefix`; see docs/s3.md."
+    )
     namespace: Annotated[str, AfterValidator(_names_a_namespace)] = Field(
         "{schema}", description="The namespace of a table; {schema} stands for its schema at the source."
     )
     catalog: Literal["sqlite", "rest", "glue", "hive"] = Field(
         "sqlite",
-        description="The catalog. `sqlite` is the file `catalog.db` in the warehouse, which PyIceberg and "
-        "DuckDB open as well. Another database takes a REST catalog before it: Spark and PyIceberg name one each "
-        "in a way of their own.",
+        description="The catalog. `sqlite` is the file `catalog.db` in the warehouse (where that is in S3, beside "
+        "the settings file), which PyIceberg and DuckDB open as well. Another database takes a REST catalog before "
+        "it: Spark and PyIceberg name one each in a way of their own.",
     )
     catalog_name: str = Field(
         "lake",

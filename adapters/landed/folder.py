@@ -1,17 +1,17 @@
-"""A landing folder on a local disk: which files below it are those of a table, and what they begin with."""
+"""A landing folder, on a disk or in a bucket: which files in it are those of a table, and what they begin with."""
 
 from __future__ import annotations
 
-import glob
 import gzip
-import os
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO, cast
 
 from lakeward.adapters.landed.places import Places, filled, table_of
-from lakeward.adapters.landed.store import LocalStore, content_hash, move
+from lakeward.adapters.landed.store import LocalStore, content_hash
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, SourceError
 from lakeward.core.ledger import SourceObject
@@ -26,18 +26,35 @@ class Folder:
 
     A file's name is its path below the table's folder, parted by `/`; for a table whose
     full load and changes lie apart, its path below the landing folder. Links are not
-    followed, so that no name leads out of it; the landing folder itself may be one.
+    followed, so that no name leads out of it; the landing folder itself may be one. In a bucket
+    the root is a URL, and there are no folders: what begins so is in one.
     """
 
-    root: Path
+    root: Path | str
     places: Places
-    archive: Path | None = None
+    archive: Path | str | None = None
     store: Store = field(default_factory=LocalStore)
+    _known: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
-    def base(self) -> Path:
+    def base(self) -> str:
         """The landing folder as it really is, without links."""
-        return self.root.resolve()
+        return str(self.root.resolve()) if isinstance(self.root, Path) else self.root
+
+    def refuse_missing(self) -> None:
+        """Raise ConfigError where there is no landing folder."""
+        if self.store.real(self.base) is None:
+            is_folder = isinstance(self.root, Path)
+            raise ConfigError(
+                f"the landing folder {self.root} does not exist",
+                found=None if is_folder else "no object in the bucket begins so",
+                todo="Correct `path` under [source]"
+                + (
+                    "; it is relative to the settings file."
+                    if is_folder
+                    else ", or run again when files are there."
+                ),
+            )
 
     def list(
         self, table: TableName, start: str | None = None
@@ -73,47 +90,78 @@ class Folder:
 
     def _stored(self, folder: str | None, start: str | None) -> Iterator[Stored]:
         """Return what is in a folder; what is hidden is passed over."""
-        listed = iter(()) if folder is None else self.store.list(str(self.base / folder), start)
+        listed = iter(()) if folder is None else self.store.list(self._at(folder), start)
         return (entry for entry in listed if not PurePosixPath(entry.name).name.startswith((".", "_")))
 
-    def path(self, table: TableName, name: str) -> Path:
+    def _at(self, folder: str) -> str:
+        return f"{self.base}/{folder}".rstrip("/")
+
+    def path(self, table: TableName, name: str) -> str:
         """Return where a file is: in the landing folder, or in the archive."""
         path, archived = self.landed(table, name), self._archived(table, name)
-        return archived if archived is not None and not path.exists() and archived.exists() else path
+        if archived is None or self.store.find(path) is not None or self.store.find(archived) is None:
+            return path
+        return archived
 
-    def landed(self, table: TableName, name: str) -> Path:
+    def landed(self, table: TableName, name: str) -> str:
         """Return where a file lies or lay; raises SourceError for a name that leads out of the landing folder."""
         if ".." in PurePosixPath(name).parts or name.startswith("/"):
             raise _leads_out(table, name)
         place = self.places.of(table)
         if not place.is_split:
             own = filled(place.load, table)
-            return self.base / (self._really(table, own) or own) / name
-        for part in place.parts(table):
-            if name.startswith(part.folder + "/") and (folder := self._really(table, part.folder)) is not None:
-                found = self.base / folder / name.removeprefix(part.folder + "/")
-                if found.exists():
-                    return found
-        return self.base / name
+            return f"{self._at(self._really(table, own) or own)}/{name}"
+        may_be = [
+            f"{self._at(folder)}/{name.removeprefix(part.folder + '/')}"
+            for part in place.parts(table)
+            if name.startswith(part.folder + "/") and (folder := self._really(table, part.folder)) is not None
+        ]
+        if len(set(may_be)) > 1:
+            may_be = [path for path in may_be if self.store.find(path) is not None]
+        return next(iter(may_be), self._at(name))
 
     def tables(self) -> Sequence[TableName]:
         """Return the tables that have a folder where tables lie that the settings say nothing of."""
         found = set()
         for template in {self.places.others.load, self.places.others.changes}:
-            pattern = "/".join("*" if "{" in part else glob.escape(part) for part in template.split("/"))
-            for path in self.base.glob(f"{pattern}/"):
-                inner = path.relative_to(self.base)
-                if not any(part.startswith((".", "_")) for part in inner.parts):
-                    found.add(table_of(template, inner.as_posix()))
+            with suppress(OSError):  # what may not be read is said where a table of it is read
+                found |= {table_of(template, folder) for folder in self._of_form(template)}
         return sorted(table for table in found if table is not None)
+
+    def _of_form(self, template: str) -> Sequence[str]:
+        """Return the folders that may be of a form, below the landing folder; none that is hidden."""
+        found = [""]
+        *_, last = parts = template.split("/")
+        for part in parts:
+            is_any = "{" in part
+            inner = [
+                (at, name) for at in found for name in (self.store.folders(self._at(at)) if is_any else [part])
+            ]
+            found = [f"{at}/{name}".lstrip("/") for at, name in inner if not name.startswith((".", "_"))]
+        return found if "{" in last else [at for at in found if self.store.real(self._at(at)) is not None]
+
+    def beginning(self, prefix: str) -> str | None:
+        """Return a file in the landing folder, or in a folder there, whose name begins so, if there is one."""
+        if isinstance(self.root, Path):
+            paths = (path for pattern in ("", "*/") for path in self.root.glob(f"{pattern}{prefix}*"))
+            return next((path.relative_to(self.root).as_posix() for path in paths), None)
+        for at in ("", *self.store.folders(self.base)):
+            first = next(self.store.list(self._at(at), prefix), None)  # what sorts before is left out
+            if first is not None and first.name.startswith(prefix):
+                return f"{at}/{first.name}".lstrip("/")
+        return None
+
+    def is_there(self, table: TableName) -> bool:
+        """Whether a table has a folder, or may have had one: in a bucket an archive leaves none behind."""
+        return bool(self.folders(table)) or (self.archive is not None and not isinstance(self.root, Path))
 
     def folders(self, table: TableName) -> Sequence[str]:
         """Return the folders of a table that are there, below the landing folder, as they are really called."""
         parts = self.places.of(table).parts(table)
         return [folder for part in parts if (folder := self._really(table, part.folder)) is not None]
 
-    def _archived(self, table: TableName, name: str) -> Path | None:
-        return None if self.archive is None else self.archive / table.schema / table.table / name
+    def _archived(self, table: TableName, name: str) -> str | None:
+        return None if self.archive is None else f"{self.archive}/{table.schema}/{table.table}/{name}"
 
     def put_away(self, table: TableName, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Move applied files into the archive; return those that are there now, none without an archive.
@@ -127,12 +175,12 @@ class Folder:
             if archived is None:
                 continue
             try:
-                if path.exists():
-                    state = path.stat()
-                    if (state.st_size, state.st_mtime_ns // 1000) != (item.size, item.modified):
+                found = self.store.find(path)
+                if found is not None:
+                    if _is_other(found, item):
                         continue
-                    move(path, archived)
-                there += [item.name] if archived.exists() else []
+                    self.store.move(path, archived)
+                there += [item.name] if self.store.find(archived) is not None else []
             except OSError as error:
                 raise SourceError(
                     f"{table}: {item.name} cannot be moved into the archive",
@@ -142,10 +190,22 @@ class Folder:
                 ) from error
         return there
 
-    def etag(self, table: TableName, name: str) -> str | None:
-        """Return a hash of a file's content; None where it is gone."""
+    def open(self, table: TableName, name: str) -> BinaryIO:
+        """Open a file of a table; raises SourceError where it cannot be read."""
         try:
-            return content_hash(self.landed(table, name))
+            return self.store.open(self.path(table, name))
+        except OSError as error:
+            raise _unreadable(table, name, error) from error
+
+    def etag(self, table: TableName, name: str) -> str | None:
+        """Return the store's tag of a file's content, or a hash of it; None where it is gone."""
+        path = self.landed(table, name)
+        try:
+            found = self.store.find(path)
+            if found is None or found.etag is not None:
+                return None if found is None else found.etag
+            with self.store.open(path) as file:
+                return content_hash(file)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -156,10 +216,10 @@ class Folder:
 
         Raises SourceError where the file cannot be read or is no gzip file.
         """
-        path, end = self.path(table, name), row_end.encode()
+        end = row_end.encode()
         try:
-            opened = gzip.open(path) if name.lower().endswith(".gz") else path.open("rb")
-            with opened as file:
+            with self.store.open(self.path(table, name)) as raw:
+                file = cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if name.lower().endswith(".gz") else raw
                 data = more = file.read(HEAD_BYTES)
                 while len(more) == HEAD_BYTES and end not in data:
                     more = file.read(HEAD_BYTES)
@@ -175,39 +235,51 @@ class Folder:
         Names are compared without case where none is exactly that. Raises SourceError where
         there are two of them, and where a link leads out of the landing folder.
         """
-        if not self.root.is_dir():
-            raise ConfigError(
-                f"the landing folder {self.root} does not exist",
-                todo="Correct `path` under [source]; it is relative to the settings file.",
-            )
-        there, base = self.base, self.base
+        if folder in self._known:
+            return self._known[folder]
+        if isinstance(self.root, Path):
+            self.refuse_missing()
+        real, base = self.store.real(self._at(folder)), self.base
+        if real is None and (alike := self._alike(table, folder)) is not None:
+            real = self.store.real(self._at(alike))
+        if real is None:
+            return None
+        if real != base and not real.startswith(f"{base}/"):
+            raise _leads_out(table, self._at(folder))
+        found = real[len(base) + 1 :]
+        if not isinstance(self.root, Path):  # no link can come into its place
+            self._known[folder] = found
+        return found
+
+    def _alike(self, table: TableName, folder: str) -> str | None:
+        """Return a folder by what it is called in whatever case."""
+        there = ""
         for part in PurePosixPath(folder).parts:
-            if (there / part).exists():
-                there /= part
-                continue
             try:
-                alike = [name for name in os.listdir(there) if name.lower() == part.lower()]
-            except NotADirectoryError:
-                return None
+                names = self.store.folders(self._at(there))
             except OSError as error:
                 raise SourceError(
                     f"{table}: its folder cannot be read",
                     found=str(error),
                     todo="Grant permission to read it. Other tables go on.",
                 ) from error
+            alike = [part] if part in names else [name for name in names if name.lower() == part.lower()]
             if len(alike) > 1:
                 raise SourceError(
                     f"{table}: which of these folders is meant cannot be told",
-                    found=f"found {' and '.join(sorted(alike))} in {there}",
+                    found=f"found {' and '.join(sorted(alike))} in {self._at(there)}",
                     todo="Write the table's name as its folder is called. Nothing of the table was applied.",
                 )
             if not alike:
                 return None
-            there /= alike[0]
-        real = there.resolve()
-        if not real.is_relative_to(base):
-            raise _leads_out(table, str(there))
-        return real.relative_to(base).as_posix()
+            there = f"{there}/{alike[0]}".lstrip("/")
+        return there
+
+
+def _is_other(found: Stored, item: SourceObject) -> bool:
+    """Whether a file is another than the one that was applied."""
+    has_other_tag = found.etag is not None and item.etag is not None and found.etag != item.etag
+    return has_other_tag or (found.size, found.modified) != (item.size, item.modified)
 
 
 def _taken_twice(table: TableName, name: str) -> ConfigError:

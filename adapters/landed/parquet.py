@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import BinaryIO, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,16 +34,16 @@ from lakeward.core.errors import SourceError
 from lakeward.core.schema import Column, Schema, Type
 
 
-def footer(path: Path, table: str, name: str = "") -> Schema:
+def footer(file: Path | BinaryIO, table: str, name: str = "") -> Schema:
     """Return the columns that a file's footer declares, those that DMS added included.
 
     `name` is what the file is called in messages, where it has a path.
 
     Raises SourceError where the file is no Parquet file, or has a type that the lake has not.
     """
-    name = name or path.name
+    name = name or str(file.name)
     try:
-        schema = pq.read_schema(path)
+        schema = pq.read_schema(file)
     except (pa.ArrowException, OSError) as error:
         raise SourceError(
             f"{table}: {name} cannot be read as Parquet",

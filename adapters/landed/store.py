@@ -1,4 +1,4 @@
-"""Files on a local disk: listing them as a bucket would, and moving them into an archive."""
+"""Files on a local disk: listing them as a bucket would, reading them, and moving them into an archive."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Any, BinaryIO, Final, cast
 
-from lakeward.core.ports import Stored
+from lakeward.core.ports import Store, Stored
 
 HASHED_WHOLE: Final = 64 * 1024 * 1024
 HASHED_ENDS: Final = 4 * 1024 * 1024
@@ -22,6 +22,19 @@ HASHED_ENDS: Final = 4 * 1024 * 1024
 
 class LocalStore:
     """A local disk."""
+
+    def real(self, folder: str) -> str | None:
+        """Return the path of a folder without links, or None where nothing is there."""
+        path = Path(folder)
+        return str(path.resolve()) if path.exists() else None
+
+    def folders(self, folder: str) -> Sequence[str]:
+        """Return the names of the folders within a folder, and of links to some."""
+        try:
+            with os.scandir(folder) as entries:
+                return [entry.name for entry in entries if entry.is_dir()]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
 
     def list(self, folder: str, start: str | None) -> Iterator[Stored]:
         """Return what is in a folder and below it, by paths; what is hidden there, or behind a link, is not.
@@ -44,6 +57,27 @@ class LocalStore:
                 for found in self.list(f"{folder}/{name}", None):
                     yield replace(found, name=f"{name}/{found.name}")
 
+    def find(self, path: str) -> Stored | None:
+        """Return size and time of a file, or None where there is none."""
+        try:
+            state = Path(path).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return Stored(path, state.st_size, state.st_mtime_ns // 1000)
+
+    def open(self, path: str) -> BinaryIO:
+        """Open a file."""
+        return Path(path).open("rb")
+
+    def move(self, path: str, target: str) -> None:
+        """Move a file, to another disk too; where its content is in its place already, it is only removed."""
+        file, place = Path(path), free_place(self, path, target)
+        if place is None:
+            file.unlink()
+            return
+        Path(place).parent.mkdir(parents=True, exist_ok=True)
+        _rename(file, Path(place))
+
 
 def _state(entry: os.DirEntry[str]) -> os.stat_result | None:
     """Return size and time of a file, or None for what is no file, or is gone since it was listed."""
@@ -51,35 +85,6 @@ def _state(entry: os.DirEntry[str]) -> os.stat_result | None:
         return entry.stat(follow_symlinks=False) if entry.is_file(follow_symlinks=False) else None
     except FileNotFoundError:
         return None
-
-
-def content_hash(path: Path) -> str:
-    """Return a hash of a file's content, of a great one of its beginning and its end."""
-    with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        if size <= HASHED_WHOLE:
-            return hashlib.file_digest(file, "sha256").hexdigest()[:32]
-        found = hashlib.sha256(file.read(HASHED_ENDS))
-        file.seek(size - HASHED_ENDS)
-        found.update(file.read(HASHED_ENDS))
-        return f"{found.hexdigest()[:32]}-ends"
-
-
-def move(file: Path, target: Path) -> None:
-    """Move a file; it is never under neither name, and nothing that is there is overwritten.
-
-    Where the target is a file of that content already, because a crash came between, only the
-    source is removed; where it is another file, `.2`, `.3`, … is put behind the name.
-    """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    for number in count(1):
-        place = target if number == 1 else target.with_name(f"{target.name}.{number}")
-        if not place.exists():
-            _rename(file, place)
-            return
-        if place.stat().st_size == file.stat().st_size and content_hash(place) == content_hash(file):
-            file.unlink()
-            return
 
 
 def _rename(file: Path, place: Path) -> None:
@@ -94,3 +99,44 @@ def _rename(file: Path, place: Path) -> None:
             os.fsync(copied.fileno())
         part.rename(place)
         file.unlink()
+
+
+# What is the same on a disk and in a bucket.
+
+
+def content_hash(file: BinaryIO) -> str:
+    """Return a hash of a file's content, of a great one of its beginning and its end."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    if size <= HASHED_WHOLE:
+        return hashlib.file_digest(cast("Any", file), "sha256").hexdigest()[:32]
+    found = hashlib.sha256(file.read(HASHED_ENDS))
+    file.seek(size - HASHED_ENDS)
+    found.update(file.read(HASHED_ENDS))
+    return f"{found.hexdigest()[:32]}-ends"
+
+
+def free_place(store: Store, path: str, target: str) -> str | None:
+    """Return where a file goes that is to be moved: nothing that is there is overwritten.
+
+    Where the target is another file, `.2`, `.3`, … is put behind the name; where it is one of
+    that content, because a crash came between, None says that the file is there already.
+    """
+    for number in count(1):
+        place = target if number == 1 else f"{target}.{number}"
+        there = store.find(place)
+        if there is None:
+            return place
+        if _is_alike(store, path, place, there):
+            return None
+    raise AssertionError("numbers end")
+
+
+def _is_alike(store: Store, path: str, place: str, there: Stored) -> bool:
+    own = store.find(path)
+    if own is None or own.size != there.size:
+        return False
+    if own.etag is not None and own.etag == there.etag:
+        return True
+    with store.open(path) as one, store.open(place) as other:
+        return content_hash(one) == content_hash(other)

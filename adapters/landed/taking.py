@@ -28,13 +28,16 @@ def choose(folder: Folder, table: TableName, past: Past, limits: Limits, numbere
     names = place.names
     start = None if past.start is None else names.listed_from(past.start)
     past = past if start else replace(past, start=None)
-    listed, others = folder.list(table, start) or ((), ())
+    found = folder.list(table, start)
+    if found is None and not past.seen:
+        folder.refuse_missing()
+    listed, others = found or ((), ())
     if folder.archive is None and is_suspicious(listed, past):
         past = replace(past, start=None)
         listed, others = folder.list(table) or ((), ())
     listed = numbered(table, listed, past)
     tags = {item.name: folder.etag(table, item.name) for item in touched(listed, past)}
-    listed = [replace(item, etag=tags.get(item.name)) for item in listed] if tags else listed
+    listed = [replace(item, etag=tags.get(item.name, item.etag)) for item in listed] if tags else listed
     naming = Naming(
         is_load=lambda name: place.known(table, name).is_load,
         number=names.number,
@@ -49,7 +52,9 @@ def still_alike(folder: Folder, table: TableName, taken: Taken) -> Taken:
 
     Their places, and the contents that had to be looked at, are those that are known.
     """
-    listed, _ = folder.list(table) or ((), ())
+    # Names of files that lie apart begin with folders, which no listing of one of them knows.
+    first = None if folder.places.of(table).is_split else min((item.name for item in taken.objects), default=None)
+    listed, _ = folder.list(table, first) or ((), ())
     known = {item.name: item for item in taken.objects}
     now = {}
     for item in listed:

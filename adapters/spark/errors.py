@@ -11,6 +11,9 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 
+from lakeward.adapters.s3 import later
+from lakeward.core.errors import StoreUnreachable
+
 
 def keep_quiet() -> None:
     """Let PySpark print no error of its own: what Spark says is said once, in our words."""
@@ -31,6 +34,12 @@ def is_cut_off(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+def unreachable(what: str, error: BaseException) -> StoreUnreachable | None:
+    """Return what to say where S3 did not answer Spark, Iceberg or Arrow; None where it is something else."""
+    is_so = later.is_of_arrow(error) or not later.JAVA.isdisjoint(causes(error))
+    return later.later(what, said(error)) if is_so else None
 
 
 def root_cause(error: BaseException) -> tuple[str, str]:

@@ -89,7 +89,7 @@ def by_reference(endpoint: Endpoint) -> list[Event]:
     """Read a feed by the rules of the pages, in plain Python."""
     found = []
     for item in objects(endpoint):
-        path = endpoint.folder.path(NAME, item.name)
+        path = Path(endpoint.folder.path(NAME, item.name))
         name = endpoint.folder.places.of(NAME).known(NAME, item.name)
         is_csv = name.format == "csv"
         read = csv_rows(endpoint, path, is_load=name.is_load) if is_csv else parquet_rows(endpoint, path)

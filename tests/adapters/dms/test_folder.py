@@ -120,7 +120,7 @@ def test_a_folder_in_other_letters_is_the_tables(tmp_path: Path) -> None:
     (tmp_path / "SHOP" / "Orders" / "LOAD00000001.csv").write_text("1\n")
     folder = Folder(tmp_path, PLACES)
     assert named(folder) == ["LOAD00000001.csv"]
-    assert folder.path(TABLE, "LOAD00000001.csv") == tmp_path.resolve() / "SHOP" / "Orders" / "LOAD00000001.csv"
+    assert folder.path(TABLE, "LOAD00000001.csv") == str(tmp_path.resolve() / "SHOP/Orders/LOAD00000001.csv")
 
 
 def test_the_folder_of_exactly_that_name_counts_and_of_two_others_neither(tmp_path: Path) -> None:

@@ -9,13 +9,22 @@ from pathlib import Path
 import pytest
 
 from lakeward.adapters.landed import store
-from lakeward.adapters.landed.store import LocalStore, content_hash, move
+from lakeward.adapters.landed.store import LocalStore, content_hash
 
 
 def put(path: Path, content: bytes = b"1,a\n") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return path
+
+
+def hashed(path: Path) -> str:
+    with path.open("rb") as file:
+        return content_hash(file)
+
+
+def move(path: Path, target: Path) -> None:
+    LocalStore().move(str(path), str(target))
 
 
 def test_what_sorts_before_the_start_is_left_out(tmp_path: Path) -> None:
@@ -39,7 +48,7 @@ def test_a_hash_tells_contents_apart_and_of_great_files_their_ends(
     monkeypatch.setattr(store, "HASHED_WHOLE", 30)
     monkeypatch.setattr(store, "HASHED_ENDS", 10)
     one, two, middle, end = (
-        content_hash(put(tmp_path / name, content))
+        hashed(put(tmp_path / name, content))
         for name, content in (
             ("one", b"a" * 40),
             ("two", b"a" * 40),
@@ -48,7 +57,7 @@ def test_a_hash_tells_contents_apart_and_of_great_files_their_ends(
         )
     )
     assert one == two == middle != end
-    assert content_hash(put(tmp_path / "small", b"a" * 30)) != one
+    assert hashed(put(tmp_path / "small", b"a" * 30)) != one
 
 
 def test_a_file_is_moved_whole(tmp_path: Path) -> None:

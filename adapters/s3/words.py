@@ -1,0 +1,119 @@
+"""What S3 says, in words of what to do; what may be over in a minute is told from what will not be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    CredentialRetrievalError,
+    HTTPClientError,
+    NoCredentialsError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    ResponseStreamingError,
+    UnauthorizedSSOTokenError,
+)
+from botocore.exceptions import ConnectionError as NotConnected
+
+from lakeward.adapters.s3.later import later
+from lakeward.core.errors import ConfigError, LakewardError, SourceError
+
+_AS_WHOM: Final = (
+    "Credentials come from where the AWS command line has them: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+    "AWS_PROFILE, or the role of the machine. See docs/s3.md."
+)
+_LACKS_CREDENTIALS: Final = (
+    NoCredentialsError,
+    PartialCredentialsError,
+    CredentialRetrievalError,
+    ProfileNotFound,
+    UnauthorizedSSOTokenError,
+)
+_GONE: Final = ("404", "NoSuchKey", "NotFound")
+_OTHER: Final = ("412", "PreconditionFailed")
+_UNKNOWN: Final = (
+    "ExpiredToken",
+    "InvalidAccessKeyId",
+    "InvalidToken",
+    "SignatureDoesNotMatch",
+    "TokenRefreshRequired",
+)
+_ELSEWHERE: Final = (
+    "301",
+    "PermanentRedirect",
+    "AuthorizationHeaderMalformed",
+    "IllegalLocationConstraintException",
+)
+_LATER: Final = (
+    "InternalError",
+    "OperationAborted",
+    "RequestTimeout",
+    "RequestTimeTooSkewed",
+    "ServiceUnavailable",
+    "SlowDown",
+    "Throttling",
+    "ThrottlingException",
+    "TooManyRequestsException",
+)
+"""What docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html calls these."""
+
+
+@contextmanager
+def told(what: str) -> Iterator[None]:
+    """Say what S3 refuses in a person's words; `what` is the URL of what is asked for.
+
+    Raises FileNotFoundError for an object that is not there, OSError for one that is another
+    now or cannot be read, StoreUnreachable for what may be over soon, and else ConfigError.
+    """
+    try:
+        yield
+    except (NotConnected, HTTPClientError, ResponseStreamingError) as error:
+        raise later(what, str(error)) from error
+    except ClientError as error:
+        raise _refused(what, error) from error
+    except _LACKS_CREDENTIALS as error:
+        raise ConfigError(
+            f"{what} cannot be reached: there are no credentials", found=str(error), todo=_AS_WHOM
+        ) from error
+    except BotoCoreError as error:
+        raise ConfigError(
+            f"{what} cannot be reached", found=str(error), todo="docs/s3.md says what is needed."
+        ) from error
+
+
+def _refused(what: str, error: ClientError) -> LakewardError | OSError:
+    said = error.response.get("Error", {})
+    code, found = str(said.get("Code", "")), f"S3 says {said.get('Code')}: {said.get('Message')}"
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    if code in _LATER or status >= 500:
+        return later(what, found)
+    if code == "NoSuchBucket":
+        bucket = what.removeprefix("s3://").partition("/")[0]
+        return ConfigError(
+            f"the bucket {bucket} does not exist",
+            found=found,
+            todo="Correct the URL in the settings, or AWS_ENDPOINT_URL_S3 where the bucket is of another store.",
+        )
+    if code in _GONE:
+        return FileNotFoundError(f"{what} is not there")
+    if code in _OTHER:
+        return OSError(f"{what} was replaced while it was read")
+    if code == "InvalidObjectState":
+        return OSError(f"{what} is in a storage class that must be restored before it is read")
+    if code in _UNKNOWN:
+        return ConfigError(f"{what}: the credentials are not valid", found=found, todo=_AS_WHOM)
+    if code in _ELSEWHERE:
+        return ConfigError(
+            f"{what} lies in another region", found=found, todo="Name it by AWS_DEFAULT_REGION or in the profile."
+        )
+    if code in ("AccessDenied", "403", "Forbidden", "AllAccessDisabled"):
+        return ConfigError(
+            f"{what}: access is denied",
+            found=f"{found} ({error.operation_name})",
+            todo="docs/s3.md lists the permissions that are needed. Are these the right credentials?",
+        )
+    return SourceError(f"{what} cannot be read or written", found=found, todo="docs/s3.md says what is needed.")

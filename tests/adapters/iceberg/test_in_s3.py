@@ -1,0 +1,52 @@
+"""What a catalog tells Spark of a warehouse in S3, and which jars it needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from buckets import Buckets
+
+from lakeward.adapters.iceberg.catalog import IcebergCatalog
+from lakeward.adapters.iceberg.options import IcebergOptions
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import ConfigError
+
+FACTORY = "spark.sql.catalog.lake.s3.client-factory-impl"
+
+
+def catalog(folder: Path, warehouse: str, **more: object) -> IcebergCatalog:
+    return IcebergCatalog(IcebergOptions.model_validate({"warehouse": warehouse, **more}), folder)
+
+
+def test_a_catalog_on_a_disk_says_nothing_of_s3(s3: Buckets, tmp_path: Path) -> None:
+    found = catalog(tmp_path, "lake/")
+    assert found.jars == ("iceberg", "sqlite")
+    assert not [name for name in found.spark_settings if "s3" in name or "io-impl" in name]
+
+
+def test_a_catalog_in_s3_says_how_and_has_its_file_beside_the_settings(s3: Buckets, tmp_path: Path) -> None:
+    found = catalog(tmp_path, "s3a://shop-lake/tables/")
+    assert found.jars == ("iceberg", "sqlite", "s3")
+    assert found.spark_settings["spark.sql.catalog.lake.warehouse"] == "s3://shop-lake/tables"
+    assert found.spark_settings["spark.sql.catalog.lake.uri"] == f"jdbc:sqlite:{tmp_path}/catalog.db"
+    assert found.spark_settings["spark.sql.catalog.lake.s3.endpoint"] == s3.endpoint
+    assert found.spark_settings[FACTORY].endswith(".DefaultS3FileIOAwsClientFactory")
+    assert found.location(TableName("shop", "../item")).startswith("s3://shop-lake/tables/shop/_item-")
+
+
+def test_with_glue_the_bundle_is_enough(s3: Buckets, tmp_path: Path) -> None:
+    found = catalog(tmp_path, "s3://shop-lake/tables", catalog="glue")
+    assert found.jars == ("iceberg", "aws")
+    assert FACTORY not in found.spark_settings
+
+
+def test_what_the_settings_say_of_a_catalog_counts(s3: Buckets, tmp_path: Path) -> None:
+    own = {"s3.endpoint": "https://store.example", "uri": "https://catalog.example"}
+    found = catalog(tmp_path, "s3://shop-lake/tables", catalog="rest", catalog_properties=own)
+    assert found.spark_settings["spark.sql.catalog.lake.s3.endpoint"] == "https://store.example"
+
+
+def test_a_bucket_that_is_not_there_is_said_before_a_table_is_made(s3: Buckets, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="the bucket no-such-bucket does not exist"):
+        catalog(tmp_path, "s3://no-such-bucket/lake").prepare(TableName("shop", "item"))

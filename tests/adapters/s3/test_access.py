@@ -1,0 +1,92 @@
+"""How S3 is reached: what AWS calls the usual means, told alike to all who reach it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from buckets import Buckets
+
+from lakeward.adapters.s3 import access
+from lakeward.adapters.s3.access import Access, find_access, normal
+from lakeward.core.errors import ConfigError, SetupError
+
+
+def test_an_endpoint_of_ones_own_is_told_to_all_and_asked_by_path(s3: Buckets) -> None:
+    found = find_access()
+    assert (found.region, found.endpoint, found.by_path) == ("eu-central-1", s3.endpoint, True)
+    assert found.spark_settings["spark.hadoop.fs.s3a.endpoint"] == s3.endpoint
+    assert found.spark_settings["spark.hadoop.fs.s3a.path.style.access"] == "true"
+    assert found.iceberg_properties["s3.endpoint"] == s3.endpoint
+    assert found.iceberg_properties["s3.path-style-access"] == "true"
+    assert found.iceberg_properties["s3.force-virtual-addressing"] == "false"
+
+
+def test_without_one_it_is_that_of_aws(s3: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ENDPOINT_URL_S3")
+    found = find_access()
+    assert (found.region, found.endpoint, found.by_path) == ("eu-central-1", None, False)
+    assert not [name for name in {**found.spark_settings, **found.iceberg_properties} if name.endswith("endpoint")]
+
+
+def test_a_profile_says_region_endpoint_and_addressing(
+    s3: Buckets, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "config").write_text(
+        "[profile shop]\nregion = eu-west-1\nendpoint_url = https://store.example:9000\n"
+        "s3 =\n  addressing_style = virtual\n"
+    )
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_PROFILE", "shop")
+    for name in ("AWS_ENDPOINT_URL_S3", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name)
+    found = find_access()
+    assert (found.region, found.endpoint, found.by_path) == ("eu-west-1", "https://store.example:9000", False)
+    assert found.iceberg_properties["s3.force-virtual-addressing"] == "true"
+
+
+def test_without_a_region_there_is_still_one(s3: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    assert find_access().region == "us-east-1"
+
+
+def test_a_profile_that_is_not_there_is_said(s3: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    with pytest.raises(ConfigError) as failed:
+        find_access()
+    assert "nobody" in str(failed.value.found)
+
+
+def test_without_boto3_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "find_spec", lambda _name: None)
+    with pytest.raises(SetupError, match="boto3 is not installed") as failed:
+        find_access()
+    assert "lakeward[s3]" in str(failed.value.todo)
+
+
+def test_nothing_that_is_told_has_a_secret(s3: Buckets) -> None:
+    found = find_access()
+    assert "secret word" not in f"{found} {found.spark_settings} {found.iceberg_properties}"
+    assert found == Access("eu-central-1", s3.endpoint, by_path=True)
+
+
+@pytest.mark.parametrize(
+    ("url", "one"),
+    [
+        ("s3://shop", "s3://shop"),
+        ("s3://shop/", "s3://shop"),
+        ("s3a://shop/in/here/", "s3://shop/in/here"),
+        ("s3n://shop/in here", "s3://shop/in here"),
+    ],
+)
+def test_a_url_has_one_form(url: str, one: str) -> None:
+    assert normal(url) == one
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["s3://", "s3:///in", "s3://Shop/in", "s3://a", "s3://shop/a//b", "s3://shop/../b", "s3://shop/{x}", "in/"],
+)
+def test_what_is_no_url_of_a_bucket_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="is no URL of a bucket"):
+        normal(url)

@@ -1,0 +1,125 @@
+"""An S3 that tests start for themselves, in a thread: moto's server, with a count of what it was asked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+import boto3
+import pytest
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from moto.s3.models import s3_backends
+from werkzeug.serving import make_server
+
+ENVIRONMENT = {
+    "AWS_ACCESS_KEY_ID": "of a test",
+    "AWS_SECRET_ACCESS_KEY": "secret word of a test",
+    "AWS_DEFAULT_REGION": "eu-central-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_MAX_ATTEMPTS": "1",
+    "AWS_CONFIG_FILE": "/dev/null",
+    "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+}
+"""What AWS calls the usual means; nothing of the machine's own."""
+
+NUMBERS = count(1)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What S3 was asked: a method, a path, and what it says beside it."""
+
+    method: str
+    path: str
+    asked: dict[str, str]
+    range: str | None = None
+
+    @property
+    def is_listing(self) -> bool:
+        return self.method == "GET" and "list-type" in self.asked
+
+    @property
+    def prefix(self) -> str:
+        return self.asked.get("prefix", "")
+
+
+@dataclass
+class Buckets:
+    """The server, and what it was asked since that was last cleared."""
+
+    endpoint: str = ""
+    requests: list[Request] = field(default_factory=list)
+
+    @cached_property
+    def client(self) -> Any:
+        session = boto3.Session("of a test", "secret word of a test", region_name=ENVIRONMENT["AWS_DEFAULT_REGION"])
+        return session.client("s3", endpoint_url=self.endpoint)
+
+    def make(self) -> str:
+        """Make a bucket of its own, and return its name."""
+        name = f"bucket-{next(NUMBERS)}"
+        self.client.create_bucket(
+            Bucket=name, CreateBucketConfiguration={"LocationConstraint": ENVIRONMENT["AWS_DEFAULT_REGION"]}
+        )
+        return name
+
+    def put(self, url: str, content: str | bytes) -> None:
+        """Deliver an object."""
+        bucket, _, key = url.removeprefix("s3://").partition("/")
+        self.client.put_object(Bucket=bucket, Key=key, Body=content)
+
+    def put_many(self, url: str, names: Iterable[str], content: bytes) -> None:
+        """Deliver objects without asking the server for each."""
+        bucket, _, prefix = url.removeprefix("s3://").partition("/")
+        for name in names:
+            s3_backends[DEFAULT_ACCOUNT_ID]["aws"].put_object(bucket, f"{prefix}/{name}", content)
+
+    def keys(self, bucket: str) -> list[str]:
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
+        return [item["Key"] for page in pages for item in page.get("Contents", ())]
+
+    def listings(self, prefix: str = "") -> list[Request]:
+        return [request for request in self.requests if request.is_listing and request.prefix.startswith(prefix)]
+
+
+def counted(app: Any, requests: list[Request]) -> Callable[..., Iterable[bytes]]:
+    """Return a server that writes down what it is asked."""
+
+    def answer(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+        asked = dict(parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True))
+        path = unquote(environ.get("RAW_URI", environ["PATH_INFO"])).partition("?")[0]
+        requests.append(Request(environ["REQUEST_METHOD"], path, asked, environ.get("HTTP_RANGE")))
+        found: Iterable[bytes] = app(environ, start)
+        return found
+
+    return answer
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[Buckets]:
+    found = Buckets()
+    app = counted(DomainDispatcherApplication(create_backend_app), found.requests)
+    server = make_server("127.0.0.1", 0, app, threaded=True)
+    found.endpoint = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield found
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def s3(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Buckets:
+    """Return an S3 that this test alone asks, named by the environment."""
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL_S3": s3_server.endpoint}.items():
+        monkeypatch.setenv(name, value)
+    s3_server.requests.clear()
+    return s3_server

@@ -1,0 +1,159 @@
+"""A pipeline from a bucket into a bucket, as a user runs it, in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+import pytest
+from buckets import Buckets
+from pyiceberg.catalog import load_catalog
+from pyiceberg.table import Table
+
+SETTINGS = """
+[pipeline]
+name = "shop"
+
+[source]
+kind = "dms"
+path = "s3://{bucket}/landing"
+timestamp_column = "at"
+landing = "archived"
+archive = "s3://{bucket}/backup"
+
+[target]
+kind = "iceberg"
+warehouse = "s3://{bucket}/lake"
+
+[tables."shop.item"]
+key = ["id"]
+columns = {{ id = "int", name = "string", price = "decimal(8,2)" }}
+{more}
+"""
+LANDING = "landing/shop/item"
+MANY = 35
+"""More files than Spark asks S3 for one by one."""
+
+
+@dataclass
+class Pipeline:
+    """A settings file for a bucket, and what commands say."""
+
+    folder: Path
+    bucket: str
+    s3: Buckets
+
+    def configure(self, bucket: str = "", more: str = "") -> None:
+        text = SETTINGS.format(bucket=bucket or self.bucket, more=more)
+        (self.folder / "lakeward.toml").write_text(text, "utf-8")
+
+    def put(self, name: str, content: str) -> None:
+        self.s3.put(f"s3://{self.bucket}/{LANDING}/{name}", content)
+
+    def call(self, *arguments: str, **environment: str) -> tuple[int, Any]:
+        self.s3.requests.clear()
+        ended = subprocess.run(
+            [Path(sys.executable).with_name("lakeward"), *arguments, "--json"],
+            cwd=self.folder,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        assert ended.stdout, ended.stderr
+        return ended.returncode, json.loads(ended.stdout)
+
+    def table(self) -> Table:
+        uri = f"sqlite:///{self.folder}/catalog.db"
+        properties = {"s3.endpoint": self.s3.endpoint, "s3.region": "eu-central-1"}
+        catalog = load_catalog("lake", type="sql", uri=uri, warehouse=f"s3://{self.bucket}/lake", **properties)
+        return catalog.load_table("shop.item")
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        found = self.table().scan(selected_fields=("id", "name", "price")).to_arrow().to_pylist()
+        return sorted(tuple(row.values()) for row in found)
+
+
+@pytest.fixture
+def pipeline(s3: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
+    monkeypatch.delenv("LAKEWARD_CONFIG", raising=False)
+    made = Pipeline(tmp_path, s3.make(), s3)
+    made.configure()
+    return made
+
+
+@pytest.mark.spark
+def test_a_feed_in_a_bucket_becomes_a_table_in_a_bucket_and_nothing_is_read_twice(pipeline: Pipeline) -> None:
+    pipeline.put("LOAD00000001.csv", "2026-11-21 09:00:00,1,a,1.00\n2026-11-21 09:00:00,2,b,2.00\n")
+    pipeline.put("20261121-100000000.csv", "U,2026-11-21 10:00:00,2,Köln,3.00\nI,2026-11-21 10:00:01,3,c,4.00\n")
+    for number in range(MANY):
+        pipeline.put(f"20261121-1100000{number:02}.csv", f"U,2026-11-21 11:00:{number:02},1,{number},1.00\n")
+    code, said = pipeline.call("run", "--once")
+    assert code == 0, said
+    last = str(MANY - 1)
+    assert pipeline.rows() == [(1, last, Decimal("1.00")), (2, "Köln", Decimal("3.00")), (3, "c", Decimal("4.00"))]
+    for name in ("LOAD00000001.csv", "20261121-100000000.csv", "20261121-110000007.csv"):
+        landed = [r for r in pipeline.s3.requests if r.method == "GET" and r.path.endswith(f"{LANDING}/{name}")]
+        assert len(landed) == 2, "its head, and Spark"
+    backup = [key for key in pipeline.s3.keys(pipeline.bucket) if key.startswith("backup/")]
+    assert [len(backup), backup[0], backup[-1]] == [
+        MANY + 2,
+        "backup/shop/item/20261121-100000000.csv",
+        "backup/shop/item/LOAD00000001.csv",
+    ]
+    _check_files(pipeline)
+
+    code, said = pipeline.call("run", "--once")
+    assert (code, said["tables"][0]["batches"]) == (0, [])
+    touched = [request for request in pipeline.s3.requests if "landing" in request.path or "backup" in request.path]
+    assert touched == []
+    whole = [r for r in pipeline.s3.listings("landing/shop/item/") if r.asked.get("max-keys") != "1"]
+    assert len(whole) <= 1
+    assert not [r for r in pipeline.s3.requests if r.method not in ("GET", "HEAD")]
+
+
+def _check_files(pipeline: Pipeline) -> None:
+    """Read the data files as any reader of Parquet would."""
+    host = pipeline.s3.endpoint.removeprefix("http://")
+    files = pafs.S3FileSystem(endpoint_override=host, scheme="http", region="eu-central-1")
+    paths = [task.file.file_path for task in pipeline.table().scan().plan_files()]
+    assert all(path.startswith(f"s3://{pipeline.bucket}/lake/shop/item/data/") for path in paths)
+    found = [pq.read_table(path.removeprefix("s3://"), filesystem=files) for path in paths]
+    assert sum(map(len, found)) >= 3
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "words"),
+    [
+        ({"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1"}, 75, "S3 does not answer"),
+        ({"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, 4, "there are no credentials"),
+    ],
+)
+def test_what_keeps_it_from_s3_decides_the_exit_code(
+    pipeline: Pipeline, change: dict[str, str], code: int, words: str
+) -> None:
+    ended, said = pipeline.call("run", "--once", **change)
+    assert ended == code
+    assert words in said["tables"][0]["error"]["what"]
+
+
+def test_a_bucket_that_is_not_there_is_said_and_nothing_is_made(pipeline: Pipeline) -> None:
+    pipeline.configure("no-such-bucket")
+    code, said = pipeline.call("run", "--once")
+    assert code == 4
+    assert said["tables"][0]["error"]["what"] == "the bucket no-such-bucket does not exist"
+    assert not (pipeline.folder / "catalog.db").exists()
+
+
+def test_a_plan_and_a_status_of_a_bucket_start_no_spark(pipeline: Pipeline) -> None:
+    code, said = pipeline.call("status", JAVA_HOME="/nowhere")
+    assert code == 0, said
