@@ -154,6 +154,6 @@ def test_a_bucket_that_is_not_there_is_said_and_nothing_is_made(pipeline: Pipeli
     assert not (pipeline.folder / "catalog.db").exists()
 
 
-def test_a_plan_and_a_status_of_a_bucket_start_no_spark(pipeline: Pipeline) -> None:
+def test_a_status_of_a_bucket_starts_no_java(pipeline: Pipeline) -> None:
     code, said = pipeline.call("status", JAVA_HOME="/nowhere")
     assert code == 0, said

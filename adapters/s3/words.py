@@ -52,7 +52,6 @@ _LATER: Final = (
     "InternalError",
     "OperationAborted",
     "RequestTimeout",
-    "RequestTimeTooSkewed",
     "ServiceUnavailable",
     "SlowDown",
     "Throttling",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -158,11 +159,14 @@ class TakesPrefixesForFolders(BucketStore):
         return folder if "Contents" in self.client.list_objects_v2(Bucket=bucket, Prefix=prefix) else None
 
 
+class Unmoved(io.BufferedReader):
+    def seek(self, _offset: int, _whence: int = 0) -> int:
+        return 0
+
+
 class ReadsFromTheBeginning(BucketStore):
     def open(self, path: str) -> BinaryIO:
-        file = super().open(path)
-        file.seek = lambda *_: 0  # type: ignore[method-assign]
-        return file
+        return Unmoved(super().open(path))  # type: ignore[arg-type]
 
 
 class Overwrites(BucketStore):
@@ -193,5 +197,5 @@ def test_a_bucket_that_is_another_would_be_seen(
     (tmp_path / "whole").mkdir()
     (tmp_path / "broken").mkdir()
     check_alike(*sides(s3.client, str(tmp_path / "whole"), bucket_of_laws, BucketStore), TREE, "b", "a/x", "b")
-    with pytest.raises((AssertionError, AttributeError)):
+    with pytest.raises(AssertionError):
         check_alike(*sides(s3.client, str(tmp_path / "broken"), bucket_of_laws, broken), TREE, "b", "a/x", "b")
