@@ -29,11 +29,9 @@ Keys and types are proposed from names and from a sample of the rows, and marked
 each before the first run. Where a file describes the tables, as a dump of the schema does, or
 their database can be asked, name it by --catalogue. Nothing is ever overwritten.
 
-Examples:
+Example: [bold]lakeward init landing/ --catalogue shop.sql --database postgresql[/]
 
-[bold]lakeward init landing/ --catalogue shop.sql --database postgresql[/]
-
-[bold]lakeward init landing/ --catalogue jdbc:postgresql://db:5432/shop --user me --password env:PASSWORD[/]
+Example: [bold]lakeward init landing/ --catalogue jdbc:postgresql://db:5432/shop --user me --password env:PASSWORD[/]
 """
 
 Folder = Annotated[Path, typer.Argument(help="The folder of the files.")]
