@@ -63,6 +63,22 @@ def refuse_changes(table: str, changes: Sequence[SourceObject]) -> None:
         )
 
 
+def refuse_older_snapshot(table: str, objects: Sequence[SourceObject], past: Past, naming: Naming) -> None:
+    """Raise LEDGER-001 for a snapshot that is older than the one that the table shows."""
+    applied = [item for item in past.seen.values() if naming.snapshot(item.name) is not None]
+    newest = max(applied, key=lambda item: item.order, default=None)
+    older = [item.name for item in objects if newest is not None and item.order < newest.order]
+    if newest is not None and older:
+        raise AlarmRaised(
+            "LEDGER-001",
+            f"{table}: a snapshot came that is older than what the table shows",
+            found=f"found {_some(older)}, which sorts before {newest.name}",
+            todo="Nothing was applied: it would set the table back. Move it away, or leave it out for good: "
+            f"`lakeward ack {table} LEDGER-001`.",
+            about=older,
+        )
+
+
 def refuse_rewritten(table: str, ordered: Iterable[SourceObject], past: Past) -> None:
     """Raise LEDGER-002 for applied objects that have another size or another content now."""
     let_pass = past.passed("LEDGER-002")

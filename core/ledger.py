@@ -244,20 +244,23 @@ def _take_load(
     found = loads.find_load(table, load, ordered, past, naming)
     if load.settles is not None:
         doubts.refuse_changes(table, found.behind)
+        doubts.refuse_older_snapshot(table, found.objects, past, naming)
         if keeps and not ordered and past.seen and past.now - found.awaited.unchanged >= load.settles:
             doubts.refuse_emptied(table, (), past)
     overtaken = [item for item in past.waiting.values() if loads.is_older(item, past, naming)]
     unapplied = {item.name: item for item in past.waiting.values() if item not in overtaken}
     taken = Taken(
-        left=(*found.objects, *found.behind), awaited=found.awaited, overtaken=tuple(i.name for i in overtaken)
+        left=(*found.objects, *found.behind, *found.later),
+        awaited=found.awaited,
+        overtaken=tuple(i.name for i in overtaken),
     )
     if not found.is_whole:
         return taken
     doubts.refuse_equal_orders(table, found.objects)
-    now_there = {item.name for item in (*found.objects, *found.behind)}
+    behind = (*found.behind, *found.later)
+    now_there = {item.name for item in (*found.objects, *behind)}
     doubts.refuse_gone(table, now_there, replace(past, waiting=unapplied, seen={}, start=None))
     doubts.refuse_gap(table, found.objects, replace(past, seen={}), naming.number)
-    behind = found.behind
     return replace(
         taken,
         objects=found.objects,

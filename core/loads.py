@@ -26,12 +26,14 @@ Numbering: TypeAlias = Callable[[str], tuple[str, int] | None]
 class Naming:
     """What names tell: of a full load or of changes, the number in a load, when changes were written.
 
-    That is in microseconds since 1970, and None where the name does not tell.
+    That is in microseconds since 1970, and None where the name does not tell. Where each snapshot of a
+    table has names of its own, `snapshot` tells of which one an object is; else all are of one.
     """
 
     is_load: Callable[[str], bool] = lambda _: False
     number: Numbering = lambda _: None
     written: Callable[[SourceObject], int | None] = lambda _: None
+    snapshot: Callable[[str], str | None] = lambda _: None
 
 
 UNNAMED: Final = Naming()
@@ -168,10 +170,14 @@ def is_older(item: SourceObject, past: Past, naming: Naming) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a listing has of a load: its objects, the changes behind it, how it stands, and whether it is whole."""
+    """What a listing has of a load: its objects, the changes behind it, how it stands, and whether it is whole.
+
+    `later` are objects of the snapshots behind it, where each has names of its own.
+    """
 
     objects: tuple[SourceObject, ...]
     behind: tuple[SourceObject, ...]
+    later: tuple[SourceObject, ...]
     awaited: Awaited
     is_whole: bool
 
@@ -180,14 +186,21 @@ def find_load(table: str, load: Load, ordered: Sequence[SourceObject], past: Pas
     """Look for a load in a listing, in order."""
     applied = {item.version for item in past.seen.values()}
     others = [item for item in ordered if not is_older(item, past, naming)]
-    objects = tuple(item for item in others if naming.is_load(item.name) and item.version not in applied)
+    let_pass = past.passed("LEDGER-001") if load.settles is not None else frozenset()
+    loads = [
+        item
+        for item in others
+        if naming.is_load(item.name) and item.version not in applied and item.name not in let_pass
+    ]
+    objects, later = _first_snapshot(loads, naming)
     behind = tuple(
         item
         for item in others
         if not naming.is_load(item.name) and (load.cut is not None or item.version not in applied)
     )
     names, content = {item.name for item in objects}, content_of(ordered)
-    lacking = () if load.settles is None else sorted(n for n in past.seen if naming.is_load(n) and n not in names)
+    again = [n for n in past.seen if naming.is_load(n) and naming.snapshot(n) is None]
+    lacking = () if load.settles is None else sorted(n for n in again if n not in names)
     before = past.awaited
     is_as_before = before is not None and (before.epoch, before.content) == (load.epoch, content)
     awaited = Awaited(
@@ -199,11 +212,21 @@ def find_load(table: str, load: Load, ordered: Sequence[SourceObject], past: Pas
         content=content,
         unchanged=before.unchanged if before is not None and is_as_before else past.now,
         lacking=tuple(lacking),
-        until=_until(table, load, objects, lacking),
+        until=_until(table, load, objects, lacking, naming),
     )
     is_said = frozenset(item.version for item in objects) == load.whole
-    is_whole = bool(objects) and (is_said or _has_ended(load, awaited, objects, behind, past, naming))
-    return Found(objects=objects, behind=behind, awaited=awaited, is_whole=is_whole)
+    has_next = bool(later) and min(i.modified for i in later) >= max(i.modified for i in objects)
+    is_whole = bool(objects) and (is_said or has_next or _has_ended(load, awaited, objects, behind, past, naming))
+    return Found(objects=objects, behind=behind, later=later, awaited=awaited, is_whole=is_whole)
+
+
+def _first_snapshot(
+    found: Sequence[SourceObject], naming: Naming
+) -> tuple[tuple[SourceObject, ...], tuple[SourceObject, ...]]:
+    """Return the objects of the first snapshot, and those of the others."""
+    first = naming.snapshot(found[0].name) if found else None
+    own = tuple(item for item in found if naming.snapshot(item.name) == first)
+    return own, tuple(item for item in found if item not in own)
 
 
 def _has_ended(
@@ -229,20 +252,26 @@ def _has_ended(
     return any(modified >= last and written is not None and written > last for modified, written in times)
 
 
-def _until(table: str, load: Load, objects: Sequence[SourceObject], lacking: Sequence[str]) -> str:
-    words = _by_itself(table, load, objects, lacking)
+def _until(table: str, load: Load, objects: Sequence[SourceObject], lacking: Sequence[str], naming: Naming) -> str:
+    words = _by_itself(table, load, objects, lacking, naming)
     if load.told is None or (objects and load.told.is_of(objects)):
         return words
     why = "has not ended" if load.told.ended is None else "was another one: not all of this was written in its time"
     return f"{words} (by the statistics of its task, the last load {why})"
 
 
-def _by_itself(table: str, load: Load, objects: Sequence[SourceObject], lacking: Sequence[str]) -> str:
+def _by_itself(
+    table: str, load: Load, objects: Sequence[SourceObject], lacking: Sequence[str], naming: Naming
+) -> str:
     said = f"`lakeward load-complete {table}`"
     if load.whole is not None:
         return f"it is not what was there when it was said to be complete: {said} again, once it is"
     if load.settles is None:
         return f"it is complete with the first changes that are written behind it, or with {said}"
+    if objects and naming.snapshot(objects[0].name) is not None:
+        return (
+            f"it is complete once the next one is there, nothing of it changes any more for a while, or with {said}"
+        )
     if objects and lacking:
         return f"{lacking[0]} of the load before was not written anew; if there are fewer files now: {said}"
     return f"it is complete once nothing of it changes any more for a while, or with {said}"

@@ -22,8 +22,18 @@ Numbered: TypeAlias = Callable[[TableName, Sequence[SourceObject], Past], Sequen
 """Checks the files that are listed, and gives each its place where its name does not."""
 
 
-def choose(folder: Folder, table: TableName, past: Past, limits: Limits, numbered: Numbered) -> Taken:
-    """Choose the next files of a table, in their order; raises AlarmRaised where something may be lost."""
+def choose(
+    folder: Folder,
+    table: TableName,
+    past: Past,
+    limits: Limits,
+    numbered: Numbered,
+    snapshot: Callable[[str], str | None] = lambda _: None,
+) -> Taken:
+    """Choose the next files of a table, in their order; raises AlarmRaised where something may be lost.
+
+    `snapshot` tells of which snapshot of the table a file is, where each has names of its own.
+    """
     place = folder.places.of(table)
     names = place.names
     start = None if past.start is None else names.listed_from(past.start)
@@ -42,6 +52,7 @@ def choose(folder: Folder, table: TableName, past: Past, limits: Limits, numbere
         is_load=lambda name: place.known(table, name).is_load,
         number=names.number,
         written=lambda item: names.written(item.order),
+        snapshot=snapshot,
     )
     taken = take(str(table), listed, past, limits, naming, keeps=folder.archive is None)
     return replace(taken, others=tuple(others))

@@ -179,3 +179,43 @@ def test_an_empty_folder_is_an_alarm_once_it_has_stayed_so() -> None:
 def test_changes_beside_snapshots_are_refused() -> None:
     with pytest.raises(SourceError, match="snapshots"):
         taken([*NIGHT, change(60)], past(*NIGHT, load=SNAPSHOT))
+
+
+DAILY = replace(NAMING, is_load=lambda _: True, snapshot=lambda name: name.split("/")[0])
+
+
+def part(day: int, number: int = 1, modified: int = 100) -> SourceObject:
+    return SourceObject(f"{day}/{number}", 10 * day + number, 10, modified)
+
+
+def chosen(listed: list[SourceObject], known: Past) -> Taken:
+    return take("shop.item", listed, known, naming=DAILY)
+
+
+def test_of_snapshots_with_names_of_their_own_the_first_is_whole_with_the_next() -> None:
+    """Those that were applied may stay or go: names are not written again."""
+    applied = [part(1, 1), part(1, 2)]
+    waits = [part(2, 1), part(2, 2)]
+    known = past(*applied, load=SNAPSHOT)
+    assert not chosen([*applied, *waits], known).objects
+    found = chosen([*applied, *waits, part(3)], known)
+    assert (found.objects, found.load, found.files_left) == (tuple(waits), 2, 1)
+    assert found.left == (part(3),)
+    assert not chosen([*waits, part(3, modified=99)], known).objects
+
+
+def test_a_snapshot_with_names_of_its_own_is_whole_where_nothing_changed_for_a_while() -> None:
+    first = chosen([part(1), part(2)], past(part(1), load=SNAPSHOT, now=5))
+    again = past(part(1), load=SNAPSHOT, now=15, awaited=first.awaited)
+    assert first.awaited is not None
+    assert not first.objects
+    assert chosen([part(1), part(2)], again).objects == (part(2),)
+
+
+def test_a_snapshot_that_is_older_than_the_table_stops_it() -> None:
+    known = past(part(2), load=SNAPSHOT)
+    with pytest.raises(AlarmRaised, match="older than what the table shows") as raised:
+        chosen([part(1), part(2), part(3)], known)
+    assert raised.value.code == "LEDGER-001"
+    acked = replace(known, acked={"LEDGER-001": frozenset({"1/1"})})
+    assert chosen([part(1), part(2), part(3), part(4)], acked).objects == (part(3),)
