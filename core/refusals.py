@@ -72,8 +72,8 @@ def refuse_key_changes(dimension: Dimension, facts: BatchFacts) -> None:
         raise ConfigError(
             f"{dimension.name}: the key of a row changes, and the table is `ordered`",
             found=f"a key change{where}; a transaction may go on moving rows in the next batch",
-            todo='Nothing was applied. Give the table a `lateness` that is a duration, as "24h", with a '
-            "`timestamp_column`: then what a transaction has moved is remembered.",
+            todo='Nothing was applied. Give the table a `lateness` that is a duration, as "24h" (files of DMS '
+            "need a `timestamp_column` for it): then what a transaction has moved is remembered.",
         )
 
 

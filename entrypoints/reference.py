@@ -20,7 +20,8 @@ from lakeward.adapters.catalogue.files import FileOptions
 from lakeward.adapters.catalogue.jdbc import DriverOptions, JdbcOptions
 from lakeward.adapters.dms.options import DmsOptions, DmsTableOptions
 from lakeward.adapters.dms.statistics import StatisticsOptions
-from lakeward.adapters.files.options import FilesOptions, FilesTableOptions, Operations
+from lakeward.adapters.files.form import Operations
+from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.core.secrets import SecretName
 from lakeward.entrypoints.quality import QualityRule
@@ -88,6 +89,11 @@ configured table in each run and has no further keys.
 _FILES: Final = """\
 With `kind = "files"` these are the keys of `[source]`: CSV, JSON lines, Parquet, or messages as JSON lines, that
 something else than DMS wrote. [Plain files](plain-files.md) has examples.
+"""
+
+_OWN_OF_FILES: Final = """\
+Of the source `files` these are all keys of [its own](#source-files) but `path`, `landing`, `archive`, `max_files`
+and `max_bytes`; `folder` is where the files of this table lie.
 """
 
 _LEDGER: Final = """\
@@ -176,9 +182,8 @@ def _parts() -> Iterator[str]:
     yield from _table(TableOptions)
     yield from _section('[tables."schema.table".columns]', ColumnSettings)
     yield from _section('[tables."schema.table".source]', DmsTableOptions)
+    yield _OWN_OF_FILES
     yield from _section('[tables."schema.table".catalogue]', TableCatalogueSettings)
-    yield "Of the source `files`:\n"
-    yield from _table(FilesTableOptions)
     yield from _section('[tables."schema.table".schema]', SchemaSettings)
     yield from _section('[tables."schema.table".schema.columns."path"]', PathSettings)
     yield from _section('[tables."schema.table".quarantine]', QuarantineSettings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,49 @@ def test_a_column_that_nobody_declared_stops_the_table(project: Project) -> None
     configure(project, CUSTOMER, MAPPED)
     project.put("a.json", '{"id": 1, "status": "I", "changed": "2026-11-01", "colour": "red"}\n')
     assert "colour" in project.fails()
+
+
+def test_each_file_is_the_whole_table(project: Project) -> None:
+    """The first waits to be whole, and is with the next; what a snapshot lacks is gone; a small one stops."""
+    daily = CUSTOMER.replace('key = ["id"]', 'key = ["id"]\nfull_loads = "snapshot"\nload_settles = "1h"')
+    configure(project, daily, "")
+    project.put("day-9.csv", "id,name,price\n" + "".join(f"{i},n{i},1.00\n" for i in range(1, 5)))
+    assert project.run()["shop.item"]["batches"] == []
+    project.put("day-10.csv", "id,name,price\n1,n1,1.00\n3,new,2.00\n")
+    assert len(project.run()["shop.item"]["batches"]) == 1
+    assert [i for i, *_ in project.rows()] == [1, 2, 3, 4]
+    project.put("day-11.csv", "id,name,price\n1,n1,1.00\n")
+    project.run()
+    assert [(i, n) for i, n, _ in project.rows()] == [(1, "n1"), (3, "new")]
+    project.put("day-12.csv", "id,name,price\n")
+    project.put("day-13.csv", "id,name,price\n1,n1,1.00\n")
+    assert "least_share" in project.fails()
+    assert [(i, n) for i, n, _ in project.rows()] == [(1, "n1")]
+
+
+def test_tables_of_one_source_may_be_of_any_form(project: Project) -> None:
+    """What a table says of itself holds for it alone; a key that its form has no use for is refused."""
+    orders = """
+[tables."shop.order"]
+key = ["id"]
+source = { format = "debezium", types = "schema", folder = "topics/shop.order" }
+"""
+    configure(project, CUSTOMER + orders, MAPPED)
+    fields = [
+        {"field": "id", "type": "int64"},
+        {"field": "at", "type": "int64", "name": "io.debezium.time.MicroTime"},
+    ]
+    value = {"after": {"id": 7, "at": 5}, "op": "c", "source": {"schema": "shop", "table": "order", "lsn": 1}}
+    line = {"schema": {"fields": [{"field": "after", "fields": fields}]}, "payload": value}
+    project.put("a.json", json.dumps(line) + "\n", "topics/shop.order")
+    project.put("a.csv", "id,name,price,changed,status\n1,one,1.00,2026-11-01 00:00:00,I\n")
+    project.run()
+    assert project.rows("order", columns=("id", "at")) == [(7, 5)]
+    assert [row[:2] for row in project.rows()] == [(1, "one")]
+    configure(project, CUSTOMER + orders.replace('"schema"', '"schema", order_by = "id"'), MAPPED)
+    ended = project.call("run", "--once")
+    assert ended.code == 1
+    assert "order_by" in ended.err + ended.out
 
 
 def test_the_behaviours_of_a_real_connector_give_the_tables_of_its_database(project: Project) -> None:

@@ -26,8 +26,8 @@ def build_landing(options: Options, runtime: Runtime) -> Landing:
     """Look at the landing folder, without Spark."""
     from lakeward.adapters.files.landing import FilesLanding  # noqa: PLC0415
 
-    settings, _, folder = _opened(options, runtime)
-    return FilesLanding(settings, folder)
+    settings, tables, folder = _opened(options, runtime)
+    return FilesLanding(settings, folder, tables)
 
 
 def _opened(options: Options, runtime: Runtime) -> tuple[Any, Mapping[TableName, Any], Any]:
@@ -39,16 +39,21 @@ def _opened(options: Options, runtime: Runtime) -> tuple[Any, Mapping[TableName,
     own = {name: value for name, value in options.items() if name not in ("formats", "tables")}
     settings = validated(model.FilesOptions, own, str(runtime.file), within="source")
     said: Mapping[TableName, Mapping[str, Any]] = options.get("tables", {})
-    tables = {
-        table: settings.of_table(
-            validated(model.FilesTableOptions, values, str(runtime.file), within=f'tables."{table}".source')
-        )
-        for table, values in said.items()
-    }
+    tables = {table: _own(settings, table, values, runtime) for table, values in said.items()}
     _check_archive(settings)
     places = Places(settings.place(), {table: place.place() for table, place in tables.items()})
     archive = settings.archive if settings.landing == "archived" else None
     return settings, tables, open_folder(runtime, settings.path, archive, places)
+
+
+def _own(settings: Any, table: TableName, values: Mapping[str, Any], runtime: Runtime) -> Any:
+    """Return what holds for a table that says something of itself."""
+    from lakeward.adapters.files import options as model  # noqa: PLC0415
+
+    where, within = str(runtime.file), f'tables."{table}".source'
+    own = validated(model.FilesTableOptions, values, where, within=within)
+    found = validated(model.FilesOptions, settings.with_own(own), where, within=within)
+    return found if own.folder is None else found.model_copy(update={"folder": own.folder})
 
 
 def _check_archive(settings: Any) -> None:

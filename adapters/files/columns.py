@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.files.options import FilesOptions
+from lakeward.adapters.messages.connect import MOST_DIGITS, Described
 from lakeward.adapters.messages.wire import EPOCHS, Wire, Writing
 from lakeward.adapters.spark.casts import TextFormat
 from lakeward.adapters.spark.names import quoted
@@ -80,9 +82,44 @@ _OF_BINARY: Final = {
 }
 
 
-def writings(options: FilesOptions, dimension: Dimension, formats: Mapping[str, str]) -> Mapping[str, Writing]:
-    """Return how cells of messages are written: by the format of their column, else by the connector's modes."""
-    return {column.name: _writing(options, column, formats.get(column.name)) for column in dimension.schema}
+def writings(
+    options: FilesOptions,
+    dimension: Dimension,
+    formats: Mapping[str, str],
+    described: Mapping[str, Described] = MappingProxyType({}),
+) -> Mapping[str, Writing]:
+    """Return how cells of messages are written.
+
+    The format of their column says so, else the schema beside the message, else the connector's modes.
+    """
+    found = {}
+    for column in dimension.schema:
+        own, told = formats.get(column.name), described.get(column.name)
+        is_told = told is not None and own is None and _tells(told, column)
+        found[column.name] = _told(options, column, told) if is_told and told else _writing(options, column, own)
+    return found
+
+
+def _tells(told: Described, column: Column) -> bool:
+    """Whether a schema tells how a column is written: not where it says nothing of a type that is declared."""
+    return told.wire is not Wire.PLAIN or told.type is None or told.type.name == column.type.name
+
+
+def _told(options: FilesOptions, column: Column, told: Described) -> Writing:
+    """Return what a schema says of writing; a scale that no decimal has says nothing."""
+    plain = TextFormat(None, options.source_zone)
+    match column.type.name:
+        case "binary" if told.wire is Wire.PLAIN:  # a text, as `binary` says
+            return Writing(_OF_BINARY[options.binary], plain)
+        case "decimal" if options.decimals == "numeric":
+            return Writing(Wire.PLAIN, plain)
+        case "string" if told.type is None or told.type.name != "string":  # declared so: what was written stands
+            return Writing(Wire.PLAIN, plain)
+        case "decimal":
+            scale = told.scale if told.scale is not None and 0 <= told.scale <= MOST_DIGITS else None
+            return Writing(told.wire, plain, scale)
+        case _:
+            return Writing(told.wire, plain)
 
 
 def _writing(options: FilesOptions, column: Column, own: str | None) -> Writing:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from lakeward.adapters.files.options import FilesOptions
@@ -18,6 +18,7 @@ class FilesLanding:
 
     options: FilesOptions
     folder: Folder
+    of_tables: Mapping[TableName, FilesOptions] = field(default_factory=dict)
 
     def tables(self) -> Sequence[TableName]:
         """Return the tables that have a folder; none where all share one, which no name tells."""
@@ -26,7 +27,8 @@ class FilesLanding:
     def cautions(self, table: TableName) -> Sequence[str]:
         """Return what to know of a table whatever its next batch is."""
         found = [] if self.folder.is_there(table) else [self._no_folder(table)]
-        if not self.options.is_messages and self.options.order_by is None:
+        options = self.of_tables.get(table, self.options)
+        if not options.is_messages and options.order_by is None:
             found.append("No `order_by` is set: the rows of a key count in the order of files and lines.")
         return found
 

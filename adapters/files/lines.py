@@ -10,7 +10,18 @@ from pyspark.sql import DataFrame, SparkSession
 from lakeward.adapters.landed.csv_frames import LINE_NUMBER
 from lakeward.adapters.landed.reading import Reading, below, escaped
 from lakeward.adapters.messages.decoded import Decoded, to_rows
-from lakeward.adapters.messages.message import BODY, KEY, TOPIC, cell, has, parsed, whole
+from lakeward.adapters.messages.message import (
+    BODY,
+    KEY,
+    NEW_KEY,
+    OLD_KEY,
+    TOPIC,
+    cell,
+    has,
+    header,
+    parsed,
+    whole,
+)
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.rows import LINE, NAME, VALUE
 
@@ -35,17 +46,21 @@ def read_lines(spark: SparkSession, paths: Sequence[str], reading: Reading) -> D
 def as_messages(lines: DataFrame, line: str) -> DataFrame:
     """Return lines as messages: values alone, of the topic that their folder is called by, or whole records."""
     if line == "value":
-        return lines.selectExpr("*", f"{VALUE} AS {BODY}", f"string(NULL) AS {KEY}", f"string(NULL) AS {TOPIC}")
+        nothing = [f"string(NULL) AS {name}" for name in (KEY, TOPIC, OLD_KEY, NEW_KEY)]
+        return lines.selectExpr("*", f"{VALUE} AS {BODY}", *nothing)
     records = lines.selectExpr("*", f"{parsed(VALUE)} AS {_PARSED}").selectExpr(
         "*", f"{whole(_PARSED)} AS {_RECORD}"
     )
     is_record = f"{has(_RECORD, 'value')}"
     body = f"CASE WHEN {is_record} THEN {cell(_RECORD, 'value')} ELSE {VALUE} END"
+    headers = cell(_RECORD, "headers")
     return records.selectExpr(
         *lines.columns,
         f"{body} AS {BODY}",
         f"{cell(_RECORD, 'key')} AS {KEY}",
         f"{cell(_RECORD, 'topic')} AS {TOPIC}",
+        f"{header(headers, '__debezium.oldkey')} AS {OLD_KEY}",
+        f"{header(headers, '__debezium.newkey')} AS {NEW_KEY}",
     )
 
 

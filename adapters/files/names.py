@@ -8,7 +8,7 @@ Files of a Kafka Connect sink for S3 are called `<topic>+<partition>+<first offs
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
@@ -31,25 +31,29 @@ _DIGITS: Final = re.compile(r"(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class FileNames:
-    """Which files are taken, and their order: by the groups of a pattern, by a sink's names, else by none."""
+    """Which files are taken, and their order: by the groups of a pattern, by a sink's names, else by none.
+
+    Where they are `snapshots` of a table, each is of a full load; else none is.
+    """
 
     pattern: re.Pattern[str] | None = None
     is_messages: bool = False
+    snapshots: bool = False
 
     def read(self, path: str, _part: Part) -> FileName | None:
-        """Return what the path of a file says; none of a full load is among them."""
+        """Return what the path of a file says."""
         if self.pattern is None:
             is_taken = has_format(path) and not (self.is_messages and ".keys." in path)
-            return FileName(is_load=False, order=self._of_sink(path), format=format_of(path)) if is_taken else None
+            return FileName(self.snapshots, self._of_sink(path), format_of(path)) if is_taken else None
         found = self.pattern.fullmatch(path)
-        return None if found is None else FileName(is_load=False, order=_told(found), format=format_of(path))
+        return None if found is None else FileName(self.snapshots, _told(found), format_of(path))
 
     def listed_from(self, _name: str) -> str | None:
         """Return nothing: a file that comes later may have any name."""
         return None
 
     def number(self, _name: str) -> tuple[str, int] | None:
-        """Return nothing: there is no full load."""
+        """Return nothing: names of full loads may skip numbers."""
         return None
 
     def written(self, _order: int) -> int | None:
@@ -104,3 +108,11 @@ def by_value(name: str) -> tuple[tuple[int, int, str], ...]:
     """
     parts = _DIGITS.split(name)
     return tuple((place % 2, int(part) if place % 2 else 0, part) for place, part in enumerate(parts))
+
+
+SNAPSHOTS: Final[Mapping[str, Callable[[str], str | None]]] = {
+    "file": lambda name: name,
+    "folder": lambda name: str(PurePosixPath(name).parent),
+    "rewritten": lambda _: None,
+}
+"""Of which snapshot a file is, by what the settings say that one is."""

@@ -7,7 +7,6 @@ debezium.io/documentation/reference/stable/transformations/event-flattening.html
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
@@ -16,7 +15,19 @@ from pyspark.sql import DataFrame
 
 from lakeward.adapters.messages import order
 from lakeward.adapters.messages.decoded import Decoded
-from lakeward.adapters.messages.message import BODY, KEY, TOPIC, UNAVAILABLE, cell, has, parsed
+from lakeward.adapters.messages.linking import LEFT, MOVED, Half, linked
+from lakeward.adapters.messages.message import (
+    BODY,
+    KEY,
+    NEW_KEY,
+    OLD_KEY,
+    TOPIC,
+    UNAVAILABLE,
+    cell,
+    has,
+    parsed,
+    placeholders,
+)
 from lakeward.adapters.messages.wire import number
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.rows import Telling
@@ -30,7 +41,9 @@ _PARSED, _IS_OBJECT, _IS_TOMBSTONE = "_lakeward_parsed", "_lakeward_is_object", 
 _KEY_PARSED, _KEY_INNER, _KEYS = "_lakeward_key_parsed", "_lakeward_key_inner", "_lakeward_keys"
 _INNER, _PLAIN = "_lakeward_inner", "_lakeward_plain"
 _AFTER, _BEFORE, _SOURCE = "_lakeward_after", "_lakeward_before", "_lakeward_source"
-_OP, _BLOCK, _OPERATION = "_lakeward_op", "_lakeward_transaction_block", "_lakeward_said"
+_OP, _BLOCK, _SAID = "_lakeward_op", "_lakeward_transaction_block", "_lakeward_said"
+_OLD_PARSED, _OLD_INNER, _NEEDS = "_lakeward_old_parsed", "_lakeward_old_inner", "_lakeward_needs"
+_OPERATION = "_lakeward_what"
 
 _PARTS: Final = {_AFTER: "after", _BEFORE: "before", _SOURCE: "source", _OP: "op", _BLOCK: "transaction"}
 _CELLS: Final = "map<string,string>"
@@ -43,11 +56,18 @@ _NO_ROW: Final = r'\A\{\s*("schema"\s*:\s*null\s*,\s*)?"payload"\s*:\s*null\s*(,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Debezium:
-    """How a connector writes; a tombstone is a delete where nothing else says that a row was deleted."""
+    """How a connector writes; a tombstone is a delete where nothing else says that a row was deleted.
+
+    A key change comes as a delete and an insert, which headers link. With `links_all` they are always
+    one key change, else only where it matters: where the insert has values that were not logged.
+    `has_places` says that places in the source's log order changes, not their arrival alone.
+    """
 
     form: Literal["envelope", "flattened"] = "envelope"
     unavailable: str = UNAVAILABLE
     tombstones: Literal["skip", "delete"] = "skip"
+    links_all: bool = False
+    has_places: bool = True
 
     row: ClassVar[str] = _AFTER
     """The image of a row, in messages that were opened."""
@@ -65,17 +85,43 @@ class Debezium:
     def opened(self, messages: DataFrame, table: TableName) -> DataFrame:
         """Return the messages of a table, and those that are of none, taken apart."""
         body = parsed(BODY, _CELLS if self.is_flat else _ENVELOPE)
-        frame = messages.selectExpr("*", f"{body} AS {_PARSED}", f"{parsed(KEY)} AS {_KEY_PARSED}")
+        frame = messages.selectExpr(
+            "*",
+            f"{body} AS {_PARSED}",
+            f"{parsed(KEY)} AS {_KEY_PARSED}",
+            f"{parsed(OLD_KEY)} AS {_OLD_PARSED}",
+        )
         frame = frame.selectExpr(
             "*",
             f"{_PARSED}.it IS NOT NULL AND {_PARSED}.broken IS NULL AS {_IS_OBJECT}",
             f"{_is_tombstone()} AS {_IS_TOMBSTONE}",
             f"{parsed(cell(f'{_KEY_PARSED}.it', 'payload'))} AS {_KEY_INNER}",
+            f"{parsed(cell(f'{_OLD_PARSED}.it', 'payload'))} AS {_OLD_INNER}",
             *(_wrapped() if self.is_flat else _enveloped()),
         )
         flat = [f"coalesce({_PLAIN}, {_INNER}.it) AS {_AFTER}"] if self.is_flat else []
         frame = frame.selectExpr("*", f"coalesce({_KEY_INNER}.it, {_KEY_PARSED}.it) AS {_KEYS}", *flat)
-        return frame.where(f"NOT ({self._is_of_other(table)})").selectExpr("*", f"{self._said()} AS {_OPERATION}")
+        frame = frame.where(f"NOT ({self._is_of_other(table)})").selectExpr("*", f"{self._said()} AS {_SAID}")
+        return self._by_headers(frame)
+
+    def _by_headers(self, frame: DataFrame) -> DataFrame:
+        """Tell the halves of key changes by their headers."""
+        needs = f"coalesce(arrays_overlap(map_values({_AFTER}), array({self._unavailable()})), false)"
+        links = "true" if self.links_all else _NEEDS
+        left = f"CASE WHEN {_SAID} = 'insert' AND {links} THEN coalesce({_OLD_INNER}.it, {_OLD_PARSED}.it) END"
+        is_left = f"{_SAID} = 'delete' AND {NEW_KEY} IS NOT NULL" if self.links_all else "false"
+        return (
+            frame.selectExpr("*", f"{_SAID} = 'insert' AND {needs} AS {_NEEDS}")
+            .selectExpr("*", f"{left} AS {LEFT}", f"coalesce({is_left}, false) AS {MOVED}")
+            .selectExpr("*", f"CASE WHEN {LEFT} IS NOT NULL THEN 'update' ELSE {_SAID} END AS {_OPERATION}")
+        )
+
+    def linked(self, opened: DataFrame, order: Sequence[str]) -> DataFrame:
+        """Link inserts that lack values with the deletes before them, where headers did not, in the given order."""
+        image = _AFTER if self.is_flat else _BEFORE
+        is_row = f"coalesce({_SAID} IN ({', '.join(map(text, OPERATIONS.values()))}), false)"
+        half = Half(_SAID, self._transaction(), f"coalesce({_KEYS}, {image})", _NEEDS, is_row)
+        return linked(opened, half, _OPERATION, order)
 
     def decoded(self, telling: Telling) -> Decoded:
         """Return what stands where in messages that were `opened`.
@@ -90,20 +136,22 @@ class Debezium:
         for name in key:
             gone = f"coalesce({', '.join(cell(of, name) for of in images)})"
             cells[name] = f"CASE WHEN {_OPERATION} = 'delete' THEN {gone} ELSE {cells[name]} END"
-        was = (
-            {} if self.is_flat else {name: f"CASE WHEN {_IS_UPDATE} THEN {cell(_BEFORE, name)} END" for name in key}
-        )
+        was = {name: f"CASE WHEN {_IS_UPDATE} THEN {self._before(name)} END" for name in key}
         return Decoded(
             cells=cells,
             before=was,
             unset={c.name: self._is_unset(c) for c in schema if c.name not in key},
             operation=_OPERATION,
             time=self._time(),
-            sequence=order.sequence(self._field),
+            sequence=order.sequence(self._field) if self.has_places else "'0'",
             transaction=self._transaction(),
             broken=self._broken(),
             blank=self._blank(),
         )
+
+    def _before(self, name: str) -> str:
+        """Return a cell of the key that an update left; flattened, only another message tells it."""
+        return cell(LEFT, name) if self.is_flat else f"coalesce({cell(LEFT, name)}, {cell(_BEFORE, name)})"
 
     def _field(self, name: str) -> str:
         """Return a field of the source: flattened, it is a column whose name begins with `__` or `__source_`."""
@@ -134,9 +182,11 @@ class Debezium:
     def _is_unset(self, column: Column) -> str:
         """Whether a column was not sent: not logged, or, by an update, not in the event's schema."""
         found = cell(_AFTER, column.name)
-        listed = ", ".join(text(form) for form in placeholders(self.unavailable))
         is_absent = f"{_OPERATION} IN ('update', 'upsert') AND NOT {has(_AFTER, column.name)}"
-        return f"coalesce(({found} IN ({listed}) OR ({is_absent})) AND {_AFTER} IS NOT NULL, false)"
+        return f"coalesce(({found} IN ({self._unavailable()}) OR ({is_absent})) AND {_AFTER} IS NOT NULL, false)"
+
+    def _unavailable(self) -> str:
+        return ", ".join(text(form) for form in placeholders(self.unavailable))
 
     def _time(self) -> str:
         """Return when the change was made, not when the connector came to it."""
@@ -162,7 +212,7 @@ class Debezium:
         """Whether a message is of no row: a tombstone, a heartbeat, the beginning or end of a transaction."""
         is_of_none = f"{_IS_OBJECT} AND ({_OPERATION} IS NULL OR {_OPERATION} = 'm') AND NOT {_IS_TOMBSTONE}"
         is_skipped = "false" if self.tombstones == "delete" else _IS_TOMBSTONE
-        return f"coalesce({is_skipped} OR ({is_of_none}), false)"
+        return f"coalesce({is_skipped} OR ({is_of_none}), false) OR {MOVED}"
 
 
 _IS_UPDATE: Final = f"{_OPERATION} = 'update'"
@@ -186,17 +236,3 @@ def _is_tombstone() -> str:
     """Whether a message has no value: none at all, an empty one, or a schema of nothing."""
     is_null = f"{BODY} IS NULL OR trim({BODY}) IN ('', 'null', '{{}}')"
     return f"coalesce({is_null} OR (length({BODY}) < 100 AND trim({BODY}) RLIKE {text(_NO_ROW)}), false)"
-
-
-def placeholders(word: str) -> tuple[str, ...]:
-    """Return the texts that stand for a value that was not logged: in a text, in bytes, in lists and in maps.
-
-    >>> placeholders("no")[:3]
-    ('no', 'bm8=', '6e6f')
-    """
-    data = word.encode()
-    numbers = ",".join(str(byte) for byte in data)
-    plain, safe = base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode()
-    return tuple(
-        dict.fromkeys((word, plain, data.hex(), safe, f'["{word}"]', f"[{numbers}]", f'{{"{word}":"{word}"}}'))
-    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.messages.wire import Writing, value_of
+from lakeward.adapters.messages.wire import Wire, Writing, value_of
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import misfit
 from lakeward.adapters.spark.names import quoted, text
@@ -67,7 +67,11 @@ def to_rows(
         f"{value_of(was[c.name], c.type, written.get(c.name, PLAIN))} AS {before_column(index)}"
         for index, c in enumerate(telling.key_columns)
     ]
-    misfits = {c.name: misfit(cells[c.name], c) for c in schema if c.type.name != "string"}
+    misfits = {
+        c.name: misfit(cells[c.name], c)
+        for c in schema
+        if c.type.name != "string" or written.get(c.name, PLAIN).wire is not Wire.PLAIN
+    }
     key_misfits = [wrong for name, wrong in misfits.items() if name in key]
     key_misfits += [misfit(was[c.name], c, before_column(i)) for i, c in enumerate(telling.key_columns)]
     return (

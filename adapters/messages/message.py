@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Final
 
 from lakeward.adapters.spark.names import text
@@ -10,6 +11,10 @@ KEY: Final = "_lakeward_message_key"
 BODY: Final = "_lakeward_message"
 TOPIC: Final = "_lakeward_topic"
 """Key and value of a message as JSON texts, NULL where it has none, and its topic, NULL where nobody tells."""
+
+OLD_KEY: Final = "_lakeward_header_old_key"
+NEW_KEY: Final = "_lakeward_header_new_key"
+"""The key that a row had before, and the one that it gets, as JSON texts, where headers of the message tell."""
 
 UNAVAILABLE: Final = "__debezium_unavailable_value"
 """What stands for a value that the database did not log (`unavailable.value.placeholder`)."""
@@ -49,3 +54,32 @@ def cell(of: str, name: str) -> str:
 def has(of: str, name: str) -> str:
     """Return whether an object has a cell of that name, as SQL; false where there is no object."""
     return f"coalesce(map_contains_key({of}, {text(name)}), false)"
+
+
+def header(headers: str, name: str) -> str:
+    """Return a header of a message, as SQL; NULL where it is not there.
+
+    Who carries messages as JSON writes headers as an object, or as a list of pairs or of objects.
+    """
+    pairs = f"from_json({headers}, 'array<array<string>>')"
+    objects = f"from_json({headers}, 'array<struct<key:string,value:string>>')"
+    return (
+        f"CASE WHEN contains({headers}, {text(name)}) THEN CASE left({headers}, 2) "
+        f"WHEN '[[' THEN get(filter({pairs}, h -> h[0] = {text(name)}), 0)[1] "
+        f"WHEN '[{{' THEN get(filter({objects}, h -> h.key = {text(name)}), 0).value "
+        f"ELSE from_json({headers}, {text(CELLS)})[{text(name)}] END END"
+    )
+
+
+def placeholders(word: str) -> tuple[str, ...]:
+    """Return the texts that stand for a value that was not logged: in a text, in bytes, in lists and in maps.
+
+    >>> placeholders("no")[:3]
+    ('no', 'bm8=', '6e6f')
+    """
+    data = word.encode()
+    numbers = ",".join(str(byte) for byte in data)
+    plain, safe = base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode()
+    return tuple(
+        dict.fromkeys((word, plain, data.hex(), safe, f'["{word}"]', f"[{numbers}]", f'{{"{word}":"{word}"}}'))
+    )

@@ -25,7 +25,7 @@ def sequence(field: Callable[[str], str]) -> str:
     """
     return (
         f"string(CASE WHEN {field('lsn')} IS NOT NULL THEN {_postgresql(field)} "
-        f"WHEN {field('file')} IS NOT NULL THEN {_mysql(field)} "
+        f"WHEN {field('file')} != '' THEN {_mysql(field)} "
         f"WHEN {field('commit_lsn')} IS NOT NULL THEN {_sql_server(field)} "
         f"WHEN {field('scn')} IS NOT NULL THEN {_oracle(field)} ELSE 0BD END)"
     )

@@ -57,6 +57,8 @@ def value_of(cell: str, type_: Type, written: Writing) -> str:
         return _nested(cell, type_)
     if type_.name == "decimal" and written.wire is Wire.UNSCALED:
         return _decimal(cell, type_, type_.scale if written.scale is None else written.scale)
+    if type_.name == "string" and written.wire is Wire.UNSCALED:
+        return _digits(cell)
     if type_.name == "date" and written.text.pattern is None:
         return _date(cell, written)
     if type_.name in ("timestamp", "timestamp_ntz") and written.text.pattern is None:
@@ -85,6 +87,16 @@ def _decimal(cell: str, type_: Type, scale: int) -> str:
     told = f"CASE WHEN startswith(c, '{{') THEN from_json(c, 'scale int, value string') ELSE {known} END"
     number_of = bound(_unscaled("v.value"), "u", _with_scale("u", "v.scale", type_))
     return bound(cell, "c", bound(told, "v", number_of))
+
+
+def _digits(cell: str) -> str:
+    """Read a `VariableScaleDecimal` as its digits, since no type of a table has every scale."""
+    told = f"from_json({cell}, 'scale int, value string')"
+    padded = "lpad(string(abs(u)), greatest(v.scale + 1, length(string(abs(u)))), '0')"
+    whole = "concat(string(u), repeat('0', if(u = 0, 0, -v.scale)))"
+    parts = bound(padded, "p", "concat(left(p, length(p) - v.scale), '.', right(p, v.scale))")
+    shown = f"CASE WHEN v.scale <= 0 THEN {whole} ELSE concat(if(u < 0, '-', ''), {parts}) END"
+    return bound(told, "v", bound(_unscaled("v.value"), "u", shown))
 
 
 def _unscaled(cell: str) -> str:

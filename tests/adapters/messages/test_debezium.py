@@ -14,9 +14,11 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from lakeward.adapters.dms.names import PLACES
-from lakeward.adapters.files.source import FilesSource, _File
+from lakeward.adapters.files.frames import frame_of as frame_of_files
+from lakeward.adapters.files.looking import File
+from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.messages.debezium import placeholders
+from lakeward.adapters.messages.message import placeholders
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import SKIPPED
 from lakeward.core.events import UNSET
@@ -38,9 +40,9 @@ def frame_of(spark: SparkSession, folder: Path, feeds: Mapping[int, Capture], **
     for seed, feed in feeds.items():
         (place / f"{seed}.json").write_text("\n".join(feed.lines) + "\n", "utf-8")
     (options,) = {feed.options.model_copy(update=other) for feed in feeds.values()}
-    source = FilesSource(options, Folder(folder, PLACES), lambda: spark)
-    files = [_File(SourceObject(f"{seed}.json", seed, 1, 0), "debezium") for seed in feeds]
-    return source._frame(ITEM, files)
+    table = TableFiles(spark=lambda: spark, folder=Folder(folder, PLACES), dimension=ITEM, options=options)
+    files = [File(SourceObject(f"{seed}.json", seed, 1, 0), "debezium") for seed in feeds]
+    return frame_of_files(table, files)
 
 
 def read(frames: Sequence[DataFrame]) -> Sequence[Row]:

@@ -1,0 +1,79 @@
+"""What stops a table whose plain files were read: files that break the rules as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.files.frames import ODD
+from lakeward.adapters.files.lines import STRANGE
+from lakeward.adapters.files.looking import File, not_declared
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.errors import FAILURES, full_text, said, unreachable
+from lakeward.adapters.spark.events import AHEAD, SKIPPED, Group, by_object, survey
+from lakeward.adapters.spark.names import column
+from lakeward.adapters.spark.rows import MALFORMED, TORN
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import SchemaConflict, SourceError
+from lakeward.core.evolution import Kind, Policy
+
+
+def surveyed(frame: DataFrame, dimension: Dimension, files: Sequence[File]) -> Sequence[Group]:
+    """Return the survey of a frame; raises SourceError, with its name, for a file that cannot be read."""
+    try:
+        return survey(frame, dimension, TORN, MALFORMED, AHEAD, ODD)
+    except FAILURES as error:
+        if (gone := unreachable(str(dimension.name), error)) is not None:
+            raise gone from error
+        text = full_text(error)
+        named = [file.item.name for file in files if PurePosixPath(file.item.name).name in text]
+        raise SourceError(
+            f"{dimension.name}: {named[0] if named else 'a file of the batch'} cannot be read",
+            found=said(error),
+            todo="Nothing of the table was applied; other tables go on. Replace the file by a whole one.",
+        ) from error
+
+
+def refuse_damage(dimension: Dimension, frame: DataFrame, files: Sequence[File], found: Sequence[Group]) -> None:
+    """Stop at a file that breaks the rules as a whole, and at columns that nobody declared."""
+    by_order = by_object(found)
+    for file in files:
+        groups = by_order.get(file.item.order, [])
+        rows = [group for group in groups if group.reason != SKIPPED]
+        of_file = frame.where(column(names.OBJECT) == file.item.order)
+        if any(TORN in group.flags for group in groups):
+            raise _torn(dimension, of_file, file)
+        if any(ODD in group.flags for group in rows):
+            _refuse_strange(dimension, of_file, file)
+        if rows and all(MALFORMED in group.flags for group in rows):
+            raise _unreadable(dimension, of_file, file)
+
+
+def _torn(dimension: Dimension, of_file: DataFrame, file: File) -> SourceError:
+    line = of_file.where(column(TORN)).agg(F.min(column(names.ROW))).collect()[0][0]
+    return SourceError(
+        f"{dimension.name}: {file.item.name} ends within a quoted field",
+        found=f"the quote is open in the row that begins on line {line}",
+        todo="Nothing of the table was applied; other tables go on. Replace the file by a whole one.",
+    )
+
+
+def _unreadable(dimension: Dimension, of_file: DataFrame, file: File) -> SchemaConflict:
+    why = of_file.where(column(MALFORMED)).orderBy(column(names.ROW)).select(column(names.DETAIL)).first()
+    return SchemaConflict(
+        f"{dimension.name}: no row of {file.item.name} can be read",
+        found=f"of the first of them, {why[0] if why else 'nothing'}",
+        todo="Nothing of the table was applied; other tables go on. Correct `format` and what belongs to it under "
+        "[source], or keep the file back.",
+    )
+
+
+def _refuse_strange(dimension: Dimension, of_file: DataFrame, file: File) -> None:
+    found = of_file.selectExpr(f"explode({STRANGE}) AS name").distinct().limit(100).collect()
+    policies = dimension.policies
+    listed = sorted(row[0] for row in found if policies.of(Kind.ADD, [row[0]]) is not Policy.IGNORE)
+    if listed:
+        raise not_declared(dimension, file.item.name, listed)

@@ -1,0 +1,188 @@
+"""The settings that say what plain files look like: of all tables, and of one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import Annotated, Final, Literal, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from lakeward.adapters.files.names import GROUPS
+from lakeward.adapters.messages.message import UNAVAILABLE
+
+MESSAGES: Final = ("debezium", "dms-json")
+"""Formats whose lines are messages, which say themselves what they do."""
+
+
+def folder_below(value: str | None) -> str | None:
+    """Return a folder below the landing folder as it is written in a path; raises ValueError for any other."""
+    if value is None:
+        return None
+    path = PurePosixPath(value)
+    fields = re.findall(r"\{[^}]*\}", value)
+    if path.is_absolute() or ".." in path.parts or not value.isprintable() or "\\" in value:
+        raise ValueError("must be a folder below `path`, as `{schema}/{table}`")
+    if sorted(fields) not in ([], ["{schema}", "{table}"]):
+        raise ValueError("must have {schema} and {table} in it, once each, or neither")
+    return "" if str(path) == "." else str(path)
+
+
+def _pattern(value: str | None) -> str | None:
+    if value is None:
+        return None
+    try:
+        groups = set(re.compile(value).groupindex)
+    except re.error as error:
+        raise ValueError(f"is no pattern: {error}") from error
+    if strange := sorted(groups - set(GROUPS)):
+        raise ValueError(f"has a group {strange[0]!r}; there are {', '.join(f'`{group}`' for group in GROUPS)}")
+    return value
+
+
+def _zone(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise ValueError("is no time zone; zones are named as Europe/Berlin or UTC") from error
+    return value
+
+
+def _one_character(value: str) -> str:
+    if len(value) != 1 or value in "\r\n\\\0":
+        raise ValueError("must be one character, and no line end, backslash or NUL")
+    return value
+
+
+def _one_or_none(value: str) -> str:
+    return _one_character(value) if value else value
+
+
+_PATTERN = (
+    "Which files are taken, as a regular expression for the path below the folder; without it, those that end in "
+    "csv, json, jsonl, ndjson or parquet. Groups `(?P<time>…)`, `(?P<counter>…)` or `(?P<hex>…)` give their order."
+)
+
+
+class Operations(BaseModel):
+    """A column that says what a row does."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    column: str = Field(description="What it is called. The table has it only where `columns` names it.")
+    insert: list[str] = Field(default_factory=list, description="The words of rows that are new.")
+    update: list[str] = Field(default_factory=list, description="The words of rows that were there.")
+    delete: list[str] = Field(default_factory=list, description="The words of rows that are gone.")
+    truncate: list[str] = Field(
+        default_factory=list, description="The words of lines at which the table was emptied."
+    )
+
+    @model_validator(mode="after")
+    def _has_words_apart(self) -> Self:
+        every = [*self.insert, *self.update, *self.delete, *self.truncate]
+        if len(set(every)) < len(every):
+            raise ValueError("one word means two operations")
+        return self
+
+    @property
+    def meanings(self) -> dict[str, str]:
+        """What each word means."""
+        kinds = ("insert", "update", "delete", "truncate")
+        return {word: kind for kind in kinds for word in getattr(self, kind)}
+
+
+class Form(BaseModel):
+    """What files look like, and what their rows say."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    names: Annotated[str | None, AfterValidator(_pattern)] = Field(None, description=_PATTERN)
+    format: Literal["auto", "csv", "json", "parquet", "debezium", "dms-json"] = Field(
+        "auto",
+        description="What the files are; `auto` goes by each file's ending. `debezium` and `dms-json` are "
+        "messages, one a line.",
+    )
+    order_by: str | None = Field(
+        None,
+        description="The column that orders the rows of a key: a time, a date or a whole number. Without it they "
+        "count in the order of files and lines.",
+    )
+    time: str | None = Field(
+        None,
+        description="The column with the time of a change, by which lateness is judged; without it `order_by`, "
+        "where that is a time.",
+    )
+    operation: Operations | None = Field(
+        None,
+        description='The column that says what a row does, as `{ column = "status", delete = ["D"] }`. A word '
+        "that is not named leaves the row, unless `insert` or `update` are named: then it is an error. Without "
+        "it every row leaves itself.",
+    )
+    absent: Literal["null", "unset"] | None = Field(
+        None,
+        description="What a key that a JSON object lacks means: NULL, or that it was not sent, so that the row "
+        "keeps what it has there. `null` unless it is said.",
+    )
+    source_zone: Annotated[str, AfterValidator(_zone)] = Field(
+        "UTC", description="The time zone of times that are written without one."
+    )
+    delimiter: Annotated[str, AfterValidator(_one_character)] = Field(",", description="What parts fields of CSV.")
+    quote: Annotated[str, AfterValidator(_one_or_none)] = Field(
+        '"', description="What quotes a field of CSV; empty where nothing does."
+    )
+    null_text: str = Field("", description="An unquoted field of CSV that has this text is NULL.")
+    types: Literal["declared", "schema"] = Field(
+        "declared",
+        description="Where the types of columns are from: `columns` of the table alone, or the schema that stands "
+        "beside each message of Debezium (schemas.enable=true); what is declared says more than that.",
+    )
+    line: Literal["value", "record"] = Field(
+        "value",
+        description='What a line of messages is: its value alone, or a record `{"key": …, "value": …}` with '
+        "`topic`, where it has that.",
+    )
+    form: Literal["envelope", "flattened"] = Field(
+        "envelope", description="With `debezium`: whether ExtractNewRecordState flattened the messages."
+    )
+    decimals: Literal["precise", "string", "double", "numeric"] = Field(
+        "precise",
+        description="The connector's decimal.handling.mode; `numeric` where the converter has "
+        "decimal.format=NUMERIC.",
+    )
+    times: Literal[
+        "adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds"
+    ] = Field(
+        "adaptive",
+        description="The connector's time.precision.mode. With the first two a time without a schema needs its "
+        "unit as the `format` of its column.",
+    )
+    binary: Literal["bytes", "base64", "base64-url-safe", "hex"] = Field(
+        "bytes", description="The connector's binary.handling.mode."
+    )
+    unavailable_value: str = Field(
+        UNAVAILABLE,
+        min_length=1,
+        description="The connector's unavailable.value.placeholder: the row keeps what it has there.",
+    )
+    tombstones: Literal["skip", "delete"] = Field(
+        "skip",
+        description="What a message without a value does: nothing, or it deletes the row of its key, as it must "
+        "where delete.tombstone.handling.mode is `tombstone`.",
+    )
+    places: Literal["source", "arrival"] = Field(
+        "source",
+        description="What orders the changes of a key: their places in the log of the source, or their arrival "
+        "alone, which is right where the partitions of a topic go by key.",
+    )
+    before_image_prefix: str | None = Field(
+        None,
+        min_length=1,
+        description="With `dms-json`: what the names of columns begin with that are from before a change, as "
+        "`BI_`.",
+    )
+    snapshots: Literal["file", "folder", "rewritten"] = Field(
+        "file",
+        description='With `full_loads = "snapshot"`: what is a whole snapshot of the table. Each file, each folder '
+        "below that of the table, or all files together, which are written again under the same names.",
+    )

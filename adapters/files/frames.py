@@ -1,0 +1,71 @@
+"""The rows of plain files as the event frame."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial, reduce
+from typing import Final
+
+from pyspark.sql import DataFrame
+
+from lakeward.adapters.files.columns import with_mapping
+from lakeward.adapters.files.lines import STRANGE, json_rows, read_lines
+from lakeward.adapters.files.looking import File
+from lakeward.adapters.files.messages import message_rows
+from lakeward.adapters.files.table import TableFiles
+from lakeward.adapters.landed.csv_frames import WHOLE_FILES, read_csv
+from lakeward.adapters.landed.layout import Layout
+from lakeward.adapters.landed.parquet import read_parquet
+from lakeward.adapters.landed.reading import Numbered, file_frame
+from lakeward.adapters.spark.rows import to_events
+from lakeward.core.schema import Schema
+
+ODD: Final = "_lakeward_odd"
+"""Flags a row with columns that nobody declared."""
+
+
+def frame_of(table: TableFiles, files: Sequence[File]) -> DataFrame:
+    """Read files that are alike together, whatever their number."""
+    spark = table.spark()
+    is_text = any(file.format != "parquet" for file in files)
+    for name, value in WHOLE_FILES.items():
+        spark.conf.set(name, value) if is_text else spark.conf.unset(name)
+    numbered = [
+        Numbered(
+            table.path_of(file.item.name), file.item.order, rank, is_load=table.is_snapshot, has_op=table.has_op
+        )
+        for rank, file in enumerate(files)
+    ]
+    places = file_frame(spark, numbered, table.reading)
+    groups: dict[Layout | Schema | str, list[File]] = defaultdict(list)
+    for file in files:
+        groups[file.kind].append(file)
+    rows = reduce(
+        partial(DataFrame.unionByName, allowMissingColumns=True),
+        [_rows(table, group, places) for group in groups.values()],
+    )
+    if not table.options.is_messages:
+        rows = with_mapping(rows, table.options, table.dimension)
+    also = (STRANGE,) if STRANGE in rows.columns else ()
+    events = to_events(rows, places, table.reading, also)
+    return events.selectExpr("*", f"{STRANGE} IS NOT NULL AS {ODD}" if also else f"false AS {ODD}")
+
+
+def _rows(table: TableFiles, files: Sequence[File], places: DataFrame) -> DataFrame:
+    """Return the rows of files that are read together."""
+    spark, reading, options, first = table.spark(), table.reading, table.options, files[0]
+    paths = [table.path_of(file.item.name) for file in files]
+    if first.layout is not None:
+        return read_csv(spark, paths, first.layout, reading, has_torn_rows=table.has_torn_rows)
+    if first.format == "parquet" and first.schema is not None:
+        has = first.schema.names
+        called = {new: old for old, new in table.dimension.policies.renames.items() if old in has}
+        has_op = options.operation is not None and options.operation.column in has
+        return read_parquet(spark, paths, reading, has_op=has_op, called=called)
+    if first.format == "json":
+        keeps_absent = options.absent == "unset"
+        return json_rows(
+            read_lines(spark, paths, reading), reading, table.operation_column, keeps_absent=keeps_absent
+        )
+    return message_rows(table, files, paths, places)

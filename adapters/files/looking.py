@@ -1,0 +1,177 @@
+"""What the beginning of plain files says: their layouts and footers, and the columns that a batch has by them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lakeward.adapters.files.table import TableFiles
+from lakeward.adapters.landed.layout import OP, Layout, find_layout
+from lakeward.adapters.landed.parquet import footer
+from lakeward.adapters.messages.connect import Version, merged
+from lakeward.adapters.messages.wire import EPOCHS
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.casts import check_pattern, check_text
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import SchemaConflict
+from lakeward.core.ledger import SourceObject
+from lakeward.core.nearest import nearest
+from lakeward.core.schema import Column, Schema, Type
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of a batch, its format, and what its beginning says; of messages, the schemas beside them."""
+
+    item: SourceObject
+    format: str
+    layout: Layout | None = None
+    schema: Schema | None = None
+    versions: tuple[Version, ...] = ()
+
+    @property
+    def kind(self) -> Layout | Schema | str:
+        """What files have in common that are read together."""
+        return self.layout or self.schema or self.format
+
+
+def look_at(table: TableFiles, item: SourceObject) -> File:
+    """Look at the beginning of a file; raises SchemaConflict where nothing says the types of its columns."""
+    form, dimension = table.format_of(item.name), table.dimension
+    if form == "parquet":
+        with table.folder.open(dimension.name, item.name) as file:
+            return File(item, form, schema=footer(file, str(dimension.name), item.name))
+    if table.options.types == "schema":
+        _check_formats(table, form)
+        return File(item, form)
+    if not len(dimension.schema):
+        raise _no_types(table, item)
+    _check_formats(table, form)
+    if form != "csv":
+        return File(item, form)
+    head = table.folder.head(dimension.name, item.name)
+    return File(item, form, find_layout(item.name, head, table.expected, is_load=False))
+
+
+def _no_types(table: TableFiles, item: SourceObject) -> SchemaConflict:
+    name = table.dimension.name
+    beside = ', or set `types = "schema"` where a schema stands beside each message'
+    return SchemaConflict(
+        f"{name}: the types of its columns are not declared",
+        found=f"{item.name} has no types that a table could have, and lakeward never guesses them",
+        todo=f'Declare them under [tables."{name}".columns]'
+        f"{beside if table.options.format == 'debezium' else ''}. Other tables go on.",
+    )
+
+
+def _check_formats(table: TableFiles, form: str) -> None:
+    """Refuse formats that a column cannot have."""
+    where = str(table.dimension.name)
+    for item in table.dimension.schema:
+        pattern = table.patterns.get(item.name)
+        if form == "csv" or pattern is not None:
+            is_epoch = pattern in EPOCHS and item.type.name in ("timestamp", "timestamp_ntz") and form != "csv"
+            check_text(item, None if is_epoch else pattern, where)
+            if pattern is not None and not is_epoch and item.type.name != "binary":
+                check_pattern(table.spark(), item, pattern, where)
+
+
+def alike(files: Sequence[File]) -> Sequence[File]:
+    """Return the files up to the first that has other columns than the one before it."""
+    columns = [_columns(file) for file in files]
+    return files[: next((place for place, own in enumerate(columns) if own != columns[0]), len(files))]
+
+
+def _columns(file: File) -> frozenset[str] | dict[str, Type] | None:
+    if file.layout is not None:
+        return frozenset(file.layout.columns) - {OP}
+    return None if file.schema is None else {c.name: c.type for c in file.schema}
+
+
+def with_schema(table: TableFiles, files: Sequence[File]) -> Dimension:
+    """Return the dimension with the columns that its files have; a footer's are those of Parquet."""
+    dimension, first = table.dimension, files[0]
+    if first.layout is not None:
+        strange_columns = first.layout.undeclared(dimension.schema)
+        if strange_columns:
+            raise not_declared(dimension, first.item.name, strange_columns)
+        has = first.layout.columns
+        return replace(dimension, schema=Schema(tuple(c for c in dimension.schema if c.name in has)))
+    if first.schema is None:
+        return dimension
+    return _with_footer(table, first, first.schema)
+
+
+def _with_footer(table: TableFiles, first: File, schema: Schema) -> Dimension:
+    dimension, operation = table.dimension, table.options.operation
+    declared, renames = dimension.schema, {} if first.versions else dimension.policies.renames
+    own = [Column(renames.get(c.name, c.name), c.type) for c in schema]
+    if operation is not None and declared.find(operation.column) is None:
+        own = [c for c in own if c.name != operation.column]
+    for item in own:
+        said_so = declared.find(item.name)
+        if said_so is not None and said_so.type != item.type:
+            raise SchemaConflict(
+                f"{dimension.name}: the columns of {first.item.name} are not those of the table",
+                found=f"column {item.name} is {item.type}, and declared as {said_so.type}",
+                todo="Nothing of the table was applied; other tables go on. Declare them as they are now.",
+            )
+    _check_names(dimension, first, own)
+    return replace(dimension, schema=Schema(tuple(own)))
+
+
+def described_by(table: TableFiles, file: File, versions: Sequence[Version]) -> File:
+    """Return a file of messages with the columns that their schemas describe; what is declared says more.
+
+    Raises SchemaConflict where no type of a table holds a column.
+    """
+    where, declared = f"{table.dimension.name}: {file.item.name}", table.dimension.schema
+
+    def conflict(name: str, one: Type, other: Type) -> SchemaConflict:
+        return SchemaConflict(
+            f"{where} has a column of two types",
+            found=f"{name} is {one.with_article} in some of its messages, and {other.with_article} in others",
+            todo="Nothing of the table was applied; other tables go on. Declare the column under [tables] as a "
+            "type that holds both, or keep the file back.",
+        )
+
+    own = [Version(v.digest, tuple(c for c in v.columns if declared.find(c.name) is None)) for v in versions]
+    for item in (item for version in own for item in version.columns if item.type is None):
+        raise SchemaConflict(
+            f"{where} has a column that no type of a table holds",
+            found=f"the schema of {item.name} has no type for it, or one of more than 38 digits",
+            todo=f'Declare it under [tables."{table.dimension.name}".columns], as a decimal or a string.',
+        )
+    columns = {c.name: c for c in merged(own, conflict)}
+    said = [item.name for version in versions for item in version.columns]
+    every = [columns.get(name) or declared.find(name) for name in dict.fromkeys((*said, *declared.names))]
+    schema = Schema(tuple(column for column in every if column is not None))
+    return replace(file, schema=schema, versions=tuple(versions))
+
+
+def not_declared(dimension: Dimension, name: str, listed: Sequence[str]) -> SchemaConflict:
+    """Say that a file has columns that nobody declared."""
+    return SchemaConflict(
+        f"{dimension.name}: {name} has columns that are not declared",
+        found="they are " + ", ".join(listed),
+        todo=f'Declare them under [tables."{dimension.name}".columns], or set `schema.add = "ignore"`. '
+        "Nothing of the table was applied; other tables go on.",
+    )
+
+
+def _check_names(dimension: Dimension, file: File, own: Sequence[Column]) -> None:
+    """Refuse what the settings would have refused, had the columns been declared there."""
+    listed = [c.name for c in own]
+    for name in dimension.key:
+        if name not in listed:
+            raise SchemaConflict(
+                f"{dimension.name}: the key names {name!r}, and {file.item.name} has no such column",
+                found="its columns are " + ", ".join(listed),
+                todo=nearest(name, listed) or "Correct `key` under [tables].",
+            )
+    for name in listed:
+        if name.startswith(names.PREFIX) or not name.isprintable() or listed.count(name) > 1:
+            raise SchemaConflict(
+                f"{dimension.name}: {file.item.name} has the column {name!r}, and no table may have it so",
+                todo="Let the writer of the file rename it. Nothing was applied.",
+            )

@@ -1,0 +1,130 @@
+"""Messages in files, one a line: opened, and decoded by the types that are declared or stand beside them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.files.columns import writings
+from lakeward.adapters.files.lines import as_messages, read_lines, strange
+from lakeward.adapters.files.looking import File, described_by
+from lakeward.adapters.files.table import TableFiles
+from lakeward.adapters.messages.connect import Described, Version, columns_of
+from lakeward.adapters.messages.debezium import Debezium
+from lakeward.adapters.messages.decoded import Decoded, to_rows
+from lakeward.adapters.messages.message import BODY
+from lakeward.adapters.messages.wire import Writing
+from lakeward.adapters.spark.names import text
+from lakeward.adapters.spark.rows import LINE, NAME, RANK
+from lakeward.core.errors import SchemaConflict
+
+_DIGEST: Final = "_lakeward_schema"
+_SCHEMA: Final = f"variant_get(try_parse_json({BODY}), '$.schema', 'string')"
+
+
+def message_rows(table: TableFiles, files: Sequence[File], paths: Sequence[str], places: DataFrame) -> DataFrame:
+    """Return the messages of files as rows; `places` has the place of each file in the batch."""
+    opened, decoder = _opened(table, paths), table.decoder
+    if table.links and isinstance(decoder, Debezium):
+        ranked = opened.join(F.broadcast(places.select(NAME, RANK)), NAME)
+        opened = decoder.linked(ranked, (RANK, LINE)).drop(RANK)
+    if table.options.types == "schema":
+        return _by_versions(table, opened, {version.digest: version for file in files for version in file.versions})
+    return _decoded(table, opened, table.reading.written)
+
+
+def _opened(table: TableFiles, paths: Sequence[str]) -> DataFrame:
+    lines = read_lines(table.spark(), paths, table.reading)
+    return table.decoder.opened(as_messages(lines, table.options.line), table.dimension.name)
+
+
+def _decoded(
+    table: TableFiles, opened: DataFrame, written: Mapping[str, Writing], broken: str | None = None
+) -> DataFrame:
+    decoder, reading = table.decoder, table.reading
+    own = strange(decoder.row, table.dimension.schema.names, decoder.prefix)
+    found: Decoded = decoder.decoded(reading)
+    return to_rows(opened, reading, found if broken is None else replace(found, broken=broken), written, own)
+
+
+def with_versions(table: TableFiles, files: Sequence[File]) -> Sequence[File]:
+    """Return files of messages with the schemas in them, found in one pass; none where none of them has any.
+
+    A file may have several schemas: its columns are those of all of them, each in the wider type.
+    One without has those of the file before it. Raises SchemaConflict where rows have no schema at all.
+    """
+    if table.options.types != "schema":
+        return files
+    paths = {file.item.name: table.path_of(file.item.name) for file in files}
+    versions = _versions(table, list(paths.values()))
+    base = len(table.folder.base.rstrip("/")) + 1
+    described = [described_by(table, file, versions.get(paths[file.item.name][base:], ())) for file in files]
+    known = [file.schema for file in described if file.versions]
+    filled: list[File] = []
+    for file in described if known else ():
+        before = filled[-1].schema if filled else known[0]
+        filled.append(file if file.versions else replace(file, schema=before))
+    return filled
+
+
+def _versions(table: TableFiles, paths: Sequence[str]) -> Mapping[str, Sequence[Version]]:
+    """Return the schemas of messages by file, in the order of their first lines."""
+    schemas = _opened(table, paths).selectExpr(
+        NAME, LINE, f"{_SCHEMA} AS schema", f"{table.decoder.row} IS NOT NULL AS has_row"
+    )
+    found = schemas.groupBy(NAME, F.expr(f"md5(schema) AS {_DIGEST}")).agg(
+        F.first("schema"), F.min(LINE), F.max("has_row")
+    )
+    versions: dict[str, list[Version]] = defaultdict(list)
+    without = []
+    for name, digest, schema, _, has_row in sorted(found.collect(), key=lambda row: int(row[3])):
+        columns = columns_of(schema or "", is_flat=table.options.form == "flattened")
+        if columns is not None:
+            versions[name].append(Version(digest, columns))
+        elif has_row:
+            without.append(name)
+    if without and not versions:
+        raise _no_schema(table, without[0])
+    return versions
+
+
+def _no_schema(table: TableFiles, name: str) -> SchemaConflict:
+    return SchemaConflict(
+        f"{table.dimension.name}: no schema stands beside its messages",
+        found=f"those of {name} have no `schema` that describes a row",
+        todo='Let the converter write schemas (schemas.enable=true), or set `types = "declared"` and declare the '
+        f'columns under [tables."{table.dimension.name}".columns]. Nothing of the table was applied.',
+    )
+
+
+def _by_versions(table: TableFiles, opened: DataFrame, versions: Mapping[str, Version]) -> DataFrame:
+    """Read each message as the schema beside it says; a row without one is none that can be read."""
+    groups: dict[tuple[Described, ...], list[str]] = defaultdict(list)
+    for digest, version in versions.items():
+        groups[version.columns].append(digest)
+    opened = opened.withColumn(_DIGEST, F.expr(f"md5({_SCHEMA})"))
+    frames = [
+        _decoded(table, opened.where(_is_one(digests)), _written(table, columns))
+        for columns, digests in groups.items()
+    ]
+    words = "'no schema stands beside the message, to tell its types'"
+    plain = table.decoder.decoded(table.reading).broken
+    broken = f"coalesce({plain}, CASE WHEN {table.decoder.row} IS NOT NULL THEN {words} END)"
+    others = opened.where(f"NOT coalesce({_is_one(versions)}, false)")
+    frames.append(_decoded(table, others, table.reading.written, broken))
+    return reduce(DataFrame.unionByName, frames)
+
+
+def _is_one(digests: Iterable[str]) -> str:
+    return f"{_DIGEST} IN ({', '.join(map(text, digests))})"
+
+
+def _written(table: TableFiles, columns: Iterable[Described]) -> Mapping[str, Writing]:
+    described = {column.name: column for column in columns}
+    return writings(table.options, table.dimension, table.patterns, described)

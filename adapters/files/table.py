@@ -1,0 +1,118 @@
+"""How the plain files of one table are read, as its settings say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from lakeward.adapters.files.columns import writings
+from lakeward.adapters.files.options import FilesOptions
+from lakeward.adapters.landed.csv import Dialect
+from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.layout import Expected
+from lakeward.adapters.landed.places import format_of
+from lakeward.adapters.landed.reading import Reading
+from lakeward.adapters.messages.debezium import Debezium
+from lakeward.adapters.messages.dms import DmsMessages
+from lakeward.adapters.messages.wire import EPOCHS
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.rows import TRANSACTION_TEXT
+from lakeward.core.dimension import Dimension, Ordered
+from lakeward.core.facts import PARTIAL, Capability
+
+NO_COLUMN: Final = "\0none"
+"""Stands for a column that is not there; no column has that name."""
+
+_WORDS: Final = {word: word for word in ("insert", "update", "delete", "read", "truncate", "upsert")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFiles:
+    """The files of a table: where they lie, what its settings say of them, and what was found out of them.
+
+    With `has_torn_rows` rows may go over several lines; with `links` inserts are looked at for the
+    deletes before them that they are one key change with.
+    """
+
+    spark: Callable[[], SparkSession]
+    folder: Folder
+    dimension: Dimension
+    options: FilesOptions
+    patterns: Mapping[str, str] = field(default_factory=dict)
+    has_torn_rows: bool = False
+    links: bool = False
+
+    def format_of(self, name: str) -> str:
+        """Return the format of a file."""
+        return format_of(name) if self.options.format == "auto" else self.options.format
+
+    def path_of(self, name: str) -> str:
+        """Return the path of a file."""
+        return self.folder.landed(self.dimension.name, name)
+
+    @property
+    def is_snapshot(self) -> bool:
+        """Whether files are snapshots, each of which takes the place of all rows."""
+        return self.dimension.snapshots is not None
+
+    @property
+    def has_op(self) -> bool:
+        """Whether rows say what they do; those of a snapshot are there, and do nothing."""
+        return not self.is_snapshot and (self.options.is_messages or self.options.operation is not None)
+
+    @property
+    def operation_column(self) -> str | None:
+        """The column with the operation, where the table has it not itself."""
+        said = self.options.operation
+        return None if said is None or self.dimension.schema.find(said.column) is not None else said.column
+
+    @property
+    def expected(self) -> Expected:
+        """What CSV files should look like."""
+        operation = self.operation_column
+        dialect = self.reading.dialect
+        return Expected(self.dimension, dialect, operation or NO_COLUMN, None, may_lack_op=operation is None)
+
+    @property
+    def reading(self) -> Reading:
+        """What the readers of every format are told."""
+        o = self.options
+        operation = o.operation
+        names_all = operation is not None and bool(operation.insert or operation.update)
+        return Reading(
+            dimension=self.dimension,
+            dialect=Dialect(o.delimiter, o.quote, o.null_text),
+            op_column=operation.column if operation else NO_COLUMN,
+            operations=_WORDS if o.is_messages else operation.meanings if operation else {},
+            takes_other_words=operation is not None and not names_all,
+            sequence_column="its source" if o.is_messages else o.order_by,
+            source_zone=o.source_zone,
+            patterns={name: pattern for name, pattern in self.patterns.items() if pattern not in EPOCHS},
+            base=self.folder.base,
+            is_any_number=True,
+            may_need=self._may_need(),
+            transaction=TRANSACTION_TEXT if o.is_messages else f"string({names.TIME})",
+            written=writings(o, self.dimension, self.patterns) if o.is_messages else {},
+        )
+
+    @property
+    def decoder(self) -> Debezium | DmsMessages:
+        """What takes messages apart."""
+        o = self.options
+        if o.format == "dms-json":
+            return DmsMessages(before_prefix=o.before_image_prefix)
+        return Debezium(
+            form=o.form,
+            unavailable=o.unavailable_value,
+            tombstones=o.tombstones,
+            has_places=o.places == "source",
+            links_all=not isinstance(self.dimension.lateness, Ordered),
+        )
+
+    def _may_need(self) -> frozenset[Capability]:
+        if self.options.is_messages:
+            return PARTIAL
+        return frozenset({Capability.UNSET} if self.options.absent == "unset" else ())

@@ -1,0 +1,82 @@
+"""A delete and an insert that are one key change: linked by headers, else as neighbours where values lack."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fed import Read, fed
+from pyspark.sql import SparkSession
+
+from lakeward.adapters.messages.message import UNAVAILABLE
+from lakeward.core.dimension import ORDERED, Lateness, Within
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = {"id": "int", "note": "string", "size": "int"}
+DAY = Within(24 * 3600 * 1_000_000)
+
+
+def message(place: int, op: str, key: int, image: dict[str, Any] | None, **headers: int) -> str:
+    """Return a record; `place` is that of its transaction, too."""
+    source = {"lsn": place, "txId": place, "ts_us": place, "schema": "shop", "table": "item"}
+    images = {"before": {"id": key, "note": "", "size": 0} if op == "d" else None, "after": image}
+    told = [
+        ["__debezium.context.taskId", "0"],
+        *([f"__debezium.{n}", json.dumps({"id": k})] for n, k in headers.items()),
+    ]
+    return json.dumps({"key": {"id": key}, "value": {**images, "source": source, "op": op}, "headers": told})
+
+
+def tombstone(key: int) -> str:
+    return json.dumps({"key": {"id": key}, "value": None})
+
+
+def row(key: int, size: int, note: str = UNAVAILABLE) -> dict[str, Any]:
+    return {"id": key, "note": note, "size": size}
+
+
+def read(spark: SparkSession, folder: Path, files: list[list[str]], lateness: Lateness = DAY) -> Read:
+    for number, lines in enumerate(files):
+        (folder / f"{number}.json").write_text("\n".join(lines) + "\n", "utf-8")
+    return fed(spark, folder, "shop.item", ["id"], COLUMNS, format="debezium", line="record", lateness=lateness)
+
+
+LOADED = [message(1, "r", key, row(key, key, "long")) for key in (1, 5, 7)]
+
+
+def test_headers_link_a_delete_and_an_insert(spark: SparkSession, tmp_path: Path) -> None:
+    """What was not logged comes from the row that left, also where other messages lie between."""
+    change = [message(2, "d", 1, None, newkey=2), tombstone(1), LOADED[1], message(2, "c", 2, row(2, 20), oldkey=1)]
+    found = read(spark, tmp_path, [LOADED, change])
+    assert found.rows == {(2,): row(2, 20, "long"), (5,): row(5, 5, "long"), (7,): row(7, 7, "long")}
+    assert (found.skipped, [e.old_key for e in found.events if e.old_key]) == (2, [(1,)])
+
+
+def test_neighbours_of_one_transaction_are_linked_where_values_are_missing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The halves lie in two files; a delete and a whole insert stay two events; an insert alone is not made up."""
+    files = [
+        [*LOADED, message(2, "d", 1, None), tombstone(1)],
+        [
+            message(2, "c", 2, row(2, 20)),
+            message(3, "d", 5, None),
+            message(3, "c", 6, row(6, 60, "whole")),
+            message(4, "d", 7, None),
+            message(5, "c", 8, row(8, 80)),
+        ],
+    ]
+    found = read(spark, tmp_path, files)
+    assert found.rows == {(2,): row(2, 20, "long"), (6,): row(6, 60, "whole")}
+    assert [e.old_key for e in found.events if e.old_key] == [(1,)]
+    assert [e.key for e in found.events if e.position in found.folded.incomplete] == [(8,)]
+
+
+def test_an_ordered_table_knows_of_a_key_change_only_where_it_must(spark: SparkSession, tmp_path: Path) -> None:
+    change = [message(2, "d", 1, None, newkey=2), message(2, "c", 2, row(2, 20, "whole"), oldkey=1)]
+    found = read(spark, tmp_path, [[*LOADED, *change]], ORDERED)
+    assert {key: cells["note"] for key, cells in found.rows.items()} == {(2,): "whole", (5,): "long", (7,): "long"}
+    assert not [e for e in found.events if e.old_key]

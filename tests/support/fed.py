@@ -1,0 +1,160 @@
+"""What a source of files makes of a feed, folded by the model: the rows that a table would have."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from struct import pack, unpack
+from typing import Any
+
+from pyspark.sql import Row, SparkSession
+
+from lakeward.adapters.files.form import MESSAGES
+from lakeward.adapters.files.options import FilesOptions
+from lakeward.adapters.files.source import FilesSource
+from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.places import Places
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.events import SKIPPED
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName
+from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position, Sequences, key_of
+from lakeward.core.fold import Folded, apply
+from lakeward.core.ledger import Past
+from lakeward.core.schema import Column, Schema, parse_type
+
+Cells = Mapping[str, Cell]
+
+
+@dataclass(frozen=True)
+class Read:
+    """What was read of a table's files: the dimension with the columns that it has, events, rows that are none."""
+
+    dimension: Dimension
+    files: Mapping[int, str]
+    events: Sequence[ChangeEvent]
+    rejects: Sequence[tuple[str, str]]
+    skipped: int
+
+    def of(self, pattern: str) -> Read:
+        """Return what some of the files say; what was refused or skipped is that of all."""
+        own = [e for e in self.events if re.fullmatch(pattern, self.files[e.position.object])]
+        return replace(self, events=own)
+
+    @property
+    def folded(self) -> Folded:
+        """What the model makes of it."""
+        return apply(self.dimension, {}, self.events)
+
+    @property
+    def rows(self) -> Mapping[Key, Cells]:
+        """The rows that stand in the end."""
+        return {key: row.cells for key, row in self.folded.rows.items() if not row.deleted}
+
+    @property
+    def types(self) -> Mapping[str, str]:
+        """The types of the columns."""
+        return {column.name: str(column.type) for column in self.dimension.schema}
+
+
+def fed(
+    spark: SparkSession,
+    folder: Path,
+    table: str,
+    key: Sequence[str],
+    columns: Mapping[str, str],
+    *,
+    lateness: Lateness = ORDERED,
+    **options: Any,
+) -> Read:
+    """Read all files of a table, batch by batch."""
+    name = TableName(*table.split("."))
+    shared = {"folder": ""} if options.get("format") in MESSAGES else {}
+    said = FilesOptions.model_validate({"path": str(folder), **shared, **options})
+    schema = Schema(tuple(Column(c, parse_type(text)) for c, text in columns.items()))
+    dimension = Dimension(name=name, schema=schema, key=tuple(key), lateness=lateness, sequences=Sequences.PLACES)
+    source = FilesSource(said, Folder(folder, Places(said.place())), lambda: spark)
+    seen: dict[str, Any] = {}
+    rows: list[Row] = []
+    found: dict[str, Column] = {}
+    while (taken := source.take(dimension, Past(seen=seen))).objects:
+        batch = source.read(dimension, taken, 1)
+        rows += batch.frame.collect()
+        found |= {column.name: column for column in batch.facts.schema}
+        seen |= {item.object.name: item.object for item in batch.facts.objects}
+        batch.close()
+    dimension = replace(dimension, schema=Schema(tuple(found.values())))
+    return Read(
+        dimension=dimension,
+        files={item.order: item.name for item in seen.values()},
+        events=[_event(row, dimension) for row in rows if row[names.REASON] is None],
+        rejects=[
+            (row[names.REASON], row[names.DETAIL]) for row in rows if row[names.REASON] not in (None, SKIPPED)
+        ],
+        skipped=sum(row[names.REASON] == SKIPPED for row in rows),
+    )
+
+
+def _event(row: Row, dimension: Dimension) -> ChangeEvent:
+    found = row.asDict(recursive=True)
+    unset = found.get(names.UNSET) or ()
+    cells = {name: UNSET if name in unset else found.get(name) for name in dimension.schema.names}
+    old = found.get(names.OLD)
+    place = key_of(cells, dimension.key) if dimension.key else (found[names.OBJECT], found[names.ROW])
+    return ChangeEvent(
+        operation=Operation(found[names.OPERATION]),
+        position=Position(1, int(found[names.SEQUENCE]), found[names.OBJECT], found[names.ROW]),
+        key=place or (),
+        cells=cells,
+        old_key=None if old is None else key_of(old, dimension.key),
+        transaction=found.get(names.TRANSACTION),
+        time=found[names.TIME],
+    )
+
+
+def expected(file: Path) -> list[dict[str, str | None]]:
+    r"""Read an expected table: NULL is `\N`."""
+    with file.open(encoding="utf-8", newline="") as lines:
+        return [{n: None if t == r"\N" else t for n, t in row.items()} for row in csv.DictReader(lines)]
+
+
+def differences(rows: Mapping[Key, Cells], wanted: Sequence[Mapping[str, str | None]]) -> list[str]:
+    """Return in words where rows differ from an expected table, compared as values of their types."""
+    known = {tuple(map(str, key)): cells for key, cells in rows.items()}
+    said = []
+    for row in wanted:
+        texts = list(row.values())
+        key = next((key for key in known if list(key) == texts[: len(key)]), None)
+        cells = {} if key is None else known.pop(key)
+        said += [
+            f"{texts[0]}: {name} is {cells.get(name)!r}, not {text!r}"
+            for name, text in row.items()
+            if not same(cells.get(name), text)
+        ]
+    return [*said, *(f"{key} is too many" for key in known)]
+
+
+def same(value: Any, text: str | None) -> bool:
+    """Whether a value is what an expected table writes."""
+    match value, text:
+        case (None, _) | (_, None):
+            return value is None and text is None
+        case (bool(), str()):
+            return str(value).lower()[0] == text.lower()[0]
+        case (float(), str()):
+            return value == float(text) or value == unpack("f", pack("f", float(text)))[0]
+        case (int() | Decimal(), str()):
+            return Decimal(value) == Decimal(text)
+        case (datetime(), str()):
+            return value.replace(tzinfo=UTC) == datetime.fromisoformat(text).replace(tzinfo=UTC)
+        case (date(), str()):
+            return str(value) == text[:10]
+        case (dict() | list(), str()):
+            return bool(value == json.loads(text))
+        case _:
+            return str(value) == text
