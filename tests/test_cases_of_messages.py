@@ -1,0 +1,268 @@
+"""Feeds of messages that others wrote, as plain files: decoded by Spark, folded by the model, compared with theirs.
+
+Which feeds those are, and where their results are from, is said in the `case.json` beside each; `docs/cases.md`
+lists them all. Feeds of one table are read together, and told apart by their files. What the lake makes of events
+is tested elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import outside
+import pytest
+from fed import differences, expected, fed, same
+from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+LONG: Final = "LAKEWARD_LONG" in os.environ
+
+PRODUCTS: Final = {"id": "int", "name": "string", "description": "string", "weight": "float"}
+GROWN: Final = {**PRODUCTS, "age": "int", "address": "string"}
+NESTED: Final = {**GROWN, "row": "struct<row_key: string>"}
+OF_TWO: Final = {**PRODUCTS, "enum_c": "string", "json_c": "string", "point_c": "string", "new_col": "int"}
+CUSTOMERS: Final = {"id": "int", "name": "string", "address": "string", "phone_number": "string"}
+
+DEBEZIUM: Final = {"format": "debezium", "decimals": "numeric"}
+DMS: Final = {"format": "dms-json", "before_image_prefix": "BI_"}
+
+STEPS: Final = [("step1.jsonl", "step1.csv"), ("step[12].jsonl", "step2.csv"), ("step[123].jsonl", "step3.csv")]
+
+FEEDS: Final[list[tuple[str, dict[str, str], dict[str, Any], list[tuple[str, str, str]]]]] = [
+    (
+        "inventory.products",
+        PRODUCTS,
+        DEBEZIUM,
+        [
+            ("debezium-json-mysql-products", "events.jsonl", "final.csv"),
+            ("debezium-json-pg-replica-full", "events.jsonl", "final.csv"),
+            ("debezium-json-pg-replica-default", "events.jsonl", "upserts.csv"),
+            ("debezium-json-payload-wrapper", "plain.jsonl", "final.csv"),
+            ("debezium-json-payload-wrapper", "wrapped.jsonl", "final.csv"),
+        ],
+    ),
+    ("test.product", NESTED, DEBEZIUM, [("debezium-json-evolution", *step) for step in STEPS]),
+    (
+        "mysql_inventory.products",
+        OF_TWO,
+        DEBEZIUM,
+        [
+            ("debezium-json-two-tables-one-topic", f"events{form}.jsonl", "products.csv")
+            for form in ("", "_with_schema")
+        ],
+    ),
+    (
+        "test.product",
+        GROWN,
+        DMS,
+        [
+            *[("dms-json-evolution-before-image", *step) for step in STEPS],
+            ("dms-json-null-field", "events.jsonl", "final.csv"),
+        ],
+    ),
+    (
+        "mysql_inventory.customers",
+        CUSTOMERS,
+        DEBEZIUM,
+        [
+            ("debezium-json-two-tables-one-topic", f"events{form}.jsonl", "customers.csv")
+            for form in ("", "_with_schema")
+        ],
+    ),
+    ("test.t1", GROWN, DEBEZIUM, [("debezium-json-multi-table-evolution", "topic0/.*", "t1_step2.csv")]),
+    *[
+        (
+            f"paimon_sync_database.{table}",
+            GROWN,
+            DMS,
+            [
+                ("dms-json-multi-table", "topic./step1.jsonl", f"{table}_step1.csv"),
+                ("dms-json-multi-table", "topic./step..jsonl", f"{table}_step2.csv"),
+            ],
+        )
+        for table in ("t1", "t2")
+    ],
+]
+IN_THE_GATE: Final = 4
+"""So many of these tables are read in the gate: the others have nothing in them that these have not."""
+
+REFUSED: Final = {"inventory.products": ["null_key"]}
+"""A delete that names no row, by neither key nor image."""
+
+
+@pytest.mark.parametrize(("table", "columns", "options", "feeds"), FEEDS if LONG else FEEDS[:IN_THE_GATE])
+def test_feeds_of_others_give_the_tables_that_they_had(
+    spark: SparkSession,
+    table: str,
+    columns: dict[str, str],
+    options: dict[str, Any],
+    feeds: list[tuple[str, str, str]],
+) -> None:
+    cases = {case: outside.case(case) for case, _, _ in feeds}
+    names = "|".join(f"{case}/input/{pattern}" for case, pattern, _ in feeds)
+    found = fed(spark, outside.CASES, table, ["id"], columns, names=names, **options)
+    for case, pattern, result in feeds:
+        wanted = expected(cases[case] / "expected" / result)
+        own = found.of(f"{case}/input/{pattern}")
+        assert own.events
+        assert not differences(own.rows, wanted), (case, pattern)
+    assert [reason for reason, _ in found.rejects] == REFUSED.get(table, [])
+
+
+def test_without_a_key_rows_are_only_added(spark: SparkSession) -> None:
+    folder = outside.case("debezium-json-multi-table-evolution")
+    found = fed(spark, folder / "input", "test.t2", [], GROWN, names="topic1/.*", **DEBEZIUM)
+    wanted = expected(folder / "expected" / "t2_step2_no_key.csv")
+    rows = sorted((str(row["id"]), str(row["address"])) for row in found.rows.values())
+    assert rows == sorted((str(row["id"]), str(row["address"])) for row in wanted)
+
+
+def test_objects_are_structs_deletes_may_come_first_and_tombstones_between(spark: SparkSession) -> None:
+    folder = outside.case("debezium-json-nested-and-delete-first")
+    found = fed(spark, folder / "input", "test.product", ["id"], NESTED, **DEBEZIUM)
+    wanted = json.loads((folder / "expected" / "nested.json").read_text("utf-8"))
+    (row,) = found.of("nested.*").rows.values()
+    assert {name: row[name] for name in wanted} == wanted
+    delete = found.of("delete.*")
+    assert (delete.rows, [event.key for event in delete.events]) == ({}, [(101,)])
+    folder = outside.case("debezium-json-tombstone-between")
+    columns = {"id": "int", "value": "string"}
+    found = fed(spark, folder / "input", "test.test", ["id"], columns, line="record", **DEBEZIUM)
+    assert not differences(found.rows, expected(folder / "expected" / "final.csv"))
+    assert (found.skipped, found.rejects) == (1, [])
+
+
+def test_types_that_stand_beside_messages_are_those_of_the_table(spark: SparkSession) -> None:
+    """A column is added and becomes wider; that it is narrower again, or a text, is told to the table as it is."""
+    folder = outside.case("debezium-json-schema-type-change")
+    wanted = json.loads((folder / "expected" / "schemas.json").read_text("utf-8"))
+    own = {"format": "debezium", "types": "schema"}
+    found = fed(spark, folder / "input", "test.product", ["id"], {}, names="step[13].jsonl", **own)
+    assert found.types == {**wanted["step1"], **wanted["step3"]}
+    rows = [row for row in expected(folder / "expected" / "step3.csv") if row["id"] != "103"]
+    assert not differences(found.rows, rows)
+    for step, type_ in (("4", "int"), ("5", "string")) if LONG else ():
+        found = fed(spark, folder / "input", "test.product", ["id"], {}, names=f"step{step}.jsonl", **own)
+        assert found.types["age"] == type_
+
+
+NOT_DESCRIBED: Final = {
+    "id": "decimal(20,0)",
+    "big_decimal_c": "decimal(38,1)",
+    "big_un_z_c": "decimal(20,0)",
+    **dict.fromkeys(("decimal_un_c", "decimal_un_z_c"), "decimal(8,4)"),
+    **dict.fromkeys(("double_un_c", "double_un_z_c"), "double"),
+    **dict.fromkeys(("float_un_c", "float_un_z_c"), "float"),
+    **dict.fromkeys(("int_un_z_c", "medium_un_z_c", "small_un_z_c", "tiny_un_z_c"), "bigint"),
+}
+"""Columns that the schema of the case lacks, or has as another type than they were written as."""
+
+ALL_TYPES: Final = [
+    (
+        "debezium-json-all-types-numeric-decimals",
+        "paimon_sync_table.all_types_table",
+        dict.fromkeys(("_fixed", "_fixed_unsigned", "_fixed_unsigned_zerofill"), "string"),
+        {"key": "_id", "names": "events.jsonl", "result": "row.json", "decimals": "numeric"},
+    ),
+    (
+        "debezium-json-mysql-full-types",
+        "column_type_test_2jid2b.full_types",
+        NOT_DESCRIBED,
+        {"key": "id", "names": "with_schema.jsonl", "result": "row_after_snapshot.json"},
+    ),
+]
+
+
+TIMES: Final = ("_time", "time_c")
+"""Times of day are numbers: the lake has no type for them."""
+
+
+@pytest.mark.parametrize(("case", "table", "declared", "how"), ALL_TYPES)
+def test_all_types_of_mysql_are_read(
+    spark: SparkSession, case: str, table: str, declared: dict[str, str], how: dict[str, str]
+) -> None:
+    """Types come from the schema; 40 digits are declared as a text. Times of day stay as they are sent."""
+    folder, own = outside.case(case), dict(how)
+    wanted = json.loads((folder / "expected" / own.pop("result")).read_text("utf-8"))
+    read = fed(spark, folder / "input", table, [own.pop("key")], declared, format="debezium", types="schema", **own)
+    assert read.rejects == []
+    (row,) = read.rows.values()
+    plain = [name for name, type_ in read.types.items() if not type_.startswith("struct") and name not in TIMES]
+    assert {name: row[name] for name in plain if not _is(row[name], wanted[name])} == {}
+
+
+def _is(value: Any, wanted: Any) -> bool:
+    if isinstance(value, bytes | bytearray):
+        kind, _, text = str(wanted).partition(":")
+        content = text.replace(r"\0", "\0").encode() if kind.startswith("text") else bytes.fromhex(text)
+        return value in (content, content[::-1])  # Debezium sends the last byte of bits first
+    if isinstance(wanted, dict):
+        return bool(json.loads(value) == wanted)
+    return same(value, str(wanted).split(" (")[0] if "days" in str(wanted) else str(wanted))
+
+
+REAL: Final = {
+    "time_table": ("ts", "tsneg", "ts_ms", "ts_us", "tz", "date"),
+    "text_table": ("j", "jb", "x", "u"),
+    "string_table": ("vc", "vcv", "ch", "c", "t", "ct"),
+}
+"""Tables of a real capture, and their columns that no setting of the connector bent."""
+
+
+BENT: Final = (
+    *("date_pinf", "date_ninf", "ts_large", "ts_large_us", "ts_large_ms", "tz_large", "ts_max", "ts_min", "tz_max"),
+    *("tz_min", "ts_pinf", "ts_ninf", "tz_pinf", "tz_ninf", "tz_zero"),
+)
+"""Columns with times that no table holds; of some the connector sends another text in a snapshot."""
+
+
+def test_every_type_of_a_real_capture_is_read(spark: SparkSession) -> None:
+    """A row of the snapshot and a row that was streamed are equal, and are those of the database."""
+    folder = outside.case("dbz-real-types-isostring-schema")
+    settings = {"line": "record", "decimals": "double", "times": "isostring", "binary": "hex", "types": "schema"}
+    every = [file.stem for file in sorted((folder / "expected").glob("*.csv"))]
+    for table in every if LONG else ["time_table"]:
+        odd = dict.fromkeys(BENT, "string") if table == "time_table" else {}
+        found = fed(spark, folder / "input", f"public.{table}", ["pk"], odd, format="debezium", **settings)
+        assert found.rejects == [], table
+        rows = [{n: cell for n, cell in cells.items() if n not in ("pk", *odd)} for cells in found.rows.values()]
+        assert rows, table
+        assert all(str(row) in map(str, rows[len(rows) // 2 :]) for row in rows[: len(rows) // 2]), table
+        for wanted in expected(folder / "expected" / f"{table}.csv") if table in REAL else ():
+            (own,) = (cells for key, cells in found.rows.items() if str(key[0]) == wanted["pk"])
+            assert all(same(own[n], wanted[n]) for n in REAL[table] if n in wanted), (table, own)
+
+
+@pytest.mark.parametrize("case", ["single", "compound"] if LONG else ["compound"])
+def test_the_unit_tests_of_others_hold(spark: SparkSession, tmp_path: Path, case: str) -> None:
+    """Ten small histories, parted by a column of the key. Their places in the log are made up: arrival counts."""
+    folder = outside.case(f"scd1-debezium-pg-{case}-key")
+    inputs = json.loads((folder / "input" / "tests.json").read_text("utf-8"))
+    wanted = json.loads((folder / "expected" / "tests.json").read_text("utf-8"))
+    lines = [json.dumps(_of_test(test["test"], event["value"])) for test in inputs for event in test["events"]]
+    (tmp_path / "a.json").write_text("\n".join(lines) + "\n", "utf-8")
+    key = ["test", "id"] if case == "single" else ["test", "maj_id", "min_id"]
+    columns = {name: "string" if name == "min_id" else "int" for name in key}
+    columns |= {"name": "string", "surname": "string", "birthday": "date"}
+    own = {"format": "debezium", "places": "arrival"}
+    found = fed(spark, tmp_path, "public.mock_table", key, columns, **own)
+    assert found.rejects == []
+    rows = {tuple(map(str, place)): cells for place, cells in found.rows.items()}
+    for result in wanted:
+        for row in result["rows"]:
+            known = {name: row.get(name, result["test"]) for name in columns}
+            place = tuple(str(known[name]) for name in key)
+            is_deleted = row["is_deleted"] == "TRUE"
+            assert (place not in rows) is is_deleted, (result["name"], place)
+            texts = {} if is_deleted else {n: None if v is None else str(v) for n, v in known.items()}
+            assert all(same(rows[place][name], text) for name, text in texts.items()), (result["name"], row)
+
+
+def _of_test(number: int, value: dict[str, Any]) -> dict[str, Any]:
+    """Return an event with a column that tells its history from the others."""
+    images = {name: {**value[name], "test": number} for name in ("before", "after") if value.get(name)}
+    return {**value, **images}
