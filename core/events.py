@@ -21,19 +21,22 @@ class Sequences(Enum):
     """What the sequences of a source are.
 
     `TIMES` are commit times in microseconds since 1970, or 0 throughout where there are none.
+    `ARRIVAL` is 0 throughout though there are commit times: changes come in the order of their
+    transactions, which those need not have.
     `PLACES` are places in the source's log, which several changes may share; `UNIQUE` are
     numbers of which each change has its own, so that a copy of it is known by its number. Both
     have more digits than a bigint holds.
     """
 
     TIMES = "times"
+    ARRIVAL = "arrival"
     PLACES = "places"
     UNIQUE = "unique"
 
     @property
     def are_wide(self) -> bool:
         """Whether they have up to 38 digits."""
-        return self is not Sequences.TIMES
+        return self in (Sequences.PLACES, Sequences.UNIQUE)
 
 
 class Operation(Enum):

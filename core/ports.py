@@ -99,8 +99,35 @@ class Landing(Protocol):
         """Return the tables that there are, configured or not."""
         ...
 
+    def warnings(self, tables: Collection[TableName]) -> Sequence[str]:
+        """Return what a person should know of what is there for no table; `tables` are those configured."""
+        ...
+
     def cautions(self, table: TableName) -> Sequence[str]:
         """Return what a person should know of a configured table, whatever its next batch is."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """A row that does not say of which table it is: from where, why not, its text, and known since when."""
+
+    object: str
+    row: int
+    why: str
+    text: str
+    since: int
+
+
+class Strays(Protocol):
+    """Where rows of no table wait for a person: the quarantine of a pipeline as a whole."""
+
+    def strays(self) -> Sequence[Stray]:
+        """Return them, in the order of objects and rows."""
+        ...
+
+    def discard(self, strays: Sequence[Stray]) -> None:
+        """Forget rows that a person gave up; no engine is started."""
         ...
 
 

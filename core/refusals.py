@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _SEQUENCES: Final[Mapping[Sequences, str]] = {
     Sequences.TIMES: "commit times, or the order of the files alone",
+    Sequences.ARRIVAL: "the order of transactions",
     Sequences.PLACES: "places in the source's log",
     Sequences.UNIQUE: "unique numbers of the changes",
 }
@@ -32,8 +33,9 @@ def refuse_other_sequences(dimension: Dimension, progress: Progress) -> None:
             f"{dimension.name}: the order of its changes cannot be made of something else",
             found=f"the table goes by {_SEQUENCES[progress.sequences]}; the settings say "
             f"{_SEQUENCES[dimension.sequences]}",
-            todo="Nothing of the table was applied; other tables go on. Set `sequence_column` and `sequence_kind` "
-            "under [source] as they were, or drop the table and what is kept beside it (docs/reload.md).",
+            todo="Nothing of the table was applied; other tables go on. Set `sequence_column`, `sequence_kind` and "
+            "`cdc_path` under [source] as they were, or drop the table and what is kept beside it "
+            "(docs/reload.md).",
         )
 
 

@@ -14,7 +14,7 @@ from lakeward.core.books import Books
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.pipeline import Job
-from lakeward.core.ports import Landing, Ledger, Notice, Queue, Source, SourceCatalogue, Statistics, Target
+from lakeward.core.ports import Landing, Ledger, Notice, Queue, Source, SourceCatalogue, Statistics, Strays, Target
 from lakeward.entrypoints.settings import Configured, TableSettings
 from lakeward.entrypoints.shaping import check_rules, shaped
 from lakeward.plugins import Registry, Runtime, Shelf
@@ -73,7 +73,8 @@ class LateSpark:
 
 def make_runtime(registry: Registry, configured: Configured, spark: LateSpark) -> Runtime:
     """Return what factories may use."""
-    runtime = Runtime(spark, configured.base, configured.file, tuple(TableSettings.model_fields), now=clock)
+    keys = tuple(TableSettings.model_fields)
+    runtime = Runtime(spark, configured.base, configured.file, keys, now=clock, state=configured.state)
     runtime.secret = lambda name: registry.secrets.build(name.kind, {}, runtime).read(name.name)
     spark.runtime = runtime
     return runtime
@@ -88,6 +89,12 @@ def make_landing(registry: Registry, configured: Configured, runtime: Runtime) -
     """Build what looks at the tables of the source, or return None for a source that has nothing of the kind."""
     options = _source_options(configured)
     return _build(registry.landings, options, runtime) if options["kind"] in [*registry.landings] else None
+
+
+def make_strays(registry: Registry, configured: Configured, runtime: Runtime) -> Strays | None:
+    """Build where rows of no table wait, or return None for a source that has nothing of the kind."""
+    options = _source_options(configured)
+    return _build(registry.strays, options, runtime) if options["kind"] in [*registry.strays] else None
 
 
 def _source_options(configured: Configured) -> Mapping[str, Any]:
@@ -171,6 +178,7 @@ class Container(containers.DeclarativeContainer):
     runtime = providers.Singleton(make_runtime, registry, configured, spark)
     source = providers.Singleton(make_source, registry, configured, runtime)
     landing = providers.Singleton(make_landing, registry, configured, runtime)
+    strays = providers.Singleton(make_strays, registry, configured, runtime)
     target = providers.Singleton(make_target, registry, configured, runtime)
     queue = providers.Singleton(make_queue, registry, configured, runtime)
     ledger = providers.Singleton(make_ledger, registry, configured, runtime)

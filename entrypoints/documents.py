@@ -141,7 +141,7 @@ def schema_change(change: SchemaChange) -> Mapping[str, Any]:
 def findings(found: Findings) -> Mapping[str, Any]:
     """Return what the source has that nobody configured, and what to know of the pipeline as a whole."""
     unconfigured = [str(table) for table in found.unconfigured]
-    return {"unconfigured": unconfigured, "warnings": list(found.warnings)}
+    return {"unconfigured": unconfigured, "warnings": list(found.warnings), "strays": found.strays}
 
 
 def table_run(run: TableRun) -> Mapping[str, Any]:

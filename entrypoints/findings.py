@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError
-from lakeward.core.ports import Landing
+from lakeward.core.ports import Landing, Stray, Strays
 from lakeward.entrypoints.patterns import plain, table_name
 from lakeward.entrypoints.settings import Configured
 
@@ -19,11 +19,15 @@ _FILE: Final = "tables.json"
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Tables that nobody configured, cautions of those that are, and what to know of the pipeline as a whole."""
+    """Tables that nobody configured, cautions of those that are, and what to know of the pipeline as a whole.
+
+    So many rows are `strays`: they do not say of which table they are.
+    """
 
     unconfigured: Sequence[TableName] = ()
     cautions: Mapping[TableName, Sequence[str]] = field(default_factory=dict)
     warnings: Sequence[str] = ()
+    strays: int = 0
 
 
 def look(container: Any, tables: Iterable[TableName]) -> Findings:
@@ -32,16 +36,47 @@ def look(container: Any, tables: Iterable[TableName]) -> Findings:
     Raises ConfigError where the settings of the source are wrong.
     """
     configured: Configured = container.configured()
-    known = {plain(name) for name in (*configured.tables, *configured.skipped)}
+    known = {plain(name) for name in known_tables(configured)}
     of_catalogue = {table: configured.cautions(table) for table in tables}
     landing = container.landing()
     try:
         there = () if landing is None else landing.tables()
     except LakewardError:
         return Findings(cautions=of_catalogue, warnings=configured.said.warnings)
+    strays = _strays(container.strays())
+    warnings = (*configured.said.warnings, *_warnings(landing, known_tables(configured)), *_words_of(strays))
     unconfigured = [table for table in there if plain(table) not in known]
     cautions = {table: (*_cautions(landing, table), *said) for table, said in of_catalogue.items()}
-    return Findings(unconfigured, cautions, configured.said.warnings)
+    return Findings(unconfigured, cautions, warnings, len(strays))
+
+
+def _strays(kept: Strays | None) -> Sequence[Stray]:
+    try:
+        return () if kept is None else kept.strays()
+    except LakewardError:
+        return ()
+
+
+def _words_of(strays: Sequence[Stray]) -> Sequence[str]:
+    if not strays:
+        return ()
+    first = f"{strays[0].object}, row {strays[0].row}"
+    return (
+        f"{len(strays):,} row(s) do not say of which table they are, so any table may lack them (the first is "
+        f"{first}). Next: `lakeward quarantine strays`",
+    )
+
+
+def known_tables(configured: Configured) -> Collection[TableName]:
+    """Return the tables that the settings name, those that are left out included."""
+    return {*configured.tables, *configured.skipped}
+
+
+def _warnings(landing: Landing | None, tables: Collection[TableName]) -> Sequence[str]:
+    try:
+        return () if landing is None else tuple(landing.warnings(tables))
+    except LakewardError:
+        return ()
 
 
 def _cautions(landing: Landing | None, table: TableName) -> Sequence[str]:

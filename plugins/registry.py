@@ -10,7 +10,18 @@ from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from lakeward.core.errors import PluginError
-from lakeward.core.ports import Landing, Ledger, Queue, Scout, Secrets, Source, SourceCatalogue, Statistics, Target
+from lakeward.core.ports import (
+    Landing,
+    Ledger,
+    Queue,
+    Scout,
+    Secrets,
+    Source,
+    SourceCatalogue,
+    Statistics,
+    Strays,
+    Target,
+)
 from lakeward.core.secrets import Secret, SecretName
 
 P = TypeVar("P")
@@ -37,7 +48,8 @@ class Runtime:
     `require` which jars and settings its session needs. Relative paths are relative to
     `base`, the folder of the settings `file`. `table_keys` are the keys that every table
     of the settings has beside those of its format. `now` is the clock, in microseconds
-    since 1970. `secret` reads a secret, when it is needed and not before.
+    since 1970. In the folder `state` an adapter may keep what can be made anew. `secret` reads
+    a secret, when it is needed and not before.
     """
 
     spark: Callable[[], Any]
@@ -48,6 +60,7 @@ class Runtime:
     settings: dict[str, str] = field(default_factory=dict)
     now: Callable[[], int] = clock
     secret: Callable[[SecretName], Secret] = _no_secret
+    state: Path = field(default_factory=Path)
 
     def require(self, *jars: str, settings: Mapping[str, str] | None = None) -> None:
         """Ask for groups of jars and for session settings."""
@@ -102,6 +115,7 @@ class Registry:
     def __init__(self) -> None:
         self.sources: Shelf[Source[Any]] = Shelf("source")
         self.landings: Shelf[Landing] = Shelf("landing")
+        self.strays: Shelf[Strays] = Shelf("quarantine of a pipeline")
         self.formats: Shelf[Target[Any]] = Shelf("table format")
         self.queues: Shelf[Queue] = Shelf("queue")
         self.ledgers: Shelf[Ledger] = Shelf("ledger")
@@ -112,4 +126,4 @@ class Registry:
 
     def __iter__(self) -> Iterator[Shelf[Any]]:
         every = (self.sources, self.landings, self.formats, self.queues, self.ledgers)
-        return iter((*every, self.catalogues, self.scouts, self.statistics, self.secrets))
+        return iter((*every, self.catalogues, self.scouts, self.statistics, self.secrets, self.strays))

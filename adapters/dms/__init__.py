@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import Any, Final
 
 from lakeward.adapters.spark.java import check_spark
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.ports import Landing, Scout, Source, Statistics
+from lakeward.core.ports import Landing, Scout, Source, Statistics, Strays
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
+
+STAGED: Final = "staged"
+"""Below the folder `state`: what files of transactions hold, and the rows that tables wait for."""
 
 
 def build(options: Options, runtime: Runtime) -> Source[Any]:
@@ -19,14 +22,34 @@ def build(options: Options, runtime: Runtime) -> Source[Any]:
     from lakeward.adapters.dms.source import DmsSource  # noqa: PLC0415  # Spark is imported when it is needed
 
     settings, folder = _opened(options, runtime)
-    return DmsSource(settings, folder, runtime.spark, options["formats"], now=runtime.now)
+    shared = None if settings.cdc_path is None else _shared(settings, folder, runtime, options["formats"])
+    return DmsSource(settings, folder, runtime.spark, options["formats"], now=runtime.now, shared=shared)
+
+
+def _shared(settings: Any, folder: Any, runtime: Runtime, tables: Collection[TableName]) -> Any:
+    from lakeward.adapters.dms.sharing import SharedFiles  # noqa: PLC0415  # Spark is imported when it is needed
+    from lakeward.adapters.dms.staged import Staged  # noqa: PLC0415
+
+    staged, most = Staged(runtime.state / STAGED), settings.max_files
+    return SharedFiles(folder, staged, runtime.spark, settings.dialect, tuple(tables), runtime.now, most)
 
 
 def build_landing(options: Options, runtime: Runtime) -> Landing:
     """Look at the landing folder, without Spark."""
     from lakeward.adapters.dms.landing import DmsLanding  # noqa: PLC0415
+    from lakeward.adapters.dms.staged import Staged  # noqa: PLC0415
 
-    return DmsLanding(*_opened(options, runtime))
+    settings, folder = _opened(options, runtime)
+    staged = None if settings.cdc_path is None else Staged(runtime.state / STAGED)
+    return DmsLanding(settings, folder, staged)
+
+
+def build_strays(options: Options, runtime: Runtime) -> Strays:
+    """Look at the rows of files of transactions that are of no table, without Spark."""
+    from lakeward.adapters.dms.staged import Staged  # noqa: PLC0415
+
+    _opened(options, runtime)
+    return Staged(runtime.state / STAGED)
 
 
 def build_scout(options: Options, runtime: Runtime) -> Scout:
@@ -67,7 +90,12 @@ def _opened(options: Options, runtime: Runtime) -> tuple[Any, Any]:
 
 def _refuse_shared(places: Mapping[TableName, Any]) -> None:
     """Refuse a folder that two tables would read."""
-    folders = [(part.folder.lower() + "/", table) for table, place in places.items() for part in place.parts(table)]
+    folders = [
+        (part.folder.lower() + "/", table)
+        for table, place in places.items()
+        for part in place.parts(table)
+        if not part.is_shared
+    ]
     around: list[tuple[str, TableName]] = []
     for folder, table in sorted(folders):
         around = [(outer, of) for outer, of in around if folder.startswith(outer)]
@@ -86,5 +114,6 @@ def register(registry: Registry) -> None:
     """Register the source `dms`, what looks at its files, and statistics of its tasks in a `file`."""
     registry.sources.add("dms", build)
     registry.landings.add("dms", build_landing)
+    registry.strays.add("dms", build_strays)
     registry.scouts.add("dms", build_scout)
     registry.statistics.add("file", build_statistics)

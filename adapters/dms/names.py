@@ -3,8 +3,9 @@
 Names are those of docs.aws.amazon.com/dms/latest/userguide/CHAP_Target.S3.html: full
 loads count in hexadecimal (`LOAD00000001`, …, `LOAD0000000A`), each segment of a parallel
 load by itself; files of changes carry the time they were written (`20141029-1134010000`),
-with a counter behind the milliseconds, and may lie in folders named by commit date. A
-name is a path below the table's folder, parted by `/`.
+with a counter behind the milliseconds, and may lie in folders named by commit date. Files of
+transactions (`CDC_TXN-20201117153046033`) carry that time as well. A name is a path below
+the table's folder, parted by `/`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from lakeward.adapters.landed.places import FileName, Part, Place, Places, forma
 
 _LOAD = re.compile(r"(?:SEGMENT(?P<segment>\d{1,6})_)?LOAD(?P<counter>[0-9A-Fa-f]{5,8})$")
 _CHANGES = re.compile(r"(?P<second>\d{8}-\d{6})(?P<millis>\d{0,3})(?P<counter>\d{0,6})$")
+_TRANSACTIONS = re.compile(r"CDC_TXN-(?=\d{8}-?\d{6})")
 _FORMAT = re.compile(r"\.(?P<format>csv|parquet)(?P<packed>\.gz)?$", re.IGNORECASE)
 
 _COUNTER_BITS: Final = 20
@@ -49,6 +51,8 @@ class Names:
 
     def read(self, path: str, part: Part) -> FileName | None:
         """Return what the path of a file below a folder says, or None where it is none that is taken there."""
+        if part.is_shared:
+            return read_transactions(path, self)
         load, changes = self.load if part.has_load else None, self.changes if part.has_changes else None
         name = read_name(path, replace(self, load=load, changes=changes))
         return name if name is not None and (part.has_load if name.is_load else part.has_changes) else None
@@ -90,6 +94,23 @@ def read_name(name: str, names: Names = STANDARD) -> FileName | None:
         return FileName(is_load=True, order=load, format=format_of(name))
     changes = _declared_changes(name, names.changes) if names.changes else _changes_order(_stem(name), names.dates)
     return None if changes is None else FileName(is_load=False, order=changes, format=format_of(name))
+
+
+def read_transactions(name: str, names: Names = STANDARD) -> FileName | None:
+    """Return what the name of a file of transactions says, or None where it is not one that DMS writes.
+
+    They are always CSV, as DMS documents. Their order is the time when they were written.
+
+    >>> found = read_transactions("CDC_TXN-20201117153046033.csv")
+    >>> found == replace(known_name("20201117-153046033.csv"), is_shared=True)
+    True
+    """
+    folder, slash, base = _stem(name).rpartition("/")
+    if format_of(name) != "csv" or _TRANSACTIONS.match(base) is None:
+        return None
+    digits = base.removeprefix("CDC_TXN-").replace("-", "", 1)
+    order = _changes_order(f"{folder}{slash}{digits[:8]}-{digits[8:]}", names.dates)
+    return None if order is None else FileName(is_load=False, order=order, format="csv", is_shared=True)
 
 
 def _stem(name: str) -> str:

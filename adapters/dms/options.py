@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, Pos
 
 from lakeward.adapters.dms.dates import FORMS
 from lakeward.adapters.dms.names import Names
+from lakeward.adapters.landed.csv import Dialect
 from lakeward.adapters.landed.places import OWN_FOLDER, Place
 
 
@@ -145,6 +146,11 @@ class DmsOptions(BaseModel):
         description="With DatePartitionEnabled: what the folders look like, as `YYYY/MM/DD`, `DD-MM-YYYY` or "
         "`YYYYMMDDHH`. `auto` takes every form that DMS has; no folder has two.",
     )
+    cdc_path: Annotated[str | None, AfterValidator(_folder)] = Field(
+        None,
+        description="The endpoint's CdcPath, with PreserveTransactions: the folder below `path` with files "
+        "`CDC_TXN-…` that hold the changes of all tables, in the order of transactions.",
+    )
     load_names: Annotated[str | None, AfterValidator(_pattern)] = Field(None, description=_LOAD_NAMES)
     change_names: Annotated[str | None, AfterValidator(_ordered_pattern)] = Field(None, description=_CHANGE_NAMES)
     format: Literal["auto", "csv", "parquet"] = Field(
@@ -230,6 +236,11 @@ class DmsOptions(BaseModel):
         return self
 
     @property
+    def dialect(self) -> Dialect:
+        """How CSV is written."""
+        return Dialect(self.delimiter, self.quote, self.null_text, self.no_sup_value, self.row_delimiter)
+
+    @property
     def may_lack_op(self) -> bool:
         """Whether files of changes may be without Op: only inserts and updates are in them, or a column tells."""
         return self.operations != "all" or self.operation_indicator is not None
@@ -244,4 +255,4 @@ def place(options: DmsOptions, own: DmsTableOptions | None = None) -> Place:
         None if load is None else re.compile(load),
         None if changes is None else re.compile(changes),
     )
-    return Place(names, own.load or options.load, own.changes or options.changes)
+    return Place(names, own.load or options.load, own.changes or options.changes, options.cdc_path)

@@ -13,8 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeward.adapters.dms.options import DmsOptions
-from lakeward.adapters.landed.csv import Dialect
-from lakeward.adapters.landed.csv_frames import WHOLE_FILES, read_csv
+from lakeward.adapters.dms.sharing import SharedFiles
+from lakeward.adapters.dms.transactions import find_layout as find_shared_layout
+from lakeward.adapters.landed.csv import fields_in
+from lakeward.adapters.landed.csv_frames import WHOLE_FILES, read_csv, typed_rows
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.layout import OP, OPERATIONS, Expected, Layout, find_layout, has_both
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
@@ -34,8 +36,8 @@ from lakeward.adapters.spark.rows import (
 )
 from lakeward.adapters.spark.truncates import truncation
 from lakeward.core.clock import believed
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
-from lakeward.core.errors import SchemaConflict, SourceError
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, Ordered, TableName, Within
+from lakeward.core.errors import ConfigError, SchemaConflict, SourceError
 from lakeward.core.events import Position, Sequences
 from lakeward.core.evolution import Policy, compare
 from lakeward.core.facts import Capability
@@ -72,45 +74,70 @@ class _File:
 
 @dataclass(slots=True)
 class DmsSource:
-    """Files of AWS DMS. A batch is read whole, once, before anything is written."""
+    """Files of AWS DMS. A batch is read whole, once, before anything is written.
+
+    `shared` are the files of transactions, where the endpoint writes such.
+    """
 
     options: DmsOptions
     folder: Folder
     spark: Callable[[], SparkSession]
     patterns: Mapping[TableName, Mapping[str, str]] = field(default_factory=dict)
     now: Callable[[], int] = clock
+    shared: SharedFiles | None = None
     tables_with_torn_rows: set[TableName] = field(default_factory=set)
     tables_with_checked_formats: set[TableName] = field(default_factory=set)
 
     @property
     def lateness(self) -> Lateness:
-        """A day where changes have a commit time; without one, the order of the files is all there is."""
-        return ORDERED if self.options.timestamp_column is None else Within(_DAY)
+        """A day where commit times order the changes; else the order of the files is all there is."""
+        has_times = self.options.timestamp_column is not None and self.sequences is not Sequences.ARRIVAL
+        return Within(_DAY) if has_times else ORDERED
 
     @property
     def sequences(self) -> Sequences:
-        """Commit times, or what the rule `add-column` tells."""
+        """Commit times, or what the rule `add-column` tells; files of transactions are in the order of commits."""
         if self.options.sequence_column is None:
-            return Sequences.TIMES
+            is_told = self.options.cdc_path is not None and self.options.timestamp_column is not None
+            return Sequences.ARRIVAL if is_told else Sequences.TIMES
         return _KINDS[self.options.sequence_kind]
 
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the next files, in the order of their names."""
+        if self.shared is not None:
+            self._refuse_lateness(dimension)
         limits = Limits(self.options.max_files, self.options.max_bytes)
         return choose(self.folder, dimension.name, past, limits, self._as_named)
 
-    def _as_named(self, table: TableName, listed: Sequence[SourceObject], _past: Past) -> Sequence[SourceObject]:
-        for item in listed if self.options.format != "auto" else ():
+    def _as_named(self, table: TableName, listed: Sequence[SourceObject], past: Past) -> Sequence[SourceObject]:
+        of_all = [] if self.shared is None else [i for i in listed if self._name(table, i.name).is_shared]
+        own = [item for item in listed if item not in of_all] if of_all else listed
+        for item in own if self.options.format != "auto" else ():
             self._refuse_other_format(table, item.name)
-        return listed
+        if self.shared is None:
+            return own
+        has_more = any(item.name not in past.seen for item in own)
+        return [*own, *self.shared.of_table(table, of_all, past, has_more=has_more)]
+
+    def _refuse_lateness(self, dimension: Dimension) -> None:
+        """Refuse to wait for late files where the order of the files is that of the transactions."""
+        if self.options.sequence_column is None and not isinstance(dimension.lateness, Ordered):
+            raise ConfigError(
+                f"{dimension.name}: changes in files of transactions are never late",
+                found="`cdc_path` is set, and the table has a `lateness`",
+                todo='Leave `lateness` out, or set it to "ordered": the order is that of files and rows.',
+            )
 
     def truncation(self, dimension: Dimension, place: Position) -> DataFrame:
         """Return a truncate: DMS deletes the files of a table instead of writing one."""
         return truncation(self.spark(), dimension, place, in_part=bool(self._reading(dimension).in_part))
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
-        """Move applied files into the archive, where there is one."""
-        return self.folder.put_away(dimension.name, objects)
+        """Move applied files into the archive, where there is one; those of many tables once all applied them."""
+        table = dimension.name
+        of_all = [] if self.shared is None else [i for i in objects if self._name(table, i.name).is_shared]
+        own = self.folder.put_away(table, [item for item in objects if item not in of_all])
+        return [*own, *self.shared.archive(table, of_all)] if self.shared is not None and of_all else own
 
     def _refuse_other_format(self, table: TableName, name: str) -> None:
         if format_of(name) != self.options.format:
@@ -127,7 +154,7 @@ class DmsSource:
         if taken.load is not None and len(files) < len(every):
             raise self._not_alike(dimension, files[-1], every[len(files)])
         objects = tuple(file.object for file in files)
-        tags = {item.name: item.etag or self.folder.etag(dimension.name, item.name) for item in objects}
+        tags = {file.object.name: self._etag(dimension.name, file) for file in files}
         dimension = self._with_schema(dimension, files)
         frame = self._frame(dimension, files)
         frame.persist()
@@ -162,6 +189,10 @@ class DmsSource:
             batch = replace(batch, facts=replace(batch.facts, loaded=epoch))
         return batch
 
+    def _etag(self, table: TableName, file: _File) -> str | None:
+        known = self.shared.etag(file.object.name) if self.shared is not None and file.name.is_shared else None
+        return file.object.etag or known or self.folder.etag(table, file.object.name)
+
     def _read_or_nothing(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[DataFrame]:
         if taken.objects:
             return self.read(dimension, taken, epoch)
@@ -183,8 +214,12 @@ class DmsSource:
             return json_cells(entry.text, self._reading(dimension))
         expected = self._expected(dimension)
         try:
+            name = self._name(dimension.name, entry.object)
+            if name.is_shared:
+                width = fields_in(entry.text, expected.dialect)
+                return csv_cells(entry.text, find_shared_layout(entry.object, width, expected), expected.dialect)
             head = self.folder.head(dimension.name, entry.object, self.options.row_delimiter)
-            layout = find_layout(entry.object, head, expected, is_load=self._name(dimension, entry.object).is_load)
+            layout = find_layout(entry.object, head, expected, is_load=name.is_load)
         except (SourceError, SchemaConflict):
             return Cells()
         return csv_cells(entry.text, layout, expected.dialect)
@@ -196,7 +231,7 @@ class DmsSource:
     # What the beginning of a file says.
 
     def _look_at(self, dimension: Dimension, item: SourceObject) -> _File:
-        name = self._name(dimension, item.name)
+        name = self._name(dimension.name, item.name)
         if name.format == "parquet":
             with self.folder.open(dimension.name, item.name) as file:
                 return _File(item, name, schema=footer(file, str(dimension.name), item.name))
@@ -207,12 +242,15 @@ class DmsSource:
                 todo=f'Declare them under [tables."{dimension.name}".columns]. Other tables go on.',
             )
         self._check_formats(dimension)
+        if self.shared is not None and name.is_shared:
+            width = self.shared.share(dimension.name, item.name).width
+            return _File(item, name, layout=find_shared_layout(item.name, width, self._expected(dimension)))
         head = self.folder.head(dimension.name, item.name, self.options.row_delimiter)
         layout = find_layout(item.name, head, self._expected(dimension), is_load=name.is_load)
         return _File(item, name, layout=layout)
 
-    def _name(self, dimension: Dimension, name: str) -> FileName:
-        return self.folder.places.of(dimension.name).known(dimension.name, name)
+    def _name(self, table: TableName, name: str) -> FileName:
+        return self.folder.places.of(table).known(table, name)
 
     def _expected(self, dimension: Dimension) -> Expected:
         o = self.options
@@ -322,7 +360,7 @@ class DmsSource:
         o = self.options
         return Reading(
             dimension=dimension,
-            dialect=Dialect(o.delimiter, o.quote, o.null_text, o.no_sup_value, o.row_delimiter),
+            dialect=o.dialect,
             op_column=o.op_column,
             operations=OPERATIONS,
             timestamp_column=o.timestamp_column,
@@ -342,10 +380,10 @@ class DmsSource:
     def _frame(self, dimension: Dimension, files: Sequence[_File]) -> DataFrame:
         """Read files of one layout together, whatever their number."""
         spark, reading = self.spark(), self._reading(dimension)
-        is_csv = any(file.layout is not None for file in files)
+        is_csv = any(file.layout is not None and not file.name.is_shared for file in files)
         for name, value in WHOLE_FILES.items():
             spark.conf.set(name, value) if is_csv else spark.conf.unset(name)
-        paths = {file.object.name: self.folder.landed(dimension.name, file.object.name) for file in files}
+        paths = {file.object.name: self._path(dimension.name, file) for file in files}
         numbered = [
             Numbered(paths[f.object.name], f.object.order, rank, f.name.is_load, f.has_op(self.options.op_column))
             for rank, f in enumerate(files)
@@ -357,7 +395,10 @@ class DmsSource:
         for group in groups.values():
             own = [paths[file.object.name] for file in group]
             first = group[0]
-            if first.layout is not None:
+            if self.shared is not None and first.layout is not None and first.name.is_shared:
+                rows = self.shared.rows(dimension.name, [file.object for file in group])
+                frames.append(typed_rows(rows, first.layout, reading))
+            elif first.layout is not None:
                 torn = dimension.name in self.tables_with_torn_rows
                 frames.append(read_csv(spark, own, first.layout, reading, has_torn_rows=torn))
             else:
@@ -366,6 +407,11 @@ class DmsSource:
                 frames.append(read_parquet(spark, own, reading, has_op=has_op, called=called))
         rows = reduce(DataFrame.unionByName, frames)
         return to_events(rows, file_frame(spark, numbered, reading), reading)
+
+    def _path(self, table: TableName, file: _File) -> str:
+        """Return where a file lies below the landing folder; staged rows know theirs by its name."""
+        name = file.object.name
+        return f"{self.folder.base}/{name}" if file.name.is_shared else self.folder.landed(table, name)
 
     def _survey(self, frame: DataFrame, dimension: Dimension, files: Sequence[_File]) -> Sequence[Group]:
         try:

@@ -11,9 +11,10 @@ import gzip
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
-from itertools import chain, count
+from itertools import chain, count, groupby
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, NamedTuple, TypeAlias
 
@@ -81,6 +82,7 @@ class DmsWriter:
 
     def __init__(self, landing: Path, table: TableName, schema: Schema, style: Style | None = None) -> None:
         self.style = style or Style()
+        self.table = table
         self.folder = landing / filled(self.style.load_folder, table)
         self.changes_folder = landing / filled(self.style.changes_folder, table)
         self.schema = schema
@@ -125,6 +127,13 @@ class DmsWriter:
             self._write(self._next_changes(at, folder), self._with_operations(part))
             for folder, part in parts.items()
         ]
+
+    def in_transactions(self, changes: Iterable[Change]) -> bytes:
+        """Return changes as rows of a file of transactions, with table and schema behind the operation."""
+        table = self._padded(self._with_operations(list(changes)))
+        for place, name in enumerate((self.table.table, self.table.schema), 1):
+            table = table.add_column(place, f"{place}", pa.repeat(name, len(table)))
+        return b"".join(self._csv(table))
 
     # From rows to Arrow.
 
@@ -193,14 +202,9 @@ class DmsWriter:
 
     def _write(self, path: Path, table: pa.Table) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.parent / f".{path.name}"
         table = self._padded(table)
-        try:
-            with unfinished.open("wb") as file:
-                self._write_parquet(file, table) if self.style.format == "parquet" else self._write_csv(file, table)
-            unfinished.rename(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        with whole_file(path) as file:
+            self._write_parquet(file, table) if self.style.format == "parquet" else self._write_csv(file, table)
         return path
 
     def _write_parquet(self, file: BinaryIO, table: pa.Table) -> None:
@@ -242,6 +246,43 @@ class DmsWriter:
         """Join columns of fields to rows, and return their bytes: those of the array, laid end to end."""
         rows = pc.binary_join_element_wise(*fields, self.style.dialect.delimiter)
         return pc.binary_join_element_wise(rows, "", self.style.row_end).buffers()[2]
+
+
+class TransactionWriter:
+    """Writes changes of many tables into files of transactions, in the folder `cdc_path` of a landing folder.
+
+    Each table has a writer of its own, whose style says how its rows are written: CSV, without a header.
+    """
+
+    def __init__(self, landing: Path, cdc_path: str, writers: Iterable[DmsWriter]) -> None:
+        self.folder = landing / cdc_path
+        self.writers = {writer.table: writer for writer in writers}
+
+    def write(self, changes: Iterable[tuple[TableName, Change]], at: datetime, *, is_gzip: bool = False) -> Path:
+        """Write changes in this order, as one file that DMS closed at that time; return it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        moment, ending = _in_utc(at), ".csv.gz" if is_gzip else ".csv"
+        written = {name.partition(".")[0] for name in _written(self.folder)}
+        stem = f"CDC_TXN-{moment:%Y%m%d%H%M%S}{moment.microsecond // 1000:03}"
+        free = next(name for c in chain([""], count(1)) if (name := f"{stem}{c}") not in written)
+        path = self.folder / f"{free}{ending}"
+        runs = groupby(changes, key=lambda change: change[0])
+        rows = [self.writers[table].in_transactions(one for _, one in run) for table, run in runs]
+        with whole_file(path) as file:
+            file.write(gzip.compress(b"".join(rows), mtime=0) if is_gzip else b"".join(rows))
+        return path
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a file for writing under a name that no reader takes; it has its own once it is whole."""
+    unfinished = path.parent / f".{path.name}"
+    try:
+        with unfinished.open("wb") as file:
+            yield file
+        unfinished.rename(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 _LETTERS: Final = {Operation(word): letter for letter, word in OPERATIONS.items()}

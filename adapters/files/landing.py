@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -23,6 +23,10 @@ class FilesLanding:
     def tables(self) -> Sequence[TableName]:
         """Return the tables that have a folder; none where all share one, which no name tells."""
         return self._tables
+
+    def warnings(self, tables: Collection[TableName]) -> Sequence[str]:
+        """Return nothing: each file is of one table, or says itself what its rows are."""
+        return []
 
     def cautions(self, table: TableName) -> Sequence[str]:
         """Return what to know of a table whatever its next batch is."""

@@ -6,6 +6,7 @@ kilobytes of a file to find its layout, and in tests it is what Spark is compare
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -84,6 +85,17 @@ def fields(text: str, dialect: Dialect) -> tuple[Field, ...] | None:
         if not rest:
             found.append(_null_or(rest, dialect))
             return tuple(found)
+
+
+def fields_in(row: str, dialect: Dialect) -> int:
+    """Return how many fields a row has, whether or not it keeps the rules of quotes.
+
+    >>> fields_in('1,"a, b",c', Dialect())
+    3
+    """
+    mark = re.escape(dialect.quote)
+    unquoted = re.sub(f"{mark}[^{mark}]*{mark}", "", row) if dialect.quote else row
+    return unquoted.count(dialect.delimiter) + 1
 
 
 def _opens(rest: str, dialect: Dialect) -> bool:

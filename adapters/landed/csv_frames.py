@@ -63,22 +63,45 @@ def read_csv(
     `has_torn_rows` says that rows go over several lines: they are put together first,
     which moves the data once. Otherwise a line of such a row is marked as TORN.
     """
+    first = 2 if layout.has_header else 1
+    lines = read_rows(spark, paths, reading.dialect, reading.base, has_torn_rows=has_torn_rows, first=first)
+    return typed_rows(without_cr(lines) if layout.is_crlf else lines, layout, reading)
+
+
+def read_rows(
+    spark: SparkSession,
+    paths: Sequence[str],
+    dialect: Dialect,
+    base: str,
+    *,
+    has_torn_rows: bool,
+    first: int = 1,
+) -> DataFrame:
+    """Return the rows of CSV files from the line `first` on, as they were written, each with its file and line."""
     # Patterns would turn bytes that are no UTF-8 into other ones, and take two line ends for one.
     value = f"CASE WHEN {LINE_NUMBER} = 1 AND startswith(value, '{BOM}') THEN substring(value, 2) ELSE value END"
     lines = (
-        spark.read.text([escaped(path) for path in paths], lineSep=reading.dialect.row_end)
-        .selectExpr(f"{value} AS {VALUE}", f"{below(reading.base)} AS {NAME}", f"{LINE_NUMBER} AS {LINE}")
+        spark.read.text([escaped(path) for path in paths], lineSep=dialect.row_end)
+        .selectExpr(f"{value} AS {VALUE}", f"{below(base)} AS {NAME}", f"{LINE_NUMBER} AS {LINE}")
         .coalesce(2 * spark.sparkContext.defaultParallelism)
     )
-    if layout.has_header:
-        lines = lines.where(f"{LINE} > 1")
-    is_torn = f"{_quotes(reading.dialect)} % 2 = 1" if reading.dialect.quote else "false"
+    if first > 1:
+        lines = lines.where(f"{LINE} >= {first}")
+    is_torn = f"{_quotes(dialect)} % 2 = 1" if dialect.quote else "false"
     if has_torn_rows:
-        lines = _whole_rows(lines, is_torn, reading.dialect.row_end)
+        lines = _whole_rows(lines, is_torn, dialect.row_end)
+    return lines.selectExpr(VALUE, NAME, LINE, f"{is_torn} AS {TORN}")
+
+
+def without_cr(rows: DataFrame) -> DataFrame:
+    """Return rows without the carriage return that each of them ends with."""
     ends = f"CASE WHEN endswith({VALUE}, '\\r') THEN left({VALUE}, length({VALUE}) - 1) ELSE {VALUE} END"
-    whole = ends if layout.is_crlf else VALUE
-    lines = lines.selectExpr(f"{whole} AS {VALUE}", NAME, LINE, f"{is_torn} AS {TORN}")
-    return _typed(_split(lines, layout, reading.dialect), layout, reading)
+    return rows.withColumn(VALUE, F.expr(ends))
+
+
+def typed_rows(rows: DataFrame, layout: Layout, reading: Reading) -> DataFrame:
+    """Return rows, as `read_rows` gives them, typed, with what is wrong with them."""
+    return _typed(_split(rows, layout, reading.dialect), layout, reading)
 
 
 def _quotes(dialect: Dialect) -> str:
@@ -141,7 +164,7 @@ def _is_well_quoted(dialect: Dialect) -> str:
     Cut at its quotes, a row's pieces are outside and inside by turns; one outside is
     empty (a doubled quote), or begins and ends with a delimiter, the row's ends apart.
     """
-    pieces = f"split({VALUE}, {text(_verbatim(dialect.quote))}, -1)"
+    pieces = f"split({VALUE}, {text(verbatim(dialect.quote))}, -1)"
     outside = f"filter(transform({pieces}, (p, i) -> struct(p AS p, i AS i)), x -> x.i % 2 = 0)"
     count = f"size({pieces})"
     begins = f"(x.i = 0 OR startswith(x.p, {text(dialect.delimiter)}))"
@@ -149,7 +172,16 @@ def _is_well_quoted(dialect: Dialect) -> str:
     return f"forall({outside}, x -> x.p = '' OR ({begins} AND {ends}))"
 
 
-def _verbatim(characters: str) -> str:
+def fields_of(dialect: Dialect) -> str:
+    """Return how many fields a row has, as SQL."""
+    unquoted = VALUE
+    if dialect.quote:
+        mark = verbatim(dialect.quote)
+        unquoted = f"regexp_replace({VALUE}, {text(f'{mark}[^{mark}]*{mark}')}, '')"
+    return f"(length({unquoted}) - length(replace({unquoted}, {text(dialect.delimiter)}, '')) + 1)"
+
+
+def verbatim(characters: str) -> str:
     """Return a Java pattern for exactly these characters."""
     return f"\\Q{characters}\\E"
 
@@ -161,8 +193,8 @@ def _with_marks(dialect: Dialect) -> str:
         if not dialect.quote or not meant:
             continue
         within = dialect.quote + meant + dialect.quote
-        delimiter = _verbatim(dialect.delimiter)
-        pattern = f"(\\A|{delimiter}){_verbatim(within)}(?={delimiter}|\\z)"
+        delimiter = verbatim(dialect.delimiter)
+        pattern = f"(\\A|{delimiter}){verbatim(within)}(?={delimiter}|\\z)"
         # In Java's replacement text $ and \ have a meaning; options.py lets the quote be neither.
         marked = f"regexp_replace({value}, {text(pattern)}, {text(f'$1{dialect.quote}{mark}{dialect.quote}')})"
         value = f"CASE WHEN contains({VALUE}, {text(within)}) THEN {marked} ELSE {value} END"
@@ -236,12 +268,7 @@ def _first(texts: Sequence[str]) -> str:
 
 
 def _why_broken(layout: Layout, dialect: Dialect) -> str:
-    unquoted = VALUE
-    if dialect.quote:
-        mark = _verbatim(dialect.quote)
-        unquoted = f"regexp_replace({VALUE}, {text(f'{mark}[^{mark}]*{mark}')}, '')"
-    count = f"(length({unquoted}) - length(replace({unquoted}, {text(dialect.delimiter)}, '')) + 1)"
-    width = len(layout.columns)
+    count, width = fields_of(dialect), len(layout.columns)
     return (
         f"CASE WHEN NOT is_valid_utf8({VALUE}) THEN 'the row is not valid UTF-8' "
         f"WHEN {count} != {width} THEN concat('the row has ', {count}, ' fields where {width} are expected') "

@@ -72,7 +72,7 @@ class Folder:
         try:
             for part, folder in folders:
                 for entry in self._stored(folder, start):
-                    name = f"{part.folder}/{entry.name}" if place.is_split else entry.name
+                    name = place.name(entry.name, part)
                     said = place.read(entry.name, part)
                     if said is None or entry.size is None:
                         others.add(name)
@@ -108,24 +108,34 @@ class Folder:
         if ".." in PurePosixPath(name).parts or name.startswith("/"):
             raise _leads_out(table, name)
         place = self.places.of(table)
-        if not place.is_split:
-            own = filled(place.load, table)
-            return f"{self._at(self._really(table, own) or own)}/{name}"
+        parts = [part for part in place.parts(table) if part.is_shared == self.is_shared(table, name)]
         may_be = [
-            f"{self._at(folder)}/{name.removeprefix(part.folder + '/')}"
-            for part in place.parts(table)
-            if name.startswith(part.folder + "/") and (folder := self._really(table, part.folder)) is not None
+            f"{self._at(folder)}/{path}"
+            for part in parts
+            if (path := place.path(name, part)) is not None
+            and (folder := self._really(table, part.folder)) is not None
         ]
         if len(set(may_be)) > 1:
             may_be = [path for path in may_be if self.store.find(path) is not None]
-        return next(iter(may_be), self._at(name))
+        is_own = not place.is_split and not parts[0].is_shared
+        return next(iter(may_be), self._at(f"{filled(place.load, table)}/{name}" if is_own else name))
+
+    def is_shared(self, table: TableName, name: str) -> bool:
+        """Whether a file holds changes of many tables."""
+        place = self.places.of(table)
+        found = [
+            place.read(path, part)
+            for part in place.parts(table)
+            if part.is_shared and (path := place.path(name, part)) is not None
+        ]
+        return any(said is not None and said.is_shared for said in found)
 
     def tables(self) -> Sequence[TableName]:
         """Return the tables that have a folder where tables lie that the settings say nothing of."""
         found = set()
         for template in {self.places.others.load, self.places.others.changes}:
             with suppress(OSError):  # what may not be read is said where a table of it is read
-                found |= {table_of(template, folder) for folder in self._of_form(template)}
+                found |= {table_of(template, at) for at in self._of_form(template) if not self._is_of_all(at)}
         return sorted(table for table in found if table is not None)
 
     def _of_form(self, template: str) -> Sequence[str]:
@@ -155,13 +165,21 @@ class Folder:
         """Whether a table has a folder, or may have had one: in a bucket an archive leaves none behind."""
         return bool(self.folders(table)) or (self.archive is not None and not isinstance(self.root, Path))
 
+    def _is_of_all(self, folder: str) -> bool:
+        """Whether a folder is that with the changes of all tables, or lies in it."""
+        shared = self.places.others.shared
+        return shared is not None and PurePosixPath(folder.lower()).is_relative_to(shared.lower())
+
     def folders(self, table: TableName) -> Sequence[str]:
         """Return the folders of a table that are there, below the landing folder, as they are really called."""
         parts = self.places.of(table).parts(table)
         return [folder for part in parts if (folder := self._really(table, part.folder)) is not None]
 
     def _archived(self, table: TableName, name: str) -> str | None:
-        return None if self.archive is None else f"{self.archive}/{table.schema}/{table.table}/{name}"
+        if self.archive is None:
+            return None
+        own = "" if self.is_shared(table, name) else f"{table.schema}/{table.table}/"
+        return f"{self.archive}/{own}{name}"
 
     def put_away(self, table: TableName, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Move applied files into the archive; return those that are there now, none without an archive.

@@ -112,6 +112,12 @@ def find_layout(name: str, head: str, expected: Expected, *, is_load: bool) -> L
     return Layout(_from_width(name, rows, expected, is_load=is_load), False, is_crlf)
 
 
+def has_crlf(head: str, dialect: Dialect) -> bool:
+    """Whether every row of a file ends in CR LF, though rows end in a line feed; the last of `head` may be cut."""
+    rows = [record for record in records(head, dialect) if record.text.strip("\r")]
+    return dialect.row_end == "\n" and _is_crlf(rows, is_ended=head.endswith("\n"))
+
+
 def _is_crlf(rows: Sequence[Record], *, is_ended: bool) -> bool:
     """Whether every row that ends does so with a carriage return too; the last of several need not end."""
     ended = rows if is_ended or len(rows) == 1 else rows[:-1]

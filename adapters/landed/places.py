@@ -23,11 +23,15 @@ _JSON: Final = ("json", "jsonl", "ndjson")
 
 @dataclass(frozen=True, slots=True)
 class FileName:
-    """A file as its name tells it; those of a full load sort before those of changes."""
+    """A file as its name tells it; those of a full load sort before those of changes.
+
+    One that `is_shared` has rows of many tables, each of which says its own.
+    """
 
     is_load: bool
     order: int
     format: str
+    is_shared: bool = False
 
 
 def format_of(name: str) -> str:
@@ -68,20 +72,28 @@ class Naming(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A folder below the landing folder, and whether files of a full load and of changes are taken from it."""
+    """A folder below the landing folder, and whether files of a full load and of changes are taken from it.
+
+    One that `is_shared` has the files of many tables.
+    """
 
     folder: str
     has_load: bool = True
     has_changes: bool = True
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the full load and the changes of a table lie, as `{schema}/{table}`, and how the files are named."""
+    """Where the full load and the changes of a table lie, as `{schema}/{table}`, and how the files are named.
+
+    In the folder `shared` lie changes of all tables together, in files of their own.
+    """
 
     names: Naming
     load: str = OWN_FOLDER
     changes: str = OWN_FOLDER
+    shared: str | None = None
 
     @property
     def is_split(self) -> bool:
@@ -91,9 +103,21 @@ class Place:
     def parts(self, table: TableName) -> Sequence[Part]:
         """Return the folders of a table."""
         load, changes = filled(self.load, table), filled(self.changes, table)
+        shared = () if self.shared is None else (Part(self.shared, has_load=False, is_shared=True),)
         if not self.is_split:
-            return (Part(load),)
-        return (Part(load, has_changes=False), Part(changes, has_load=False))
+            return (Part(load), *shared)
+        return (Part(load, has_changes=False), Part(changes, has_load=False), *shared)
+
+    def name(self, path: str, part: Part) -> str:
+        """Return what a file below a folder is called: by its path there, or below the landing folder."""
+        return f"{part.folder}/{path}" if self.is_split or part.is_shared else path
+
+    def path(self, name: str, part: Part) -> str | None:
+        """Return the path that a file of that name has below a folder, or None where it is not of it."""
+        if not (self.is_split or part.is_shared):
+            return name
+        start = part.folder + "/"
+        return name.removeprefix(start) if name.startswith(start) else None
 
     def read(self, path: str, part: Part) -> FileName | None:
         """Return what the path of a file below a folder says, or None where it is none that is taken there."""
@@ -102,8 +126,8 @@ class Place:
     def known(self, table: TableName, name: str) -> FileName:
         """Return what the name of a file that was listed says."""
         for part in self.parts(table):
-            path = name.removeprefix(part.folder + "/") if self.is_split else name
-            if (path != name or not self.is_split) and (found := self.read(path, part)) is not None:
+            path = self.path(name, part)
+            if path is not None and (found := self.read(path, part)) is not None:
                 return found
         raise ValueError(f"{name} is no name that a file of {table} has")
 

@@ -14,7 +14,7 @@ from lakeward.adapters.spark.casts import TextFormat, to_type
 from lakeward.adapters.spark.events import SKIPPED
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.core.dimension import Dimension
-from lakeward.core.events import LOAD_SEQUENCE, Operation
+from lakeward.core.events import LOAD_SEQUENCE, Operation, Sequences
 from lakeward.core.facts import Capability
 from lakeward.core.memory import Reason
 from lakeward.core.schema import Column, Type
@@ -75,6 +75,11 @@ class Telling:
     is_any_number: bool = False
     transaction: str = f"string({names.TIME})"
     may_need: frozenset[Capability] = frozenset()
+
+    @property
+    def goes_by_time(self) -> bool:
+        """Whether the commit time, which is there then, orders the changes."""
+        return self.timestamp_column is not None and self.dimension.sequences is not Sequences.ARRIVAL
 
     @property
     def key_columns(self) -> Sequence[Column]:
@@ -139,7 +144,7 @@ def to_events(rows: DataFrame, files: DataFrame, telling: Telling, also: Sequenc
     reasons = " ".join(f"WHEN {wrong} THEN '{reason}'" for wrong, reason, _ in problems)
     is_reject = f"{names.REASON} != '{SKIPPED}'"
     has_text = "true" if telling.dimension.keeps_text else is_reject
-    changes = "0L" if telling.timestamp_column is None else names.TIME
+    changes = names.TIME if telling.goes_by_time else "0L"
     if telling.sequence_column is not None:
         changes = _NUMBER
     type_ = names.sequence_type(telling.dimension.sequences)
@@ -234,7 +239,7 @@ def _problems(telling: Telling) -> list[tuple[str, str, str]]:
         words = text(f"the key column {name} is NULL")
         is_null = f"{quoted(name)} IS NULL AND {names.OPERATION} IS DISTINCT FROM '{Operation.TRUNCATE.value}'"
         found.append((is_null, Reason.NULL_KEY.value, words))
-    if telling.timestamp_column is not None:
+    if telling.goes_by_time:
         no_time = f"NOT {IS_LOAD} AND {names.TIME} IS NULL"
         found.append((no_time, Reason.SEQUENCE.value, _named(TIME_TEXT, "is not a commit time")))
     if telling.sequence_column is not None:

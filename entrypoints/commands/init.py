@@ -31,7 +31,7 @@ their database can be asked, name it by --catalogue. Nothing is ever overwritten
 
 Example: [bold]lakeward init landing/ --catalogue shop.sql --database postgresql[/]
 
-Example: [bold]lakeward init landing/ --catalogue jdbc:postgresql://db:5432/shop --user me --password env:PASSWORD[/]
+Example: [bold]lakeward init landing/ --catalogue jdbc:postgresql://db/shop --user me --password env:PASSWORD[/]
 """
 
 Folder = Annotated[Path, typer.Argument(help="The folder of the files.")]

@@ -11,7 +11,7 @@ import typer
 
 from lakeward.entrypoints import documents, entries_view, view
 from lakeward.entrypoints.choosing import BY_KEY, FILTERS, Choice, choosing
-from lakeward.entrypoints.commands import settling
+from lakeward.entrypoints.commands import settling, strays
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,
     AsJson,
@@ -164,4 +164,5 @@ def add_to(app: typer.Typer) -> None:
     group.command("show", help=SHOW)(show_entries)
     settling.add_to(group)
     group.command("export", help=EXPORT)(export_entries)
+    strays.add_to(group)
     app.add_typer(group, name="quarantine")

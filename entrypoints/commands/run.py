@@ -83,7 +83,7 @@ def run(
     stop = Stop(view.console(stderr=True).print, until=until)
     with stop.listening():
         runs, found = (_once if once else _follow)(configured, chosen, stop)
-        code = exit_code(runs)
+        code = exit_code(runs) or (3 if found.strays else 0)
         if once and stop.is_asked and code in (0, 3):
             code = 75  # what was not begun waits for the next run
     for run in runs:
@@ -102,9 +102,11 @@ def run(
 
 def _once(configured: Configured, tables: Sequence[TableName], stop: Stop) -> tuple[list[TableRun], Findings]:
     with locked(configured.state), container_of(configured) as container, view.Bars() as bars:
-        found = _before(configured, container, tables)
+        _before(configured, container, tables)
         with hands(container) as pool:
-            return run_tables(container, tables, bars, stop, pool), found
+            return run_tables(container, tables, bars, stop, pool), look(
+                container, tables
+            )  # what was read shows more
 
 
 def _follow(configured: Configured, tables: Sequence[TableName], stop: Stop) -> tuple[list[TableRun], Findings]:
@@ -123,7 +125,7 @@ def _follow(configured: Configured, tables: Sequence[TableName], stop: Stop) -> 
             return lock.lend(stop.pause, seconds, lambda: stop.is_asked)
 
         with hands(container) as pool:
-            return follow_tables(container, tables, Lines(), stop, pool, idle), found
+            return follow_tables(container, tables, Lines(), stop, pool, idle), look(container, tables)
 
 
 def _before(configured: Configured, container: Any, tables: Sequence[TableName]) -> Findings:

@@ -8,9 +8,12 @@ import pytest
 from pages import codes, fences, sections, tables, text
 
 from lakeward.adapters.dms.dates import DELIMITERS, FORMS, SEQUENCES
-from lakeward.adapters.dms.names import read_name
+from lakeward.adapters.dms.names import read_name, read_transactions
 from lakeward.adapters.dms.options import DmsOptions, DmsTableOptions
-from lakeward.core.dimension import TableName
+from lakeward.adapters.dms.sharing import MOST_SHARE
+from lakeward.adapters.dms.transactions import table_of
+from lakeward.adapters.landed.csv import Dialect
+from lakeward.core.dimension import SHARE_FROM, TableName
 from lakeward.entrypoints.patterns import is_pattern, with_patterns
 
 PAGE = "docs/dms-layouts.md"
@@ -40,6 +43,20 @@ def test_the_settings_are_valid() -> None:
     assert DmsOptions.model_validate(source).changes == "cdc/{schema}/{table}"
     for content in found[:2]:
         DmsTableOptions.model_validate(content["tables"]["shop.orders"]["source"])
+
+
+def test_files_of_transactions_are_read_as_the_page_says() -> None:
+    section = sections(PAGE)["Files of transactions"]
+    source = tomllib.loads(fences(PAGE, "toml")[3].content)["source"]
+    assert (
+        DmsOptions.model_validate({key: value for key, value in source.items() if key != "kind"}).cdc_path == "cdc"
+    )
+    (example,) = fences(PAGE, "csv")
+    tables = [table_of(row, Dialect()) for row in example.content.splitlines()]
+    assert tables == [TableName("shop", "orders"), TableName("shop", "customer"), TableName("shop", "orders")]
+    (name,) = {code.rpartition("/")[2] for code in codes(section) if "CDC_TXN" in code}
+    assert read_transactions(name.partition(":")[0]) is not None
+    assert (f"{MOST_SHARE:.0%}".replace("%", " %") in section, str(SHARE_FROM) in section) == (True, True)
 
 
 def test_the_example_of_many_tables_means_what_its_comments_say() -> None:

@@ -39,6 +39,7 @@ def test_the_adapters_that_come_along_register_as_anyones_do() -> None:
         ["dms"],
         ["file", "memory"],
         ["env", "file"],
+        ["dms"],
     ]
     assert {shelf.origin(name) for shelf in registry for name in shelf} == set(BUILTIN)
 

@@ -61,7 +61,7 @@ def test_an_empty_shelf_says_that_nothing_is_installed() -> None:
 def test_every_kind_of_port_has_a_shelf() -> None:
     assert [shelf.kind for shelf in Registry()] == [
         *("source", "landing", "table format", "queue", "ledger"),
-        *("catalogue", "scout", "kind of statistics", "place of secrets"),
+        *("catalogue", "scout", "kind of statistics", "place of secrets", "quarantine of a pipeline"),
     ]
 
 

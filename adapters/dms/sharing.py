@@ -1,0 +1,249 @@
+"""Files of transactions as objects of each table that has rows in them: read once, and staged for all."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakeward.adapters.dms.splitting import Splitter, rows_of
+from lakeward.adapters.dms.staged import Share, Staged
+from lakeward.adapters.landed.csv import Dialect
+from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.layout import has_crlf
+from lakeward.adapters.spark.errors import FAILURES, full_text, said
+from lakeward.core.dimension import SHARE_FROM, TableName
+from lakeward.core.errors import SourceError
+from lakeward.core.ledger import Past, SourceObject
+from lakeward.core.ports import Stray
+
+MOST_STRAYS: Final = 10_000
+MOST_SHARE: Final = 0.05
+"""More rows of a file that do not say of which table they are, or a greater share of them, are no mishap."""
+
+_NO_TABLE: Final = "it does not begin with an operation, a table and a schema"
+
+
+@dataclass(slots=True)
+class SharedFiles:
+    """The files of transactions of a landing folder.
+
+    Tables ask for them from threads of their own: the first that needs a file reads it, for all
+    of `configured`; the others wait for that.
+    """
+
+    folder: Folder
+    staged: Staged
+    spark: Callable[[], SparkSession]
+    dialect: Dialect
+    configured: Collection[TableName]
+    now: Callable[[], int]
+    max_files: int = 1000
+    has_torn_rows: bool = False
+    _refused: dict[str, SourceError] = field(default_factory=dict)
+    _shares: dict[TableName, Mapping[str, Share]] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def of_table(
+        self, table: TableName, files: Sequence[SourceObject], past: Past, *, has_more: bool
+    ) -> Sequence[SourceObject]:
+        """Return those of the files that have rows of a table, up to the first that cannot be read.
+
+        Raises SourceError for that one where nothing that comes before it waits; with `has_more` of
+        the table's own files some do.
+        """
+        ordered = sorted(files, key=lambda item: item.order)
+        with self._lock:
+            whole = {item.name for item in self._read(ordered)}
+            shares = self._shares[table] = self.staged.shares(table)
+            self.staged.mark(table, past.seen.keys(), is_applied=True)
+        found = [item for item in ordered if item.name in past.seen or (item.name in whole and item.name in shares)]
+        if len(whole) < len(ordered) and not has_more and all(self._is_settled(item, past) for item in found):
+            refused = self._refused.get(ordered[len(whole)].version)
+            if refused is not None:
+                raise refused
+        return found
+
+    def _is_settled(self, item: SourceObject, past: Past) -> bool:
+        is_older = past.cut is not None and item.order <= past.cut
+        return is_older or item.name in past.seen or item.name in past.passed("LEDGER-001")
+
+    def share(self, table: TableName, name: str) -> Share:
+        """Return a table's share of a file that was listed for it."""
+        return self._shares[table][name]
+
+    def etag(self, name: str) -> str | None:
+        """Return the hash of a file as it was read."""
+        return self.staged.etag(name)
+
+    def rows(self, table: TableName, objects: Sequence[SourceObject]) -> DataFrame:
+        """Return a table's rows of these files; those that are staged no more are read again for it."""
+        with self._lock:
+            shares = self.staged.shares(table)
+            gone = [item for item in objects if not self.staged.part(shares[item.name]).exists()]
+            if gone:
+                self.staged.mark(table, [item.name for item in gone], is_applied=False)
+                for chunk in self._chunks(gone):
+                    if left := self._stage(chunk):
+                        raise _changed(table, min(left))
+                shares = self.staged.shares(table)
+        parts = sorted({str(self.staged.part(shares[item.name])) for item in objects})
+        return rows_of(self.spark(), parts, [item.name for item in objects])
+
+    def archive(self, table: TableName, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Note that a table has applied files; move those into the archive, if there is one, that all have."""
+        names = [item.name for item in objects]
+        with self._lock:
+            self.staged.mark(table, names, is_applied=True)
+            self.staged.sweep(self.configured)
+            done = set(self.staged.done(names, self.configured))
+            return self.folder.put_away(table, [item for item in objects if item.name in done])
+
+    # Reading.
+
+    def _read(self, ordered: Sequence[SourceObject]) -> Sequence[SourceObject]:
+        """Read what was not read yet; return the files up to the first that cannot be."""
+        known = self.staged.versions()
+        fresh = [item for item in ordered if known.get(item.name) != (item.size, item.modified)]
+        left: set[str] = set()
+        for chunk in self._chunks(fresh):
+            try:
+                left |= self._stage(chunk)
+            except SourceError:
+                left |= self._one_by_one(chunk)
+            if left:
+                left |= {item.name for item in fresh if item.order > chunk[-1].order}
+                break
+        first = next((place for place, item in enumerate(ordered) if item.name in left), len(ordered))
+        return ordered[:first]
+
+    def _chunks(self, items: Sequence[SourceObject]) -> Sequence[Sequence[SourceObject]]:
+        return [items[start : start + self.max_files] for start in range(0, len(items), self.max_files)]
+
+    def _one_by_one(self, items: Sequence[SourceObject]) -> set[str]:
+        """Read files each by itself, up to the first that cannot be; return that and those behind it."""
+        for place, item in enumerate(items):
+            known = self._refused.get(item.version)
+            try:
+                if known is not None:
+                    raise known
+                if self._stage([item]):
+                    return {other.name for other in items[place:]}
+            except SourceError as error:
+                self._refused[item.version] = error
+                return {other.name for other in items[place:]}
+        return set()
+
+    def _stage(self, items: Sequence[SourceObject]) -> set[str]:
+        """Read files; return the names of those that changed meanwhile, and of all behind them: they wait."""
+        for item in items:
+            if item.version in self._refused:
+                raise self._refused[item.version]
+        some = next(iter(self.configured))  # whichever: the files lie where they lie for all
+        paths = {item.name: self.folder.path(some, item.name) for item in items}
+        tags = {item.name: self.folder.etag(some, item.name) for item in items}
+        written = self.staged.new_place()
+        try:
+            shares, strays = self._split(items, paths, written)
+            is_whole = [self._is_as_it_was(paths[item.name], item) for item in items]
+            kept = items[: is_whole.index(False)] if False in is_whole else items
+            names = {item.name for item in kept}
+            own = {name: found for name, found in shares.items() if name in names}
+            tagged = [replace(item, etag=tags[item.name]) for item in kept]
+            self.staged.add(tagged, own, [stray for stray in strays if stray.object in names], written)
+            self.staged.sweep(self.configured)
+        finally:
+            shutil.rmtree(written, ignore_errors=True)
+        return {item.name for item in items[len(kept) :]}
+
+    def _is_as_it_was(self, path: str, item: SourceObject) -> bool:
+        found = self.folder.store.find(path)
+        return found is not None and (found.size, found.modified) == (item.size, item.modified)
+
+    def _split(
+        self, items: Sequence[SourceObject], paths: Mapping[str, str], written: Path
+    ) -> tuple[Mapping[str, Sequence[Share]], Sequence[Stray]]:
+        splitter = Splitter(self.spark(), self.dialect, self.configured)
+        target = str(written)
+        try:
+            self._write(splitter, items, paths, written)
+            if not self.has_torn_rows and (written / "part=torn").exists():
+                self.has_torn_rows = True
+                shutil.rmtree(written)
+                self._write(splitter, items, paths, written)
+            shares: dict[str, list[Share]] = defaultdict(list)
+            for name, table, rows, width in splitter.shares(target) if written.exists() else ():
+                shares[name].append(Share(table, rows, width, ""))
+            is_any = any((written / f"part={part}").exists() for part in ("torn", "stray"))
+            found = splitter.strays(target, MOST_STRAYS + 1) if is_any else ()
+        except FAILURES as error:
+            raise self._unreadable(items, paths, error) from error
+        self._refuse_torn([(name, row) for name, row, _, is_torn in found if is_torn])
+        strays = [Stray(name, row, _NO_TABLE, text, self.now()) for name, row, text, _ in found]
+        self._refuse_flood(items, shares, strays)
+        return shares, strays
+
+    def _write(
+        self, splitter: Splitter, items: Sequence[SourceObject], paths: Mapping[str, str], written: Path
+    ) -> None:
+        """Write the rows of files: those with either line end apart, and those that are in the archive."""
+        groups: dict[tuple[bool, str], dict[str, str]] = defaultdict(dict)
+        some = next(iter(self.configured))
+        for item in items:
+            path, base = paths[item.name], self.folder.base
+            base = base if path.startswith(f"{base}/") else path.removesuffix(f"/{item.name}")
+            head = self.folder.head(some, item.name, self.dialect.row_end)
+            groups[has_crlf(head, self.dialect), base][path.removeprefix(f"{base}/")] = item.name
+        for (is_crlf, base), names in groups.items():
+            splitter.split(base, names, str(written), has_crlf=is_crlf, has_torn_rows=self.has_torn_rows)
+
+    # What cannot be read.
+
+    def _unreadable(self, items: Sequence[SourceObject], paths: Mapping[str, str], error: Exception) -> SourceError:
+        text = full_text(error)
+        named = [
+            item.name for item in items if paths[item.name] in text or PurePosixPath(paths[item.name]).name in text
+        ]
+        return SourceError(
+            f"{named[0] if named else items[0].name} cannot be read",
+            found=said(error),
+            todo="Nothing of it was applied to any table. Replace the file by a whole one.",
+        )
+
+    def _refuse_torn(self, torn: Sequence[tuple[str, int]]) -> None:
+        for name, row in torn:
+            raise SourceError(
+                f"{name} ends within a quoted field",
+                found=f"the quote is open in the row that begins on line {row}",
+                todo="Nothing of it was applied to any table. Replace the file by a whole one, or set "
+                '`quote = ""` under [source] where the endpoint has Rfc4180=false.',
+            )
+
+    def _refuse_flood(
+        self, items: Sequence[SourceObject], shares: Mapping[str, Sequence[Share]], strays: Sequence[Stray]
+    ) -> None:
+        """Raise SourceError for a file with more rows of no table than a person could look through."""
+        for item in items:
+            own = [stray for stray in strays if stray.object == item.name]
+            rows = len(own) + sum(share.rows for share in shares.get(item.name, ()))
+            is_much = rows >= SHARE_FROM and len(own) > MOST_SHARE * rows
+            if own and (len(own) == rows or is_much or len(strays) > MOST_STRAYS):
+                raise SourceError(
+                    f"{len(own):,} of {rows:,} rows of {item.name} do not say of which table they are",
+                    found=f"the first is row {own[0].row}: {own[0].text[:100]}",
+                    todo="Nothing of it was applied to any table. Files of transactions begin each row with "
+                    "operation, table and schema: are `delimiter`, `quote` and `row_delimiter` right?",
+                )
+
+
+def _changed(table: TableName, name: str) -> SourceError:
+    return SourceError(
+        f"{table}: {name} changed while it was read",
+        todo="Nothing of the table was applied; other tables go on. Run again when it is whole.",
+    )
