@@ -64,7 +64,8 @@ def still_alike(folder: Folder, table: TableName, taken: Taken) -> Taken:
     Their places, and the contents that had to be looked at, are those that are known.
     """
     # Names of files that lie apart begin with folders, which no listing of one of them knows.
-    first = None if folder.places.of(table).is_split else min((item.name for item in taken.objects), default=None)
+    is_one_folder = len(folder.places.of(table).parts(table)) == 1
+    first = min((item.name for item in taken.objects), default=None) if is_one_folder else None
     listed, _ = folder.list(table, first) or ((), ())
     known = {item.name: item for item in taken.objects}
     now = {}

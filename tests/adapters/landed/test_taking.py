@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.adapters.dms.names import PLACES
+from lakeward.adapters.dms.names import PLACES, STANDARD
 from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.places import Place, Places
 from lakeward.adapters.landed.taking import choose, still_alike
 from lakeward.core.dimension import TableName
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken
@@ -51,3 +52,16 @@ def test_a_load_of_the_size_of_the_one_before_is_the_same_after_it_was_read(tmp_
     assert still_alike(folder, ITEM, taken).objects == taken.objects != ()
     write(file, "1,c\n", 300)
     assert still_alike(folder, ITEM, taken).objects == ()
+
+
+def test_files_of_two_folders_are_seen_alike_whatever_they_are_called(tmp_path: Path, file: Path) -> None:
+    """The names of one folder say nothing of where those of the other sort."""
+    folder = Folder(tmp_path, Places(Place(STANDARD, shared="cdc")))
+    write(file, "1,a\n", 100)
+    changes = tmp_path / "cdc" / "CDC_TXN-20201117153046033.csv"
+    changes.parent.mkdir()
+    write(changes, "I,item,shop,2,b\n", 200)
+    listed, _ = folder.list(ITEM) or ((), ())
+    assert len(listed) == 2
+    for items in (listed, listed[:1], listed[1:]):
+        assert still_alike(folder, ITEM, Taken(tuple(items))).objects == tuple(items)
