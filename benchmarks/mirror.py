@@ -15,7 +15,7 @@ from naive import checksum
 
 from lakeward.adapters.iceberg.companion import SUFFIX
 from lakeward.core.dimension import TableName
-from lakeward.core.pipeline import Report
+from lakeward.core.job import Report
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.run import hands, run_tables
 from lakeward.entrypoints.settings import FILE, load

@@ -8,10 +8,11 @@ from typing import Final, TypeVar
 
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import LOAD_SEQUENCE
+from lakeward.core.job import Job
 from lakeward.core.ledger import ObjectRecord, Past, SourceObject, Taken
 from lakeward.core.loads import Awaited, Load, Reload, Whole, reload_of
-from lakeward.core.pipeline import Job, load_before
 from lakeward.core.ports import Recalled, Word
+from lakeward.core.preparing import load_before
 from lakeward.core.progress import Progress
 
 F = TypeVar("F")

@@ -7,8 +7,10 @@ from typing import Final, TypeVar
 
 from lakeward.core.alarms import alarms
 from lakeward.core.errors import AlarmRaised, ConfigError
-from lakeward.core.pipeline import Job, Prepared, load_before, look, prepare, put_away
+from lakeward.core.job import Job, Prepared
+from lakeward.core.pipeline import put_away
 from lakeward.core.ports import Ack, Standing
+from lakeward.core.preparing import load_before, look, prepare
 
 F = TypeVar("F")
 

@@ -13,7 +13,8 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import CatalogueUnreachable, ConfigError
 from lakeward.core.schema import parse_type
 from lakeward.entrypoints.patterns import table_name
-from lakeward.entrypoints.settings import CatalogueSettings, Configured
+from lakeward.entrypoints.sections import CatalogueSettings
+from lakeward.entrypoints.settings import Configured
 
 _FILE: Final = "catalogue.json"
 _VERSION: Final = 1

@@ -13,9 +13,10 @@ from dependency_injector import containers, providers
 from lakeward.core.books import Books
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.pipeline import Job
+from lakeward.core.job import Job
 from lakeward.core.ports import Landing, Ledger, Notice, Queue, Source, SourceCatalogue, Statistics, Strays, Target
-from lakeward.entrypoints.settings import Configured, TableSettings
+from lakeward.entrypoints.sections import TableSettings
+from lakeward.entrypoints.settings import Configured
 from lakeward.entrypoints.shaping import check_rules, shaped
 from lakeward.plugins import Registry, Runtime, Shelf
 from lakeward.plugins.manager import load, registry_of

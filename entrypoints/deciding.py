@@ -14,7 +14,7 @@ from lakeward.entrypoints.context import container_of, open_settings, start_logg
 from lakeward.entrypoints.locking import locked
 
 if TYPE_CHECKING:
-    from lakeward.core.pipeline import Job
+    from lakeward.core.job import Job
 
 Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
 Why = Annotated[str | None, typer.Option("--reason", help="Why; for who asks later.")]

@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import MendError
+from lakeward.core.job import Job
 from lakeward.core.memory import Reason
 from lakeward.core.mending import ADVICE, FIXABLE, why_not
-from lakeward.core.pipeline import Job, as_it_stands
 from lakeward.core.ports import Entry
+from lakeward.core.preparing import as_it_stands
 from lakeward.entrypoints import documents
 from lakeward.entrypoints.printable import arguments
 

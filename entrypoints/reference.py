@@ -26,7 +26,7 @@ from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.core.secrets import SecretName
 from lakeward.entrypoints.quality import QualityRule
 from lakeward.entrypoints.rules import ColumnRule
-from lakeward.entrypoints.settings import (
+from lakeward.entrypoints.sections import (
     CatalogueSettings,
     ColumnSettings,
     PathSettings,

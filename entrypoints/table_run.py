@@ -11,8 +11,8 @@ from lakeward.core.alarms import Alarm
 from lakeward.core.clock import Backwards
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
+from lakeward.core.job import Report
 from lakeward.core.loads import Awaited
-from lakeward.core.pipeline import Report
 from lakeward.core.progress import Progress
 from lakeward.core.twins import Twin
 

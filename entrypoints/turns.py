@@ -14,7 +14,8 @@ from lakeward.core.alarms import alarms
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import EngineLost, LakewardError, SetupError
-from lakeward.core.pipeline import Job, Report, apply_changes
+from lakeward.core.job import Job, Report
+from lakeward.core.pipeline import apply_changes
 from lakeward.core.ports import Notice
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.line import Turn

@@ -30,8 +30,8 @@ from lakeward.core.alarms import Alarm
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, LakewardError
+from lakeward.core.job import STEPS, Report
 from lakeward.core.loads import Awaited
-from lakeward.core.pipeline import STEPS, Report
 from lakeward.entrypoints import moments
 from lakeward.entrypoints.printable import escaped, printable
 

@@ -22,7 +22,7 @@ from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.columns import columns_in, to_iceberg
 from lakeward.adapters.iceberg.options import IcebergOptions
 from lakeward.core.dimension import TableName
-from lakeward.core.evolution import Policies
+from lakeward.core.evolution import Policies, Policy
 from lakeward.core.schema import Column, Schema
 from lakeward.entrypoints import settings as read_settings
 
@@ -134,8 +134,8 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 def forgets_the_map(patch: pytest.MonkeyPatch) -> None:
     """Takes a column of another name for another column."""
-    policies_of = read_settings._policies_of
-    patch.setattr(read_settings, "_policies_of", lambda said: replace(policies_of(said), renames={}))
+    policies_of = read_settings.policies_of
+    patch.setattr(read_settings, "policies_of", lambda said: replace(policies_of(said), renames={}))
 
 
 def leaves_nested_values_as_they_were(patch: pytest.MonkeyPatch) -> None:
@@ -156,6 +156,6 @@ def test_the_law_sees_what_loses_values(
 def test_the_law_sees_what_takes_an_illegal_change(
     project: Project, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Policies, "of", lambda *_: read_settings.Policy.EVOLVE)
+    monkeypatch.setattr(Policies, "of", lambda *_: Policy.EVOLVE)
     with pytest.raises(AssertionError):
         test_an_illegal_change_touches_no_row(project, spark)

@@ -20,9 +20,11 @@ from lakeward.core.dimension import Dimension, TableName, Unbounded
 from lakeward.core.errors import MendError
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.evolution import FOLLOWING, Policies, Policy, evolve
+from lakeward.core.job import Job, Settlement
 from lakeward.core.memory import Reason
-from lakeward.core.pipeline import Job, Settlement, apply_changes, release, replayable
+from lakeward.core.pipeline import apply_changes, release
 from lakeward.core.ports import Entry
+from lakeward.core.preparing import replayable
 from lakeward.core.schema import Schema
 
 NAME = TableName("shop", "item")

@@ -30,9 +30,10 @@ from lakeward.adapters.memory import Frame, MemorySource, MemoryTable, MemoryTar
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.job import Job as Pipeline
+from lakeward.core.job import unwatched
 from lakeward.core.ledger import Taken
-from lakeward.core.pipeline import Job as Pipeline
-from lakeward.core.pipeline import apply_changes, unwatched
+from lakeward.core.pipeline import apply_changes
 from lakeward.core.ports import Batch
 from lakeward.core.schema import Column, Schema, Type
 

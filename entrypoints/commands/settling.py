@@ -11,9 +11,11 @@ import typer
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
+from lakeward.core.job import Job, Report, Settlement
 from lakeward.core.mending import check_fixable
-from lakeward.core.pipeline import Job, Report, Settlement, mend, release, replayable
+from lakeward.core.pipeline import mend, release
 from lakeward.core.ports import Entry
+from lakeward.core.preparing import replayable
 from lakeward.entrypoints import documents, entries_view, fixfile, view
 from lakeward.entrypoints.choosing import BY_KEY, FILTERS, Choice, First, choosing
 from lakeward.entrypoints.context import (

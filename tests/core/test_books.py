@@ -15,9 +15,11 @@ from lakeward.core.clock import SLACK
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.job import STEPS, Job, Watch
 from lakeward.core.ledger import Limits, ObjectState, Past, SourceObject, Taken, take
-from lakeward.core.pipeline import STEPS, Job, Watch, apply_changes, prepare
+from lakeward.core.pipeline import apply_changes
 from lakeward.core.ports import Batch, Recalled
+from lakeward.core.preparing import prepare
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.upkeep import ack, rebuild

@@ -13,9 +13,10 @@ from lakeward.adapters.memory.shaping import MemoryShaper
 from lakeward.core.dimension import ORDERED, Dimension, TableName, Unbounded
 from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
+from lakeward.core.job import Job, Settlement
 from lakeward.core.memory import Reason, Reject
 from lakeward.core.mending import why_not
-from lakeward.core.pipeline import Job, Settlement, apply_changes, mend, release
+from lakeward.core.pipeline import apply_changes, mend, release
 from lakeward.core.ports import Entry, Mended, Written
 from lakeward.core.quality import Range
 from lakeward.core.reshaping import Drop

@@ -13,10 +13,12 @@ from lakeward.core.errors import ConfigError, SchemaConflict, TableError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
 from lakeward.core.evolution import Policies
 from lakeward.core.facts import BatchFacts, Capability
+from lakeward.core.job import Job, Prepared, Report
 from lakeward.core.ledger import Past, Taken
-from lakeward.core.pipeline import Job, Prepared, Report, apply_changes, prepare
+from lakeward.core.pipeline import apply_changes
 from lakeward.core.plan import plan
 from lakeward.core.ports import Batch, Notice
+from lakeward.core.preparing import prepare
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
 

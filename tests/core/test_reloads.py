@@ -13,9 +13,11 @@ from lakeward.core.books import Books
 from lakeward.core.dimension import Dimension, Snapshots, TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
+from lakeward.core.job import Idle, Job
 from lakeward.core.ledger import Limits
 from lakeward.core.loads import Told
-from lakeward.core.pipeline import Idle, Job, apply_changes, prepare
+from lakeward.core.pipeline import apply_changes
+from lakeward.core.preparing import prepare
 from lakeward.core.reloads import ask, complete, withdraw, write_down
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.truncating import truncate_at

@@ -13,9 +13,10 @@ from lakeward.core.clock import Backwards
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unbounded, Within
 from lakeward.core.errors import MendError, SchemaConflict
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, Sequences
+from lakeward.core.job import Job, Settlement
 from lakeward.core.memory import Reason, Reject
 from lakeward.core.mending import may_give, must_give
-from lakeward.core.pipeline import Job, Settlement, apply_changes, mend, release
+from lakeward.core.pipeline import apply_changes, mend, release
 from lakeward.core.ports import Mended
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type

@@ -11,8 +11,10 @@ from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.dimension import Dimension, TableName, Tolerance, Unreadable, Within
 from lakeward.core.errors import QuarantineFull, SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.job import Idle, Job
 from lakeward.core.memory import Reason, Reject
-from lakeward.core.pipeline import Idle, Job, apply_changes, prepare
+from lakeward.core.pipeline import apply_changes
+from lakeward.core.preparing import prepare
 from lakeward.core.refusals import refuse_flood
 from lakeward.core.schema import Column, Schema, Type
 

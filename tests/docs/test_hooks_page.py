@@ -16,7 +16,7 @@ from repository import ROOT
 
 from lakeward.adapters.spark.events import EVENT_COLUMNS
 from lakeward.core.facts import Capability
-from lakeward.core.pipeline import STEPS
+from lakeward.core.job import STEPS
 from lakeward.entrypoints.cli import main
 from lakeward.plugins import Registry, Runtime
 from lakeward.plugins.manager import load, registry_of

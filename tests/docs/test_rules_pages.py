@@ -22,7 +22,8 @@ from lakeward.core.shape import shape
 from lakeward.core.texts import to_text
 from lakeward.entrypoints.quality import QualityRule
 from lakeward.entrypoints.rules import ColumnRule, column_rules
-from lakeward.entrypoints.settings import TableSettings, validate
+from lakeward.entrypoints.sections import TableSettings
+from lakeward.entrypoints.settings import validate
 
 COLUMNS, QUALITY = "docs/column-rules.md", "docs/quality-rules.md"
 (EXAMPLES,) = tables(sections(COLUMNS)["The rules"])

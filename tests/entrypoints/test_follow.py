@@ -19,8 +19,8 @@ from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemorySource, Me
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised, EngineLost, SetupError, SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.job import STEPS, Report
 from lakeward.core.ledger import Limits, Past, Taken
-from lakeward.core.pipeline import STEPS, Report
 from lakeward.core.ports import Notice
 from lakeward.entrypoints import follow
 from lakeward.entrypoints.commands.run import exit_code

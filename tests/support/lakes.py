@@ -23,9 +23,10 @@ from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Operation, Position, Sequences
 from lakeward.core.facts import PARTIAL, Capability, ObjectFacts
 from lakeward.core.fold import apply
+from lakeward.core.job import STEPS, Job, Settlement, Watch, unwatched
 from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.memory import Reason, Reject
-from lakeward.core.pipeline import STEPS, Job, Settlement, Watch, apply_changes, mend, release, unwatched
+from lakeward.core.pipeline import apply_changes, mend, release
 from lakeward.core.ports import Batch, Cells, Entry, Mended, Notice, Opened
 from lakeward.core.progress import Progress
 from lakeward.core.remaking import Remaking

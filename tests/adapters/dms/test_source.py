@@ -7,7 +7,8 @@ from project import Project
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.dms.source import DmsSource
-from lakeward.core.pipeline import Prepared, prepare
+from lakeward.core.job import Prepared
+from lakeward.core.preparing import prepare
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.patterns import table_name
 from lakeward.entrypoints.settings import load

@@ -29,8 +29,9 @@ from lakeward.core.books import Books
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import LakewardError, SchemaConflict, SourceError
 from lakeward.core.events import ChangeEvent, Operation
+from lakeward.core.job import STEPS, Job, Watch, unwatched
 from lakeward.core.ledger import Limits, Past, Taken
-from lakeward.core.pipeline import STEPS, Job, Watch, apply_changes, unwatched
+from lakeward.core.pipeline import apply_changes
 from lakeward.core.ports import Batch
 
 State = Mapping[int, Mapping[str, object]]

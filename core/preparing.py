@@ -1,0 +1,252 @@
+"""Working out the next batch of a table: what waits is seen, read, planned and resolved, and nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import AlarmRaised, ConservationError, MendError
+from lakeward.core.events import Mark
+from lakeward.core.evolution import with_new_names
+from lakeward.core.job import Idle, Job, Look, Prepared, Settlement, Watch, unwatched
+from lakeward.core.ledger import Past, Taken
+from lakeward.core.loads import Load, awaited_load
+from lakeward.core.memory import Memory, floor, next_mark
+from lakeward.core.mending import check_every
+from lakeward.core.plan import MergePlan, backwards, plan
+from lakeward.core.ports import Batch, Entry, Recalled, Resolved, Standing
+from lakeward.core.progress import Progress
+from lakeward.core.refusals import refuse_flood, refuse_half_load, refuse_small_load
+from lakeward.core.replay import columns_with, is_as_written, not_as_written
+from lakeward.core.twins import first_twin
+
+F = TypeVar("F")
+
+
+def look(job: Job[F], watch: Watch = unwatched, *, is_whole: bool = False) -> Look:
+    """See what waits for a table, changing nothing; `is_whole` lists all objects, whatever is due.
+
+    Raises AlarmRaised where what is listed may mean loss.
+    """
+    with watch("believe"):
+        standing = job.opened.table.standing()
+    with watch("recall"):
+        recalled = job.opened.companion.recall(standing.progress)
+    with watch("take"):
+        past = _past(job, standing.progress, recalled, is_whole=is_whole)
+        taken = job.source.take(job.dimension, past)
+    return Look(standing=standing, recalled=recalled, past=past, taken=taken)
+
+
+def load_before(job: Job[F], progress: Progress, recalled: Recalled) -> Load | None:
+    """Return the full load that must come before anything else is applied, or None."""
+    return awaited_load(job.dimension.snapshots, progress, recalled.reloads, recalled.wholes)
+
+
+def _past(job: Job[F], progress: Progress, recalled: Recalled, *, is_whole: bool) -> Past:
+    lowest = floor(job.dimension.lateness, recalled.records, progress.mark, progress.epoch)
+    load = load_before(job, progress, recalled)
+    if load is not None and job.statistics is not None:
+        load = replace(load, told=job.statistics.full_load(job.dimension.name))
+    if job.books is not None:
+        table = str(job.dimension.name)
+        return job.books.past(table, progress, recalled, lowest, load=load, is_whole=is_whole)
+    return Past(
+        seen=recalled.objects,
+        floor=lowest,
+        last=progress.object,
+        acked=recalled.acked(progress.epoch if load is None else load.epoch),
+        cut=recalled.cut(progress.epoch),
+        left=recalled.left,
+        load=load,
+    )
+
+
+def prepare(job: Job[F], watch: Watch = unwatched) -> Prepared[F] | Idle:
+    """Work out the next batch of a table, changing nothing."""
+    return prepare_seen(job, look(job, watch), watch)
+
+
+def prepare_seen(job: Job[F], seen: Look, watch: Watch) -> Prepared[F] | Idle:
+    """Work out the next batch of what was seen to wait."""
+    standing, taken = seen.standing, seen.taken
+    if not taken.objects:
+        return Idle.LOADING if taken.awaited is not None and taken.awaited.is_told else Idle.NOTHING
+    epoch = standing.progress.epoch if taken.load is None else taken.load
+    with watch("read"):
+        batch = job.source.read(job.dimension, taken, epoch)
+    try:
+        refuse_half_load(str(job.dimension.name), batch.facts, seen.past)
+    except AlarmRaised:
+        batch.close()
+        raise
+    if not batch.facts.objects:
+        batch.close()
+        return Idle.CHANGING
+    return work_out(job, Found(standing=standing, recalled=seen.recalled, batch=batch, taken=taken), watch)
+
+
+def prepare_release(job: Job[F], settled: Settlement, watch: Watch = unwatched) -> Prepared[F]:
+    """Work out what follows once these entries of the quarantine are settled."""
+    with watch("believe"):
+        standing = job.opened.table.standing()
+    with watch("recall"):
+        recalled = job.opened.companion.recall(standing.progress)
+    with watch("read"):
+        dimension = _as_it_will_be(job, standing, recalled, settled.mended)
+        mended = job.source.mend(dimension, settled.mended) if settled.mended else None
+        batch = job.opened.quarantine.waiting(standing.progress, settled.entries, mended)
+        if settled.mended:
+            batch = replace(batch, facts=replace(batch.facts, schema=dimension.schema))
+        again = job.source.remaking(dimension, batch.facts.needs)
+        batch = replace(batch, facts=replace(batch.facts, remaking=again))
+    found = Found(standing=standing, recalled=recalled, batch=batch, settled=settled)
+    return work_out(job, found, watch)
+
+
+def as_it_stands(job: Job[F], standing: Standing) -> Dimension:
+    """Return the dimension with the columns of the table: they are those that a mended row must have."""
+    if standing.schema is None:
+        return job.dimension
+    return replace(job.dimension, schema=with_new_names(standing.schema, job.dimension.policies.renames))
+
+
+def replayable(job: Job[F], entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Return the entries that can be replayed: what is mended, and rows whose change the table may follow now.
+
+    Raises MendError where that is none, and some show a change that it may not follow.
+    """
+    standing = job.opened.table.standing()
+    recalled = job.opened.companion.recall(standing.progress)
+    found, refused = [], None
+    for entry in entries:
+        if entry.mended is not None:
+            found.append(entry)
+        elif is_as_written(entry):
+            try:
+                _as_it_will_be(job, standing, recalled, [entry])
+                found.append(entry)
+            except MendError as error:
+                refused = refused or error
+    if refused is not None and not found:
+        raise refused
+    return found
+
+
+def _as_it_will_be(job: Job[F], standing: Standing, recalled: Recalled, entries: Sequence[Entry]) -> Dimension:
+    """Return the dimension with the columns of the table once these entries are replayed.
+
+    Raises MendError for an entry that cannot be: the table may have other columns since it was mended.
+    """
+    stands = as_it_stands(job, standing)
+    dimension = replace(stands, schema=columns_with(job.dimension, stands.schema, entries, recalled.shown))
+    written = [entry for entry in entries if is_as_written(entry)]
+    if written and job.source.written(stands) != stands:
+        raise not_as_written(dimension, written[0], "rules make its columns")
+    check_every(job.source.written(dimension), [entry for entry in entries if not is_as_written(entry)])
+    return dimension
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found(Generic[F]):
+    """What the steps before the decision found."""
+
+    standing: Standing
+    recalled: Recalled
+    batch: Batch[F]
+    taken: Taken = field(default_factory=Taken)
+    settled: Settlement = field(default_factory=Settlement)
+
+
+def work_out(job: Job[F], found: Found[F], watch: Watch) -> Prepared[F]:
+    """Decide what a batch does, and work its rows out; it is closed where that fails."""
+    standing, batch = found.standing, found.batch
+    resolved: Resolved | None = None
+    try:
+        with watch("decide"):
+            releases = frozenset(entry.position for entry in found.settled.entries)
+            planned = plan(
+                job.dimension,
+                batch.facts,
+                standing.progress,
+                stored=standing.schema,
+                capabilities=job.opened.table.capabilities,
+                seen=found.recalled.objects.values(),
+                records=found.recalled.records,
+                in_part=found.recalled.in_part,
+                holds=tuple(hold for hold in found.recalled.holds if hold.position not in releases),
+                releases=releases,
+                mended=frozenset(entry.position for entry in found.settled.mended),
+            )
+            refuse_small_load(planned, standing.progress, found.recalled.acked(planned.epoch))
+            if planned.evolution.shown:
+                batch = job.opened.quarantine.refuse(planned, batch)
+                planned = replace(planned, facts=batch.facts)
+        with watch("resolve"):
+            resolved = job.opened.table.resolve(planned, batch.frame)
+            _check_sum(planned, resolved)
+            refuse_flood(planned.dimension, resolved.rejects, resolved.counts.read)
+    except BaseException:
+        if resolved is not None:
+            resolved.close()
+        batch.close()
+        raise
+    progress = _progress_after(found, planned, resolved)
+    return Prepared(
+        plan=planned,
+        batch=batch,
+        resolved=resolved,
+        progress=progress,
+        taken=found.taken,
+        held_before=standing.progress.held,
+    )
+
+
+def _check_sum(planned: MergePlan, resolved: Resolved) -> None:
+    counts, read = resolved.counts, 0 if planned.releases else planned.facts.read
+    is_told = sum(resolved.rejects.values()) == counts.quarantined
+    if not counts.add_up() or counts.read != read or not is_told:
+        raise ConservationError(
+            f"{planned.dimension.name}: the counts of batch {planned.batch} do not add up",
+            found=f"{read} rows were read, and counted as {counts}; refused: {dict(resolved.rejects)}",
+            todo="Nothing was applied. This is a defect of lakeward: please report it.",
+        )
+
+
+def _progress_after(found: Found[F], planned: MergePlan, resolved: Resolved) -> Progress:
+    before, facts = found.standing.progress, planned.facts
+    objects = [item.object.name for item in facts.objects]
+    reached = [position for position in (before.high_water, facts.greatest) if position is not None]
+    times = [time for time in (before.time, None if planned.releases else facts.time) if time is not None]
+    known = facts.ahead if planned.replaces else before.ahead
+    ahead = [found for found in (known, facts.ahead) if found is not None]
+    return replace(
+        before,
+        batch=planned.batch,
+        epoch=planned.epoch,
+        high_water=before.high_water if planned.releases else max(reached, default=None),
+        mark=_mark_after(found, planned),
+        object=objects[-1] if objects else before.object,
+        time=max(times, default=None),
+        rows=resolved.written if planned.replaces else before.rows + resolved.written - resolved.removed,
+        held=resolved.held,
+        inexact_since=(None if planned.replaces else before.inexact_since) or facts.inexact_since,
+        ahead=max(ahead, default=None),
+        backwards=before.backwards if planned.releases else backwards(planned, resolved.rejects),
+        twin=before.twin if planned.releases else first_twin(planned, found.recalled.objects.values()),
+        sequences=planned.dimension.sequences,
+        key=planned.dimension.key,
+        counts=resolved.counts,
+        totals=resolved.counts if planned.replaces else before.totals + resolved.counts,
+    )
+
+
+def _mark_after(found: Found[F], planned: MergePlan) -> Mark | None:
+    """Return the mark once the batch is committed: it is found from the records of all batches."""
+    new = [] if planned.record is None else [planned.record]
+    records = [*found.recalled.records, *new]
+    loaded = max((item.loaded for item in records), default=0)
+    memory = Memory(epoch=planned.epoch, loaded=loaded, mark=found.standing.progress.mark, records=records)
+    return next_mark(memory, planned.dimension.lateness)

@@ -1,0 +1,137 @@
+"""A table as its settings and the source's catalogue make it together, checked as far as no data is needed."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lakeward.core.catalogue import Answer, Declared, complete, key_differs
+from lakeward.core.dimension import (
+    TableName,
+)
+from lakeward.core.errors import ConfigError
+from lakeward.core.quality import check as check_quality
+from lakeward.core.schema import Column, Schema, parse_type
+from lakeward.core.shape import SYSTEM_PREFIX, Shape, shape, source_key, table_key
+from lakeward.core.shaping import TableRules
+from lakeward.entrypoints.quality import quality_rules
+from lakeward.entrypoints.rules import column_rules
+from lakeward.entrypoints.sections import ColumnSettings, TableSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A table as settings and catalogue make it together; or the `error` that says why they do not."""
+
+    table: TableSettings
+    rules: TableRules
+    shape: Shape
+    orders: tuple[tuple[str, ...], ...] = ()
+    announced: frozenset[str] = frozenset()
+    cautions: tuple[str, ...] = ()
+    error: ConfigError | None = None
+
+
+def with_catalogue(name: TableName, table: TableSettings, answers: Sequence[Answer]) -> Made:
+    """Fill in what the settings of a table leave out; raises ConfigError for what does not hold together."""
+    if not answers or not table.catalogue.ask:
+        rules = rules_of(table)
+        return Made(table=table, rules=rules, shape=check_table(name, table, rules))
+    declared = Declared(
+        columns=rules_of(table).source,
+        key=tuple(table.key),
+        left_out=tuple(table.catalogue.left_out),
+        renames=table.schema_.rename,
+    )
+    found = complete(declared, answers)
+    columns = {c.name: table.columns.get(c.name) or ColumnSettings(type=str(c.type)) for c in found.schema}
+    table = table.model_copy(update={"columns": columns})
+    rules, cautions = rules_of(table), found.cautions
+    if "key" not in table.model_fields_set:
+        table = table.model_copy(update={"key": [*_of_table(name, shape(rules.columns, rules.source), found.key)]})
+        made = check_table(name, table, rules)
+    else:
+        made = check_table(name, table, rules)
+        differs = key_differs(source_key(made, table.key), found.key)
+        cautions = (*cautions, differs) if differs else cautions
+    return Made(
+        table=table,
+        rules=rules,
+        shape=made,
+        orders=found.orders,
+        announced=found.announced,
+        cautions=cautions,
+    )
+
+
+def _of_table(name: TableName, made: Shape, key: Sequence[str]) -> tuple[str, ...]:
+    try:
+        return table_key(made, key)
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error.what}", found=error.found, todo=error.todo) from error
+
+
+def rules_of(table: TableSettings) -> TableRules:
+    """Return the rules of a table, and the columns that its source is declared to have."""
+    declared = [Column(column, parse_type(c.type)) for column, c in table.columns.items()]
+    return TableRules(
+        columns=column_rules(table.rules),
+        quality=quality_rules(table.quality),
+        source=Schema(tuple(declared)),
+    )
+
+
+def check_table(name: TableName, table: TableSettings, rules: TableRules) -> Shape:
+    """Return what becomes of the columns of a table, as far as they are declared."""
+    for part in name:
+        if ".." in part or any(c in "/\\" or unicodedata.category(c) == "Cc" for c in part):
+            raise ConfigError(
+                f"{name}: {part!r} cannot name a table",
+                todo="Control characters, path separators and `..` are not taken in names.",
+            )
+    for column in table.columns:
+        if not column or any(unicodedata.category(c) == "Cc" for c in column):
+            raise ConfigError(f"{name}: {column!r} cannot name a column")
+        if column.startswith(SYSTEM_PREFIX):
+            raise ConfigError(
+                f"{name}: the column {column!r} begins with {SYSTEM_PREFIX}",
+                todo="lakeward adds columns of such names. Let DMS rename it.",
+            )
+    _check_case(name, table.columns)
+    _check_renames(name, table)
+    if len(set(table.key)) < len(table.key):
+        raise ConfigError(f"{name}: the key names a column twice", found=", ".join(table.key))
+    if not table.columns:
+        return shape((), rules.source)
+    try:
+        made = shape(rules.columns, rules.source)
+        source_key(made, table.key)
+        check_quality(rules.quality, made.schema, table.key)
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error.what}", found=error.found, todo=error.todo) from error
+    return made
+
+
+def _check_case(name: TableName, columns: Iterable[str]) -> None:
+    """Refuse columns whose names differ only in case: a header is read in any, and most readers see one."""
+    known: dict[str, str] = {}
+    for column in columns:
+        other = known.setdefault(column.lower(), column)
+        if other != column:
+            raise ConfigError(
+                f"{name}: two columns differ only in case",
+                found=f"found {other} and {column}",
+                todo="Let DMS rename one (a transformation rule `rename-column`).",
+            )
+
+
+def _check_renames(name: TableName, table: TableSettings) -> None:
+    """Refuse settings that call a column by a name that it has no more."""
+    for old, new in table.schema_.rename.items():
+        for where, named in (("key", table.key), ("columns", table.columns)):
+            if old in named:
+                raise ConfigError(
+                    f"{name}: `{where}` names {old!r}, which is called {new!r} now, as `schema.rename` says",
+                    todo=f"Name it {new!r} there, too; or take it out of `rename`, if {old!r} is another column.",
+                )

@@ -1,0 +1,358 @@
+"""The sections of the settings file as models, and what the core calls what they say.
+
+`docs/settings.md` is generated from these; a key that none of them knows is an error that
+names the nearest one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
+
+from lakeward.core.dimension import (
+    Lateness,
+    Ordered,
+    Snapshots,
+    Tolerance,
+    Unbounded,
+    Unreadable,
+    Within,
+)
+from lakeward.core.errors import ConfigError
+from lakeward.core.evolution import Kind, Policies, Policy
+from lakeward.core.schema import parse_type
+from lakeward.core.shape import SYSTEM_PREFIX
+from lakeward.entrypoints.quality import QualityRule
+from lakeward.entrypoints.rules import ColumnRule
+
+
+class Strict(BaseModel):
+    """A table of the settings that knows all its keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+_DURATION: Final = re.compile(r"([1-9][0-9]*) *(s|m|h|d)")
+_MICROS: Final = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+
+
+def micros(duration: str) -> int:
+    """Return a duration of the settings in microseconds; "0" is none.
+
+    >>> micros("2 h"), micros("0")
+    (7200000000, 0)
+    """
+    found = _DURATION.fullmatch(duration)
+    return 0 if found is None else int(found[1]) * _MICROS[found[2]]
+
+
+def _interval(value: str) -> str:
+    if value != "0" and not _DURATION.fullmatch(value):
+        raise ValueError('must be a duration such as "1h", "30m" or "1d", or "0"')
+    return value
+
+
+def _pause(value: str) -> str:
+    if not _DURATION.fullmatch(value):
+        raise ValueError('must be a duration such as "10s", "5m" or "1h"')
+    return value
+
+
+class PipelineSettings(Strict):
+    """The pipeline itself."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$", description="What the pipeline is called, in logs and reports.")
+    state: str = Field(
+        "state/",
+        description="The folder for the lock, the ledger and Spark's log; a relative path is relative to this "
+        "file. It can be deleted: a restart needs the tables alone.",
+    )
+    full_listing: Annotated[str, AfterValidator(_interval)] = Field(
+        "1h",
+        description="How often all files of a table with more than 10,000 are listed, as `1h`, `30m` or `1d`; in "
+        "between only those from the mark on are. `0` lists all of them in each run.",
+    )
+    parallel: PositiveInt = Field(2, description="How many tables are worked on at once.")
+    poll: Annotated[str, AfterValidator(_pause)] = Field(
+        "10s",
+        description="How often `run --follow` looks for something new, as `10s`, `5m` or `1h`. What comes in "
+        "between is one batch of its table.",
+    )
+
+
+class CatalogueSettings(BaseModel):
+    """What the database of the source says of its tables: columns, types and primary keys need not be declared.
+
+    See docs/catalogue.md. What a kind of catalogue adds stands beside these keys.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    kind: str = Field(description="Which catalogue it is. `lakeward plugins` lists what there is.")
+    unreachable: Literal["recorded", "stop"] = Field(
+        "recorded",
+        description="Where it does not answer: what it said in the last run counts, with a warning, or nothing is "
+        "run.",
+    )
+    names: Literal["kept", "lower", "upper"] = Field(
+        "kept",
+        description="What becomes of the names of its columns: `lower` and `upper` where the task has the rules "
+        "convert-lowercase or convert-uppercase.",
+    )
+
+
+class TableCatalogueSettings(Strict):
+    """What the catalogue has to do with one table."""
+
+    ask: bool = Field(True, description="Whether it is asked for this table.")
+    name: str | None = Field(
+        None, description="What it calls the table, as `schema.table`, where the task gives it another name."
+    )
+    left_out: list[str] = Field(
+        default_factory=list, description="Columns that it has and files have not: the task leaves them out."
+    )
+
+
+class SparkSettings(Strict):
+    """The Spark that lakeward starts. Where a platform has started one, that is used as it is."""
+
+    master: str = Field("local[*]", description="Where Spark runs: `local[*]` is this machine, with all its cores.")
+    memory: str = Field("1g", pattern=r"^\d+[kmgKMG]$", description="The heap of the driver, as 4g.")
+    settings: dict[str, str] = Field(default_factory=dict, description="Any other setting of Spark, by its name.")
+
+
+class ColumnSettings(Strict):
+    """A column; one whose text has no format of its own may be given as its type alone."""
+
+    type: str = Field(description="The type; see docs/types.md.")
+    format: str | None = Field(
+        None,
+        description="How the text is written: a pattern as `d-MMM-yy` for dates and times; `hex`, `base64` or "
+        "`utf-8` for binary.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _type_alone(cls, value: Any) -> Any:
+        return {"type": value} if isinstance(value, str) else value
+
+    @field_validator("type")
+    @classmethod
+    def _is_a_type(cls, value: str) -> str:
+        try:
+            parse_type(value)
+        except ConfigError as error:
+            raise ValueError(f"{error.what}. {error.todo}") from error
+        return value
+
+
+def _may_name(name: str) -> bool:
+    """Whether a column may be called so."""
+    return bool(name) and name.isprintable() and not name.startswith(SYSTEM_PREFIX)
+
+
+def _lateness(value: str | None) -> str | None:
+    if value not in (None, "ordered", "unbounded") and not _DURATION.fullmatch(str(value)):
+        raise ValueError('must be a duration such as "24h", "30m" or "7d", or "ordered", or "unbounded"')
+    return value
+
+
+class PathSettings(Strict):
+    """What becomes of a change of one column or field, and of what is in it, where it is not what `schema` says."""
+
+    add: Literal["evolve", "ignore", "quarantine", "fail"] | None = Field(None, description="It is new.")
+    drop: Literal["evolve", "quarantine", "fail"] | None = Field(None, description="It is missing.")
+    widen: Literal["evolve", "quarantine", "fail"] | None = Field(None, description="Its type becomes wider.")
+    narrow: Literal["evolve", "quarantine", "fail"] | None = Field(None, description="Its type becomes narrower.")
+    incompatible: Literal["quarantine", "fail"] | None = Field(None, description="Its type becomes another.")
+
+
+class SchemaSettings(Strict):
+    """What becomes of a change of the columns.
+
+    With `quarantine` the rows that show it go into quarantine, and the table goes on.
+    """
+
+    add: Literal["evolve", "ignore", "quarantine", "fail"] = Field(
+        "evolve", description="A new column: the table gets it, does without it or without its rows, or stops."
+    )
+    drop: Literal["evolve", "quarantine", "fail"] = Field(
+        "evolve", description="A column that is missing: it stays, with its values, or the table stops."
+    )
+    widen: Literal["evolve", "quarantine", "fail"] = Field(
+        "evolve", description="A wider type (int to bigint, float to double, a decimal of more digits)."
+    )
+    narrow: Literal["evolve", "quarantine", "fail"] = Field(
+        "fail", description="A narrower type: the table keeps its own, or stops."
+    )
+    incompatible: Literal["quarantine", "fail"] = Field("fail", description="Any other type: no table follows it.")
+    columns: dict[str, PathSettings] = Field(
+        default_factory=dict,
+        description="The same for one column, or for a field within one by its path, as `address.city`, "
+        "`items.element.price`, `attributes.value.unit`; the nearest path counts.",
+    )
+    rename: dict[str, str] = Field(
+        default_factory=dict,
+        description='Columns that are called by another name now: `{ old_name = "new_name" }`. The table follows, '
+        "and files may have either name.",
+    )
+
+    @field_validator("rename")
+    @classmethod
+    def _is_no_chain(cls, value: dict[str, str]) -> dict[str, str]:
+        for old, new in value.items():
+            if old == new:
+                raise ValueError(f"{old!r} is its new name, too")
+            if new in value:
+                raise ValueError(f"{new!r} is renamed itself: give each old name the name that is used now")
+            if not _may_name(new):
+                raise ValueError(f"{new!r} cannot name a column")
+        return value
+
+
+class QuarantineSettings(Strict):
+    """How much of a batch may go into quarantine. Above either limit the table stops, with nothing applied."""
+
+    max_share: float = Field(
+        0.05,
+        ge=0,
+        le=1,
+        description="The share of the rows read, between 0 and 1; counted in batches of at least 100 rows.",
+    )
+    max_rows: NonNegativeInt = Field(10_000, description="The number of rows; `0` stops at the first.")
+    unreadable: Literal["inexact", "stop"] = Field(
+        "inexact",
+        description="A row whose key cannot be read: the table goes on and is inexact from then on, or it stops.",
+    )
+
+
+class TableSettings(BaseModel):
+    """One table. What the table format adds (`partition_by`, …) stands beside these keys."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    key: list[str] = Field(
+        default_factory=list,
+        description="The columns of the primary key, as the rules leave them; where it is left out, that of the "
+        "catalogue. Without a key the table is append-only.",
+    )
+    columns: dict[str, ColumnSettings] = Field(
+        default_factory=dict,
+        description="Columns of the source and their types, in the order of the files. CSV needs them, unless the "
+        "catalogue has them: then only those that differ from it. Parquet brings them.",
+    )
+    mode: Literal["mirror"] = Field("mirror", description="How rows are kept: `mirror` equals the source table.")
+    lateness: Annotated[str | None, AfterValidator(_lateness)] = Field(
+        None,
+        description="How late changes may come, by their commit times: a duration such as `24h`, `30m` or `7d`, "
+        "`unbounded`, or `ordered` where files come in order. Without it: `24h` where there is a "
+        "`timestamp_column`, else `ordered`.",
+    )
+    schema_: SchemaSettings = Field(
+        default_factory=SchemaSettings, alias="schema", description="What becomes of a change of the columns."
+    )
+    quarantine: QuarantineSettings = Field(
+        default_factory=QuarantineSettings, description="How much of a batch may go into quarantine."
+    )
+    full_loads: Literal["once", "snapshot"] = Field(
+        "once",
+        description="`once`: a full load is the beginning, and changes follow. `snapshot`: a task loads the table "
+        "again and again, and each complete load takes the place of all rows; see docs/nightly-full-loads.md.",
+    )
+    load_settles: Annotated[str, AfterValidator(_interval)] = Field(
+        "1h",
+        description="With `snapshot`: how long nothing of a load may change until it is taken for complete, as "
+        "`1h` or `30m`.",
+    )
+    least_share: float = Field(
+        0.5,
+        ge=0,
+        le=1,
+        description="With `snapshot`: the share of the rows of the table that a load must have; with fewer the "
+        "table stops (LOAD-001).",
+    )
+    rules: list[ColumnRule] = Field(
+        default_factory=list,
+        description="What the columns become on their way into the table, in order; see docs/column-rules.md.",
+    )
+    quality: list[QualityRule] = Field(
+        default_factory=list,
+        description="What must hold for its rows and files; see docs/quality-rules.md.",
+    )
+    source: dict[str, Any] = Field(
+        default_factory=dict,
+        description="What its source must know of this table alone; the keys are the source's.",
+    )
+    catalogue: TableCatalogueSettings = Field(
+        default_factory=TableCatalogueSettings, description="What the source's catalogue has to do with it."
+    )
+    skip: bool = Field(False, description="It is not read: one of those that a pattern would take.")
+    redelivery: PositiveInt = Field(
+        1000,
+        description="With `ordered`: how many of the last files may be delivered again; deletes are "
+        "remembered for so long.",
+    )
+
+
+class Settings(Strict):
+    """Everything in the file. `source` and `target` are validated by the adapter that `kind` names."""
+
+    pipeline: PipelineSettings
+    source: dict[str, Any]
+    target: dict[str, Any]
+    queue: dict[str, Any] = Field(default_factory=lambda: {"kind": "poll"})
+    ledger: dict[str, Any] = Field(default_factory=lambda: {"kind": "sqlite"})
+    statistics: dict[str, Any] | None = None
+    catalogue: CatalogueSettings | None = None
+    spark: SparkSettings = SparkSettings()
+    defaults: dict[str, Any] = Field(default_factory=dict)
+    tables: dict[str, TableSettings] = Field(default_factory=dict)
+
+
+def lateness_of(table: TableSettings, default: Lateness) -> Lateness:
+    """Return how late changes of a table may come; the default is that of its source."""
+    said = table.lateness
+    if said == "unbounded":
+        return Unbounded()
+    if said == "ordered" or (said is None and isinstance(default, Ordered)):
+        return Ordered(table.redelivery)
+    return default if said is None else Within(micros(said))
+
+
+def snapshots_of(table: TableSettings) -> Snapshots | None:
+    """Return when full loads are snapshots, and of what they must have; None where they are none."""
+    if table.full_loads == "once":
+        return None
+    return Snapshots(settles=micros(table.load_settles), least_share=table.least_share)
+
+
+def tolerance_of(said: QuarantineSettings) -> Tolerance:
+    """Return how much of a batch may go into quarantine."""
+    return Tolerance(max_share=said.max_share, max_rows=said.max_rows, unreadable=Unreadable(said.unreadable))
+
+
+def policies_of(said: SchemaSettings) -> Policies:
+    """Return what a table does when the columns of its source change."""
+    return Policies(
+        add=Policy(said.add),
+        drop=Policy(said.drop),
+        widen=Policy(said.widen),
+        narrow=Policy(said.narrow),
+        incompatible=Policy(said.incompatible),
+        paths={
+            path: {Kind(kind): Policy(word) for kind, word in of.model_dump(exclude_none=True).items()}
+            for path, of in said.columns.items()
+        },
+        renames=said.rename,
+    )
