@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -44,6 +44,11 @@ def error(found: BaseException) -> Mapping[str, Any]:
         "retryable": found.retryable,
         **({"code": found.code} if isinstance(found, AlarmRaised) else {}),
     }
+
+
+def failure_code(errors: Iterable[Mapping[str, Any]]) -> int:
+    """Return the exit code where tables failed: 75 where each may be tried again, else 4."""
+    return 75 if all(found["retryable"] for found in errors) else 4
 
 
 def time(micros: int | None) -> str | None:

@@ -63,7 +63,8 @@ def plan(
         planned = [
             _planned(container, name, kind, found_there.cautions.get(name, ()), as_json=as_json) for name in chosen
         ]
-    code = 4 if any("error" in document for document in planned) else 0
+    failed = [document["error"] for document in planned if "error" in document]
+    code = documents.failure_code(failed) if failed else 0
     if as_json:
         documents.emit("plan", {"tables": planned, **documents.findings(found_there), "exit_code": code})
         return code

@@ -139,7 +139,7 @@ def exit_code(runs: Sequence[TableRun]) -> int:
     """Return 4 where a table failed (75 where each may be tried again), 3 where something waits or is alarmed."""
     failed = [run.error for run in runs if run.error is not None]
     if failed:
-        return 75 if all(getattr(error, "retryable", False) for error in failed) else 4
+        return documents.failure_code(map(documents.error, failed))
     standing = [run.progress for run in runs if run.progress is not None]
     is_waiting = any(progress.held or progress.inexact_since for progress in standing)
     is_waiting |= any(run.awaited is not None and run.awaited.is_held_up for run in runs)

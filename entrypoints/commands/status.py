@@ -77,7 +77,9 @@ def status(
         chosen = configured.choose(tables or ())
         there = look(container, chosen)
         found, failed = _read(container, configured, chosen)
-    code = 4 if failed else 3 if there.strays or any(one.needs_somebody for one in found) else 0
+    code = 3 if there.strays or any(one.needs_somebody for one in found) else 0
+    if failed:
+        code = documents.failure_code(documents.error(cause) for _, cause in failed)
     if as_json:
         listed = [{**_document(one), "warnings": list(there.cautions.get(one.name, ()))} for one in found]
         listed += [{"table": str(name), "error": documents.error(cause)} for name, cause in failed]

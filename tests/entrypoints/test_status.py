@@ -20,6 +20,7 @@ from projects import write
 from lakeward.adapters.sqlite_ledger import SqliteLedger
 from lakeward.core.alarms import Alarm
 from lakeward.core.clock import SLACK, Ahead
+from lakeward.core.errors import LakewardError, StoreUnreachable, TableError
 from lakeward.core.events import Position
 from lakeward.core.ledger import Notes
 from lakeward.core.progress import Progress
@@ -249,3 +250,18 @@ def test_it_needs_no_java_and_little_more_time_than_reading_the_snapshot_takes(t
         ours = seconds_of_work(tmp_path, script, "status")
         ratios.append(ours / seconds_of_work(tmp_path, sys.executable, "-c", BARE))
     assert min(ratios) <= 1.75
+
+
+@pytest.mark.parametrize(("error", "code"), [(StoreUnreachable("no answer"), 75), (TableError("broken"), 4)])
+def test_a_table_that_may_be_asked_again_is_told_by_the_code(
+    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: LakewardError, code: int
+) -> None:
+    write(tmp_path, small_lake.SETTINGS)
+    small_lake.commit(small_lake.make(tmp_path), progress())
+
+    def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(SqliteLedger, "account", fails)
+    ended = lakeward("status", "--json")
+    assert (ended.code, ended.document["exit_code"]) == (code, code)
