@@ -66,6 +66,15 @@ def test_effects_leave_the_row_that_a_fold_leaves_after_each_event_that_comes(
             assert effects.row == (None if row is None or row.deleted else row.cells)
 
 
+def test_of_a_cell_that_holds_cells_an_effect_sets_those_that_were_sent() -> None:
+    event = ChangeEvent(operation=Operation.UPDATE, position=Position(1, 1, 1, 1), key=(1,), cells={})
+    first = effect_of(replace(event, cells={"id": 1, "s": {"x": 1, "y": UNSET}}), ["id", "s"])
+    second = effect_of(replace(event, cells={"id": 1, "s": {"x": UNSET, "y": 2}}), ["id", "s"])
+    whole = Effect({"id": 1, "s": {"x": 0, "y": 0}}, replaces=True)
+    assert whole.then(first).then(second).cells == {"id": 1, "s": {"x": 1, "y": 2}}
+    assert whole.then(first.then(second)).cells == {"id": 1, "s": {"x": 1, "y": 2}}
+
+
 def placed(event: ChangeEvent) -> Position:
     return event.position
 

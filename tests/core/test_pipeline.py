@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from lakeward.adapters.memory import MemoryQueue, MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unbounded
 from lakeward.core.errors import ConfigError, SchemaConflict, TableError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
-from lakeward.core.evolution import Policies
+from lakeward.core.evolution import Policies, Policy
 from lakeward.core.facts import BatchFacts, Capability
 from lakeward.core.job import Job, Prepared, Report
 from lakeward.core.ledger import Past, Taken
@@ -145,3 +145,24 @@ def test_the_key_of_a_table_cannot_become_another() -> None:
         stored=DIMENSION.schema,
         capabilities=frozenset(),
     ).evolution.renames == {"id": "no"}
+
+
+@pytest.mark.parametrize(("lateness", "is_in_part"), [(Unbounded(), True), (ORDERED, False)])
+def test_updates_that_lack_a_column_of_the_table_send_a_part_of_a_row(lateness: Lateness, is_in_part: bool) -> None:
+    """An older one may still come that has the rest; in an ordered table none does."""
+    narrow = Schema((Column("id", Type("int")),))
+    dimension = replace(DIMENSION, schema=narrow, lateness=lateness, policies=Policies(drop=Policy.EVOLVE))
+    facts = BatchFacts(
+        schema=narrow,
+        operations={Operation.UPDATE: 1},
+        least=Position(1, 5, 1, 1),
+        greatest=Position(1, 5, 1, 1),
+    )
+    made = plan(
+        dimension,
+        facts,
+        Progress(),
+        stored=DIMENSION.schema,
+        capabilities=frozenset(Capability),
+    )
+    assert made.in_part is is_in_part
