@@ -6,7 +6,6 @@ rows with their positions, every count, and what waits in quarantine.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from itertools import islice
 from random import Random
@@ -45,9 +44,6 @@ LAYOUTS = {
     "format 3, copy-on-write": TableOptions(format_version=3, write_mode="copy-on-write"),
 }
 
-IN_THE_GATE = tuple(LAYOUTS) if "LAKEWARD_LONG" in os.environ else tuple(LAYOUTS)[:3]
-"""These have in them what the others have; each by itself is for `make long`."""
-
 
 def play_both(script: Script, lake: object, ends: Sequence[tuple[str, str]] = ()) -> tuple[Player, Player]:
     """Play a script to Iceberg and to the memory adapter; the first moment that differs ends it."""
@@ -55,7 +51,7 @@ def play_both(script: Script, lake: object, ends: Sequence[tuple[str, str]] = ()
     return Player(script, lake, expected=expected.moments).play(ends), expected
 
 
-@pytest.mark.parametrize("layout", IN_THE_GATE)
+@pytest.mark.parametrize("layout", LAYOUTS)
 @packed
 @given(seed=SEEDS)
 def test_any_delivery_of_many_histories_gives_their_databases(make_lake: MakeLake, layout: str, seed: int) -> None:
