@@ -150,20 +150,62 @@ def test_types_that_stand_beside_messages_are_those_of_the_table(spark: SparkSes
         assert found.types["age"] == type_
 
 
+NOT_DESCRIBED: Final = {
+    "id": "decimal(20,0)",
+    "big_decimal_c": "decimal(38,1)",
+    "bit1_c": "boolean",
+    **dict.fromkeys(("big_un_c", "big_un_z_c"), "decimal(20,0)"),
+    **dict.fromkeys(("decimal_un_c", "decimal_un_z_c"), "decimal(8,4)"),
+    **dict.fromkeys(("double_un_c", "double_un_z_c"), "double"),
+    **dict.fromkeys(("float_un_c", "float_un_z_c"), "float"),
+    **dict.fromkeys(("int_un_z_c", "medium_un_z_c", "small_un_z_c", "tiny_un_z_c"), "bigint"),
+}
+"""Columns that the schema of the case lacks, or has as another type than they were written as."""
+
+ALL_TYPES: Final = [
+    (
+        "debezium-json-all-types-numeric-decimals",
+        "paimon_sync_table.all_types_table",
+        dict.fromkeys(("_fixed", "_fixed_unsigned", "_fixed_unsigned_zerofill"), "string"),
+        {"key": "_id", "names": "events.jsonl", "result": "row.json", "decimals": "numeric"},
+    ),
+    (
+        "debezium-json-mysql-full-types",
+        "column_type_test_2jid2b.full_types",
+        NOT_DESCRIBED,
+        {"key": "id", "names": "with_schema.jsonl", "result": "row_after_snapshot.json"},
+    ),
+]
+
+
 TIMES: Final = ("_time", "time_c")
 """Times of day are numbers: the lake has no type for them."""
 
+SHAPES: Final = tuple(
+    f"{shape}_c"
+    for shape in (
+        *("point", "geometry", "linestring", "polygon", "multipoint"),
+        *("multiline", "multipolygon", "geometrycollection"),
+    )
+)
+"""Geometries that the schema of a case calls texts: each is kept as the object that was sent."""
 
-def test_all_types_of_mysql_are_read(spark: SparkSession) -> None:
+
+@pytest.mark.parametrize(("case", "table", "declared", "how"), ALL_TYPES)
+def test_all_types_of_mysql_are_read(
+    spark: SparkSession, case: str, table: str, declared: dict[str, str], how: dict[str, str]
+) -> None:
     """Types come from the schema; 40 digits are declared as a text. Times of day stay as they are sent."""
-    folder = outside.case("debezium-json-all-types-numeric-decimals")
-    wanted = json.loads((folder / "expected" / "row.json").read_text("utf-8"))
-    declared = dict.fromkeys(("_fixed", "_fixed_unsigned", "_fixed_unsigned_zerofill"), "string")
-    table, how = "paimon_sync_table.all_types_table", {**DEBEZIUM, "types": "schema", "names": "events.jsonl"}
-    read = fed(spark, folder / "input", table, ["_id"], declared, **how)
+    folder, own = outside.case(case), dict(how)
+    wanted = json.loads((folder / "expected" / own.pop("result")).read_text("utf-8"))
+    read = fed(spark, folder / "input", table, [own.pop("key")], declared, format="debezium", types="schema", **own)
     assert read.rejects == []
     (row,) = read.rows.values()
-    plain = [name for name, type_ in read.types.items() if not type_.startswith("struct") and name not in TIMES]
+    left_out = {*TIMES, *SHAPES}
+    plain = [name for name, type_ in read.types.items() if not type_.startswith("struct") and name not in left_out]
+    shapes = [json.loads(row[name]) for name in SHAPES if row.get(name) is not None]
+    assert all("wkb" in shape for shape in shapes)
+    assert bool(shapes) == (case == "debezium-json-mysql-full-types")
     assert {name: row[name] for name in plain if not _is(row[name], wanted[name])} == {}
 
 
