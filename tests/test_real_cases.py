@@ -43,6 +43,29 @@ TICKETING = {
 }
 
 
+INSURANCE = r"""
+[tables."insurance.policy"]
+key = ["policy_id"]
+
+[tables."insurance.policy".columns]
+policy_id = "bigint"
+expiry_date = "date"
+location_name = "string"
+state_code = "string"
+region_name = "string"
+insured_value = "bigint"
+business_type = "string"
+earthquake = "string"
+flood = "string"
+
+[tables."insurance.policy".source]
+load = "."
+changes = "."
+load_names = 'full-load\.csv'
+change_names = 'cdc-load(?P<counter>\d*)\.csv'
+"""
+
+
 def configure(project: Project, case: Path, tables: str, source: str = "") -> None:
     (project.folder / "landing").rmdir()
     (project.folder / "landing").symlink_to(case / "input")
@@ -61,6 +84,15 @@ def test_the_employee_of_the_user_guide_is_deleted_in_the_end(project: Project) 
     counts = totals(run)["public.EMPLOYEE"]
     assert (counts["read"], counts["superseded"], counts["applied"]) == (4, 3, 1)
     assert check(project.folder, "public", "EMPLOYEE", case / "expected" / "final.csv") == 0
+
+
+def test_policies_are_those_of_the_published_notebook(project: Project) -> None:
+    """A full load with a header and no Op, changes with Op and no header, neither named as DMS names them."""
+    case = outside.case("dms-csv-insurance-upsert")
+    configure(project, case, INSURANCE)
+    counts = totals(project.run())["insurance.policy"]
+    assert (counts["read"], counts["quarantined"]) == (30, 0)
+    assert check(project.folder, "insurance", "policy", case / "expected" / "final.csv") == 27
 
 
 def test_pgbench_equals_its_database_and_its_plan(project: Project) -> None:

@@ -90,8 +90,10 @@ def _opened(options: Options, runtime: Runtime) -> tuple[Any, Any]:
 
 def _refuse_shared(places: Mapping[TableName, Any]) -> None:
     """Refuse a folder that two tables would read."""
+    from lakeward.adapters.landed.places import below  # noqa: PLC0415
+
     folders = [
-        (part.folder.lower() + "/", table)
+        (below(part.folder.lower()), table)
         for table, place in places.items()
         for part in place.parts(table)
         if not part.is_shared
@@ -103,7 +105,7 @@ def _refuse_shared(places: Mapping[TableName, Any]) -> None:
             if of != table:
                 raise ConfigError(
                     f"{of} and {table} would read the same files",
-                    found=f"found {outer} and {folder}",
+                    found=f"found {outer or '.'} and {folder or '.'}",
                     todo="Give each a folder of its own, by `load` and `changes` under [tables.….source].",
                 )
         around.append((folder, table))

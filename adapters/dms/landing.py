@@ -63,7 +63,7 @@ class DmsLanding:
         return [part for part in self.folder.places.of(table).parts(table) if not part.is_shared]
 
     def _no_folder(self, table: TableName) -> str:
-        folders = " or ".join(dict.fromkeys(part.folder for part in self._own_parts(table)))
+        folders = " or ".join(dict.fromkeys(part.folder or "." for part in self._own_parts(table)))
         words = f"It has no folder yet ({folders}): DMS makes none for an empty table."
         return " ".join(filter(None, (words, nearest(str(table), map(str, self._tables)))))
 

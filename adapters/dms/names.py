@@ -241,10 +241,14 @@ def _declared_changes(name: str, pattern: re.Pattern[str]) -> int | None:
 
 
 def _counter(found: re.Match[str]) -> int | None:
+    """Return the number that a name counts by: 0 where its group is empty, None where it holds no number."""
     groups = found.groupdict()
-    if groups.get("hex") is not None:
-        return int(groups["hex"], 16)
-    return int(groups["counter"]) if groups.get("counter") is not None else None
+    base = 10 if groups.get("hex") is None else 16
+    text = groups.get("counter" if base == 10 else "hex")
+    digits = "0123456789abcdefABCDEF" if base == 16 else "0123456789"
+    if text is None or text.strip(digits):
+        return None
+    return int(text or "0", base)
 
 
 def _written(name: re.Match[str]) -> int | None:

@@ -54,6 +54,11 @@ def _folder(value: str | None) -> str | None:
     return str(path)
 
 
+def _folder_of_one(value: str | None) -> str | None:
+    """Return the folder of one table, which may be the landing folder itself: `.`."""
+    return "" if value is not None and str(PurePosixPath(value)) == "." else _folder(value)
+
+
 def _folder_of_any(value: str) -> str:
     fields = re.findall(r"\{[^}]*\}", value)
     if sorted(fields) != ["{schema}", "{table}"]:
@@ -105,10 +110,12 @@ class DmsTableOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    load: Annotated[str | None, AfterValidator(_folder)] = Field(
-        None, description="The folder of its full load, below `path`; `{schema}` and `{table}` stand for its name."
+    load: Annotated[str | None, AfterValidator(_folder_of_one)] = Field(
+        None,
+        description="The folder of its full load, below `path`, or `.` for `path` itself; `{schema}` and `{table}` "
+        "stand for its name.",
     )
-    changes: Annotated[str | None, AfterValidator(_folder)] = Field(
+    changes: Annotated[str | None, AfterValidator(_folder_of_one)] = Field(
         None, description="The folder of its changes, in the same way."
     )
     load_names: Annotated[str | None, AfterValidator(_pattern)] = Field(None, description=_LOAD_NAMES)
@@ -255,4 +262,8 @@ def place(options: DmsOptions, own: DmsTableOptions | None = None) -> Place:
         None if load is None else re.compile(load),
         None if changes is None else re.compile(changes),
     )
-    return Place(names, own.load or options.load, own.changes or options.changes, options.cdc_path)
+    load_folder, change_folder = (
+        said if said is not None else others
+        for said, others in ((own.load, options.load), (own.changes, options.changes))
+    )
+    return Place(names, load_folder, change_folder, options.cdc_path)

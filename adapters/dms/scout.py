@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from lakeward.adapters.dms.apart import find_places
 from lakeward.adapters.landed.csv import Dialect, Field, records
 from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.landed.places import OWN_FOLDER, FileName, Place
+from lakeward.adapters.landed.places import OWN_FOLDER, FileName, Place, below
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
 from lakeward.core.proposals import Proposal, ProposedColumn, ProposedTable, proposed_key, proposed_type
@@ -81,7 +81,7 @@ class DmsScout:
 
 def _files(folder: Folder, table: TableName) -> Sequence[_File]:
     found, place = folder.list(table) or ((), ()), folder.places.of(table)
-    folders = [f"{part.folder}/" for part in place.parts(table)] if place.is_split else []
+    folders = [below(part.folder) for part in place.parts(table)] if place.is_split else []
     return [
         _File(
             item.name,

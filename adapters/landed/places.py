@@ -50,6 +50,11 @@ def has_format(name: str) -> bool:
     return _FORMAT.search(name) is not None
 
 
+def below(folder: str) -> str:
+    """Return what the path of a file in a folder begins with; the landing folder itself is an empty text."""
+    return f"{folder}/" if folder else ""
+
+
 class Naming(Protocol):
     """What the names of a table's files say."""
 
@@ -110,13 +115,13 @@ class Place:
 
     def name(self, path: str, part: Part) -> str:
         """Return what a file below a folder is called: by its path there, or below the landing folder."""
-        return f"{part.folder}/{path}" if self.is_split or part.is_shared else path
+        return below(part.folder) + path if self.is_split or part.is_shared else path
 
     def path(self, name: str, part: Part) -> str | None:
         """Return the path that a file of that name has below a folder, or None where it is not of it."""
         if not (self.is_split or part.is_shared):
             return name
-        start = part.folder + "/"
+        start = below(part.folder)
         return name.removeprefix(start) if name.startswith(start) else None
 
     def read(self, path: str, part: Part) -> FileName | None:

@@ -207,6 +207,17 @@ def test_changes_go_by_the_time_and_the_counter_that_a_pattern_names() -> None:
     assert read_name("d_2026-13-21T10:00:00_1.csv", names) is None
 
 
+def test_a_group_of_a_pattern_that_holds_nothing_counts_as_0_and_one_without_a_number_takes_no_file() -> None:
+    names = declared(changes=r"cdc-?(?P<counter>.*)\.csv")
+    assert order("LOADFFFFFFFF.csv") < known_name("cdc.csv", names).order < known_name("cdc-1.csv", names).order
+    assert read_name("cdc-new.csv", names) is None
+    assert read_name("cdc-1_0.csv", names) is None
+    assert read_name("cdc--1.csv", names) is None
+    by_hex = declared(changes=r"(?P<hex>.*)\.csv")
+    assert known_name("1f.csv", by_hex).order > known_name("a.csv", by_hex).order
+    assert read_name("0x1f.csv", by_hex) is None
+
+
 def test_changes_may_go_by_a_counter_alone() -> None:
     names = declared(changes=r"(?P<counter>\d+)\.csv")
     orders = [known_name(f"{counter}.csv", names).order for counter in (1, 2, 10)]
