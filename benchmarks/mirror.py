@@ -126,8 +126,12 @@ def cpu() -> float:
 
 
 def below(process: int) -> Iterator[int]:
-    for children in Path(f"/proc/{process}/task").glob("*/children"):
-        for child in map(int, _read(children).split()):
+    """Return the processes that a process started, and those that they did."""
+    tasks: list[Path] = []
+    with suppress(FileNotFoundError, ProcessLookupError):
+        tasks = [*Path(f"/proc/{process}/task").iterdir()]
+    for task in tasks:
+        for child in map(int, _read(task / "children").split()):
             yield child
             yield from below(child)
 
