@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,7 +37,7 @@ def look(container: Any, tables: Iterable[TableName]) -> Findings:
     Raises ConfigError where the settings of the source are wrong.
     """
     configured: Configured = container.configured()
-    known = {plain(name) for name in known_tables(configured)}
+    known = known_tables(configured)
     of_catalogue = {table: configured.cautions(table) for table in tables}
     landing = container.landing()
     try:
@@ -44,10 +45,18 @@ def look(container: Any, tables: Iterable[TableName]) -> Findings:
     except LakewardError:
         return Findings(cautions=of_catalogue, warnings=configured.said.warnings)
     strays = _strays(container.strays())
-    warnings = (*configured.said.warnings, *_warnings(landing, known_tables(configured)), *_words_of(strays))
-    unconfigured = [table for table in there if plain(table) not in known]
+    warnings = (*configured.said.warnings, *_warnings(landing, known), *_words_of(strays))
+    unconfigured = _unconfigured(there, known)
     cautions = {table: (*_cautions(landing, table), *said) for table, said in of_catalogue.items()}
     return Findings(unconfigured, cautions, warnings, len(strays))
+
+
+def _unconfigured(there: Sequence[TableName], known: Collection[TableName]) -> Sequence[TableName]:
+    """Return the tables that are not read; of some that differ in case alone, that which is named is."""
+    names, spelled = {plain(name) for name in known}, Counter(map(plain, there))
+    return [
+        table for table in there if plain(table) not in names or (spelled[plain(table)] > 1 and table not in known)
+    ]
 
 
 def _strays(kept: Strays | None) -> Sequence[Stray]:

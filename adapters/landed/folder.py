@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -131,12 +131,29 @@ class Folder:
         return any(said is not None and said.is_shared for said in found)
 
     def tables(self) -> Sequence[TableName]:
-        """Return the tables that have a folder where tables lie that the settings say nothing of."""
-        found = set()
+        """Return the tables that have a folder where tables lie that the settings say nothing of.
+
+        A folder that the settings give to a table of another name is none of its own name's.
+        """
+        found, lent = set[TableName](), self._lent()
         for template in {self.places.others.load, self.places.others.changes}:
             with suppress(OSError):  # what may not be read is said where a table of it is read
-                found |= {table_of(template, at) for at in self._of_form(template) if not self._is_of_all(at)}
-        return sorted(table for table in found if table is not None)
+                for at in self._of_form(template):
+                    table = None if self._is_of_all(at) else table_of(template, at)
+                    if table is not None and at.lower() not in lent:
+                        found.add(table)
+        return sorted(found)
+
+    def _lent(self) -> Collection[str]:
+        """Return the folders, in lower case, that the settings give to tables of other names."""
+        return {
+            folder
+            for table, place in self.places.own.items()
+            for part in place.parts(table)
+            if not part.is_shared
+            and (folder := part.folder.lower())
+            not in {filled(form, table).lower() for form in (self.places.others.load, self.places.others.changes)}
+        }
 
     def _of_form(self, template: str) -> Sequence[str]:
         """Return the folders that may be of a form, below the landing folder; none that is hidden."""
@@ -270,28 +287,25 @@ class Folder:
         return found
 
     def _alike(self, table: TableName, folder: str) -> str | None:
-        """Return a folder by what it is called in whatever case."""
-        there = ""
+        """Return a folder by what it is called in whatever case, whatever folders above it there are."""
+        there = [""]
         for part in PurePosixPath(folder).parts:
             try:
-                names = self.store.folders(self._at(there))
+                inner = [(at, name) for at in there for name in self.store.folders(self._at(at))]
             except OSError as error:
                 raise SourceError(
                     f"{table}: its folder cannot be read",
                     found=str(error),
                     todo="Grant permission to read it. Other tables go on.",
                 ) from error
-            alike = [part] if part in names else [name for name in names if name.lower() == part.lower()]
-            if len(alike) > 1:
-                raise SourceError(
-                    f"{table}: which of these folders is meant cannot be told",
-                    found=f"found {' and '.join(sorted(alike))} in {self._at(there)}",
-                    todo="Write the table's name as its folder is called. Nothing of the table was applied.",
-                )
-            if not alike:
-                return None
-            there = f"{there}/{alike[0]}".lstrip("/")
-        return there
+            there = [f"{at}/{name}".lstrip("/") for at, name in inner if name.lower() == part.lower()]
+        if len(there) > 1:
+            raise SourceError(
+                f"{table}: which of these folders is meant cannot be told",
+                found=f"found {' and '.join(sorted(there))} in {self.base}",
+                todo="Write the table's name as its folder is called. Nothing of the table was applied.",
+            )
+        return there[0] if there else None
 
 
 def _is_other(found: Stored, item: SourceObject) -> bool:

@@ -134,6 +134,24 @@ def test_what_is_there_and_not_configured_and_what_is_not_there_yet_is_told(
     assert "not configured" not in lakeward(command, "shop.orders").out
 
 
+def test_a_folder_that_differs_from_that_of_a_table_in_case_alone_is_told(
+    tmp_path: Path, lakeward: Command
+) -> None:
+    """It is not read, and may be where its rows are."""
+    folders(tmp_path, "shop/orders", "shop/ORDERS", "SHOP/Orders")
+    write(tmp_path, BASE, '[tables."shop.orders"]\nkey = ["id"]\ncolumns = { id = "int" }\n')
+    assert json.loads(lakeward("status", "--json").out)["unconfigured"] == ["SHOP.Orders", "shop.ORDERS"]
+
+
+def test_a_folder_that_a_table_is_told_to_read_is_no_table_of_its_own(tmp_path: Path, lakeward: Command) -> None:
+    folders(tmp_path, "exports/orders-2026", "exports/more", "shop/orders")
+    named = '[tables."shop.orders"]\nkey = ["id"]\nsource = { load = "exports/orders-2026" }\n'
+    file = write(tmp_path, BASE, named)
+    assert json.loads(lakeward("status", "--json").out)["unconfigured"] == ["exports.more"]
+    write(tmp_path, BASE, named, '[tables."*.*"]\nkey = ["id"]\n')
+    assert tables(open_settings(file)) == ["exports.more", "shop.orders"]
+
+
 def test_a_run_tells_of_it_too_and_ends_well(tmp_path: Path, lakeward: Command) -> None:
     folders(tmp_path, "shop/lines")
     write(tmp_path, BASE, '[tables."shop.orders"]\nkey = ["id"]\ncolumns = { id = "int" }\n')

@@ -128,7 +128,7 @@ def test_the_folder_of_exactly_that_name_counts_and_of_two_others_neither(tmp_pa
         (tmp_path / "shop" / name).mkdir(parents=True)
     with pytest.raises(SourceError, match="which of these folders is meant") as refused:
         Folder(tmp_path, PLACES).list(TABLE)
-    assert "ORDERS and Orders" in str(refused.value.found)
+    assert "shop/ORDERS and shop/Orders" in str(refused.value.found)
     (tmp_path / "shop" / "orders").mkdir()
     assert Folder(tmp_path, PLACES).list(TABLE) == ([], [])
 
@@ -277,3 +277,13 @@ def test_an_archive_within_the_landing_folder_is_refused(tmp_path: Path, archive
     with pytest.raises(ConfigError, match="lies within the landing folder"):
         build(options, Runtime(lambda: None, tmp_path))
     assert build({**options, "landing": "kept"}, Runtime(lambda: None, tmp_path))
+
+
+def test_a_folder_in_other_letters_is_found_where_its_schema_is_there_in_two_spellings(tmp_path: Path) -> None:
+    for name in ("shop/lines", "SHOP/Orders"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "SHOP" / "Orders" / "LOAD00000001.csv").write_text("1\n")
+    assert named(Folder(tmp_path, PLACES)) == ["LOAD00000001.csv"]
+    (tmp_path / "shop" / "ORDERS").mkdir()
+    with pytest.raises(SourceError, match="which of these folders is meant"):
+        Folder(tmp_path, PLACES).list(TABLE)
