@@ -38,7 +38,7 @@ class ProposedTable:
     """A table that files are of: how it was found, its columns, and its key if a name suggests one.
 
     `doubts` are what a person must look at before anything is run; `has_names` says that the
-    names of the columns are those of the files.
+    names of the columns are those of the files. `source` is what the source must be told of it.
     """
 
     name: TableName
@@ -47,19 +47,22 @@ class ProposedTable:
     key: tuple[str, ...] = ()
     has_names: bool = True
     doubts: tuple[str, ...] = ()
+    source: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
     """What a source of some kind would make of a folder: its settings beside `kind`, and the tables.
 
-    `reasons` say, by key, why a setting is proposed.
+    `reasons` say, by key, why a setting is proposed. With `is_named` files have names that only that
+    source gives; such a proposal counts more than one that would take any files.
     """
 
     kind: str
     tables: Sequence[ProposedTable]
     settings: Mapping[str, str] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
+    is_named: bool = True
 
 
 def proposed_type(texts: Collection[str | None]) -> Type:

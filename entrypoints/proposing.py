@@ -74,6 +74,8 @@ def _table(table: ProposedTable, known: SourceTable | None) -> Iterator[str]:
     yield from ("", f"[tables.{_text(str(table.name))}]", f"# {_comment(table.found)}")
     for words in to_confirm(table, known):
         yield f"# TODO: {_comment(words)}"
+    if table.source:
+        yield f"source = {_value(table.source)}"
     if known is not None:
         yield f"# The catalogue: key {_comment(', '.join(known.key) or 'none')}"
         for column in known.columns:

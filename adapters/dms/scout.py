@@ -6,31 +6,37 @@ Nothing is known for certain from files. What is proposed is for a person to con
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeward.adapters.dms.apart import find_places
-from lakeward.adapters.landed.csv import Dialect, Field, records
+from lakeward.adapters.dms.names import STANDARD, read_transactions
+from lakeward.adapters.landed.csv import Dialect
 from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.landed.places import OWN_FOLDER, FileName, Place, below
+from lakeward.adapters.landed.places import OWN_FOLDER, FileName, Place, Places, below
+from lakeward.adapters.landed.sampling import Row, Sample, cells_of, delimiter_of, rows_of, texts, with_headers
+from lakeward.adapters.landed.store import LocalStore
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
 from lakeward.core.proposals import Proposal, ProposedColumn, ProposedTable, proposed_key, proposed_type
 
-DELIMITERS: Final = (",", ";", "\t", "|")
 SAMPLES: Final = 4
 """So many files of a full load, and so many of changes, are looked into."""
 
 _COMMIT_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}\.\d{6}", re.ASCII)
 _OPERATIONS: Final = {"I", "U", "D"}
-_NAME: Final = re.compile(r"[^\W\d][\w $#.-]*")
+_OP: Final = "op"
+_BEFORE: Final = 3
+"""A row of a file of transactions begins with the operation, the table and the schema."""
 
-Row = Sequence[Field]
+_ANY: Final = TableName("any", "any")
+"""Files of transactions lie where they lie for every table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +53,6 @@ class _File:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sample:
-    """The first rows of a file; `header` are the names that it begins with, if it does."""
-
-    is_load: bool
-    rows: Sequence[Row]
-    header: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class DmsScout:
     """Looks at a folder as if DMS wrote it."""
 
@@ -66,17 +63,23 @@ class DmsScout:
         folder = Folder(self.root, find_places(self.root))
         listed = {table: _files(folder, table) for table in folder.tables()}
         listed = {table: files for table, files in listed.items() if files}
-        if not listed:
+        shared = _transactions(self.root)
+        if not (listed or shared):
             return None
         csv = [(table, file.name) for table, files in listed.items() for file in _chosen(files) if file.is_csv]
-        delimiter = _delimiter([folder.head(table, name) for table, name in csv])
+        delimiter = delimiter_of([folder.head(table, name) for table, name in csv])
         samples = {
-            table: _with_headers(_samples(folder, table, files, delimiter)) for table, files in listed.items()
+            table: with_headers(_samples(folder, table, files, delimiter), {_OP}) for table, files in listed.items()
         }
         every = [sample for own in samples.values() for sample in own]
         time = _time_column(every)
         tables = [_table(folder, table, files, samples[table], time) for table, files in listed.items()]
-        return Proposal(kind="dms", tables=tables, **_settings(folder.places.others, delimiter, time, every))
+        tables += _in_transactions(self.root, shared, delimiter, listed)
+        settings, reasons = _settings(folder.places.others, delimiter, time, every)
+        if shared:
+            settings["cdc_path"] = PurePosixPath(shared[0]).parent.as_posix()
+            reasons["cdc_path"] = f"files of many tables lie there, as {PurePosixPath(shared[0]).name}"
+        return Proposal(kind="dms", tables=tables, settings=settings, reasons=reasons)
 
 
 def _files(folder: Folder, table: TableName) -> Sequence[_File]:
@@ -92,9 +95,60 @@ def _files(folder: Folder, table: TableName) -> Sequence[_File]:
     ]
 
 
+def _transactions(root: Path) -> Sequence[str]:
+    """Return the files of transactions in the folder that has the most of them, the last ones first."""
+    listed = (entry.name for entry in LocalStore().list(str(root.resolve()), None) if entry.size)
+    paths = [PurePosixPath(name) for name in listed]
+    found = [
+        path
+        for path in paths
+        if len(path.parts) > 1 and read_transactions(path.name) is not None and not _is_hidden(path)
+    ]
+    if not found:
+        return []
+    most = max(counted := Counter(path.parent for path in found), key=lambda at: (counted[at], at))
+    return sorted((path.as_posix() for path in found if path.parent == most), reverse=True)
+
+
+def _is_hidden(path: PurePosixPath) -> bool:
+    return any(part[0] in "._" for part in path.parts)
+
+
+def _in_transactions(
+    root: Path, names: Sequence[str], delimiter: str, known: Collection[TableName]
+) -> list[ProposedTable]:
+    """Return the tables that files of transactions have rows of and that have no folder of their own."""
+    found, spelled = defaultdict[TableName, list[Row]](list), {str(table).lower() for table in known}
+    for name in names[:SAMPLES]:
+        folder = Folder(root, Places(Place(STANDARD, shared=PurePosixPath(name).parent.as_posix())))
+        for row in rows_of(folder.head(_ANY, name), Dialect(delimiter)):
+            operation, table, schema = row[:3] if len(row) > _BEFORE else (None, None, None)
+            if operation in _OPERATIONS and isinstance(table, str) and isinstance(schema, str):
+                found[TableName(schema, table)].append(row[_BEFORE:])
+    return [_of_rows(table, rows) for table, rows in sorted(found.items()) if str(table).lower() not in spelled]
+
+
+def _of_rows(table: TableName, rows: Sequence[Row]) -> ProposedTable:
+    """Return a table that files of transactions alone have rows of; they never have a header."""
+    plain = [row[1:] if isinstance(row[0], str) and _COMMIT_TIME.fullmatch(row[0]) else row for row in rows]
+    widths = sorted({len(row) for row in plain})
+    columns = [texts([row[place] for row in plain if len(row) > place]) for place in range(widths[-1])]
+    said = f"rows have {' or '.join(map(str, widths))} columns, and no header says which"
+    return ProposedTable(
+        name=table,
+        found="CSV, files of many tables, no header",
+        columns=tuple(
+            ProposedColumn(name=f"column_{number}", type=proposed_type(cells))
+            for number, cells in enumerate(columns, 1)
+        ),
+        has_names=False,
+        doubts=() if len(widths) == 1 else (said,),
+    )
+
+
 def _settings(
-    place: Place, delimiter: str, time: str | None, samples: Sequence[_Sample]
-) -> Mapping[str, Mapping[str, str]]:
+    place: Place, delimiter: str, time: str | None, samples: Sequence[Sample]
+) -> tuple[dict[str, str], dict[str, str]]:
     settings, reasons = dict[str, str](), dict[str, str]()
     if (place.load, place.changes) != (OWN_FOLDER, OWN_FOLDER):
         settings |= {"load": place.load, "changes": place.changes}
@@ -110,7 +164,7 @@ def _settings(
         reasons["operations"] = (
             "files of changes have no operation: `inserts` with CdcInsertsOnly. Deletes are lost"
         )
-    return {"settings": settings, "reasons": reasons}
+    return settings, reasons
 
 
 def _chosen(files: Sequence[_File]) -> list[_File]:
@@ -120,73 +174,20 @@ def _chosen(files: Sequence[_File]) -> list[_File]:
     return [*loads[:SAMPLES], *[file for file in ordered if not file.said.is_load][-SAMPLES:]]
 
 
-def _delimiter(heads: Sequence[str]) -> str:
-    """Return the delimiter by which the rows have the most columns, as many in each row."""
-
-    def columns(delimiter: str) -> int:
-        widths = []
-        for head in heads:
-            found = {len(row) for row in _rows(head, delimiter)}
-            widths.append(found.pop() if len(found) == 1 else 1)
-        return min(widths, default=1)
-
-    return max(DELIMITERS, key=columns)
-
-
-def _rows(head: str, delimiter: str) -> list[Row]:
-    found = [record.fields for record in records(head, Dialect(delimiter)) if record.text.strip("\r")]
-    return [tuple(_without_cr(field) for field in row) for row in found if row is not None]
-
-
-def _without_cr(field: Field) -> Field:
-    return field.removesuffix("\r") if isinstance(field, str) else field
-
-
-def _samples(folder: Folder, table: TableName, files: Sequence[_File], delimiter: str) -> list[_Sample]:
+def _samples(folder: Folder, table: TableName, files: Sequence[_File], delimiter: str) -> list[Sample]:
     chosen = [file for file in _chosen(files) if file.is_csv]
-    return [_Sample(file.said.is_load, _rows(folder.head(table, file.name), delimiter)) for file in chosen]
-
-
-def _with_headers(samples: Sequence[_Sample]) -> list[_Sample]:
-    """Tell headers from rows: they are names, and each file of the table begins with much the same."""
-    firsts = [sample.rows[0] for sample in samples if sample.rows]
-    if not firsts or not all(_may_be_header(row) for row in firsts):
-        return [*samples]
-    is_said = any(str(row[0]).lower() == "op" for row in firsts)
-    common = set.intersection(*[{str(name).lower() for name in row} for row in firsts])
-    repeats = len(firsts) > 1 and len(common) > max(map(len, firsts)) / 2
-    if not (is_said or repeats or any(_differs(sample.rows) for sample in samples if sample.rows)):
-        return [*samples]
     return [
-        replace(sample, header=[str(name) for name in sample.rows[0]], rows=sample.rows[1:])
-        if sample.rows
-        else sample
-        for sample in samples
+        Sample(file.said.is_load, rows_of(folder.head(table, file.name), Dialect(delimiter))) for file in chosen
     ]
 
 
-def _may_be_header(row: Row) -> bool:
-    names = [field for field in row if isinstance(field, str) and _NAME.fullmatch(field)]
-    return len({name.lower() for name in names}) == len(row)
-
-
-def _differs(rows: Sequence[Row]) -> bool:
-    """Tell whether the first row is a text where all others have another type."""
-    columns = list(zip(*[row for row in rows[1:] if len(row) == len(rows[0])], strict=True))
-    return any(str(proposed_type(_texts(column))) != "string" for column in columns)
-
-
-def _texts(column: Sequence[Field]) -> list[str | None]:
-    return [field if isinstance(field, str) else None for field in column]
-
-
-def _has_op(sample: _Sample) -> bool:
+def _has_op(sample: Sample) -> bool:
     if sample.header:
-        return sample.header[0].lower() == "op"
+        return sample.header[0].lower() == _OP
     return bool(sample.rows) and all(row[0] in _OPERATIONS for row in sample.rows)
 
 
-def _time_column(samples: Sequence[_Sample]) -> str | None:
+def _time_column(samples: Sequence[Sample]) -> str | None:
     """Return the column of the commit time, where each file has one in the place that DMS puts it."""
     names = set()
     for sample in samples:
@@ -201,7 +202,7 @@ def _time_column(samples: Sequence[_Sample]) -> str | None:
 
 
 def _table(
-    folder: Folder, table: TableName, files: Sequence[_File], samples: Sequence[_Sample], time: str | None
+    folder: Folder, table: TableName, files: Sequence[_File], samples: Sequence[Sample], time: str | None
 ) -> ProposedTable:
     has = {file.said.is_load for file in files}
     kinds = " + ".join(word for word, is_load in (("full load", True), ("changes", False)) if is_load in has)
@@ -220,32 +221,24 @@ def _table(
     widths = {len(row) for sample in plain for row in sample.rows}
     if not header and len(widths) != 1:
         doubts.append(f"rows have {' or '.join(map(str, sorted(widths)))} columns, and no header says which")
-    own = [name for name in header if name.lower() != "op" and name != time]
+    own = [name for name in header if name.lower() != _OP and name != time]
     columns = own or [f"column_{number}" for number in range(1, max(widths, default=0) + 1)]
-    cells = {name: [value for sample in plain for value in _values(sample, name, columns)] for name in columns}
+    cells = {name: [value for sample in plain for value in cells_of(sample, name, columns)] for name in columns}
     loaded = [row for sample in plain if sample.is_load for row in sample.rows if len(row) == len(columns)]
     return ProposedTable(
         name=table,
         found=f"CSV, {kinds}, {'header' if header else 'no header'}",
         columns=tuple(ProposedColumn(name=name, type=proposed_type(cells[name])) for name in columns),
-        key=proposed_key(table.table, columns, [_texts(row) for row in loaded]) if header else (),
+        key=proposed_key(table.table, columns, [texts(row) for row in loaded]) if header else (),
         has_names=bool(header),
         doubts=tuple(doubts),
     )
 
 
-def _without_added(sample: _Sample, time: str | None) -> _Sample:
+def _without_added(sample: Sample, time: str | None) -> Sample:
     """Leave out the columns that DMS adds."""
     added = int(_has_op(sample)) + (time is not None)
     return replace(sample, rows=[row[added:] for row in sample.rows], header=sample.header[added:])
-
-
-def _values(sample: _Sample, name: str, columns: Sequence[str]) -> list[str | None]:
-    names = sample.header or columns
-    if name not in names:
-        return []
-    place = list(names).index(name)
-    return _texts([row[place] for row in sample.rows if len(row) == len(names)])
 
 
 def _of_parquet(folder: Folder, table: TableName, files: Sequence[_File], kinds: str) -> ProposedTable:
@@ -255,5 +248,5 @@ def _of_parquet(folder: Folder, table: TableName, files: Sequence[_File], kinds:
         found = pq.read_schema(folder.path(table, name)).names
     except (pa.ArrowException, OSError, LakewardError) as error:
         return ProposedTable(name=table, found=f"Parquet, {kinds}", doubts=(f"{name} cannot be read: {error}",))
-    columns = tuple(ProposedColumn(name=column) for column in found if column.lower() != "op")
+    columns = tuple(ProposedColumn(name=column) for column in found if column.lower() != _OP)
     return ProposedTable(name=table, found=f"Parquet, {kinds}", columns=columns)

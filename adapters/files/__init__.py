@@ -8,7 +8,7 @@ from typing import Any
 from lakeward.adapters.spark.java import check_spark
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.ports import Landing, Source
+from lakeward.core.ports import Landing, Scout, Source
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 
@@ -28,6 +28,13 @@ def build_landing(options: Options, runtime: Runtime) -> Landing:
 
     settings, tables, folder = _opened(options, runtime)
     return FilesLanding(settings, folder, tables)
+
+
+def build_scout(options: Options, runtime: Runtime) -> Scout:
+    """Look at the folder `path`, which nobody configured yet."""
+    from lakeward.adapters.files.scout import FilesScout  # noqa: PLC0415
+
+    return FilesScout(runtime.base / options["path"])
 
 
 def _opened(options: Options, runtime: Runtime) -> tuple[Any, Mapping[TableName, Any], Any]:
@@ -70,3 +77,4 @@ def register(registry: Registry) -> None:
     """Register the source `files`."""
     registry.sources.add("files", build)
     registry.landings.add("files", build_landing)
+    registry.scouts.add("files", build_scout)

@@ -146,16 +146,17 @@ def _exists(config: Path) -> ConfigError:
 
 
 def _proposal(folder: Path, scouts: Sequence[Scout]) -> Proposal:
-    """Return what the source makes of the folder that finds the most tables in it."""
+    """Return what the source makes of the folder that knows its names, and finds the most tables in it."""
     found = [proposal for scout in scouts if (proposal := scout.look()) is not None]
     if not found:
         raise ConfigError(
             f"{folder} has no files of a source that is installed",
             found="looked for <schema>/<table>/LOAD00000001.csv, 20141029-113401000.csv and the like, as AWS DMS "
-            "writes them",
-            todo="Name the folder above those of the schemas. docs/dms-layouts.md has other layouts.",
+            "writes them, and for CSV, JSON lines or Parquet in <schema>/<table>/ or <table>/",
+            todo="Name the folder above those of the tables. docs/dms-layouts.md and docs/plain-files.md have "
+            "other layouts.",
         )
-    return max(found, key=lambda proposal: len(proposal.tables))
+    return max(found, key=lambda proposal: (proposal.is_named, len(proposal.tables)))
 
 
 def _check(content: str, config: Path) -> None:

@@ -180,3 +180,81 @@ def test_a_password_is_named_and_never_taken(lakeward: Command, shop: Path) -> N
     assert "`env:NAME` or `file:PATH`" in ended.err
     assert "hunter2" not in ended.out + ended.err
     assert not (shop / "lakeward.toml").exists()
+
+
+def test_files_of_many_tables_are_found_and_tables_that_they_alone_have(lakeward: Command, shop: Path) -> None:
+    (shop / "landing" / "cdc").mkdir()
+    rows = "U,customer,shop,1,Anna,00100\nI,line,shop,1,2.50\nI,line,shop,2,3.00\nof a broken row\n"
+    (shop / "landing" / "cdc" / "CDC_TXN-20261120100501000.csv").write_text(rows, "utf-8")
+    assert lakeward("init", "landing").code == 0
+    found = settings(shop)
+    assert found["source"]["cdc_path"] == "cdc"
+    assert sorted(found["tables"]) == ["shop.customer", "shop.line"]
+    assert found["tables"]["shop.line"] == {"columns": {"column_1": "bigint", "column_2": "decimal(38,2)"}}
+    assert any("files of many tables lie there, as CDC_TXN-20261120100501000.csv" in words for words in todo(shop))
+
+
+def test_plain_files_are_proposed_as_such(lakeward: Command, tmp_path: Path) -> None:
+    rows = "id;st;at;name\n1;I;2026-11-21 10:00:00;Ann\n2;D;2026-11-21 10:00:01;\n"
+    put(tmp_path, "crm/customer", "2026-11-21/part-1.csv", rows)
+    lines = '{"order_id": 1, "total": 2.50, "zip": "00100", "paid": true, "to": {"city": "Ulm"}}\n{"order_id": 2}\n'
+    put(tmp_path, "crm/order", "a.jsonl", lines)
+    put(tmp_path, "crm/_tmp", "a.csv", "1\n")
+    (tmp_path / "landing/crm/item").mkdir()
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "landing/crm/item/a.parquet")
+    ended = lakeward("init", "landing")
+    assert ended.code == 0, ended.err
+    found = settings(tmp_path)
+    assert found["source"] == {"kind": "files", "path": "landing/"}
+    columns = {"id": "bigint", "st": "string", "at": "timestamp_ntz", "name": "string"}
+    assert found["tables"] == {
+        "crm.customer": {"key": ["id"], "columns": columns, "source": {"delimiter": ";"}},
+        "crm.item": {},
+        "crm.order": {
+            "key": ["order_id"],
+            "columns": {
+                "order_id": "bigint",
+                "total": "decimal(38,2)",
+                "zip": "string",
+                "paid": "boolean",
+                "to": "string",
+            },
+        },
+    }
+    assert any("st has words of operations" in words for words in todo(tmp_path))
+    assert any("by `order_by`" in words and "(is it at?)" in words for words in todo(tmp_path))
+
+
+def test_a_folder_of_tables_is_a_schema(lakeward: Command, tmp_path: Path) -> None:
+    put(tmp_path, "customer", "dt=2026-11-21/a.csv", "1,Ann\n2,Bob\n")
+    assert lakeward("init", "landing").code == 0
+    assert settings(tmp_path)["tables"] == {
+        "landing.customer": {
+            "columns": {"column_1": "bigint", "column_2": "string"},
+            "source": {"folder": "customer"},
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"op": "c", "after": {"id": 1}}\n', "messages of Debezium"),
+        ('[{"id": 1},\n{"id": 2}]\n', "not every line"),
+        ("", None),
+    ],
+)
+def test_files_that_are_no_rows_are_doubted(
+    lakeward: Command, tmp_path: Path, content: str, said: str | None
+) -> None:
+    put(tmp_path, "crm/order", "a.json", content)
+    ended = lakeward("init", "landing")
+    assert ended.code == (1 if said is None else 0)
+    assert said is None or any(said in words for words in todo(tmp_path))
+
+
+def test_files_of_dms_are_not_taken_for_plain_ones(lakeward: Command, shop: Path) -> None:
+    put(shop, "shop/a", "a.csv", "1\n")
+    put(shop, "shop/b", "b.csv", "1\n")
+    assert lakeward("init", "landing").code == 0
+    assert settings(shop)["source"]["kind"] == "dms"
