@@ -74,7 +74,8 @@ class TableFiles:
         """What CSV files should look like."""
         operation = self.operation_column
         dialect = self.reading.dialect
-        return Expected(self.dimension, dialect, operation or NO_COLUMN, None, may_lack_op=operation is None)
+        hint = "Or does `operation` name another column?"
+        return Expected(self.dimension, dialect, operation, None, no_op=hint)
 
     @property
     def reading(self) -> Reading:

@@ -43,15 +43,19 @@ class Expected:
     """What a table's files should look like: its columns, and those the endpoint adds.
 
     `may_lack_op` says that files of changes may be without Op; those of a full load always may.
+    Without an `op_column` no file has one. `no_op` is what to do where a file should have it.
     """
 
     dimension: Dimension
     dialect: Dialect
-    op_column: str
+    op_column: str | None
     timestamp_column: str | None
     before_prefix: str | None = None
     sequence_column: str | None = None
     may_lack_op: bool = False
+    no_op: str = (
+        "Where the endpoint has CdcInsertsOnly or CdcInsertsAndUpdates, say so by `operations` under [source]."
+    )
 
     @property
     def plain(self) -> tuple[str, ...]:
@@ -138,8 +142,8 @@ def _is_header(row: Sequence[Field], expected: Expected) -> bool:
 
 
 def _from_header(name: str, row: Sequence[Field], expected: Expected, *, is_load: bool) -> tuple[str, ...]:
-    added = {expected.op_column.lower(): OP}
-    for column, called in ((TIME, expected.timestamp_column), (SEQUENCE, expected.sequence_column)):
+    e, added = expected, dict[str, str]()
+    for column, called in ((OP, e.op_column), (TIME, e.timestamp_column), (SEQUENCE, e.sequence_column)):
         if called is not None:
             added[called.lower()] = column
     known = expected.known
@@ -157,7 +161,7 @@ def _from_header(name: str, row: Sequence[Field], expected: Expected, *, is_load
     missing = [column for column in wanted if column not in columns and column != OP]
     if not strange:  # else a column that has another name would only be said to be new
         missing = [column for column in missing if column not in may_lack or column in expected.dimension.key]
-    if OP not in columns and not is_load and not expected.may_lack_op:
+    if OP not in columns and not (is_load or expected.may_lack_op or expected.op_column is None):
         missing.append(OP)
     if strange or missing:
         raise _conflict(name, expected, strange, missing)
@@ -201,6 +205,8 @@ def has_both(dimension: Dimension, name: str, both: Sequence[str]) -> SchemaConf
 def _from_width(name: str, rows: Sequence[Record], expected: Expected, *, is_load: bool) -> tuple[str, ...]:
     widths = Counter(len(record.fields) for record in rows if record.fields is not None)
     width = widths.most_common(1)[0][0] if widths else len(expected.plain) + (not is_load)
+    if expected.op_column is None:
+        return _order_of(name, width, expected, has_op=False, must_have_op=False)
     has_op = bool(rows) and _all_begin_with_op(rows)
     plain = _order_of(name, width, expected, has_op=has_op, must_have_op=not (is_load or expected.may_lack_op))
     with_op, may_lack_op = (OP, *plain), is_load or expected.may_lack_op
@@ -249,11 +255,6 @@ _TODO: Final = (
 )
 
 
-_NO_OP: Final = (
-    "Where the endpoint has CdcInsertsOnly or CdcInsertsAndUpdates, say so by `operations` under [source]."
-)
-
-
 def _conflict(name: str, expected: Expected, strange: Sequence[str], missing: Sequence[str]) -> SchemaConflict:
     shown = {OP: f"{expected.op_column} (the operation)", TIME: str(expected.timestamp_column)}
     shown[SEQUENCE] = str(expected.sequence_column)
@@ -264,5 +265,5 @@ def _conflict(name: str, expected: Expected, strange: Sequence[str], missing: Se
     return SchemaConflict(
         f"{expected.dimension.name}: the columns of {name} are not those of the table",
         found="; ".join(found),
-        todo=f"{_TODO} {_NO_OP}" if OP in missing else _TODO,
+        todo=f"{_TODO} {expected.no_op}" if OP in missing else _TODO,
     )

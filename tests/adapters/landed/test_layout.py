@@ -263,3 +263,13 @@ def test_a_load_whose_first_column_may_be_op_or_not_is_not_guessed() -> None:
     assert by_orders(WIDER, "D,Ada,Köln,x\nE,Ada,Köln,x\n", is_load=True) == ("id", "mail", "name", "city")
     with pytest.raises(SchemaConflict, match="cannot be told"):
         by_orders(WIDER, "I,1,Ada,Köln\nI,2,Bob,Bonn\n", is_load=True)
+
+
+@pytest.mark.parametrize("head", ["D,1,Ada,Köln\n", "1,Ada,Köln\n", "D,1\n"])
+def test_files_that_never_have_an_operation_are_of_the_columns_of_the_table(head: str) -> None:
+    """A letter that stands first is no operation then: that row has a field too many."""
+    expected = Expected(DIMENSION, Dialect(), None, None)
+    assert find_layout("file.csv", head, expected, is_load=False) == Layout(COLUMNS, False, False)
+    with pytest.raises(SchemaConflict) as refused:
+        find_layout("file.csv", "op,ID,Name\n", expected, is_load=False)
+    assert "it has op, which the table has not" in str(refused.value.found)
