@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -26,30 +26,44 @@ def refuse_equal_orders(table: str, ordered: Sequence[SourceObject]) -> None:
 
 
 def refuse_late(table: str, unseen: Sequence[SourceObject], past: Past, naming: Naming) -> None:
-    """Raise LEDGER-001 for unseen objects where nothing may appear any more: below the floor, in a whole load."""
-    floor, is_after_whole = past.floor, bool(past.left and past.seen)
-    late = [
-        item
-        for item in unseen
-        if (floor is not None and item.order <= floor) or (is_after_whole and naming.is_load(item.name))
-    ]
+    """Raise LEDGER-001 for unseen objects where nothing may appear any more: below the floor, in a whole load.
+
+    Of a partition of a topic the floor is its own last object that lies there: other partitions say nothing of it.
+    """
+    is_after_whole = bool(past.left and past.seen)
+    passed = _passed(unseen, past, naming)
+    late = [item for item in unseen if item.name in passed or (is_after_whole and naming.is_load(item.name))]
     if not late:
         return
-    passed = [item for item in past.seen.values() if floor is not None and item.order <= floor]
-    last = max(passed, key=lambda item: item.order).name if passed else "the last file"
+    last = next(iter(passed.values()), "")
     below = f"which do not sort after {last}, and nothing may come before that any more"
-    is_below = floor is not None and any(item.order <= floor for item in late)
     of_load = "of the full load, which was complete when it was applied"
     names = [item.name for item in late]
     raise AlarmRaised(
         "LEDGER-001",
         f"{table}: {len(late)} file(s) appeared below the mark",
-        found=f"found {_some(names)}, {below if is_below else of_load}",
+        found=f"found {_some(names)}, {below if passed else of_load}",
         todo="Nothing was applied: with the `lateness` of the table they cannot be put in their place. "
         "If they hold nothing new, remove them, or leave them out for good: "
         f"`lakeward ack {table} LEDGER-001`; else load the table again (`lakeward reload {table}`).",
         about=names,
     )
+
+
+def _passed(unseen: Iterable[SourceObject], past: Past, naming: Naming) -> Mapping[str, str]:
+    """Return the objects below the floor, each with the object that nothing may come before any more."""
+    floor = past.floor
+    below = [] if floor is None else [item for item in unseen if item.order <= floor]
+    applied = [item for item in past.seen.values() if floor is not None and item.order <= floor] if below else []
+    last: dict[str | None, SourceObject] = {}
+    for item in sorted(applied, key=lambda item: item.order):
+        last[naming.partition(item.name)] = item
+    found = {}
+    for item in below:
+        partition = naming.partition(item.name)
+        if partition is None or (partition in last and item.order <= last[partition].order):
+            found[item.name] = last[partition].name if partition in last else "the last file"
+    return found
 
 
 def refuse_changes(table: str, changes: Sequence[SourceObject]) -> None:

@@ -219,13 +219,12 @@ def take(
     doubts.refuse_late(table, unseen, past, naming)
     doubts.refuse_gap(table, unseen, past, naming.number)
     chosen, left = _within(limits or Limits(), unseen)
-    highest = max((item.order for item in past.seen.values()), default=None) if chosen else None
     is_whole = past.start is None
     return Taken(
         tuple(chosen),
         len(left),
         sum(item.size for item in left),
-        late=tuple(item.name for item in chosen if highest is not None and item.order < highest),
+        late=_late(chosen, past, naming),
         left=tuple(left),
         aside=tuple(item for item in ordered if item.name in let_pass and item.name not in past.seen),
         vanished=tuple(past.seen.keys() - names - past.vanished) if keeps and is_whole else (),
@@ -235,6 +234,15 @@ def take(
         is_whole=is_whole,
         overtaken=tuple(item.name for item in overtaken),
     )
+
+
+def _late(chosen: Sequence[SourceObject], past: Past, naming: Naming) -> tuple[str, ...]:
+    """Return the objects that lie before one that was applied already, of their partition of a topic."""
+    highest: dict[str | None, int] = {}
+    for item in past.seen.values() if chosen else ():
+        partition = naming.partition(item.name)
+        highest[partition] = max(item.order, highest.get(partition, item.order))
+    return tuple(i.name for i in chosen if i.order < highest.get(naming.partition(i.name), i.order))
 
 
 def _take_load(

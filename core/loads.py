@@ -28,12 +28,14 @@ class Naming:
 
     That is in microseconds since 1970, and None where the name does not tell. Where each snapshot of a
     table has names of its own, `snapshot` tells of which one an object is; else all are of one.
+    Objects of one `partition` of a topic come one after the other; of two, neither comes first.
     """
 
     is_load: Callable[[str], bool] = lambda _: False
     number: Numbering = lambda _: None
     written: Callable[[SourceObject], int | None] = lambda _: None
     snapshot: Callable[[str], str | None] = lambda _: None
+    partition: Callable[[str], str | None] = lambda _: None
 
 
 UNNAMED: Final = Naming()

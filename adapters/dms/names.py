@@ -69,6 +69,10 @@ class Names:
         """Return when a file of changes was written, where its name tells."""
         return written_at(order, self)
 
+    def partition(self, _name: str) -> str | None:
+        """Return nothing: the files of a table come one after the other."""
+        return None
+
 
 STANDARD: Final = Names()
 PLACES: Final = Places(Place(STANDARD))

@@ -44,7 +44,7 @@ class FileNames:
         """Return what the path of a file says."""
         if self.pattern is None:
             is_taken = has_format(path) and not (self.is_messages and ".keys." in path)
-            return FileName(self.snapshots, self._of_sink(path), format_of(path)) if is_taken else None
+            return FileName(self.snapshots, _order_of(self._of_sink(path)), format_of(path)) if is_taken else None
         found = self.pattern.fullmatch(path)
         return None if found is None else FileName(self.snapshots, _told(found), format_of(path))
 
@@ -60,11 +60,22 @@ class FileNames:
         """Return nothing: a name may tell anything."""
         return None
 
-    def _of_sink(self, path: str) -> int:
-        found = _OF_SINK.fullmatch(PurePosixPath(path).name.split(".json")[0]) if self.is_messages else None
-        if found is None:
-            return _NO_ORDER
-        return (int(found["partition"]) << _OFFSET_BITS) + int(found["offset"]) + 1
+    def partition(self, name: str) -> str | None:
+        """Return the partition that a sink's file is of: the files of each come in the order of their offsets."""
+        found = self._of_sink(name) if self.pattern is None else None
+        return None if found is None else found["partition"]
+
+    def _of_sink(self, path: str) -> re.Match[str] | None:
+        if not self.is_messages:
+            return None
+        return _OF_SINK.fullmatch(PurePosixPath(path).name.split(".json")[0])
+
+
+def _order_of(found: re.Match[str] | None) -> int:
+    """Return the order of a sink's file."""
+    if found is None:
+        return _NO_ORDER
+    return (int(found["partition"]) << _OFFSET_BITS) + int(found["offset"]) + 1
 
 
 def _told(found: re.Match[str]) -> int:

@@ -74,6 +74,10 @@ class Naming(Protocol):
         """Return when a file of changes was written, in microseconds since 1970; None where its name tells none."""
         ...
 
+    def partition(self, name: str) -> str | None:
+        """Return the partition of a topic that a file is of; None where it is of none."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Part:

@@ -53,6 +53,7 @@ def choose(
         number=names.number,
         written=lambda item: names.written(item.order),
         snapshot=snapshot,
+        partition=names.partition,
     )
     taken = take(str(table), listed, past, limits, naming, keeps=folder.archive is None)
     return replace(taken, others=tuple(others))
