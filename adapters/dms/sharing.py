@@ -6,6 +6,7 @@ import shutil
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -15,9 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from lakeward.adapters.dms.splitting import Splitter, rows_of
 from lakeward.adapters.dms.staged import Share, Staged
 from lakeward.adapters.landed.csv import Dialect
-from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.folder import Folder, is_other
 from lakeward.adapters.landed.layout import has_crlf
-from lakeward.adapters.spark.errors import FAILURES, full_text, said
+from lakeward.adapters.spark.errors import FAILURES, full_text, said, unreachable
 from lakeward.core.dimension import SHARE_FROM, TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.ledger import Past, SourceObject
@@ -26,6 +27,9 @@ from lakeward.core.ports import Stray
 MOST_STRAYS: Final = 10_000
 MOST_SHARE: Final = 0.05
 """More rows of a file that do not say of which table they are, or a greater share of them, are no mishap."""
+
+REFUSED_FOR: Final = 600 * 1_000_000
+"""Microseconds until a file that could not be read is looked at again: all tables ask for it at each poll."""
 
 _NO_TABLE: Final = "it does not begin with an operation, a table and a schema"
 
@@ -46,7 +50,7 @@ class SharedFiles:
     now: Callable[[], int]
     max_files: int = 1000
     has_torn_rows: bool = False
-    _refused: dict[str, SourceError] = field(default_factory=dict)
+    _refused: dict[str, tuple[SourceError, int]] = field(default_factory=dict)
     _shares: dict[TableName, Mapping[str, Share]] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -65,9 +69,9 @@ class SharedFiles:
             self.staged.mark(table, past.seen.keys(), is_applied=True)
         found = [item for item in ordered if item.name in past.seen or (item.name in whole and item.name in shares)]
         if len(whole) < len(ordered) and not has_more and all(self._is_settled(item, past) for item in found):
-            refused = self._refused.get(ordered[len(whole)].version)
+            refused, _ = self._refused.get(ordered[len(whole)].version, (None, 0))
             if refused is not None:
-                raise refused
+                raise copy(refused)  # it would keep what each of its tracebacks holds
         return found
 
     def _is_settled(self, item: SourceObject, past: Past) -> bool:
@@ -129,25 +133,29 @@ class SharedFiles:
     def _one_by_one(self, items: Sequence[SourceObject]) -> set[str]:
         """Read files each by itself, up to the first that cannot be; return that and those behind it."""
         for place, item in enumerate(items):
-            known = self._refused.get(item.version)
-            try:
-                if known is not None:
-                    raise known
-                if self._stage([item]):
-                    return {other.name for other in items[place:]}
-            except SourceError as error:
-                self._refused[item.version] = error
+            if self._is_refused(item) or self._is_left(item):
                 return {other.name for other in items[place:]}
         return set()
 
+    def _is_refused(self, item: SourceObject) -> bool:
+        """Whether a file could not be read a short while ago; what kept it from that may be over later."""
+        return item.version in self._refused and self.now() < self._refused[item.version][1]
+
+    def _is_left(self, item: SourceObject) -> bool:
+        """Read a file by itself; return whether it must wait, because it cannot be read or changed meanwhile."""
+        try:
+            return bool(self._stage([item]))
+        except SourceError as error:
+            self._refused[item.version] = copy(error), self.now() + REFUSED_FOR
+            return True
+
     def _stage(self, items: Sequence[SourceObject]) -> set[str]:
         """Read files; return the names of those that changed meanwhile, and of all behind them: they wait."""
-        for item in items:
-            if item.version in self._refused:
-                raise self._refused[item.version]
+        for item in filter(self._is_refused, items):
+            raise copy(self._refused[item.version][0])
         some = next(iter(self.configured))  # whichever: the files lie where they lie for all
         paths = {item.name: self.folder.path(some, item.name) for item in items}
-        tags = {item.name: self.folder.etag(some, item.name) for item in items}
+        tags = {item.name: item.etag or self.folder.etag(some, item.name) for item in items}
         written = self.staged.new_place()
         try:
             shares, strays = self._split(items, paths, written)
@@ -164,7 +172,7 @@ class SharedFiles:
 
     def _is_as_it_was(self, path: str, item: SourceObject) -> bool:
         found = self.folder.store.find(path)
-        return found is not None and (found.size, found.modified) == (item.size, item.modified)
+        return found is not None and not is_other(found, item)
 
     def _split(
         self, items: Sequence[SourceObject], paths: Mapping[str, str], written: Path
@@ -183,6 +191,8 @@ class SharedFiles:
             is_any = any((written / f"part={part}").exists() for part in ("torn", "stray"))
             found = splitter.strays(target, MOST_STRAYS + 1) if is_any else ()
         except FAILURES as error:
+            if (gone := unreachable("files of transactions", error)) is not None:
+                raise gone from error
             raise self._unreadable(items, paths, error) from error
         self._refuse_torn([(name, row) for name, row, _, is_torn in found if is_torn])
         strays = [Stray(name, row, _NO_TABLE, text, self.now()) for name, row, text, _ in found]

@@ -212,7 +212,7 @@ class Folder:
             try:
                 found = self.store.find(path)
                 if found is not None:
-                    if _is_other(found, item):
+                    if is_other(found, item):
                         continue
                     self.store.move(path, archived)
                 there += [item.name] if self.store.find(archived) is not None else []
@@ -308,8 +308,8 @@ class Folder:
         return there[0] if there else None
 
 
-def _is_other(found: Stored, item: SourceObject) -> bool:
-    """Whether a file is another than the one that was applied."""
+def is_other(found: Stored, item: SourceObject) -> bool:
+    """Whether a file is another than the one that was listed or applied."""
     has_other_tag = found.etag is not None and item.etag is not None and found.etag != item.etag
     return has_other_tag or (found.size, found.modified) != (item.size, item.modified)
 

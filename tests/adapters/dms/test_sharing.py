@@ -1,0 +1,135 @@
+"""Reading files of transactions for all tables: what cannot be read is said, and not for longer than it is so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+from lakeward.adapters.dms import sharing
+from lakeward.adapters.dms.names import STANDARD
+from lakeward.adapters.dms.sharing import REFUSED_FOR, SharedFiles
+from lakeward.adapters.dms.staged import Staged
+from lakeward.adapters.dms.transactions import key_of
+from lakeward.adapters.landed.csv import Dialect
+from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.places import Place, Places
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import LakewardError, SourceError, StoreUnreachable
+from lakeward.core.ledger import Past, SourceObject
+
+ITEM = TableName("shop", "item")
+FIRST, SECOND = "cdc/CDC_TXN-20261121100000000.csv", "cdc/CDC_TXN-20261121100000001.csv"
+
+
+@dataclass
+class Spark:
+    """Reads files as a splitter does, without Spark: each has a row of one table; reading some fails."""
+
+    reads: list[Sequence[str]] = field(default_factory=list)
+    failing: dict[str, Exception] = field(default_factory=dict)
+
+    def splitter(self, *_: Any) -> Any:
+        return SimpleNamespace(split=self.split, shares=self.shares, strays=lambda *_: ())
+
+    def split(self, _base: str, names: Mapping[str, str], target: str, **_: Any) -> None:
+        self.reads.append([*names.values()])
+        for name in names.values():
+            if name in self.failing:
+                raise self.failing[name]
+        (Path(target) / f"part={key_of(ITEM)}").mkdir(parents=True)
+
+    def shares(self, _target: str) -> Sequence[tuple[str, TableName, int, int]]:
+        return [(name, ITEM, 1, 5) for name in self.reads[-1]]
+
+
+@dataclass
+class Landed:
+    """A landing folder with files of transactions, and the clock."""
+
+    shared: SharedFiles
+    spark: Spark
+    folder: Folder
+    now: int = 0
+
+    def listed(self) -> Sequence[SourceObject]:
+        found, _ = self.folder.list(ITEM) or ((), ())
+        return found
+
+    def take(self, past: Past | None = None) -> Sequence[str]:
+        found = self.shared.of_table(ITEM, self.listed(), past or Past(), has_more=False)
+        return [item.name for item in found]
+
+    def refused(self, past: Past | None = None) -> LakewardError:
+        with pytest.raises(LakewardError) as caught:
+            self.take(past)
+        return caught.value
+
+
+@pytest.fixture
+def landed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Landed:
+    root, spark = tmp_path / "landing", Spark()
+    for name in (FIRST, SECOND):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("I,item,shop,1,a\n", encoding="utf-8")
+    monkeypatch.setattr(sharing, "Splitter", spark.splitter)
+    folder, staged = Folder(root, Places(Place(STANDARD, shared="cdc"))), Staged(tmp_path / "staged")
+    found: Landed
+    shared = SharedFiles(folder, staged, lambda: None, Dialect(), (ITEM,), lambda: found.now)  # type: ignore[arg-type,return-value]
+    found = Landed(shared, spark, folder)
+    return found
+
+
+def thrown(name: str, message: str) -> PySparkException:
+    """An error of Spark for a Java exception."""
+    error = PySparkException(message)
+    java = SimpleNamespace(getClass=lambda: SimpleNamespace(getName=lambda: name))
+    error._origin = SimpleNamespace(  # type: ignore[attr-defined]
+        getClass=java.getClass, getCause=lambda: None, getMessage=lambda: message
+    )
+    return error
+
+
+def test_a_store_that_does_not_answer_is_asked_again_at_the_next_poll(landed: Landed) -> None:
+    landed.spark.failing[FIRST] = thrown("java.net.ConnectException", f"s3://shop/{FIRST}: connection refused")
+    found = landed.refused()
+    assert isinstance(found, StoreUnreachable)
+    assert found.retryable
+    landed.spark.failing.clear()
+    assert landed.take() == [FIRST, SECOND]
+
+
+def test_a_file_that_cannot_be_read_stops_all_from_it_on_and_is_not_read_again_at_each_poll(landed: Landed) -> None:
+    landed.spark.failing[SECOND] = thrown("java.io.IOException", f"{SECOND}: not in GZIP format")
+    assert landed.take() == [FIRST]
+    (applied, _) = landed.listed()
+    past = Past(seen={FIRST: applied})
+    reads = len(landed.spark.reads)
+    assert f"{SECOND} cannot be read" in landed.refused(past).what
+    assert len(landed.spark.reads) == reads
+
+
+def test_a_file_that_could_not_be_read_is_looked_at_again_after_a_while(landed: Landed) -> None:
+    """There was no room to stage it, say: the file is as it was, and can be read now."""
+    landed.spark.failing[FIRST] = thrown("java.io.IOException", "No space left on device")
+    assert isinstance(landed.refused(), SourceError)
+    landed.spark.failing.clear()
+    landed.refused()
+    landed.now += REFUSED_FOR
+    assert landed.take() == [FIRST, SECOND]
+
+
+def test_an_error_that_is_raised_again_keeps_nothing_of_the_times_before(landed: Landed) -> None:
+    landed.spark.failing[FIRST] = thrown("java.io.IOException", f"{FIRST}: not in GZIP format")
+    depths = []
+    for _ in range(3):
+        traceback, depth = landed.refused().__traceback__, 0
+        while traceback is not None:
+            traceback, depth = traceback.tb_next, depth + 1
+        depths.append(depth)
+    assert depths[0] == depths[2]
