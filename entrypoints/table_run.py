@@ -22,7 +22,8 @@ class TableRun:
     """What a run did to one table.
 
     Its sums are those of all batches. `reports` may be bounded: one that follows keeps the last.
-    `progress` is where the table stands. `error` is that of the last turn, and so many
+    `progress` is where the table stands, `odd` where it stood after batches with an alarm of which nobody
+    was told yet. `error` is that of the last turn, and so many
     `failures` there were in a row.
     """
 
@@ -33,6 +34,7 @@ class TableRun:
     files: int = 0
     warnings: Counter[str] = field(default_factory=Counter)
     progress: Progress | None = None
+    odd: list[Progress] = field(default_factory=list)
     error: BaseException | None = None
     failures: int = 0
     acked: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -50,6 +52,8 @@ class TableRun:
         self.files += len(report.plan.facts.objects)
         self.warnings.update(report.plan.facts.warnings)
         self.progress = report.progress
+        if report.progress.backwards is not None or report.progress.twin is not None:
+            self.odd.append(report.progress)
 
     @property
     def backwards(self) -> Sequence[Backwards]:
@@ -63,9 +67,7 @@ class TableRun:
 
     @property
     def _progresses(self) -> Sequence[Progress]:
-        if self.reports:
-            return [report.progress for report in self.reports]
-        return [] if self.progress is None else [self.progress]
+        return [*self.odd, *([] if self.progress is None else [self.progress])]
 
 
 class Observer(Protocol):

@@ -56,6 +56,7 @@ class Turns:
             run.alarms = alarms(table, run.progress.ahead, run.backwards, run.twins, now, run.acked)
         if turn is not Turn.MORE or self.stop.is_asked:
             self.observer.done(run)
+            run.odd.clear()
         return turn
 
     def reopen(self) -> None:

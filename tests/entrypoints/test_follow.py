@@ -63,6 +63,16 @@ class Inline(Executor):
         return future
 
 
+def event_at(order: int, row: int, sequence: int) -> ChangeEvent:
+    """A row that an object sets."""
+    return ChangeEvent(
+        operation=Operation.UPDATE,
+        position=Position(1, sequence, order, row),
+        key=(row,),
+        cells={"id": row, "state": order},
+    )
+
+
 class Source(MemorySource):
     """One object a batch; tables fail while they are told to."""
 
@@ -79,16 +89,7 @@ class Source(MemorySource):
 
     def deliver(self, table: TableName, order: int) -> None:
         """Two rows that every object of a table sets."""
-        events = [
-            ChangeEvent(
-                operation=Operation.UPDATE,
-                position=Position(1, order, order, row),
-                key=(row,),
-                cells={"id": row, "state": order},
-            )
-            for row in (1, 2)
-        ]
-        self.put(table, order, events)
+        self.put(table, order, [event_at(order, row, order) for row in (1, 2)])
 
 
 @dataclass
@@ -294,6 +295,23 @@ def test_nothing_is_said_while_nothing_happens_but_that_it_lives() -> None:
         followed(lake, until=1.5 * 3600)
     assert len(lake.source.looks) > 1500
     assert told(logs) == ["committed", "following"]
+
+
+def test_an_alarm_of_a_batch_is_told_once_though_others_wait_behind_it() -> None:
+    lake, told_of = waiting((NAMES[0], 2), (NAMES[0], 3)), list[str]()
+    lake.source.put(NAMES[0], 1, [event_at(1, row, sequence) for row, sequence in ((1, 5), (2, 3))])
+    stop = Stop(lambda _: None, until=60, clock=lambda: lake.now)
+    watching = Watching(lake, stop)
+    watching.done = lambda run: told_of.extend(alarm.code for alarm in run.alarms)  # type: ignore[method-assign]
+
+    def idle(seconds: float) -> bool:
+        lake.now += seconds
+        return False
+
+    lake.deliver()
+    follow_tables(lake.container(), NAMES[:1], watching, stop, Inline(), idle)
+    assert [batch for _, batch in watching.commits] == [1, 2, 3]
+    assert told_of == ["SEQUENCE-001"]
 
 
 def test_a_line_a_poll_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
