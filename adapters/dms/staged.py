@@ -147,7 +147,8 @@ class Staged:
 
     def mark(self, table: TableName, names: Collection[str], *, is_applied: bool) -> None:
         """Write down that a table has applied its share of files, or has not."""
-        own = [(name, share) for name, share in self.shares(table).items() if name in names]
+        wanted = frozenset(names)
+        own = [(name, share) for name, share in self.shares(table).items() if name in wanted]
         changed = [(is_applied, name, *share.table) for name, share in own if share.is_applied != is_applied]
         if changed:
             with self._writing() as db:
@@ -179,16 +180,15 @@ class Staged:
     def _waiting(self, configured: Collection[TableName]) -> Iterator[tuple[str, Share]]:
         """Return the shares that configured tables did not apply yet, by the names of the files."""
         with self._reading() as db:
-            there = [] if db is None else _names(db)
-            read = {_spelled(table, there) for table in configured}
-            found = (
-                ()
-                if db is None
-                else db.execute("SELECT name, of_schema, of_table, rows, width, place FROM parts WHERE NOT applied")
-            )
-            for name, schema, table, rows, width, place in found:
-                if TableName(schema, table) in read:
-                    yield name, Share(TableName(schema, table), rows, width, place)
+            if db is None:
+                return
+            there = _names(db)
+            read = {named for table in configured if (named := _spelled(table, there)) is not None}
+            of_table = "of_schema = ? AND of_table = ? AND applied = 0"
+            for named in read:
+                found = db.execute(f"SELECT name, rows, width, place FROM parts WHERE {of_table}", named)
+                for name, rows, width, place in found:
+                    yield name, Share(named, rows, width, place)
 
     @property
     def _file(self) -> Path:
