@@ -11,6 +11,7 @@ from botocore.exceptions import (
     ClientError,
     CredentialRetrievalError,
     HTTPClientError,
+    IncompleteReadError,
     NoCredentialsError,
     PartialCredentialsError,
     ProfileNotFound,
@@ -33,6 +34,7 @@ _LACKS_CREDENTIALS: Final = (
     ProfileNotFound,
     UnauthorizedSSOTokenError,
 )
+_CUT_OFF: Final = (NotConnected, HTTPClientError, ResponseStreamingError, IncompleteReadError)
 _GONE: Final = ("404", "NoSuchKey", "NotFound")
 _OTHER: Final = ("412", "PreconditionFailed")
 _UNKNOWN: Final = (
@@ -70,7 +72,7 @@ def told(what: str) -> Iterator[None]:
     """
     try:
         yield
-    except (NotConnected, HTTPClientError, ResponseStreamingError) as error:
+    except _CUT_OFF as error:
         raise later(what, str(error)) from error
     except ClientError as error:
         raise _refused(what, error) from error

@@ -1,0 +1,23 @@
+"""What S3 says, in words: what a network cuts off may be whole the next time."""
+
+from __future__ import annotations
+
+import pytest
+from botocore.exceptions import IncompleteReadError, ReadTimeoutError, ResponseStreamingError
+
+from lakeward.adapters.s3.words import told
+from lakeward.core.errors import StoreUnreachable
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        IncompleteReadError(actual_bytes=10, expected_bytes=20),
+        ReadTimeoutError(endpoint_url="s3://shop"),
+        ResponseStreamingError(error="connection broken"),
+    ],
+    ids=["too short", "too long", "broken"],
+)
+def test_an_answer_that_is_cut_off_is_asked_for_again(error: Exception) -> None:
+    with pytest.raises(StoreUnreachable), told("s3://shop/landing/a.csv"):
+        raise error
