@@ -255,9 +255,11 @@ class Folder:
         try:
             with self.store.open(self.path(table, name)) as raw:
                 file = cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if name.lower().endswith(".gz") else raw
-                data = more = file.read(HEAD_BYTES)
-                while len(more) == HEAD_BYTES and end not in data:
-                    more = file.read(HEAD_BYTES)
+                data = more = bytearray(file.read(HEAD_BYTES))
+                searched = 0  # a row may be as long as its file: nothing is looked through twice
+                while len(more) == HEAD_BYTES and data.find(end, searched) < 0:
+                    searched = max(0, len(data) - len(end) + 1)
+                    more = bytearray(file.read(HEAD_BYTES))
                     data += more
         except (OSError, EOFError, zlib.error) as error:
             raise _unreadable(table, name, error) from error

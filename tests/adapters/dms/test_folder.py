@@ -225,6 +225,11 @@ def test_the_head_of_a_file_whose_first_row_is_great_has_that_row(landing: Folde
     assert "\n" in landing.head(TABLE, "LOAD00000001.csv")
 
 
+def test_the_end_of_a_great_row_is_seen_where_it_lies_across_what_is_read_at_once(landing: Folder) -> None:
+    put(landing, "LOAD00000001.csv", b"x" * (2 * HEAD_BYTES - 1) + b"|~2,y|~" + b"z" * HEAD_BYTES)
+    assert landing.head(TABLE, "LOAD00000001.csv", "|~").endswith("x|~2,y|~")
+
+
 @pytest.mark.parametrize(
     "content",
     [b"I,1\n", gzip.compress(b"I,1\n" * 1000)[:-20], gzip.compress(b"I,1\n" * 1000)[:20] + b"\0" * 40],
