@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from subprocess import Popen, TimeoutExpired
 from typing import Any, Final
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
@@ -42,7 +43,16 @@ def jvm(jars: Sequence[Path]) -> Iterator[Any]:
         gateway.shutdown()
         process.stdin.close()
         process.stdout.close()
+        _end(process)
+
+
+def _end(process: Popen[bytes]) -> None:
+    """Wait until Java has ended; one that hangs, because its database does, is ended."""
+    try:
         process.wait(_PATIENCE)
+    except TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _bridge() -> Path:
