@@ -104,9 +104,8 @@ def _once(configured: Configured, tables: Sequence[TableName], stop: Stop) -> tu
     with locked(configured.state), container_of(configured) as container, view.Bars() as bars:
         _before(configured, container, tables)
         with hands(container) as pool:
-            return run_tables(container, tables, bars, stop, pool), look(
-                container, tables
-            )  # what was read shows more
+            runs = run_tables(container, tables, bars, stop, pool)
+            return runs, look(container, tables)  # what was read shows more
 
 
 def _follow(configured: Configured, tables: Sequence[TableName], stop: Stop) -> tuple[list[TableRun], Findings]:
@@ -178,7 +177,6 @@ def show(runs: Sequence[TableRun], code: int) -> None:
 
 
 def _next(runs: Sequence[TableRun], code: int, out: Console) -> None:
-
     waiting = [
         run for run in runs if run.progress is not None and (run.progress.held or run.progress.inexact_since)
     ]
