@@ -64,9 +64,11 @@ class FilesSource:
         return Sequences.PLACES
 
     def take(self, dimension: Dimension, past: Past) -> Taken:
-        """Choose the next files."""
+        """Choose the next files; raises ConfigError for a full load that is awaited where no file can be of one."""
         limits = Limits(self.options.max_files, self.options.max_bytes)
         if dimension.snapshots is None:
+            if past.load is not None:
+                raise _no_full_load(dimension)
             return choose(self.folder, dimension.name, past, limits, with_ordinals)
         options = self._options(dimension)
         if options.is_messages:
@@ -210,6 +212,17 @@ def _cells_of_line(line: str, dimension: Dimension) -> Cells:
         for name, value in found.items()
     }
     return Cells({name: text for name, text in texts.items() if dimension.schema.find(name) is not None})
+
+
+def _no_full_load(dimension: Dimension) -> ConfigError:
+    name = dimension.name
+    return ConfigError(
+        f"{name}: its files are changes, and none of them is a full load",
+        found="a reload waits for such a load",
+        todo=f'Where a file or folder is the whole table: `full_loads = "snapshot"` under [tables."{name}"]. '
+        f"Else drop the table together with {name.table}__changes and {name.table}__quarantine, and run: all files "
+        f"that are there are applied anew. If it waits already: `lakeward reload {name} --withdraw`.",
+    )
 
 
 def _no_snapshots(dimension: Dimension) -> ConfigError:
