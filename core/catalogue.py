@@ -13,7 +13,7 @@ from typing import Final
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.evolution import Kind, SchemaChange, compare
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema import Column, Schema, Type, alike
 
 KEPT: Final = 7 * 24 * 3600 * 1_000_000
 """How long an answer is remembered once another took its place: files that were written before may still come."""
@@ -174,15 +174,13 @@ def _called_now(table: SourceTable, declared: Declared) -> SourceTable:
 
 
 def _refuse_alike(table: TableName, names: Collection[str]) -> None:
-    taken: dict[str, str] = {}
-    for name in names:
-        other = taken.setdefault(name.lower(), name)
-        if other != name:
-            raise ConfigError(
-                f"{table}: two columns of the source differ only in case",
-                found=f"the catalogue has {other} and {name}",
-                todo=f'Let DMS rename one of them, or leave it out: `left_out` under [tables."{table}".catalogue].',
-            )
+    both = alike(names)
+    if both is not None:
+        raise ConfigError(
+            f"{table}: two columns of the source differ only in case",
+            found=f"the catalogue has {both[0]} and {both[1]}",
+            todo=f'Let DMS rename one of them, or leave it out: `left_out` under [tables."{table}".catalogue].',
+        )
 
 
 def _typed(table: SourceTable, column: SourceColumn) -> Column:

@@ -13,7 +13,7 @@ from lakeward.core.facts import BatchFacts, Capability
 from lakeward.core.ledger import Past
 from lakeward.core.memory import Reason
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Column, Schema
+from lakeward.core.schema import Column, Schema, alike
 
 if TYPE_CHECKING:
     from lakeward.core.plan import MergePlan
@@ -168,14 +168,13 @@ def cannot_rename(dimension: Dimension, change: SchemaChange, stored: Schema | N
 
 def refuse_names_alike(dimension: Dimension, columns: Sequence[Column]) -> None:
     """Refuse two columns, or fields of one, that differ only in case: most readers would not tell them apart."""
-    known: dict[str, str] = {}
-    for name, type_ in ((column.name, column.type) for column in columns):
-        refuse_names_alike(dimension, type_.parts)
-        other = known.setdefault(name.lower(), name)
-        if other != name:
-            raise SchemaConflict(
-                f"{dimension.name}: two columns differ only in case",
-                found=f"found {other} and {name}",
-                todo="Nothing of the table was applied. Let DMS rename one (a transformation rule "
-                "`rename-column`), or bring the files back to one spelling.",
-            )
+    for column in columns:
+        refuse_names_alike(dimension, column.type.parts)
+    both = alike(column.name for column in columns)
+    if both is not None:
+        raise SchemaConflict(
+            f"{dimension.name}: two columns differ only in case",
+            found=f"found {both[0]} and {both[1]}",
+            todo="Nothing of the table was applied. Let DMS rename one (a transformation rule "
+            "`rename-column`), or bring the files back to one spelling.",
+        )

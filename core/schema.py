@@ -7,7 +7,7 @@ format; `docs/types.md` lists them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -201,3 +201,17 @@ class _TypeParser:
             parts.append(Column(name, self.type()))
             if self.take(",", ">") == ">":
                 return Type("struct", parts=tuple(parts))
+
+
+def alike(names: Iterable[str]) -> tuple[str, str] | None:
+    """Return the first two names that differ only in case, or None: most readers would not tell them apart.
+
+    >>> alike(["id", "Name", "name"]), alike(["id", "id"])
+    (('Name', 'name'), None)
+    """
+    known: dict[str, str] = {}
+    for name in names:
+        other = known.setdefault(name.lower(), name)
+        if other != name:
+            return other, name
+    return None

@@ -7,12 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lakeward.core.catalogue import Answer, Declared, complete, key_differs
-from lakeward.core.dimension import (
-    TableName,
-)
+from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.quality import check as check_quality
-from lakeward.core.schema import Column, Schema, parse_type
+from lakeward.core.schema import Column, Schema, alike, parse_type
 from lakeward.core.shape import SYSTEM_PREFIX, Shape, shape, source_key, table_key
 from lakeward.core.shaping import TableRules
 from lakeward.entrypoints.quality import quality_rules
@@ -115,15 +113,13 @@ def check_table(name: TableName, table: TableSettings, rules: TableRules) -> Sha
 
 def _check_case(name: TableName, columns: Iterable[str]) -> None:
     """Refuse columns whose names differ only in case: a header is read in any, and most readers see one."""
-    known: dict[str, str] = {}
-    for column in columns:
-        other = known.setdefault(column.lower(), column)
-        if other != column:
-            raise ConfigError(
-                f"{name}: two columns differ only in case",
-                found=f"found {other} and {column}",
-                todo="Let DMS rename one (a transformation rule `rename-column`).",
-            )
+    both = alike(columns)
+    if both is not None:
+        raise ConfigError(
+            f"{name}: two columns differ only in case",
+            found=f"found {both[0]} and {both[1]}",
+            todo="Let DMS rename one (a transformation rule `rename-column`).",
+        )
 
 
 def _check_renames(name: TableName, table: TableSettings) -> None:

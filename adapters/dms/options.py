@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 from typing import Annotated, Literal, Self
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, PositiveInt, model_validator
 
@@ -13,16 +12,7 @@ from lakeward.adapters.dms.dates import FORMS
 from lakeward.adapters.dms.names import Names
 from lakeward.adapters.landed.csv import Dialect
 from lakeward.adapters.landed.places import OWN_FOLDER, Place
-
-
-def _one_character(value: str) -> str:
-    if len(value) != 1 or value in "\r\n\\\0":
-        raise ValueError("must be one character, and no line end, backslash or NUL")
-    return value
-
-
-def _one_or_none(value: str) -> str:
-    return _one_character(value) if value else value
+from lakeward.adapters.landed.values import one_character, one_or_none, pattern, zone
 
 
 def _row_end(value: str) -> str:
@@ -34,14 +24,6 @@ def _row_end(value: str) -> str:
 def _text(value: str | None) -> str | None:
     if value is not None and not (value and value.isprintable()):
         raise ValueError("must be a text that can be seen")
-    return value
-
-
-def _zone(value: str) -> str:
-    try:
-        ZoneInfo(value)
-    except (ZoneInfoNotFoundError, ValueError) as error:
-        raise ValueError("is no time zone; zones are named as Europe/Berlin or UTC") from error
     return value
 
 
@@ -72,23 +54,8 @@ def _dates(value: str) -> str:
     return value
 
 
-_GROUPS = {"time", "counter", "hex"}
-
-
-def _pattern(value: str | None) -> str | None:
-    if value is None:
-        return None
-    try:
-        groups = set(re.compile(value).groupindex)
-    except re.error as error:
-        raise ValueError(f"is no pattern: {error}") from error
-    if strange := sorted(groups - _GROUPS):
-        raise ValueError(f"has a group {strange[0]!r}; there are `time`, `counter` and `hex`")
-    return value
-
-
 def _ordered_pattern(value: str | None) -> str | None:
-    if value is not None and not set(re.compile(str(_pattern(value))).groupindex):
+    if value is not None and not set(re.compile(str(pattern(value))).groupindex):
         raise ValueError(
             "must have a group that gives the order of the files: (?P<time>…), (?P<counter>…) or (?P<hex>…)"
         )
@@ -118,7 +85,7 @@ class DmsTableOptions(BaseModel):
     changes: Annotated[str | None, AfterValidator(_folder_of_one)] = Field(
         None, description="The folder of its changes, in the same way."
     )
-    load_names: Annotated[str | None, AfterValidator(_pattern)] = Field(None, description=_LOAD_NAMES)
+    load_names: Annotated[str | None, AfterValidator(pattern)] = Field(None, description=_LOAD_NAMES)
     change_names: Annotated[str | None, AfterValidator(_ordered_pattern)] = Field(None, description=_CHANGE_NAMES)
 
 
@@ -158,7 +125,7 @@ class DmsOptions(BaseModel):
         description="The endpoint's CdcPath, with PreserveTransactions: the folder below `path` with files "
         "`CDC_TXN-…` that hold the changes of all tables, in the order of transactions.",
     )
-    load_names: Annotated[str | None, AfterValidator(_pattern)] = Field(None, description=_LOAD_NAMES)
+    load_names: Annotated[str | None, AfterValidator(pattern)] = Field(None, description=_LOAD_NAMES)
     change_names: Annotated[str | None, AfterValidator(_ordered_pattern)] = Field(None, description=_CHANGE_NAMES)
     format: Literal["auto", "csv", "parquet"] = Field(
         "auto", description="What the files are. `auto` goes by each file's ending."
@@ -178,16 +145,16 @@ class DmsOptions(BaseModel):
         description="The expression of that rule. A change sequence is of one change alone, so that a copy of it "
         "is known under any name; a stream position is not, and must be a number, as an SCN of Oracle.",
     )
-    source_zone: Annotated[str, AfterValidator(_zone)] = Field(
+    source_zone: Annotated[str, AfterValidator(zone)] = Field(
         "UTC",
         description="The time zone of times in the table's columns that are written without one. Commit times "
         "are in UTC.",
     )
     op_column: str = Field("Op", description="What the operation's column is called where files have headers.")
-    delimiter: Annotated[str, AfterValidator(_one_character)] = Field(
+    delimiter: Annotated[str, AfterValidator(one_character)] = Field(
         ",", description="The endpoint's CsvDelimiter."
     )
-    quote: Annotated[str, AfterValidator(_one_or_none)] = Field(
+    quote: Annotated[str, AfterValidator(one_or_none)] = Field(
         '"', description="What quotes a field; empty where the endpoint has Rfc4180=false: then nothing does."
     )
     null_text: str = Field(

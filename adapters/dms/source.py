@@ -29,11 +29,7 @@ from lakeward.adapters.spark.casts import check_pattern, check_text
 from lakeward.adapters.spark.errors import FAILURES, full_text, said, unreachable
 from lakeward.adapters.spark.events import AHEAD, SKIPPED, Group, by_object, facts, steps_back, survey, with_ahead
 from lakeward.adapters.spark.names import column
-from lakeward.adapters.spark.rows import (
-    MALFORMED,
-    TORN,
-    to_events,
-)
+from lakeward.adapters.spark.rows import MALFORMED, TORN, to_events
 from lakeward.adapters.spark.truncates import truncation
 from lakeward.core.clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Ordered, TableName, Within
@@ -41,12 +37,7 @@ from lakeward.core.errors import ConfigError, SchemaConflict, SourceError
 from lakeward.core.events import Position, Sequences
 from lakeward.core.evolution import Policy, compare
 from lakeward.core.facts import Capability
-from lakeward.core.ledger import (
-    Limits,
-    Past,
-    SourceObject,
-    Taken,
-)
+from lakeward.core.ledger import Limits, Past, SourceObject, Taken
 from lakeward.core.nearest import nearest
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.remaking import Remaking

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 from typing import Annotated, Final, Literal, Self
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from lakeward.adapters.files.names import GROUPS
+from lakeward.adapters.landed.values import one_character, one_or_none, pattern, zone
 from lakeward.adapters.messages.message import UNAVAILABLE
 
 MESSAGES: Final = ("debezium", "dms-json")
@@ -27,36 +26,6 @@ def folder_below(value: str | None) -> str | None:
     if sorted(fields) not in ([], ["{schema}", "{table}"]):
         raise ValueError("must have {schema} and {table} in it, once each, or neither")
     return "" if str(path) == "." else str(path)
-
-
-def _pattern(value: str | None) -> str | None:
-    if value is None:
-        return None
-    try:
-        groups = set(re.compile(value).groupindex)
-    except re.error as error:
-        raise ValueError(f"is no pattern: {error}") from error
-    if strange := sorted(groups - set(GROUPS)):
-        raise ValueError(f"has a group {strange[0]!r}; there are {', '.join(f'`{group}`' for group in GROUPS)}")
-    return value
-
-
-def _zone(value: str) -> str:
-    try:
-        ZoneInfo(value)
-    except (ZoneInfoNotFoundError, ValueError) as error:
-        raise ValueError("is no time zone; zones are named as Europe/Berlin or UTC") from error
-    return value
-
-
-def _one_character(value: str) -> str:
-    if len(value) != 1 or value in "\r\n\\\0":
-        raise ValueError("must be one character, and no line end, backslash or NUL")
-    return value
-
-
-def _one_or_none(value: str) -> str:
-    return _one_character(value) if value else value
 
 
 _PATTERN = (
@@ -97,7 +66,7 @@ class Form(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    names: Annotated[str | None, AfterValidator(_pattern)] = Field(None, description=_PATTERN)
+    names: Annotated[str | None, AfterValidator(pattern)] = Field(None, description=_PATTERN)
     format: Literal["auto", "csv", "json", "parquet", "debezium", "dms-json"] = Field(
         "auto",
         description="What the files are; `auto` goes by each file's ending. `debezium` and `dms-json` are "
@@ -124,11 +93,11 @@ class Form(BaseModel):
         description="What a key that a JSON object lacks means: NULL, or that it was not sent, so that the row "
         "keeps what it has there. `null` unless it is said.",
     )
-    source_zone: Annotated[str, AfterValidator(_zone)] = Field(
+    source_zone: Annotated[str, AfterValidator(zone)] = Field(
         "UTC", description="The time zone of times that are written without one."
     )
-    delimiter: Annotated[str, AfterValidator(_one_character)] = Field(",", description="What parts fields of CSV.")
-    quote: Annotated[str, AfterValidator(_one_or_none)] = Field(
+    delimiter: Annotated[str, AfterValidator(one_character)] = Field(",", description="What parts fields of CSV.")
+    quote: Annotated[str, AfterValidator(one_or_none)] = Field(
         '"', description="What quotes a field of CSV; empty where nothing does."
     )
     null_text: str = Field("", description="An unquoted field of CSV that has this text is NULL.")

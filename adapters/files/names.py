@@ -18,7 +18,6 @@ from lakeward.adapters.landed.places import FileName, Part, format_of, has_forma
 from lakeward.core.dimension import TableName
 from lakeward.core.ledger import Past, SourceObject
 
-GROUPS: Final = ("time", "counter", "hex")
 _OFFSET_BITS: Final = 44
 _COUNTER_BITS: Final = 20
 _NO_ORDER: Final = 0

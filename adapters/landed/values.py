@@ -1,0 +1,44 @@
+"""What single values of the settings of files may be; each function returns one, or raises ValueError."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+_GROUPS: Final = ("time", "counter", "hex")
+"""The groups of a pattern for names, by which files are ordered."""
+
+
+def one_character(value: str) -> str:
+    """Return what parts or quotes fields."""
+    if len(value) != 1 or value in "\r\n\\\0":
+        raise ValueError("must be one character, and no line end, backslash or NUL")
+    return value
+
+
+def one_or_none(value: str) -> str:
+    """Return what quotes fields, empty where nothing does."""
+    return one_character(value) if value else value
+
+
+def zone(value: str) -> str:
+    """Return the name of a time zone."""
+    try:
+        ZoneInfo(value)
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise ValueError("is no time zone; zones are named as Europe/Berlin or UTC") from error
+    return value
+
+
+def pattern(value: str | None) -> str | None:
+    """Return a pattern for the names of files."""
+    if value is None:
+        return None
+    try:
+        groups = set(re.compile(value).groupindex)
+    except re.error as error:
+        raise ValueError(f"is no pattern: {error}") from error
+    if strange := sorted(groups - {*_GROUPS}):
+        raise ValueError(f"has a group {strange[0]!r}; there are `time`, `counter` and `hex`")
+    return value
