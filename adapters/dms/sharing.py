@@ -60,19 +60,42 @@ class SharedFiles:
         """Return those of the files that have rows of a table, up to the first that cannot be read.
 
         Raises SourceError for that one where nothing that comes before it waits; with `has_more` of
-        the table's own files some do.
+        the table's own files some do. So it does where others have been archived before the table had them.
         """
         ordered = sorted(files, key=lambda item: item.order)
         with self._lock:
             whole = {item.name for item in self._read(ordered)}
             shares = self._shares[table] = self.staged.shares(table)
             self.staged.mark(table, past.seen.keys(), is_applied=True)
+        self._refuse_archived(table, {item.name for item in ordered}, past)
         found = [item for item in ordered if item.name in past.seen or (item.name in whole and item.name in shares)]
         if len(whole) < len(ordered) and not has_more and all(self._is_settled(item, past) for item in found):
             refused, _ = self._refused.get(ordered[len(whole)].version, (None, 0))
             if refused is not None:
                 raise copy(refused)  # it would keep what each of its tracebacks holds
         return found
+
+    def _refuse_archived(self, table: TableName, listed: Collection[str], past: Past) -> None:
+        """Refuse to go on without files that went into the archive before the table was configured."""
+        if self.folder.archive is None:
+            return
+        waits = [
+            name
+            for name, share in self._shares[table].items()
+            if not share.is_applied and name not in listed and name not in past.seen
+        ]
+        is_older = {name: past.cut is not None and self._order(table, name) <= past.cut for name in waits}
+        away = sorted(name for name in waits if not is_older[name] and self.folder.is_archived(table, name))
+        if away:
+            raise SourceError(
+                f"{table}: {len(away)} file(s) in the archive have rows of it that were not applied",
+                found=f"the first is {away[0]}; they were put away before the table was configured",
+                todo="Nothing of the table was applied: move them back into the landing folder, and run again. The "
+                f"other tables know them. Or load the table anew: `lakeward reload {table}`.",
+            )
+
+    def _order(self, table: TableName, name: str) -> int:
+        return self.folder.places.of(table).known(table, name).order
 
     def _is_settled(self, item: SourceObject, past: Past) -> bool:
         is_older = past.cut is not None and item.order <= past.cut

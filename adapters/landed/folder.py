@@ -103,6 +103,10 @@ class Folder:
             return path
         return archived
 
+    def is_archived(self, table: TableName, name: str) -> bool:
+        """Whether a file lies in the archive, and not in the landing folder any more."""
+        return self.path(table, name) == self._archived(table, name)
+
     def landed(self, table: TableName, name: str) -> str:
         """Return where a file lies or lay; raises SourceError for a name that leads out of the landing folder."""
         if ".." in PurePosixPath(name).parts or name.startswith("/"):

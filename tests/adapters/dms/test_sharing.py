@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -133,3 +133,18 @@ def test_an_error_that_is_raised_again_keeps_nothing_of_the_times_before(landed:
             traceback, depth = traceback.tb_next, depth + 1
         depths.append(depth)
     assert depths[0] == depths[2]
+
+
+def test_files_that_were_put_away_before_a_table_was_configured_are_not_left_out_in_silence(
+    landed: Landed, tmp_path: Path
+) -> None:
+    landed.shared.folder = replace(landed.folder, archive=tmp_path / "backup")
+    assert landed.take() == [FIRST, SECOND]
+    (applied, _) = landed.listed()
+    away = tmp_path / "backup" / FIRST
+    away.parent.mkdir(parents=True)
+    (tmp_path / "landing" / FIRST).rename(away)
+    assert landed.take(Past(seen={FIRST: applied})) == [SECOND], "the table has it"
+    landed.shared.staged.mark(ITEM, [FIRST], is_applied=False)
+    assert FIRST in str(landed.refused().found)
+    assert landed.take(Past(cut=applied.order)) == [SECOND], "it is of an epoch before"
