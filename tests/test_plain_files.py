@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import outside
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from cases import PGBENCH, check
+from cases import PGBENCH, TICKETING, check
 from project import Project
 
 pytestmark = pytest.mark.spark
@@ -169,9 +171,12 @@ def test_the_behaviours_of_a_real_connector_give_the_tables_of_its_database(proj
         check(project.folder, "public", name, case / "expected" / f"{name}.csv")
 
 
-@pytest.mark.skipif(
-    "LAKEWARD_LONG" not in os.environ, reason="132,011 messages for each table; LAKEWARD_LONG is not set"
+LONG = pytest.mark.skipif(
+    "LAKEWARD_LONG" not in os.environ, reason="so many messages for each table; LAKEWARD_LONG is not set"
 )
+
+
+@LONG
 @pytest.mark.parametrize("form", ["envelope", "flattened"])
 def test_pgbench_equals_its_database(project: Project, form: str) -> None:
     """One hot row, ties of many clients, transactions that commit in another order; the history has no key."""
@@ -184,3 +189,35 @@ def test_pgbench_equals_its_database(project: Project, form: str) -> None:
     for table in ("accounts", "branches", "tellers", "history"):
         name = f"pgbench_{table}"
         check(project.folder, "public", name, case / "expected" / f"{name}.csv.gz")
+
+
+@LONG
+def test_ticketing_equals_its_database(project: Project) -> None:
+    """Twelve tables in one file of 435,034 messages; types are those of the tables that DMS wrote as Parquet."""
+    written = outside.case("derived-dms-parquet-ticketing") / "input" / "dms_sample"
+    tables = ""
+    for name, key in TICKETING.items():
+        (file, *_) = sorted((written / name).glob("*.parquet"))
+        fields = [field for field in pq.read_schema(file) if field.name not in ("Op", "TIMESTAMP")]
+        columns = ", ".join(f"{field.name} = {_declared(field)}" for field in fields)
+        tables += f'[tables."dms_sample.{name}"]\nkey = {key}\ncolumns = {{ {columns} }}\n'
+    case = of_case(project, "perf-dms-sample-ticketing-debezium", tables, f'{RECORDS}decimals = "string"\n')
+    found: dict[str, Any] = project.run()
+    assert found["dms_sample.sporting_event_ticket"]["counts"]["read"] == 19_676 + 188_279
+    assert sum(table["counts"]["quarantined"] for table in found.values()) == 0
+    for name in TICKETING:
+        check(project.folder, "dms_sample", name, case / "expected" / f"{name}.csv.gz")
+
+
+def _declared(field: pa.Field) -> str:
+    """Return how a column of a Parquet file is declared where Debezium sends it as a number or a text."""
+    type_ = field.type
+    match type_:
+        case _ if pa.types.is_timestamp(type_):  # Debezium sends those of whole seconds as milliseconds
+            unit = "millis" if field.name == "transaction_date_time" else "micros"
+            return f'{{ type = "timestamp_ntz", format = "epoch-{unit}" }}'
+        case _ if pa.types.is_decimal(type_):
+            return f'"decimal({type_.precision},{type_.scale})"'
+        case _:
+            names = {"int64": "bigint", "int32": "int", "int16": "int", "date32[day]": "date"}
+            return f'"{names.get(str(type_), str(type_))}"'

@@ -10,7 +10,7 @@ from typing import Any
 
 import outside
 import pytest
-from cases import PGBENCH, check
+from cases import PGBENCH, TICKETING, check
 from project import Project
 
 pytestmark = pytest.mark.spark
@@ -26,22 +26,6 @@ first_name = "string"
 date = { type = "date", format = "d-MMM-yy" }
 office = "string"
 """
-
-TICKETING = {
-    "person": ["id"],
-    "player": ["id"],
-    "seat": [],
-    "seat_type": ["name"],
-    "sport_division": ["sport_type_name", "sport_league_short_name", "short_name"],
-    "sport_league": ["short_name"],
-    "sport_location": ["id"],
-    "sport_team": ["id"],
-    "sport_type": ["name"],
-    "sporting_event": ["id"],
-    "sporting_event_ticket": ["id"],
-    "ticket_purchase_hist": ["sporting_event_ticket_id", "purchased_by_id", "transaction_date_time"],
-}
-
 
 INSURANCE = r"""
 [tables."insurance.policy"]

@@ -23,6 +23,21 @@ columns = { tid = "int", bid = "int", tbalance = "int", filler = "string" }
 columns = { tid = "int", bid = "int", aid = "int", delta = "int", mtime = "timestamp_ntz", filler = "string" }
 """
 
+TICKETING = {
+    "person": ["id"],
+    "player": ["id"],
+    "seat": [],
+    "seat_type": ["name"],
+    "sport_division": ["sport_type_name", "sport_league_short_name", "short_name"],
+    "sport_league": ["short_name"],
+    "sport_location": ["id"],
+    "sport_team": ["id"],
+    "sport_type": ["name"],
+    "sporting_event": ["id"],
+    "sporting_event_ticket": ["id"],
+    "ticket_purchase_hist": ["sporting_event_ticket_id", "purchased_by_id", "transaction_date_time"],
+}
+
 
 def check(folder: Path, schema: str, table: str, expected: Path) -> int:
     """Compare both readers' rows with the expected ones, as typed values; return how many there are."""
