@@ -18,6 +18,7 @@ from typing import Final
 
 from lakeward.adapters.dms.dates import Period, find_period
 from lakeward.adapters.landed.places import FileName, Part, Place, Places, format_of
+from lakeward.adapters.landed.values import counted
 
 _LOAD = re.compile(r"(?:SEGMENT(?P<segment>\d{1,6})_)?LOAD(?P<counter>[0-9A-Fa-f]{5,8})$")
 _CHANGES = re.compile(r"(?P<second>\d{8}-\d{6})(?P<millis>\d{0,3})(?P<counter>\d{0,6})$")
@@ -191,7 +192,10 @@ def _declared_load(name: str, pattern: re.Pattern[str]) -> int | None:
     found = pattern.fullmatch(name)
     if found is None:
         return None
-    counter = _counter(found)
+    try:
+        counter = counted(found)
+    except ValueError:
+        return None
     if counter is not None and counter < 1 << (_LOAD_BITS + _SEGMENT_BITS):
         return counter
     return _hashed(found[0], _HASH_BITS + _SEGMENT_BITS) - (1 << (_HASH_BITS + _SEGMENT_BITS))
@@ -233,7 +237,11 @@ def _declared_changes(name: str, pattern: re.Pattern[str]) -> int | None:
     found = pattern.fullmatch(name)
     if found is None:
         return None
-    groups, counter = found.groupdict(), _counter(found)
+    groups = found.groupdict()
+    try:
+        counter = counted(found)
+    except ValueError:
+        return None
     if groups.get("time") is None:
         return None if counter is None else _UNTIMED + min(counter, _UNTIMED - 1)
     digits = "".join(filter(str.isdigit, groups["time"]))
@@ -242,17 +250,6 @@ def _declared_changes(name: str, pattern: re.Pattern[str]) -> int | None:
     if written is None:
         return None
     return (written << _COUNTER_BITS) + min(counter or 0, (1 << _COUNTER_BITS) - 1)
-
-
-def _counter(found: re.Match[str]) -> int | None:
-    """Return the number that a name counts by: 0 where its group is empty, None where it holds no number."""
-    groups = found.groupdict()
-    base = 10 if groups.get("hex") is None else 16
-    text = groups.get("counter" if base == 10 else "hex")
-    digits = "0123456789abcdefABCDEF" if base == 16 else "0123456789"
-    if text is None or text.strip(digits):
-        return None
-    return int(text or "0", base)
 
 
 def _written(name: re.Match[str]) -> int | None:

@@ -15,6 +15,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from lakeward.adapters.landed.places import FileName, Part, format_of, has_format
+from lakeward.adapters.landed.values import counted
 from lakeward.core.dimension import TableName
 from lakeward.core.ledger import Past, SourceObject
 
@@ -45,7 +46,8 @@ class FileNames:
             is_taken = has_format(path) and not (self.is_messages and ".keys." in path)
             return FileName(self.snapshots, _order_of(self._of_sink(path)), format_of(path)) if is_taken else None
         found = self.pattern.fullmatch(path)
-        return None if found is None else FileName(self.snapshots, _told(found), format_of(path))
+        order = None if found is None else _told(found)
+        return None if order is None else FileName(self.snapshots, order, format_of(path))
 
     def listed_from(self, _name: str) -> str | None:
         """Return nothing: a file that comes later may have any name."""
@@ -77,11 +79,13 @@ def _order_of(found: re.Match[str] | None) -> int:
     return (int(found["partition"]) << _OFFSET_BITS) + int(found["offset"]) + 1
 
 
-def _told(found: re.Match[str]) -> int:
-    """Return the order that the groups of a pattern give."""
+def _told(found: re.Match[str]) -> int | None:
+    """Return the order that the groups of a pattern give; None where what one holds is no number."""
     groups = found.groupdict()
-    counter = groups.get("counter")
-    number = int(groups["hex"], 16) if groups.get("hex") is not None else None if counter is None else int(counter)
+    try:
+        number = counted(found)
+    except ValueError:
+        return None
     if groups.get("time") is None:
         return _NO_ORDER if number is None else number + 1
     digits = "".join(filter(str.isdigit, groups["time"]))

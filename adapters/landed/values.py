@@ -1,4 +1,4 @@
-"""What single values of the settings of files may be; each function returns one, or raises ValueError."""
+"""What single values of the settings of files may be, and mean; who finds one that may not be raises ValueError."""
 
 from __future__ import annotations
 
@@ -29,6 +29,23 @@ def zone(value: str) -> str:
     except (ZoneInfoNotFoundError, ValueError) as error:
         raise ValueError("is no time zone; zones are named as Europe/Berlin or UTC") from error
     return value
+
+
+def counted(found: re.Match[str]) -> int | None:
+    """Return the number that the groups of such a pattern count a file by: 0 where one is empty, None without one.
+
+    Raises ValueError where what a group holds is no number: then the pattern is not meant for that file.
+    """
+    groups = found.groupdict()
+    if groups.get("hex") is not None:
+        return _number(groups["hex"], "0123456789abcdefABCDEF", 16)
+    return None if groups.get("counter") is None else _number(groups["counter"], "0123456789", 10)
+
+
+def _number(text: str, digits: str, base: int) -> int:
+    if text.strip(digits):
+        raise ValueError(f"{text!r} is no number")
+    return int(text or "0", base)
 
 
 def pattern(value: str | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,13 +10,20 @@ import pytest
 
 from lakeward.adapters.files.names import FileNames, with_ordinals
 from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.landed.places import Place, Places
+from lakeward.adapters.landed.places import Part, Place, Places
 from lakeward.adapters.landed.taking import choose
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.ledger import Limits, Past, Taken
 
 ORDERS = TableName("public", "orders")
+
+
+def test_a_group_of_a_pattern_that_holds_nothing_counts_as_0_and_one_without_a_number_takes_no_file() -> None:
+    names, part = FileNames(re.compile(r"day-?(?P<counter>.*)\.csv")), Part("")
+    orders = [found.order for name in ("day.csv", "day-2.csv", "day-10.csv") if (found := names.read(name, part))]
+    assert orders == [1, 3, 11]
+    assert names.read("day-new.csv", part) is None
 
 
 class Sink:
