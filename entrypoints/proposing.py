@@ -25,7 +25,7 @@ class Described:
     tables: Mapping[TableName, SourceTable] = field(default_factory=dict)
 
 
-def written(proposal: Proposal, described: Described, folder: Path, config: Path) -> str:
+def written(proposal: Proposal, described: Described, folder: str, config: Path) -> str:
     """Return the settings file."""
     return "\n".join(_lines(proposal, described, folder, config)) + "\n"
 
@@ -51,7 +51,7 @@ def to_confirm(table: ProposedTable, known: SourceTable | None) -> Sequence[str]
 _NO_KEY: Final = "name the key: without one, rows are only ever added"
 
 
-def _lines(proposal: Proposal, described: Described, folder: Path, config: Path) -> Iterator[str]:
+def _lines(proposal: Proposal, described: Described, folder: str, config: Path) -> Iterator[str]:
     yield "# Written by `lakeward init`. What is marked TODO is a proposal: confirm or correct it."
     yield "# docs/settings.md has every key. Next: `lakeward plan`, which changes nothing."
     yield from ("", "[pipeline]", f"name = {_text(_pipeline(config))}")
@@ -95,11 +95,13 @@ def _pipeline(config: Path) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", config.absolute().parent.name).strip("-") or "pipeline"
 
 
-def path_in(path: Path, config: Path) -> str:
-    """Return a path as the settings file has it: from its own folder, where it lies below that."""
-    base, real = config.absolute().parent, path.absolute()
+def path_in(path: str, config: Path) -> str:
+    """Return a path as the settings file has it: from its own folder, where it lies below that; a URL as it is."""
+    if "://" in path:
+        return path
+    base, real = config.absolute().parent, Path(path).absolute()
     shown = real.relative_to(base) if real.is_relative_to(base) else Path(os.path.normpath(real))
-    return shown.as_posix() + ("/" if path.is_dir() else "")
+    return shown.as_posix() + ("/" if real.is_dir() else "")
 
 
 def _text(value: str) -> str:

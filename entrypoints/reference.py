@@ -116,7 +116,8 @@ A table is named as the source names it, `schema.table`. A part that has a dot s
 needs single ones: `[tables.'sales."odd.name"']`. Any character is taken in names except control characters, path
 separators and `..`; columns may not begin with `_lakeward_`, and a table may not be called as another one with
 `__changes` or `__quarantine` behind it. Names of tables are kept as they are written, and compared without
-case; names of columns are taken as they are written here, and found in files in any case.
+case; names of columns are taken as they are written here, and found in files in any case, but for
+lines of JSON, where letters count.
 
 A `*` in a name stands for many tables: `[tables."sales.*"]` takes every table of the schema that the source has,
 those that come later too ([many tables](dms-layouts.md#many-tables)).

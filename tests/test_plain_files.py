@@ -115,6 +115,9 @@ def test_a_column_that_nobody_declared_stops_the_table(project: Project) -> None
     configure(project, CUSTOMER, MAPPED)
     project.put("a.json", '{"id": 1, "status": "I", "changed": "2026-11-01", "colour": "red"}\n')
     assert "colour" in project.fails()
+    configure(project, f'{CUSTOMER}schema = {{ add = "ignore" }}\n', MAPPED)
+    project.put("a.json", '{"id": 1, "status": "I", "changed": "2026-11-01", "colour": "red", "NAME": "one"}\n')
+    assert "found NAME, and name is declared" in project.fails()
 
 
 def test_each_file_is_the_whole_table(project: Project) -> None:

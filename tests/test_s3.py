@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -157,3 +158,23 @@ def test_a_bucket_that_is_not_there_is_said_and_nothing_is_made(pipeline: Pipeli
 def test_a_status_of_a_bucket_starts_no_java(pipeline: Pipeline) -> None:
     code, said = pipeline.call("status", JAVA_HOME="/nowhere")
     assert code == 0, said
+
+
+def test_init_looks_into_a_bucket(pipeline: Pipeline) -> None:
+    """Tables of DMS and plain ones; nothing there, or no such bucket, is said."""
+    pipeline.put("LOAD00000001.csv", "id,name\n1,one\n")
+    pipeline.put("20261121-100000000.csv", "Op,id,name\nU,1,uno\n")
+    code, told = pipeline.call("init", f"s3://{pipeline.bucket}/landing", "--config", "proposed.toml")
+    assert (code, [table["table"] for table in told["tables"]]) == (0, ["shop.item"])
+    proposed = tomllib.loads((pipeline.folder / "proposed.toml").read_text("utf-8"))
+    assert proposed["source"]["path"] == f"s3://{pipeline.bucket}/landing"
+    assert proposed["tables"]["shop.item"]["columns"] == {"id": "bigint", "name": "string"}
+    pipeline.s3.put(f"s3://{pipeline.bucket}/export/sales/line/a.jsonl", '{"id": 1}\n')
+    code, told = pipeline.call("init", f"s3://{pipeline.bucket}/export", "--config", "plain.toml")
+    assert (code, [table["table"] for table in told["tables"]]) == (0, ["sales.line"])
+    code, told = pipeline.call("init", f"s3://{pipeline.bucket}/nothing", "--config", "none.toml")
+    assert (code, "has no files of a source" in told["error"]["what"]) == (1, True)
+    code, told = pipeline.call("init", "s3://no-such-bucket/landing", "--config", "none.toml")
+    assert code == 1
+    assert "no-such-bucket" in told["error"]["what"] + str(told["error"]["found"])
+    assert not (pipeline.folder / "none.toml").exists()

@@ -54,9 +54,11 @@ def build_strays(options: Options, runtime: Runtime) -> Strays:
 
 def build_scout(options: Options, runtime: Runtime) -> Scout:
     """Look at a folder that nobody configured, without Spark."""
+    from lakeward.adapters.dms.names import PLACES  # noqa: PLC0415
     from lakeward.adapters.dms.scout import DmsScout  # noqa: PLC0415
+    from lakeward.adapters.landed.opening import open_folder  # noqa: PLC0415
 
-    return DmsScout(runtime.base / options["path"])
+    return DmsScout(open_folder(runtime, str(options["path"]), None, PLACES))
 
 
 def build_statistics(options: Options, runtime: Runtime) -> Statistics:

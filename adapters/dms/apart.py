@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Final, TypeAlias
 
 from lakeward.adapters.dms.dates import find_period
 from lakeward.adapters.dms.names import PLACES, STANDARD, read_name
 from lakeward.adapters.landed.places import OWN_FOLDER, Place, Places
-from lakeward.adapters.landed.store import LocalStore
+from lakeward.core.ports import Stored
 
 Parts: TypeAlias = tuple[str, ...]
 
@@ -23,10 +23,10 @@ _DEPTH: Final = 4
 """A date has at most so many folders, one within the other."""
 
 
-def find_places(root: Path) -> Places:
-    """Return where the tables below a folder lie, by the most of those that have both; else where DMS puts them."""
+def find_places(listed: Iterable[Stored]) -> Places:
+    """Return where the tables that files are of lie, by the most that have both; else where DMS puts them."""
     loads, changes = set[Parts](), set[Parts]()
-    for entry in LocalStore().list(str(root.resolve()), None):
+    for entry in listed:
         path = PurePosixPath(entry.name)
         said = read_name(path.name)
         if said is not None and entry.size is not None and not any(part[0] in "._" for part in path.parts):

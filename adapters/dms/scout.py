@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Final
 
 import pyarrow as pa
@@ -21,9 +21,9 @@ from lakeward.adapters.landed.csv import Dialect
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import OWN_FOLDER, FileName, Place, Places, below
 from lakeward.adapters.landed.sampling import Row, Sample, cells_of, delimiter_of, rows_of, texts, with_headers
-from lakeward.adapters.landed.store import LocalStore
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
+from lakeward.core.ports import Stored
 from lakeward.core.proposals import Proposal, ProposedColumn, ProposedTable, proposed_key, proposed_type
 
 SAMPLES: Final = 4
@@ -56,14 +56,15 @@ class _File:
 class DmsScout:
     """Looks at a folder as if DMS wrote it."""
 
-    root: Path
+    landing: Folder
 
     def look(self) -> Proposal | None:
         """Return what there is, or None where no file has a name that DMS gives."""
-        folder = Folder(self.root, find_places(self.root))
+        entries = [*self.landing.store.list(self.landing.base, None)]
+        folder = replace(self.landing, places=find_places(entries))
         listed = {table: _files(folder, table) for table in folder.tables()}
         listed = {table: files for table, files in listed.items() if files}
-        shared = _transactions(self.root)
+        shared = _transactions(entries)
         if not (listed or shared):
             return None
         csv = [(table, file.name) for table, files in listed.items() for file in _chosen(files) if file.is_csv]
@@ -74,7 +75,7 @@ class DmsScout:
         every = [sample for own in samples.values() for sample in own]
         time = _time_column(every)
         tables = [_table(folder, table, files, samples[table], time) for table, files in listed.items()]
-        tables += _in_transactions(self.root, shared, delimiter, listed)
+        tables += _in_transactions(self.landing, shared, delimiter, listed)
         settings, reasons = _settings(folder.places.others, delimiter, time, every)
         if shared:
             settings["cdc_path"] = PurePosixPath(shared[0]).parent.as_posix()
@@ -95,10 +96,9 @@ def _files(folder: Folder, table: TableName) -> Sequence[_File]:
     ]
 
 
-def _transactions(root: Path) -> Sequence[str]:
+def _transactions(listed: Iterable[Stored]) -> Sequence[str]:
     """Return the files of transactions in the folder that has the most of them, the last ones first."""
-    listed = (entry.name for entry in LocalStore().list(str(root.resolve()), None) if entry.size)
-    paths = [PurePosixPath(name) for name in listed]
+    paths = [PurePosixPath(entry.name) for entry in listed if entry.size]
     found = [
         path
         for path in paths
@@ -115,12 +115,13 @@ def _is_hidden(path: PurePosixPath) -> bool:
 
 
 def _in_transactions(
-    root: Path, names: Sequence[str], delimiter: str, known: Collection[TableName]
+    landing: Folder, names: Sequence[str], delimiter: str, known: Collection[TableName]
 ) -> list[ProposedTable]:
     """Return the tables that files of transactions have rows of and that have no folder of their own."""
     found, spelled = defaultdict[TableName, list[Row]](list), {str(table).lower() for table in known}
     for name in names[:SAMPLES]:
-        folder = Folder(root, Places(Place(STANDARD, shared=PurePosixPath(name).parent.as_posix())))
+        shared = Place(STANDARD, shared=PurePosixPath(name).parent.as_posix())
+        folder = replace(landing, places=Places(shared))
         for row in rows_of(folder.head(_ANY, name), Dialect(delimiter)):
             operation, table, schema = row[:3] if len(row) > _BEFORE else (None, None, None)
             if operation in _OPERATIONS and isinstance(table, str) and isinstance(schema, str):

@@ -32,9 +32,12 @@ def build_landing(options: Options, runtime: Runtime) -> Landing:
 
 def build_scout(options: Options, runtime: Runtime) -> Scout:
     """Look at the folder `path`, which nobody configured yet."""
+    from lakeward.adapters.files.names import FileNames  # noqa: PLC0415
     from lakeward.adapters.files.scout import FilesScout  # noqa: PLC0415
+    from lakeward.adapters.landed.opening import open_folder  # noqa: PLC0415
+    from lakeward.adapters.landed.places import Place, Places  # noqa: PLC0415
 
-    return FilesScout(runtime.base / options["path"])
+    return FilesScout(open_folder(runtime, str(options["path"]), None, Places(Place(FileNames()))))
 
 
 def _opened(options: Options, runtime: Runtime) -> tuple[Any, Mapping[TableName, Any], Any]:

@@ -72,8 +72,23 @@ def _unreadable(dimension: Dimension, of_file: DataFrame, file: File) -> SchemaC
 
 
 def _refuse_strange(dimension: Dimension, of_file: DataFrame, file: File) -> None:
-    found = of_file.selectExpr(f"explode({STRANGE}) AS name").distinct().limit(100).collect()
+    declared = {name.lower(): name for name in dimension.schema.names}
+    strange = of_file.selectExpr(f"explode({STRANGE}) AS name").distinct()
+    found = strange.orderBy(F.lower("name").isin(list(declared)).desc()).limit(100).collect()
     policies = dimension.policies
+    alike = [(row[0], declared[row[0].lower()]) for row in found if row[0].lower() in declared]
+    if alike:
+        raise _spelled_otherwise(dimension, file.item.name, alike)
     listed = sorted(row[0] for row in found if policies.of(Kind.ADD, [row[0]]) is not Policy.IGNORE)
     if listed:
         raise not_declared(dimension, file.item.name, listed)
+
+
+def _spelled_otherwise(dimension: Dimension, file: str, alike: Sequence[tuple[str, str]]) -> SchemaConflict:
+    return SchemaConflict(
+        f"{dimension.name}: {file} has columns in other letters than the table",
+        found=", ".join(f"found {found}, and {name} is declared" for found, name in alike),
+        todo="Names in lines of JSON are compared as they are written. Declare them under "
+        f'[tables."{dimension.name}".columns] as the files have them. Nothing of the table was applied; other '
+        "tables go on.",
+    )

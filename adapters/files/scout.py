@@ -9,8 +9,8 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 import pyarrow as pa
@@ -21,7 +21,6 @@ from lakeward.adapters.landed.csv import Dialect
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Place, Places, format_of, has_format
 from lakeward.adapters.landed.sampling import Sample, cells_of, delimiter_of, rows_of, with_headers
-from lakeward.adapters.landed.store import LocalStore
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
 from lakeward.core.proposals import Proposal, ProposedColumn, ProposedTable, proposed_key, proposed_type
@@ -44,11 +43,11 @@ _ORDERS: Final = ("timestamp_ntz", "date")
 class FilesScout:
     """Looks at a folder of CSV, JSON lines or Parquet, in `schema/table` or, of one schema, in `table`."""
 
-    root: Path
+    landing: Folder
 
     def look(self) -> Proposal | None:
         """Return what there is, or None where no folder in it has files of a known format."""
-        found = _tables(self.root)
+        found = _tables(self.landing)
         if not found:
             return None
         proposed = [self._propose(table, at, names) for (table, at), names in sorted(found.items())]
@@ -56,7 +55,7 @@ class FilesScout:
 
     def _propose(self, table: TableName, at: str, names: Sequence[str]) -> ProposedTable:
         own = {} if at == f"{table.schema}/{table.table}" else {"folder": at}
-        folder = Folder(self.root, Places(Place(FileNames(), at, at)))
+        folder = replace(self.landing, places=Places(Place(FileNames(), at, at)))
         chosen, formats = sorted(names, key=by_value)[-SAMPLES:], {format_of(name) for name in names}
         what = " and ".join(
             {"csv": "CSV", "json": "JSON lines", "parquet": "Parquet"}[one] for one in sorted(formats)
@@ -71,17 +70,17 @@ class FilesScout:
             return ProposedTable(name=table, found=what, source=own, doubts=(f"its files cannot be read: {error}",))
 
 
-def _tables(root: Path) -> Mapping[tuple[TableName, str], Sequence[str]]:
+def _tables(landing: Folder) -> Mapping[tuple[TableName, str], Sequence[str]]:
     """Return the files of each table by its name and its folder below the root, as paths below that."""
     within = defaultdict[int, dict[tuple[TableName, str], list[str]]](lambda: defaultdict(list))
-    for entry in LocalStore().list(str(root.resolve()), None):
+    for entry in landing.store.list(landing.base, None):
         *folders, name = PurePosixPath(entry.name).parts
         if not (entry.size and has_format(name)) or any(part[0] in "._" for part in (*folders, name)):
             continue
         above = next((place for place, part in enumerate(folders) if _OF_DATE.fullmatch(part)), len(folders))
         depth = min(above, 2)
         if depth:
-            schema, table = folders[:2] if depth > 1 else (root.resolve().name, folders[0])
+            schema, table = folders[:2] if depth > 1 else (PurePosixPath(landing.base).name, folders[0])
             at = "/".join(folders[:depth])
             within[depth][TableName(schema, table), at].append("/".join((*folders[depth:], name)))
     return within[max(within)] if within else {}

@@ -31,10 +31,14 @@ their database can be asked, name it by --catalogue. Nothing is ever overwritten
 
 Example: [bold]lakeward init landing/ --catalogue shop.sql --database postgresql[/]
 
+Example: [bold]lakeward init s3://landing/dms --database mariadb --catalogue shop.sql[/]
+
 Example: [bold]lakeward init landing/ --catalogue jdbc:postgresql://db/shop --user me --password env:PASSWORD[/]
 """
 
-Folder = Annotated[Path, typer.Argument(help="The folder of the files.")]
+Folder = Annotated[
+    str, typer.Argument(help="The folder of the files, or a prefix in a bucket: s3://bucket/prefix.")
+]
 Output = Annotated[
     Path, typer.Option("--config", "-c", help="The settings file to write.", show_default=str(DEFAULT_FILE))
 ]
@@ -68,7 +72,7 @@ def init(
     start_logging("off", debug=debug)
     if config.exists():
         raise _exists(config)
-    if not folder.is_dir():
+    if "://" not in folder and not Path(folder).is_dir():
         raise ConfigError(f"{folder} is no folder", todo="Name the folder that the files lie in.")
     registry = registry_of(load())
     runtime = Runtime(_no_spark, Path(), config)
@@ -131,7 +135,7 @@ def _described(
     options = {key: value for key, value in settings.items() if key != "kind"}
     found = registry.catalogues.build(str(settings["kind"]), options, runtime).describe(names)
     path = settings.get("path")
-    own = {"path": path_in(Path(path), runtime.file)} if isinstance(path, str) else {}
+    own = {"path": path_in(path, runtime.file)} if isinstance(path, str) else {}
     return Described({**settings, **own}, found)
 
 
@@ -145,7 +149,7 @@ def _exists(config: Path) -> ConfigError:
     )
 
 
-def _proposal(folder: Path, scouts: Sequence[Scout]) -> Proposal:
+def _proposal(folder: str, scouts: Sequence[Scout]) -> Proposal:
     """Return what the source makes of the folder that knows its names, and finds the most tables in it."""
     found = [proposal for scout in scouts if (proposal := scout.look()) is not None]
     if not found:
@@ -163,9 +167,9 @@ def _check(content: str, config: Path) -> None:
     validate(tomllib.loads(content), config)
 
 
-def _show(proposal: Proposal, described: Mapping[TableName, SourceTable], folder: Path, config: Path) -> None:
+def _show(proposal: Proposal, described: Mapping[TableName, SourceTable], folder: str, config: Path) -> None:
     out = view.console()
-    out.print(f"Looked at {len(proposal.tables):,} table(s) in {escaped(str(folder))} ({proposal.kind}).")
+    out.print(f"Looked at {len(proposal.tables):,} table(s) in {escaped(folder)} ({proposal.kind}).")
     grid = view.grid("table", "key", "columns", "how it was found", right=("columns",))
     for table in proposal.tables:
         known = described.get(table.name)
