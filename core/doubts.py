@@ -140,6 +140,7 @@ def refuse_gone(table: str, names: Collection[str], past: Past) -> None:
         and item.name not in past.seen
         and item.name not in let_pass
         and (lowest is None or item.order > lowest)
+        and (past.start is None or item.name >= past.start)
     ]
     if gone:
         raise AlarmRaised(

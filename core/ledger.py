@@ -113,7 +113,8 @@ class Past:
     `seen` are those of all batches, `last` is the name of the last that was applied, and
     `waiting` are others that an earlier run saw. At or below the order `floor` nothing may
     appear any more (None: anything may). Where `start` names an object, only what does not
-    precede it in order needs to be listed. `acked` is what operators let pass, by code.
+    precede it in order needs to be listed; once it is, `start` is the text before which no name
+    was. `acked` is what operators let pass, by code.
 
     Changes at or below the order `cut`, and objects of the versions `left`, are of epochs before
     that of the table. Where a full `load` must come first, it was `awaited` by an earlier run;

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import product
 from typing import Final
@@ -59,6 +59,33 @@ def find_period(folder: str, form: str | None = None) -> Period | None:
     >>> find_period("2026-11-21", "YYYY/MM/DD") is None
     True
     """
+    found = _find(folder, form)
+    return None if found is None else found[0]
+
+
+def folder_before(folder: str, form: str | None = None) -> str | None:
+    """Return a folder before which none of later commits sorts; None for no date, and for dates that do not sort.
+
+    DMS writes commits in their order. A folder may be behind that of an older file only where
+    `DatePartitionTimezone` was changed, by 26 hours at most.
+
+    >>> folder_before("2026/03/01"), folder_before("202603"), folder_before("2026-03-02-05")
+    ('2026/02/27', '202602', '2026-03-01-01')
+    >>> folder_before("01-03-2026") is None
+    True
+    """
+    found = _find(folder, form)
+    if found is None or not found[1].startswith("YYYY"):
+        return None
+    period, known = found
+    return folder_of(period.start - _BACK[period.unit], known)
+
+
+_BACK: Final = {"HH": timedelta(hours=28), "DD": timedelta(days=2), "MM": timedelta(days=1)}
+
+
+def _find(folder: str, form: str | None) -> tuple[Period, str] | None:
+    """Return the period that a folder is named by, and in which form."""
     for known in FORMS if form is None else (form,):
         if match := _pattern(known).fullmatch(folder):
             parts = match.groupdict()
@@ -67,7 +94,7 @@ def find_period(folder: str, form: str | None = None) -> Period | None:
                 start = datetime(year, month, day, hour, tzinfo=UTC)
             except ValueError:
                 return None
-            return Period(start, next(unit for unit in ("HH", "DD", "MM") if unit in parts))
+            return Period(start, next(unit for unit in ("HH", "DD", "MM") if unit in parts)), known
     return None
 
 

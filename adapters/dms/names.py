@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
-from lakeward.adapters.dms.dates import Period, find_period
+from lakeward.adapters.dms.dates import Period, find_period, folder_before
 from lakeward.adapters.landed.places import FileName, Part, Place, Places, format_of
 from lakeward.adapters.landed.values import counted
 
@@ -60,7 +60,7 @@ class Names:
 
     def listed_from(self, name: str) -> str | None:
         """Return the text before which no file sorts that is of a name's time or later, where the name is DMS's."""
-        return listed_from(name) if self.changes is None else None
+        return listed_from(name, self.dates) if self.changes is None else None
 
     def number(self, name: str) -> tuple[str, int] | None:
         """Return the series of a file of a full load, and its number there, where the name is DMS's."""
@@ -148,16 +148,23 @@ def written_at(order: int, names: Names = STANDARD) -> int | None:
     return (order >> _COUNTER_BITS) * 1000 if is_timed else None
 
 
-def listed_from(name: str) -> str | None:
+def listed_from(name: str, dates: str | None = None) -> str | None:
     """Return the text before which no file sorts that is of a name's time or later; None where that is not told.
 
-    Counters are no part of it: 10 comes after 9, and sorts before it. Files of a full load sort behind all others.
+    Counters are no part of it: 10 comes after 9, and sorts before it. Of date folders, those a while before
+    the name's own are taken too. Files of a full load sort behind all others.
 
-    >>> listed_from("20141029-1134010019.csv")
-    '20141029-113401001'
+    >>> listed_from("20141029-1134010019.csv"), listed_from("2014/10/29/20141029-1134010019.csv")
+    ('20141029-113401001', '2014/10/27/')
     """
-    changes = _CHANGES.match(_FORMAT.sub("", name))
-    return None if changes is None else changes["second"] + changes["millis"]
+    folder, _, base = name.rpartition("/")
+    changes = _CHANGES.match(_FORMAT.sub("", base))
+    if changes is None:
+        return None
+    if not folder:
+        return changes["second"] + changes["millis"]
+    first = folder_before(folder, dates)
+    return None if first is None else f"{first}/"
 
 
 def known_name(name: str, names: Names = STANDARD) -> FileName:

@@ -39,13 +39,15 @@ class LocalStore:
     def list(self, folder: str, start: str | None) -> Iterator[Stored]:
         """Return what is in a folder and below it, by paths; what is hidden there, or behind a link, is not.
 
-        What sorts before `start` and is no folder is left out, and costs next to nothing.
+        What sorts before `start` is left out, and costs next to nothing; but for folders, where
+        `start` lies in none.
         """
         inner = []
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
-                    inner += [] if entry.name.startswith((".", "_")) else [entry.name]
+                    if not entry.name.startswith((".", "_")) and not _is_before(entry.name, start):
+                        inner.append(entry.name)
                 elif start is None or entry.name >= start:
                     state = _state(entry)
                     if state is None:
@@ -53,8 +55,9 @@ class LocalStore:
                     else:
                         yield Stored(entry.name, state.st_size, state.st_mtime_ns // 1000)
         for name in inner:
+            below = start.removeprefix(f"{name}/") if start is not None and start.startswith(f"{name}/") else None
             with suppress(FileNotFoundError):  # it went away since it was seen, and all its files with it
-                for found in self.list(f"{folder}/{name}", None):
+                for found in self.list(f"{folder}/{name}", below):
                     yield replace(found, name=f"{name}/{found.name}")
 
     def find(self, path: str) -> Stored | None:
@@ -77,6 +80,11 @@ class LocalStore:
             return
         Path(place).parent.mkdir(parents=True, exist_ok=True)
         _rename(file, Path(place))
+
+
+def _is_before(name: str, start: str | None) -> bool:
+    """Whether all that is in a folder sorts before a text that lies in a folder."""
+    return start is not None and "/" in start and f"{name}/" < start and not start.startswith(f"{name}/")
 
 
 def _state(entry: os.DirEntry[str]) -> os.stat_result | None:

@@ -37,7 +37,7 @@ def choose(
     place = folder.places.of(table)
     names = place.names
     start = None if past.start is None else names.listed_from(past.start)
-    past = past if start else replace(past, start=None)
+    past = replace(past, start=start)
     found = folder.list(table, start)
     if found is None and not past.seen:
         folder.refuse_missing()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeward.adapters.dms.dates import FORMS, find_period, folder_of
-from lakeward.adapters.dms.names import FileName, Names, known_name, read_name
+from lakeward.adapters.dms.names import FileName, Names, known_name, listed_from, read_name
 
 
 def order(name: str) -> int:
@@ -216,6 +216,26 @@ def test_a_group_of_a_pattern_that_holds_nothing_counts_as_0_and_one_without_a_n
     by_hex = declared(changes=r"(?P<hex>.*)\.csv")
     assert known_name("1f.csv", by_hex).order > known_name("a.csv", by_hex).order
     assert read_name("0x1f.csv", by_hex) is None
+
+
+@given(
+    first=st.datetimes(datetime(2001, 1, 1), datetime(2099, 1, 1)),
+    later=st.integers(0, 10**7),
+    zones=st.tuples(st.integers(-12, 14), st.integers(-12, 14)),
+    form=st.sampled_from([form for form in FORMS if form.startswith("YYYY")]),
+)
+def test_no_file_of_a_later_commit_sorts_before_what_is_listed(
+    first: datetime, later: int, zones: tuple[int, int], form: str
+) -> None:
+    """Whatever time zones its folder and that of the one before were named in."""
+    moments = first, first + timedelta(seconds=later)
+    folders = [folder_of(moment + timedelta(hours=zone), form) for moment, zone in zip(moments, zones, strict=True)]
+    files = [f"{moment:%Y%m%d-%H%M%S}000.csv" for moment in moments]
+    one, other = ("/".join(parts) for parts in zip(folders, files, strict=True))
+    start = listed_from(one)
+    assert start is not None
+    assert other >= start
+    assert start <= "LOAD00000001.csv"
 
 
 def test_changes_may_go_by_a_counter_alone() -> None:

@@ -42,6 +42,20 @@ def test_what_sorts_before_the_start_is_left_out(tmp_path: Path) -> None:
     }
 
 
+def test_folders_that_sort_before_the_start_are_not_looked_into_where_it_lies_in_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for day in ("2025/12/31", "2026/11/19", "2026/11/20", "2026/12/01", "p2026"):
+        put(tmp_path / day / "a.csv")
+    put(tmp_path / "LOAD00000001.csv")
+    looked: list[str] = []
+    scan = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: (looked.append(str(path)), scan(path))[1])
+    found = [item.name for item in LocalStore().list(str(tmp_path), "2026/11/20/")]
+    assert sorted(found) == ["2026/11/20/a.csv", "2026/12/01/a.csv", "LOAD00000001.csv", "p2026/a.csv"]
+    assert not [path for path in looked if path.endswith(("2025", "19"))]
+
+
 def test_a_hash_tells_contents_apart_and_of_great_files_their_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
