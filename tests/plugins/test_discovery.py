@@ -36,7 +36,7 @@ def test_the_adapters_that_come_along_register_as_anyones_do() -> None:
         ["memory", "poll"],
         ["memory", "sqlite"],
         ["file", "jdbc"],
-        ["dms"],
+        ["dms", "files"],
         ["file", "memory"],
         ["env", "file"],
         ["dms"],
