@@ -11,7 +11,6 @@ from typing import Any
 import broken_iceberg
 import broken_memory
 import pytest
-from lakes import CRASHES, NAME, PACKED, Item, MemoryLake, Player, Script, pack, pack_late, pack_reloaded
 from spark import MakeLake
 
 from lakeward.adapters.iceberg.options import TableOptions
@@ -20,6 +19,9 @@ from lakeward.core.dimension import Dimension, Unbounded, Within
 from lakeward.core.errors import LakewardError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
 from lakeward.core.memory import Reason, Reject
+from lakeward.plugins.testing import LAWS, Bench, Law, machine, try_law
+from lakeward.plugins.testing.play import CRASHES, MemoryLake, Player
+from lakeward.plugins.testing.scripts import NAME, PACKED, Item, Script, pack, pack_late, pack_reloaded
 
 SEEN = (AssertionError, LakewardError)
 """How a law fails: what it finds is another table, or the adapter's own checks stop it."""
@@ -123,6 +125,41 @@ def test_a_broken_memory_adapter_breaks_a_law(name: str, kind: type[MemoryTable]
 def test_a_queue_that_acknowledges_first_breaks_a_law() -> None:
     with pytest.raises(SEEN):
         assert _are_right("in order", MemoryLake, broken_memory.AcknowledgesFirst)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [(name, kind) for name, kinds in broken_memory.BY_LAW.items() for kind in kinds],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_a_law_of_the_kit_fails_on_what_it_is_there_to_show(name: str, kind: type[MemoryTable]) -> None:
+    """In one of its cases, where it has some."""
+    (law,) = [law for law in LAWS if law.name == name]
+    with pytest.raises(SEEN):
+        _try_each_case(law, kind)
+
+
+def _try_each_case(law: Law, kind: type[MemoryTable]) -> None:
+    # As on a slow table, the shortest play that fails is not looked for: that one does is enough.
+    packed = 2 if law is machine.LAW else None
+    for case in law.cases.values() or [None]:
+        try_law(law, lambda: _bench(kind, packed), case)
+
+
+def _bench(kind: type[MemoryTable], packed: int | None) -> Bench:
+    lake = MemoryLake(kind)
+
+    def foreign(dimension: Dimension) -> None:
+        table = lake.target.tables[dimension.name]
+        if isinstance(table, broken_memory.ForgetsItsProgressBehindAnothersCommit):
+            table.commit_of_another()
+
+    return Bench(lake=lake, examples=HISTORIES, histories=packed, foreign=foreign)
+
+
+def test_every_law_of_the_kit_is_shown_to_fail() -> None:
+    assert list(broken_memory.BY_LAW) == [law.name for law in LAWS]
+    assert all(broken_memory.BY_LAW.values())
 
 
 @pytest.mark.parametrize("name", OF_MEMORY)

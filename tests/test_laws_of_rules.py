@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lakes import NAME, PACKED, MemoryLake, Player, Rows, Script, ScriptedSource, pack
 
 from lakeward.adapters.memory.shaping import MemoryShaper
 from lakeward.core.cells import shaped
@@ -27,6 +26,8 @@ from lakeward.core.reshaping import Concat, Constant, Drop
 from lakeward.core.rules import TEXT, Cast, Default, Hash, Rename
 from lakeward.core.shape import shape
 from lakeward.core.shaping import ShapedSource, TableRules
+from lakeward.plugins.testing.play import MemoryLake, Player, ScriptedSource
+from lakeward.plugins.testing.scripts import NAME, PACKED, Rows, Script, pack
 
 COLUMNS = (
     Rename(column="id", to="number"),

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
-from lakes import CRASHES, PACKED, TOLERANT, MemoryLake, Player, Script, pack, pack_late
 from pyspark.sql import SparkSession
 from rule_lists import SECRETS, cells, rules
 from rule_lists import SOURCE as MANY
@@ -43,6 +42,8 @@ from lakeward.core.rules import TEXT, Cast, Default, Hash, Mask, Rename, Rule, T
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.shape import Shape, check_moves, shape
 from lakeward.core.shaping import TableRules
+from lakeward.plugins.testing.play import CRASHES, MemoryLake, Player
+from lakeward.plugins.testing.scripts import PACKED, TOLERANT, Script, pack, pack_late
 
 NAME = TableName("shop", "item")
 SOURCE = Schema((Column("id", Type("int")), Column("a", TEXT), Column("b", Type("int")), Column("c", TEXT)))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
-from lakes import Crash
 from project import Project
 from published_jobs import (
     MERGE,
@@ -36,6 +35,7 @@ from lakeward.core.ledger import Taken
 from lakeward.core.pipeline import apply_changes
 from lakeward.core.ports import Batch
 from lakeward.core.schema import Column, Schema, Type
+from lakeward.plugins.testing.play import Crash
 
 NAME = TableName("shop", "customer")
 SCHEMA = Schema((Column("id", Type("int")), Column("name", Type("string")), Column("city", Type("string"))))

@@ -8,10 +8,9 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from histories import SCHEMA, Features, Feed, delivery_order, feed
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from model_laws import MODES, Player, batches, draw_features, loaded_by, with_repeats
+from model_laws import MODES, Player, draw_features, loaded_by
 
 from lakeward.adapters.memory import MemoryTable
 from lakeward.core.counts import Counts, Verdict
@@ -23,6 +22,7 @@ from lakeward.core.fold import Row, apply
 from lakeward.core.known import Known, Refused, Remembered, Stored
 from lakeward.core.memory import Base, Reason
 from lakeward.core.progress import Progress
+from lakeward.plugins.testing.histories import SCHEMA, Features, Feed, batches, delivery_order, feed, with_repeats
 
 RANDOMS = st.randoms(use_true_random=False)
 thorough = settings(max_examples=200, deadline=None)

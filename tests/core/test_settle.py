@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from histories import SCHEMA
 from model_laws import Player
 
 from lakeward.core.delivery import Resolution
@@ -13,6 +12,7 @@ from lakeward.core.dimension import Dimension, Lateness, TableName, Unbounded, W
 from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.memory import Reason, Reject
+from lakeward.plugins.testing.histories import SCHEMA
 
 DIMENSION = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",))
 UNBOUNDED = Unbounded()

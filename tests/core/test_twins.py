@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from histories import SCHEMA
 
 from lakeward.core.alarms import alarms
 from lakeward.core.dimension import Dimension, TableName
@@ -16,6 +15,7 @@ from lakeward.core.ledger import SourceObject
 from lakeward.core.plan import MergePlan, plan
 from lakeward.core.progress import Progress
 from lakeward.core.twins import Twin, first_twin
+from lakeward.plugins.testing.histories import SCHEMA
 
 DIMENSION = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=())
 

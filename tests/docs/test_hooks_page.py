@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,15 @@ import third_party
 from pages import codes, fences, sections, tables, text
 from repository import ROOT
 
+from lakeward.adapters.iceberg.table import IcebergTable
+from lakeward.adapters.memory import MemoryTable
 from lakeward.adapters.spark.events import EVENT_COLUMNS
 from lakeward.core.facts import Capability
 from lakeward.core.job import STEPS
 from lakeward.entrypoints.cli import main
 from lakeward.plugins import Registry, Runtime
 from lakeward.plugins.manager import load, registry_of
+from lakeward.plugins.testing import Bench, Lake
 
 PAGE = "docs/hooks.md"
 (EXAMPLE,) = fences(PAGE, "python")[:1]
@@ -76,6 +80,19 @@ def test_the_columns_of_the_frame_and_the_capabilities_are_all_there() -> None:
     assert [codes(row["column"])[0] for row in frame] == [*EVENT_COLUMNS]
     (capabilities,) = tables(sections(PAGE)["Capabilities"])
     assert {codes(row["capability"])[0] for row in capabilities} == {item.value for item in Capability}
+
+
+def test_the_page_says_which_capabilities_our_tables_have() -> None:
+    of_memory = {field.name: field.default for field in fields(MemoryTable)}["capabilities"]
+    assert of_memory == IcebergTable.capabilities == frozenset(Capability)
+    assert "`memory`, the reference adapter in plain Python, and `iceberg` have all of them." in text(PAGE)
+
+
+def test_the_page_says_what_the_kit_asks_of_an_author() -> None:
+    said = " ".join(codes(sections(PAGE)["The conformance kit"]))
+    methods = [name for name, member in vars(Lake).items() if not name.startswith("_") and callable(member)]
+    assert [f"{name}(dimension" for name in methods if f"{name}(dimension" not in said] == []
+    assert [field.name for field in fields(Bench) if field.name not in said + " lake"] == []
 
 
 def test_the_steps_are_named_in_order() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from broken_memory import AcknowledgesFirst
-from lakes import Player
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -27,6 +26,7 @@ from lakeward.core.memory import Reason
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Entry, Resolved
 from lakeward.core.progress import Progress
+from lakeward.plugins.testing.play import Player
 
 Break = Callable[[pytest.MonkeyPatch, Player], None]
 

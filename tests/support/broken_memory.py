@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from lakeward.adapters.memory import Frame, MemoryQueue, MemoryTable
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Mark, Operation, Position, Sequences
 from lakeward.core.fold import Row
-from lakeward.core.memory import Memory
+from lakeward.core.memory import Memory, Reject
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Commit, Entry, Notice, Recalled, Resolved
+from lakeward.core.ports import Commit, Entry, Notice, Recalled, Resolved, Standing
 from lakeward.core.progress import Progress
 
 
@@ -281,6 +281,113 @@ class HoldsKeysOfTheEpochBefore(MemoryTable):
         return [*(entry for found in older for entry in found), *MemoryTable.entries(self, progress)]
 
 
+class ShowsColumnsBeforeItsFirstCommit(MemoryTable):
+    """Says that a table is there which nobody wrote."""
+
+    def standing(self) -> Standing:
+        return replace(MemoryTable.standing(self), schema=self.dimension.schema)
+
+
+class TakesWhatComesTooLate(MemoryTable):
+    """Applies what lies at or below the mark."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        memory = self.memory
+        self.memory = replace(memory, mark=None)
+        try:
+            return MemoryTable.resolve(self, plan, frame)
+        finally:
+            self.memory = memory
+
+
+class BelievesEveryTime(MemoryTable):
+    """Lets a time in the far future move the mark of what it remembers."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        return MemoryTable.resolve(self, replace(plan, facts=replace(plan.facts, believed=None)), frame)
+
+
+class WritesZeroForNull(MemoryTable):
+    """Has no way to tell them apart."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        resolved = MemoryTable.resolve(self, plan, frame)
+        rows = resolved.detail.rows
+        for key, row in rows.items():
+            if row is not None:
+                rows[key] = replace(row, cells={n: 0 if cell is None else cell for n, cell in row.cells.items()})
+        return resolved
+
+
+class KeepsTheRowThatStands(MemoryTable):
+    """Inserts what is new, and leaves the other rows as they are."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        resolved = MemoryTable.resolve(self, plan, frame)
+        rows = resolved.detail.rows
+        for key in [key for key, row in rows.items() if row is not None and key in self.rows]:
+            rows[key] = self.rows[key]
+        return resolved
+
+
+class UpdatesOnlyWhatIsThere(MemoryTable):
+    """Takes an update literally."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        resolved = MemoryTable.resolve(self, plan, frame)
+        inserted = {event.key for event in _events(frame) if event.operation is not Operation.UPDATE}
+        rows = resolved.detail.rows
+        for key in [key for key in rows if key not in self.rows and key not in inserted]:
+            del rows[key]
+        return resolved
+
+
+class NeverDeletes(MemoryTable):
+    """Writes rows, and takes none away."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        resolved = MemoryTable.resolve(self, plan, frame)
+        rows = resolved.detail.rows
+        for key in [key for key, row in rows.items() if row is None]:
+            del rows[key]
+        return resolved
+
+
+class AppliesTheFirstOfABatch(MemoryTable):
+    """Collapses the changes of a key to the oldest."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        first: dict[Key, ChangeEvent] = {}
+        for event in sorted(_events(frame), key=lambda event: event.position):
+            first.setdefault(event.key, event)
+        items = [item for item in frame if not isinstance(item, ChangeEvent) or first[item.key] is item]
+        dropped = len(frame) - len(items)
+        return _counted(MemoryTable.resolve(self, plan, items), read=dropped, superseded=dropped)
+
+
+class LeavesTheOldKey(MemoryTable):
+    """Takes a change of a key for an update of the key that it enters."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        items = [replace(item, old_key=None) if isinstance(item, ChangeEvent) else item for item in frame]
+        return MemoryTable.resolve(self, plan, items)
+
+
+class HoldsNothing(MemoryTable):
+    """Lets pass what follows a row that cannot be applied."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        items = [replace(item, keys=()) if isinstance(item, Reject) else item for item in frame]
+        return MemoryTable.resolve(self, plan, items)
+
+
+class ForgetsItsProgressBehindAnothersCommit(MemoryTable):
+    """Looks for its progress in the last commit alone, whoever made it."""
+
+    def commit_of_another(self) -> None:
+        self.progress = Progress()
+
+
 class AcknowledgesFirst(MemoryQueue):
     """Forgets a notice as soon as it is received."""
 
@@ -319,3 +426,65 @@ BROKEN: Mapping[str, Sequence[type[MemoryTable]]] = {
     ),
 }
 """The mistakes, by the scripts that show them."""
+
+BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
+    "a_table_that_was_never_written_stands_at_nothing": (ShowsColumnsBeforeItsFirstCommit,),
+    "a_row_is_read_back_with_the_progress_of_its_batch": (WritesZeroForNull, LosesTheLastEvent),
+    "an_update_takes_the_place_of_a_row": (KeepsTheRowThatStands,),
+    "a_change_upserts_whatever_it_is_called": (UpdatesOnlyWhatIsThere, KeepsTheRowThatStands),
+    "a_delete_takes_a_row_away": (NeverDeletes,),
+    "the_last_of_several_changes_of_a_key_stands": (AppliesTheFirstOfABatch,),
+    "an_object_that_comes_again_changes_nothing": (ForgetsDeletesTooEarly,),
+    "a_late_change_overwrites_nothing_that_is_newer": (ChecksNothingForBeingStale, ForgetsDeletesAboveTheMark),
+    "a_truncate_takes_every_older_row_away": (TruncatesWhatTheBatchNamesAlone,),
+    "a_cell_that_was_not_sent_keeps_its_value": (NullsWhatWasNotSent,),
+    "a_change_of_a_key_moves_the_row": (LeavesTheOldKey,),
+    "a_full_load_takes_the_place_of_all_rows": (KeepsRowsThatALoadDoesNotHold,),
+    "a_row_that_cannot_be_applied_holds_its_key": (HoldsNothing,),
+    "a_process_that_ends_anywhere_leaves_a_table_that_goes_on": (KeepsProgressApart,),
+    "a_commit_of_another_writer_hides_no_progress": (ForgetsItsProgressBehindAnothersCommit,),
+    "any_play_shows_at_each_moment_what_the_model_shows": (
+        ChecksNothingForBeingStale,
+        NullsWhatWasNotSent,
+        HoldsNothing,
+        ForgetsItsProgressBehindAnothersCommit,
+    ),
+    "any_delivery_of_many_histories_gives_their_databases": (LetsTheFirstOfATieWin, ForgetsDeletesTooEarly),
+    "what_waits_in_quarantine_follows_in_order": (HoldsNothing, LeavesThePositionOfANoOp),
+    "a_crash_at_any_step_changes_nothing": (KeepsProgressApart, BelievesWhatACrashLeft),
+    "every_step_of_the_pipeline_is_crashed_at": (KeepsProgressApart, BelievesWhatACrashLeft),
+    "after_every_held_row_is_fixed_or_discarded_the_tables_are_those_of_the_mended_feed": (
+        TakesAMendedRowForGivenUp,
+        AppliesAMendedRowAlone,
+        ForgetsWhatWasMended,
+    ),
+    "a_row_is_mended_in_its_place_whatever_the_mark": (PutsAMendedRowOnTop,),
+    "any_order_within_the_lateness_gives_their_databases": (ForgetsDeletesAboveTheMark,),
+    "what_comes_too_late_is_told_apart": (TakesWhatComesTooLate,),
+    "a_time_in_the_future_moves_no_mark_and_makes_nothing_too_late": (BelievesEveryTime,),
+    "a_table_without_a_key_keeps_each_fact_once": (KeepsProgressApart,),
+    "commits_of_another_writer_change_nothing": (ForgetsItsProgressBehindAnothersCommit,),
+    "cells_that_were_not_sent_keep_their_values": (NullsWhatWasNotSent,),
+    "rows_that_are_sent_in_part_and_keys_that_change_give_their_databases": (
+        NullsWhatWasNotSent,
+        LeavesTheOldKey,
+        HidesWhatWaitsForItsRow,
+    ),
+    "rows_in_part_and_key_changes_are_mended_into_their_place": (
+        NullsWhatAMendedRowDidNotSend,
+        LeavesTheOldKeyOfAMendedRow,
+    ),
+    "key_changes_that_no_rule_decides_are_held_alike": (HidesKeysThatAWaitingChangeHolds,),
+    "objects_under_other_names_change_nothing_where_sequences_are_unique": (TakesCopiesUnderOtherNamesForNews,),
+    "parts_of_rows_under_other_names_change_nothing_where_sequences_are_unique": (
+        TakesCopiesUnderOtherNamesForNews,
+    ),
+    "after_a_reload_the_table_is_that_of_the_new_epoch_alone": (
+        KeepsRowsThatALoadDoesNotHold,
+        TellsObjectsByTheirNumberAlone,
+        HoldsKeysOfTheEpochBefore,
+    ),
+    "after_a_reload_nothing_is_left_of_rows_in_part": (KeepsRowsThatALoadDoesNotHold,),
+    "a_reload_of_a_table_without_a_key_leaves_the_facts_of_the_new_epoch": (KeepsRowsThatALoadDoesNotHold,),
+}
+"""Mistakes by the law of the conformance kit that is there to show them."""

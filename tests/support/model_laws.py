@@ -6,16 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from histories import (
-    Features,
-    Feed,
-    delivery_order,
-    feed,
-    truth,
-    under_another_name,
-    visible,
-)
-
 from lakeward.core.counts import Counts
 from lakeward.core.delivery import Delivery, Resolution
 from lakeward.core.dimension import Dimension, Lateness, Ordered, Unbounded, Within
@@ -23,6 +13,17 @@ from lakeward.core.events import ChangeEvent, Key, Operation, Position
 from lakeward.core.fold import Row, apply
 from lakeward.core.memory import Memory, Reason, Reject, trim
 from lakeward.core.settle import absorb, settle
+from lakeward.plugins.testing.histories import (
+    Features,
+    Feed,
+    batches,
+    delivery_order,
+    feed,
+    truth,
+    under_another_name,
+    visible,
+    with_repeats,
+)
 
 MODES: tuple[Lateness, ...] = (Ordered(), Within(3), Unbounded())
 
@@ -73,26 +74,6 @@ def draw_features(random: Random, lateness: Lateness) -> Features:
         scatter=isinstance(lateness, Unbounded),
         transactions=25 if isinstance(lateness, Within) else 12,
     )
-
-
-def batches(random: Random, order: Sequence[int], most: int = 3) -> list[list[int]]:
-    """Split deliveries into batches of one to three objects, or more."""
-    rest, split = list(order), []
-    while rest:
-        size = random.randrange(1, most + 1)
-        split.append(rest[:size])
-        rest = rest[size:]
-    return split
-
-
-def with_repeats(random: Random, order: Sequence[int], chance: float = 0.25) -> list[int]:
-    """Deliver some objects again, somewhere after their first delivery."""
-    repeated: list[int] = []
-    for index, number in enumerate(order):
-        repeated.append(number)
-        if random.random() < chance:
-            repeated.append(random.choice(order[: index + 1]))
-    return repeated
 
 
 def loaded_by(source: Feed, delivered: set[int], epoch: int = 1) -> int | None:

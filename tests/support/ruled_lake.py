@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lakes import PACKED, Lake, Moment, Player, Rows, Script, ScriptedSource
-
 from lakeward.core.cells import shaped
 from lakeward.core.dimension import Dimension
 from lakeward.core.facts import Capability
@@ -16,6 +14,8 @@ from lakeward.core.ports import Batch
 from lakeward.core.remaking import Remaking
 from lakeward.core.shape import Shape
 from lakeward.core.shaping import ShapedSource, Shaper, TableRules
+from lakeward.plugins.testing.play import Lake, Moment, Player, ScriptedSource
+from lakeward.plugins.testing.scripts import PACKED, Rows, Script
 
 SECRETS = {"env:PEPPER": b"0123456789abcdef"}
 

@@ -15,7 +15,6 @@ from dms_files import content_of
 from endpoints import _LETTERS, AT, ITEM, _row, _style
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lakes import Crash
 from transaction_feeds import CDC_PATH, TABLES, Content, SharedFeed, Telling, dimension_of, read_feed, write_feed
 
 from lakeward.adapters.dms.names import read_name, read_transactions
@@ -33,6 +32,7 @@ from lakeward.core.job import STEPS, Job, Watch, unwatched
 from lakeward.core.ledger import Limits, Past, Taken
 from lakeward.core.pipeline import apply_changes
 from lakeward.core.ports import Batch
+from lakeward.plugins.testing.play import Crash
 
 State = Mapping[int, Mapping[str, object]]
 

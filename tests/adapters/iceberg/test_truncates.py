@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 from iceberg_lake import LakeOfIceberg
-from lakes import NAME, PACKED, Player, Script
 from pyiceberg.table import Table
 from spark import MakeLake
 
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.core.dimension import Dimension, Within
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
+from lakeward.plugins.testing.play import Player
+from lakeward.plugins.testing.scripts import NAME, PACKED, Script
 
 pytestmark = pytest.mark.spark
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from histories import SCHEMA
 
 from lakeward.adapters.spark.events import SKIPPED, Group, facts
 from lakeward.core.dimension import Dimension, TableName, Within
@@ -14,6 +13,7 @@ from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import Memory, Reason, Record, next_mark
 from lakeward.core.plan import MergePlan, plan
 from lakeward.core.progress import Progress
+from lakeward.plugins.testing.histories import SCHEMA
 
 DIMENSION = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",), lateness=Within(24))
 

@@ -6,11 +6,9 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from histories import Features, feed
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from iceberg_lake import event_table
-from lakes import NAME, PACKED
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.spark import names
@@ -22,6 +20,8 @@ from lakeward.core.evolution import Evolution
 from lakeward.core.facts import PARTIAL, BatchFacts
 from lakeward.core.fold import apply
 from lakeward.core.plan import MergePlan
+from lakeward.plugins.testing.histories import Features, feed
+from lakeward.plugins.testing.scripts import NAME, PACKED
 
 pytestmark = pytest.mark.spark
 

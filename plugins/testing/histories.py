@@ -37,6 +37,7 @@ class Features:
     keys: int = 4
 
     def dimension(self, lateness: Lateness = ORDERED) -> Dimension:
+        """Return the table that such a feed is of."""
         return Dimension(
             name=TableName("shop", "item"),
             schema=SCHEMA,
@@ -68,6 +69,7 @@ class Feed:
 
     @property
     def events(self) -> list[ChangeEvent]:
+        """All that was captured, object by object."""
         return [event for events in self.objects.values() for event in events]
 
 
@@ -83,6 +85,7 @@ class Database:
         self.counter = 0
 
     def copy(self) -> State:
+        """Return the rows as they stand."""
         return {key: dict(image) for key, image in self.rows.items()}
 
     def live(self) -> None:
@@ -230,7 +233,7 @@ def _numbered(
 ) -> list[tuple[int, int, Change, int]]:
     """Return row number, transaction, change and sequence of each event of an object."""
     sizes = [len(changes) for changes in database.log]
-    numbered = []
+    numbered: list[tuple[int, int, Change, int]] = []
     for transaction in transactions:
         before = sum(sizes[start:transaction])
         for place, change in enumerate(database.log[transaction]):
@@ -292,6 +295,26 @@ def _times(events: Sequence[ChangeEvent]) -> list[int]:
 def under_another_name(events: Sequence[ChangeEvent], number: int) -> list[ChangeEvent]:
     """Return a copy of an object's events as another object holds them."""
     return [replace(event, position=event.position._replace(object=number)) for event in events]
+
+
+def batches(random: Random, order: Sequence[int], most: int = 3) -> list[list[int]]:
+    """Split deliveries into batches of one to three objects, or more."""
+    rest, split = list(order), []
+    while rest:
+        size = random.randrange(1, most + 1)
+        split.append(rest[:size])
+        rest = rest[size:]
+    return split
+
+
+def with_repeats(random: Random, order: Sequence[int], chance: float = 0.25) -> list[int]:
+    """Deliver some objects again, somewhere after their first delivery."""
+    repeated: list[int] = []
+    for index, number in enumerate(order):
+        repeated.append(number)
+        if random.random() < chance:
+            repeated.append(random.choice(order[: index + 1]))
+    return repeated
 
 
 def visible(rows: Mapping[Key, Row]) -> dict[Key, dict[str, object]]:

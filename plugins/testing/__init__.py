@@ -1,0 +1,44 @@
+"""The conformance kit: what must hold for whatever a plugin registers, as test classes of pytest.
+
+    from lakeward.plugins.testing import Bench, table_contract
+
+    TestMyTable = table_contract(lambda: Bench(lake=MyLake()))
+
+A lake under test (`Lake`) opens tables anew, makes frames of events, and reads rows with another
+reader than the one that wrote them. Laws that a table closes by the capabilities that it does not
+declare are skipped by name; the report at the end of a session says which were run. The kit needs
+`lakeward[testing]`; nothing else of lakeward imports it.
+"""
+
+try:
+    import pytest
+
+    pytest.register_assert_rewrite(*(f"{__name__}.{name}" for name in ("laws", "machine", "small")))
+
+    from lakeward.plugins.testing.bench import Bench, Law, Trial
+    from lakeward.plugins.testing.contract import table_contract, try_law
+    from lakeward.plugins.testing.laws import LAWS
+    from lakeward.plugins.testing.moments import Moment
+    from lakeward.plugins.testing.play import Lake, MemoryLake, Player
+    from lakeward.plugins.testing.scripts import Item, Rows, Script
+except ModuleNotFoundError as error:
+    if error.name not in ("pytest", "hypothesis"):
+        raise
+    error.add_note("The conformance kit needs pytest and hypothesis: pip install 'lakeward[testing]'")
+    raise
+
+__all__ = [
+    "LAWS",
+    "Bench",
+    "Item",
+    "Lake",
+    "Law",
+    "MemoryLake",
+    "Moment",
+    "Player",
+    "Rows",
+    "Script",
+    "Trial",
+    "table_contract",
+    "try_law",
+]

@@ -1,0 +1,159 @@
+"""Laws as test classes of pytest, and the report of which were run."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from random import Random, SystemRandom
+from typing import Any, Final, TypeVar
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from lakeward.core.errors import PluginError
+from lakeward.core.nearest import nearest
+from lakeward.plugins.testing.bench import Bench, Law, Trial
+from lakeward.plugins.testing.laws import LAWS
+
+P = TypeVar("P")
+_SEEDS: Final = st.integers(0, 2**32)
+
+
+def table_contract(make: Callable[..., Bench], *, laws: Iterable[str] | None = None) -> type:
+    """Return a test class with the laws of a table, or those of the given names.
+
+    `make` returns a bench whose lake holds nothing; its parameters are fixtures of pytest. It is
+    called for each table that a law needs, so that folders are best made by `tmp_path_factory`.
+    """
+    every = {law.name: law for law in LAWS}
+    chosen = [every[name] for name in _known(list(every), laws)]
+    members: dict[str, Any] = {"make_bench": _fixture(make), "laws": tuple(law.name for law in chosen)}
+    for law in chosen:
+        members[f"test_{law.name}"] = _test_of(law)
+    return type("TableContract", (), {"__doc__": "The laws of a table.", **members})
+
+
+def _known(names: Sequence[str], wanted: Iterable[str] | None) -> Sequence[str]:
+    """Return the wanted names in the order of all; raises PluginError for those that are none."""
+    if wanted is None:
+        return names
+    wanted = set(wanted)
+    unknown = sorted(wanted - set(names))
+    if unknown:
+        hints = " ".join(filter(None, (nearest(name, names) for name in unknown)))
+        raise PluginError(
+            f"there is no law {', '.join(unknown)}. {hints}".rstrip(),
+            found=f"there are {', '.join(names)}",
+            todo="`lakeward.plugins.testing.LAWS` has them all.",
+        )
+    return [name for name in names if name in wanted]
+
+
+def _fixture(make: Callable[..., P]) -> Any:
+    """Return a fixture that asks for the fixtures that `make` names."""
+    wanted = [one for one in inspect.signature(make).parameters.values() if one.default is inspect.Parameter.empty]
+
+    def make_bench(self: object, request: pytest.FixtureRequest, **given: Any) -> Callable[[], P]:
+        return partial(make, **given)
+
+    own = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", "request")]
+    named = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in wanted]
+    make_bench.__signature__ = inspect.Signature([*own, *named])  # type: ignore[attr-defined]
+    return pytest.fixture(make_bench)
+
+
+def _test_of(law: Law) -> Callable[..., None]:
+    """Return a test method; of a law with cases one for each."""
+
+    def of_a_case(self: object, make_bench: Callable[[], Bench], request: pytest.FixtureRequest, case: str) -> None:
+        _hold(law, make_bench, request, law.cases[case])
+
+    def alone(self: object, make_bench: Callable[[], Bench], request: pytest.FixtureRequest) -> None:
+        _hold(law, make_bench, request, None)
+
+    test = pytest.mark.parametrize("case", law.cases)(of_a_case) if law.cases else alone
+    test.__name__, test.__doc__ = f"test_{law.name}", law.statement
+    return test
+
+
+def _hold(law: Law, make: Callable[[], Bench], request: pytest.FixtureRequest, case: Any) -> None:
+    """Try a law as often as the bench says; skip it where the table closes it."""
+    _Report.of(request.config)
+    bench = make()
+    request.node.user_properties.append((_LAW, law.name))
+    closed = law.closed_by(bench.can)
+    if closed:
+        request.node.user_properties.append((_CLOSED, ", ".join(closed)))
+        pytest.skip(f"closed by {', '.join(closed)}")
+    try_law(law, make, case)
+
+
+def try_law(law: Law, make: Callable[[], Bench], case: Any = None) -> None:
+    """Try a law on a bench as often as it says; raises what the law found, with the seed that shows it."""
+    bench = make()
+
+    def holds(seed: int) -> None:
+        law.check(Trial(law=law, make=make, bench=make(), random=Random(seed), case=case))
+
+    tries = law.tries(bench)
+    if tries == 1:
+        _once(holds)
+        return
+    holds.__name__ = law.name  # hypothesis draws other seeds for another name
+    quiet = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    phases = [Phase.explicit, Phase.reuse, Phase.generate]  # a smaller seed is no smaller history
+    given(seed=_SEEDS)(
+        settings(max_examples=tries, deadline=None, phases=phases, suppress_health_check=quiet)(holds)
+    )()
+
+
+def _once(holds: Callable[[int], None]) -> None:
+    """Try once: the same each time, or another each time where the profile of hypothesis asks for new examples."""
+    seed = 0 if settings().derandomize else SystemRandom().randrange(2**32)
+    try:
+        holds(seed)
+    except Exception as error:
+        error.add_note(f"seed={seed}")
+        raise
+
+
+_LAW: Final = "lakeward law"
+_CLOSED: Final = "lakeward closed by"
+
+
+class _Report:
+    """At the end of a session: which laws were run for which class, and what closed the others."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, dict[str, tuple[str, str]]] = {}
+
+    @classmethod
+    def of(cls, config: pytest.Config) -> None:
+        """Begin a report with the first law of a session."""
+        if not config.pluginmanager.has_plugin(cls.__name__):
+            config.pluginmanager.register(cls(), cls.__name__)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take down what became of a law; of its cases the worst counts."""
+        told = dict(report.user_properties)
+        if report.when == "call" and _LAW in told:
+            laws = self.found.setdefault(report.nodeid.rsplit("::", 1)[0], {})
+            outcome = (report.outcome, str(told.get(_CLOSED, "")))
+            laws[str(told[_LAW])] = min(outcome, laws.get(str(told[_LAW]), outcome))
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Say it."""
+        terminalreporter.section("laws of lakeward")
+        for where, laws in self.found.items():
+            for line in self.lines(where, laws):
+                terminalreporter.write_line(line)
+
+    def lines(self, where: str, laws: dict[str, tuple[str, str]]) -> Iterator[str]:
+        """Return the report of one class."""
+        outcomes = [outcome for outcome, _ in laws.values()]
+        held, failed = outcomes.count("passed"), outcomes.count("failed")
+        closed = sorted((by, law) for law, (_, by) in laws.items() if by)
+        yield f"{where}: {held} held, {failed} failed, {len(closed)} closed"
+        yield from (f"  not run, for want of {by}: {law}" for by, law in closed)

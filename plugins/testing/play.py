@@ -1,0 +1,321 @@
+"""Playing scripts to a lake: through the pipeline, with crashes, settling what waits in quarantine.
+
+After each batch a player notes what can be seen of the table; what the reference adapter
+shows then, which the model judges, is what every other table must show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any, Protocol, Self
+
+from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemoryTable, MemoryTarget, event_of, facts_of
+from lakeward.core.books import Books
+from lakeward.core.clock import beyond
+from lakeward.core.dimension import Dimension, Lateness
+from lakeward.core.errors import MendError
+from lakeward.core.events import UNSET, ChangeEvent, Operation, Position, Sequences
+from lakeward.core.facts import PARTIAL, Capability, ObjectFacts
+from lakeward.core.job import STEPS, Job, Settlement, Watch, unwatched
+from lakeward.core.ledger import Past, SourceObject, Taken
+from lakeward.core.memory import Reason
+from lakeward.core.pipeline import apply_changes, mend, release
+from lakeward.core.ports import Batch, Cells, Entry, Mended, Notice, Opened
+from lakeward.core.remaking import Remaking
+from lakeward.plugins.testing.moments import Moment, difference
+from lakeward.plugins.testing.scripts import NAME, PACKED, Item, Rows, Script
+
+
+class Lake(Protocol):
+    """A table format under test: what an author writes for the kit. Its tables are empty when it is made."""
+
+    def open(self, dimension: Dimension) -> Opened[Any]:
+        """Open the table as a new process would, with nothing in mind of what was done before; make none."""
+        ...
+
+    def frame(self, dimension: Dimension, items: Sequence[Item], *, in_part: bool = False) -> Any:
+        """Return events and rejects in the form that the format takes, in the order of their positions.
+
+        With `in_part` the frame must be able to say which cells were not sent, which key a row had
+        before, and which changes are of one transaction.
+        """
+        ...
+
+    def rows(self, dimension: Dimension) -> Rows:
+        """Return what stands, read by another reader than the one that wrote it.
+
+        By key, or by position where the table has no key: the cells of the columns of the
+        dimension, and the position of the row. Nothing where the table does not exist.
+        """
+        ...
+
+
+@dataclass
+class ScriptedSource:
+    """Delivers what a script says; which delivery is next is for the table's memory to know."""
+
+    script: Script
+    frame: Callable[..., Any]
+    arrived: int = 0
+
+    def _objects(self, number: int) -> tuple[SourceObject, ...]:
+        places = sorted({item.position.object for item in self.script.deliveries[number]})
+        return tuple(SourceObject(f"{number:04d}/{place}", place, 1, 0) for place in places)
+
+    @property
+    def lateness(self) -> Lateness:
+        """That of the script."""
+        return self.script.dimension.lateness
+
+    @property
+    def sequences(self) -> Sequences:
+        """Those of the script."""
+        return self.script.dimension.sequences
+
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        """Choose the first delivery that was never taken in whole."""
+        for number in range(self.arrived):
+            objects = self._objects(number)
+            known = [item.name in past.seen or item.version in past.left for item in objects]
+            assert all(known) or not any(known), "a part of a delivery was forgotten"
+            if objects and not any(known):
+                return Taken(objects, load=2 if number == self.script.reloaded_with else None)
+        return Taken()
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Any]:
+        """Return the items of a delivery."""
+        items = self.script.deliveries[int(taken.objects[0].name.split("/")[0])]
+        limit = self.script.believed
+        objects = [
+            _object_facts(o, [i for i in items if i.position.object == o.order], limit) for o in taken.objects
+        ]
+        is_loaded = int(taken.objects[0].name.split("/")[0]) >= self.script.loaded_with
+        known = replace(
+            facts_of(dimension, items, objects, limit),
+            may_need=PARTIAL if self.script.in_part else frozenset(),
+            key_range=_key_range(dimension, items),
+            loaded=taken.load or (epoch if is_loaded else None),
+        )
+        return Batch(self.frame(dimension, items, in_part=self.script.in_part), known)
+
+    def truncation(self, dimension: Dimension, place: Position) -> Any:
+        """Return a truncate."""
+        event = ChangeEvent(operation=Operation.TRUNCATE, position=place)
+        return self.frame(dimension, [event], in_part=self.script.in_part)
+
+    def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Say that all of them are: there is nothing to be moved."""
+        return [item.name for item in objects]
+
+    def written(self, dimension: Dimension) -> Dimension:
+        """Return the dimension: rows have the columns of their table."""
+        return dimension
+
+    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+        """Return nothing: rules stand behind a source."""
+        return Remaking()
+
+    def cells(self, dimension: Dimension, entry: Entry) -> Cells:
+        """Return nothing: a person knows what the row should have been."""
+        return Cells()
+
+    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Any:
+        """Return the events that mended rows are, in the transactions that they were in."""
+        fixes = self.script.fixes
+        events = [
+            replace(event_of(dimension, entry, entry.mended), transaction=fixes[entry.position].transaction)
+            for entry in entries
+            if entry.mended is not None
+        ]
+        return self.frame(dimension, events, in_part=self.script.in_part)
+
+
+def _object_facts(found: SourceObject, items: Sequence[Item], limit: int | None) -> ObjectFacts:
+    places = [item.position for item in items]
+    return ObjectFacts(found, len(items), min(places), max(places), ahead=beyond([i.time for i in items], limit))
+
+
+def _key_range(dimension: Dimension, items: Sequence[Item]) -> tuple[Any, ...]:
+    keys = [item.key for item in items if isinstance(item, ChangeEvent) and item.keys]
+    return tuple((min(part), max(part)) for part in zip(*keys, strict=True)) or (None,) * len(dimension.key)
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+CRASHES = [(step, moment) for step in STEPS for moment in ("before", "after")]
+UNCOMMITTED = CRASHES[: CRASHES.index(("commit", "before")) + 1]
+"""Of a crash behind the commit the next batch trims: what found no row is listed a batch later."""
+
+
+@dataclass
+class Player:
+    """Plays a script to a lake, and notes what can be seen after each batch.
+
+    With `expected`, the moments of another player, it stops at the first that differs. `refused` is
+    how often a mended row was. What is done `between` two deliveries is
+    another writer's.
+    """
+
+    script: Script
+    lake: Lake
+    queue: MemoryQueue = field(default_factory=MemoryQueue)
+    books: Books = field(default_factory=lambda: Books(ledger=MemoryLedger(), now=lambda: 0))
+    expected: Sequence[Moment] | None = None
+    moments: list[Moment] = field(default_factory=list)
+    crashed: list[tuple[str, str]] = field(default_factory=list)
+    refused: int = 0
+    between: Callable[[], object] = lambda: None
+
+    def __post_init__(self) -> None:
+        self.source = ScriptedSource(self.script, self.lake.frame)
+
+    def play(self, crashes: Iterable[tuple[str, str]] = ()) -> Self:
+        """Deliver everything; each batch ends in the next crash, and is then taken up by a new process."""
+        random, ends = Random(0), iter(crashes)
+        for _ in self.script.deliveries:
+            self.deliver(next(ends, None))
+            self.settle(random, self.script.settles, ends)
+        self.settle(random, 1.0, ends)
+        return self
+
+    def deliver(self, end: tuple[str, str] | None = None) -> None:
+        """Let the next delivery of the script arrive, and run; the first run ends at a step, where one is given."""
+        if self.moments:
+            self.between()
+        self.source.arrived += 1
+        self.queue.notices.append(Notice(str(NAME), str(self.source.arrived)))
+        self._attempted(self._run, end)
+
+    @property
+    def reasons(self) -> Set[str]:
+        """The reasons of all that ever was in quarantine."""
+        return {reason for moment in self.moments for reason, *_ in moment.quarantine.values()}
+
+    @property
+    def promised(self) -> Sequence[object]:
+        """What is promised of each moment."""
+        return [moment.promised for moment in self.moments]
+
+    def _run(self, watch: Watch) -> None:
+        """Do what the queue says, as a process of its own would."""
+        notices = self.queue.receive()
+        if notices:
+            apply_changes(self._job(notices), watch)
+
+    def settle(self, random: Random, chance: float, ends: Iterator[tuple[str, str]]) -> None:
+        """Mend rows or give them up; what is mended may wait a while until it is replayed."""
+        places = {entry.position for entry in self._entries() if random.random() < chance}
+        self._mend([entry for entry in self._entries() if entry.position in places])
+        if not places or (self.script.fixes and random.random() > chance + 0.5):
+            return
+
+        def work(watch: Watch) -> None:
+            left = [entry for entry in self._entries() if entry.position in places]
+            if left:
+                mended = [entry for entry in left if entry.mended is not None]
+                given_up = [entry for entry in left if entry.mended is None]
+                try:
+                    release(self._job(), Settlement(mended=mended, given_up=given_up), watch)
+                except MendError:  # what a person made of a row may mean one of two
+                    self.refused += 1
+                    release(self._job(), Settlement(given_up=left), watch)
+
+        self._attempted(work, next(ends, None))
+
+    def _mend(self, entries: Sequence[Entry]) -> None:
+        fixes = self.script.fixes
+        known = [entry for entry in entries if entry.position in fixes]
+        if known:
+            mend(self._job(), [replace(entry, mended=_mended(entry, fixes[entry.position])) for entry in known])
+
+    def _attempted(self, work: Callable[[Watch], object], end: tuple[str, str] | None) -> None:
+        try:
+            work(unwatched if end is None else self._until(*end))
+        except Crash:
+            work(unwatched)
+        opened = self.lake.open(self.script.dimension)
+        progress = opened.table.standing().progress
+        quarantine = {
+            entry.position: (entry.reason, entry.waits, frozenset(entry.held_keys), entry.mended is not None)
+            for entry in self._entries()
+        }
+        incomplete = frozenset(entry.position for entry in opened.quarantine.incomplete(progress))
+        self.moments.append(Moment(progress, self.lake.rows(self.script.dimension), quarantine, incomplete))
+        if self.expected is not None:
+            self._check(self.moments[-1], self.expected[len(self.moments) - 1])
+
+    def _check(self, found: Moment, expected: Moment) -> None:
+        if found.promised != expected.promised:
+            raise AssertionError(difference(found, expected, self.delivered))
+
+    @property
+    def delivered(self) -> Sequence[Item]:
+        """All that has arrived until now, in the order of deliveries."""
+        return [item for items in self.script.deliveries[: self.source.arrived] for item in items]
+
+    def _until(self, step: str, moment: str) -> Watch:
+        def end() -> None:
+            self.crashed.append((step, moment))
+            raise Crash
+
+        @contextmanager
+        def watch(name: str) -> Iterator[None]:
+            if (name, moment) == (step, "before"):
+                end()
+            yield
+            if (name, moment) == (step, "after"):
+                end()
+
+        return watch
+
+    def _job(self, notices: Sequence[Notice] = ()) -> Job[Any]:
+        dimension = self.script.dimension
+        opened = self.lake.open(dimension)
+        return Job(
+            dimension=dimension,
+            source=self.source,
+            opened=opened,
+            queue=self.queue,
+            notices=notices,
+            books=self.books,
+        )
+
+    def _entries(self) -> list[Entry]:
+        opened = self.lake.open(self.script.dimension)
+        entries = opened.quarantine.entries(opened.table.standing().progress)
+        return sorted(entries, key=lambda entry: entry.position)
+
+
+def _mended(entry: Entry, event: ChangeEvent) -> Mended:
+    sent = {name: value for name, value in event.cells.items() if value is not UNSET}
+    cells = {name: str(sent[name]) if name in sent else UNSET for name in PACKED.names}
+    time = str(event.position.sequence) if Reason(entry.reason) is Reason.SEQUENCE else None
+    old = None if event.old_key is None else dict(zip(("h", "id"), map(str, event.old_key), strict=True))
+    return Mended(operation=event.operation, cells=cells, time=time, old_key=old)
+
+
+@dataclass
+class MemoryLake:
+    """The reference adapter as a lake under test."""
+
+    kind: type[MemoryTable] = MemoryTable
+    target: MemoryTarget = field(default_factory=MemoryTarget)
+
+    def open(self, dimension: Dimension) -> Opened[Any]:
+        """Return the table; what it keeps it keeps in itself."""
+        self.target.tables.setdefault(dimension.name, self.kind(dimension))
+        return self.target.open(dimension)
+
+    def frame(self, dimension: Dimension, items: Sequence[Item], *, in_part: bool = False) -> Sequence[Item]:
+        """Items are the frame."""
+        return items
+
+    def rows(self, dimension: Dimension) -> Rows:
+        """Return the rows of the dictionary."""
+        rows = self.target.tables[dimension.name].rows
+        return {key: (dict(row.cells), row.position) for key, row in rows.items() if not row.deleted}

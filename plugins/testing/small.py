@@ -1,0 +1,181 @@
+"""The first laws of a table: a few rows each, so that what is wrong is seen at once and in small."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, Unbounded
+from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
+from lakeward.core.facts import Capability
+from lakeward.core.memory import Reason, Reject
+from lakeward.core.progress import Progress
+from lakeward.plugins.testing.bench import FOREIGN, Law, Trial
+from lakeward.plugins.testing.play import CRASHES, Player
+from lakeward.plugins.testing.scripts import NAME, PACKED, TOLERANT, Item, Script
+
+KEY: Final = ("h", "id")
+_ABOUT_THE_COMMIT: Final = (("remember", "after"), ("commit", "before"), ("commit", "after"))
+
+
+def _event(operation: Operation, at: int, key: int = 1, *, late: int | None = None, **more: Any) -> ChangeEvent:
+    """Return a change of a key, committed `at` a time, in an object of its own (`late`: in a later one)."""
+    cells = {"h": 0, "id": key, "a": more.pop("a", at), "b": more.pop("b", 10 * at)}
+    place = Position(1, at, at if late is None else late, key)
+    return ChangeEvent(operation=operation, position=place, key=(0, key), cells=cells, time=at, **more)
+
+
+def _insert(at: int, key: int = 1, **more: Any) -> ChangeEvent:
+    return _event(Operation.INSERT, at, key, **more)
+
+
+def _update(at: int, key: int = 1, **more: Any) -> ChangeEvent:
+    return _event(Operation.UPDATE, at, key, **more)
+
+
+def _delete(at: int, key: int = 1, **more: Any) -> ChangeEvent:
+    return _event(Operation.DELETE, at, key, **more)
+
+
+def _script(*deliveries: Sequence[Item], lateness: Lateness = ORDERED, in_part: bool = False) -> Script:
+    """Return a script; what cannot be applied is given up at its end."""
+    dimension = Dimension(name=NAME, schema=PACKED, key=KEY, lateness=lateness, tolerance=TOLERANT)
+    by_place = {item.position: item for items in deliveries for item in items}
+    events = [item for item in by_place.values() if isinstance(item, ChangeEvent)]
+    return Script(dimension, deliveries, events, in_part=in_part)
+
+
+def a_table_that_was_never_written_stands_at_nothing(trial: Trial) -> None:
+    """It has no columns and no progress, and opening it makes none."""
+    dimension = _script().dimension
+    for _ in range(2):
+        standing = trial.bench.lake.open(dimension).table.standing()
+        assert standing.schema is None, f"columns of a table that nobody wrote: {standing.schema}"
+        assert standing.progress == Progress(), f"progress of a table that nobody wrote: {standing.progress}"
+
+
+def a_row_is_read_back_with_the_progress_of_its_batch(trial: Trial) -> None:
+    """Rows and progress become visible in one commit; a cell may be NULL, and zero is none."""
+    script = _script([_insert(1, a=None, b=0)])
+    trial.play(script)
+    player = Player(script, trial.bench.lake).play()
+    standing = trial.bench.lake.open(script.dimension).table.standing()
+    assert standing.progress == player.moments[-1].progress
+    assert standing.progress.batch == 1
+    assert standing.schema is not None
+    assert standing.schema.names == PACKED.names, f"columns of the table: {standing.schema.names}"
+
+
+def an_update_takes_the_place_of_a_row(trial: Trial) -> None:
+    """By its key alone; other rows stay."""
+    trial.play(_script([_insert(1), _insert(1, 2)], [_update(2)]))
+
+
+def a_change_upserts_whatever_it_is_called(trial: Trial) -> None:
+    """An insert of a key that is there replaces the row, an update of one that is not makes one; both count."""
+    trial.play(_script([_insert(1)], [_insert(2), _update(2, 2)]))
+
+
+def a_delete_takes_a_row_away(trial: Trial) -> None:
+    """And no other; one of a key that is not there does nothing; the row may come again."""
+    trial.play(_script([_insert(1), _insert(1, 2)], [_delete(2), _delete(2, 3)], [_insert(3)]))
+
+
+def the_last_of_several_changes_of_a_key_stands(trial: Trial) -> None:
+    """In one batch: what came before it is superseded."""
+    together = [_insert(1), _insert(1, 2)], [_update(2), _delete(2, 2)], [_delete(3), _insert(3, 2)], [_insert(4)]
+    trial.play(_script([event for events in together for event in events]))
+
+
+def an_object_that_comes_again_changes_nothing(trial: Trial) -> None:
+    """Nor do its events in another object of the same place."""
+    first, second = [_insert(1), _insert(1, 2)], [_update(2), _delete(2, 2)]
+    trial.play(_script(first, second, first, [*first, *second]))
+
+
+def a_late_change_overwrites_nothing_that_is_newer(trial: Trial) -> None:
+    """Where a table takes late events: neither a row, nor a delete that took one away."""
+    late = [_update(2, late=5), _update(3, 2, late=5)]
+    trial.play(_script([_insert(1), _insert(1, 2)], [_update(4), _delete(4, 2)], late, lateness=Unbounded()))
+
+
+def a_row_that_cannot_be_applied_holds_its_key(trial: Trial) -> None:
+    """What follows of that key waits, others flow; once the row is given up, what waited is applied."""
+    bad = Reject(Position(1, 2, 2, 1), Reason.CAST, ((0, 1),), time=2)
+    player = trial.play(_script([_insert(1), _insert(1, 2)], [bad, _update(2, 2)], [_update(3), _update(3, 2)]))
+    held, released = player.moments[-2:]
+    assert held.progress.held == 1
+    assert held.quarantine[bad.position][:2] == (Reason.CAST.value, 1)
+    assert not released.quarantine
+
+
+def a_process_that_ends_anywhere_leaves_a_table_that_goes_on(trial: Trial) -> None:
+    """Before and after each step of a batch (about its commit, where a batch is slow); it is applied once."""
+    deliveries = [[_insert(1), _insert(1, 2)], [_update(2), _delete(2, 2)], [_insert(3, 2), _update(3)]]
+    steps = [end for end in CRASHES if not trial.is_packed or end in _ABOUT_THE_COMMIT]
+    for ends in [steps[n : n + 3] for n in range(0, len(steps), 3)]:
+        trial.play(_script(*deliveries), ends)
+
+
+def a_commit_of_another_writer_hides_no_progress(trial: Trial) -> None:
+    """Rows, progress and what is remembered are read back behind it, and the next batch follows."""
+    script = _script([_insert(1), _insert(1, 2)], [_update(2), _delete(2, 2)], [_update(1, late=3), _insert(4, 2)])
+    player = Player(script, trial.bench.lake)
+    assert trial.bench.foreign is not None
+    for _ in script.deliveries:
+        player.deliver()
+        for _ in range(2):
+            trial.bench.foreign(script.dimension)
+        standing = trial.bench.lake.open(script.dimension).table.standing()
+        assert standing.progress == player.moments[-1].progress, "progress is not read behind another's commit"
+    assert player.moments[-1].rows == script.truth
+
+
+def a_truncate_takes_every_older_row_away(trial: Trial) -> None:
+    """Those that nothing else in its batch names, too; what comes behind it stays."""
+    truncate = ChangeEvent(operation=Operation.TRUNCATE, position=Position(1, 2, 2, 1), time=2)
+    trial.play(_script([_insert(1), _insert(1, 2)], [truncate], [_insert(3, 2)]))
+
+
+def a_cell_that_was_not_sent_keeps_its_value(trial: Trial) -> None:
+    """It is not NULL; and NULL that was sent is."""
+    trial.play(_script([_insert(1), _insert(1, 2)], [_update(2, a=UNSET), _update(2, 2, a=None)], in_part=True))
+
+
+def a_change_of_a_key_moves_the_row(trial: Trial) -> None:
+    """With the cells that were not sent; under the old key nothing stands."""
+    moved = _update(2, 3, old_key=(0, 1))
+    trial.play(_script([_insert(1), _insert(1, 2)], [moved], lateness=Unbounded(), in_part=True))
+
+
+def a_full_load_takes_the_place_of_all_rows(trial: Trial) -> None:
+    """A reload: rows that it does not hold are gone, in the commit that makes it visible."""
+    place = Position(2, LOAD_SEQUENCE, 1, 1)
+    loaded = ChangeEvent(
+        operation=Operation.READ, position=place, key=(0, 3), cells={"h": 0, "id": 3, "a": 7, "b": 7}
+    )
+    before = _script([_insert(1), _insert(1, 2)], [_update(2)])
+    trial.play(Script(before.dimension, [*before.deliveries, [loaded]], [loaded], reloaded_with=2))
+
+
+LAWS: Final = tuple(
+    Law(name=check.__name__, statement=check.__doc__ or "", check=check, needs=frozenset(needs), once=True)
+    for check, *needs in (
+        (a_table_that_was_never_written_stands_at_nothing,),
+        (a_row_is_read_back_with_the_progress_of_its_batch,),
+        (an_update_takes_the_place_of_a_row,),
+        (a_change_upserts_whatever_it_is_called,),
+        (a_delete_takes_a_row_away,),
+        (the_last_of_several_changes_of_a_key_stands,),
+        (an_object_that_comes_again_changes_nothing,),
+        (a_late_change_overwrites_nothing_that_is_newer,),
+        (a_truncate_takes_every_older_row_away, Capability.TRUNCATE.value),
+        (a_cell_that_was_not_sent_keeps_its_value, Capability.UNSET.value),
+        (a_change_of_a_key_moves_the_row, Capability.KEY_CHANGE.value),
+        (a_full_load_takes_the_place_of_all_rows, Capability.RELOAD.value),
+        (a_row_that_cannot_be_applied_holds_its_key,),
+        (a_process_that_ends_anywhere_leaves_a_table_that_goes_on,),
+        (a_commit_of_another_writer_hides_no_progress, FOREIGN),
+    )
+)
+"""In the order in which a new table learns them."""

@@ -1,0 +1,111 @@
+"""The conformance kit as its users see it: what is run, what is closed, and what a report says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from repository import ROOT, modules
+
+from lakeward.core.errors import PluginError
+from lakeward.plugins.testing import LAWS, Bench, MemoryLake, table_contract
+
+LAKE = """
+from dataclasses import dataclass
+
+import pytest
+
+from lakeward.adapters.memory import MemoryTable
+from lakeward.core.facts import Capability
+from lakeward.plugins.testing import Bench, MemoryLake, table_contract
+
+
+@dataclass(slots=True)
+class Simple(MemoryTable):
+    capabilities: frozenset[Capability] = frozenset({Capability.TRUNCATE})
+
+
+@dataclass(slots=True)
+class Broken(Simple):
+    def rows_after(self, settled):
+        return {**self.rows, **{key: row for key, row in settled.rows.items() if row is not None}}
+
+
+@pytest.fixture(params=["one", "other"])
+def layout(request):
+    return request.param
+
+
+LAWS = [
+    "a_delete_takes_a_row_away",
+    "a_full_load_takes_the_place_of_all_rows",
+    "a_commit_of_another_writer_hides_no_progress",
+    "cells_that_were_not_sent_keep_their_values",
+]
+TestSimple = table_contract(lambda layout: Bench(lake=MemoryLake(Simple), examples=2), laws=LAWS)
+TestBroken = table_contract(lambda: Bench(lake=MemoryLake(Broken), examples=2), laws=LAWS[:1])
+"""
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What pytest says of laws of two tables, one of which never deletes."""
+    folder = tmp_path_factory.mktemp("plugin")
+    (folder / "test_tables.py").write_text(LAKE, "utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_tables.py"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout
+
+
+def test_a_report_says_which_laws_were_run_and_what_closed_the_others(session: str) -> None:
+    report = session.split("= laws of lakeward =")[1].splitlines()[1:6]
+    assert report == [
+        "test_tables.py::TestSimple: 1 held, 0 failed, 3 closed",
+        "  not run, for want of foreign commits: a_commit_of_another_writer_hides_no_progress",
+        "  not run, for want of reload: a_full_load_takes_the_place_of_all_rows",
+        "  not run, for want of unset: cells_that_were_not_sent_keep_their_values",
+        "test_tables.py::TestBroken: 0 held, 1 failed, 0 closed",
+    ]
+
+
+def test_a_bench_is_made_for_each_value_of_a_fixture_that_it_names(session: str) -> None:
+    assert "1 failed, 2 passed, 6 skipped" in session
+
+
+def test_a_failure_shows_the_rows_that_differ_and_what_was_delivered_of_them(session: str) -> None:
+    assert "row (0, 1): found {'h': 0, 'id': 1, 'a': 1, 'b': 10} of (1, 1, 1, 1), expected none" in session
+    assert "(1, 2, 2, 1) delete {'h': 0, 'id': 1, 'a': 2, 'b': 20}, at 2" in session
+
+
+def test_a_class_says_its_laws_in_the_order_in_which_they_are_run() -> None:
+    contract = table_contract(lambda: Bench(lake=MemoryLake()))
+    assert contract.laws == tuple(law.name for law in LAWS)  # type: ignore[attr-defined]
+    assert [name for name in vars(contract) if name.startswith("test_")] == [f"test_{law.name}" for law in LAWS]
+
+
+def test_an_unknown_law_is_refused_and_the_nearest_named() -> None:
+    with pytest.raises(PluginError, match="there is no law a_delete_takes_a_row") as refused:
+        table_contract(lambda: Bench(lake=MemoryLake()), laws=["a_delete_takes_a_row"])
+    assert "Did you mean 'a_delete_takes_a_row_away'?" in str(refused.value)
+
+
+def test_every_law_says_in_words_what_holds() -> None:
+    assert [law.name for law in LAWS if not law.statement.strip().endswith(".")] == []
+
+
+def test_nothing_else_of_lakeward_imports_the_kit_or_what_it_needs() -> None:
+    others = [path for path in modules() if path.parts[:2] != ("plugins", "testing") and "_root" not in path.parts]
+    names = ["lakeward." + ".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in others]
+    code = (
+        f"import sys, importlib\nfor name in {names!r}: importlib.import_module(name)\n"
+        "print(*[name for name in ('pytest', 'hypothesis', 'lakeward.plugins.testing') if name in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert ran.stdout.split() == []
+
+
+def test_without_pytest_the_kit_says_what_to_install(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['hypothesis'] = None\nimport lakeward.plugins.testing"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert "pip install 'lakeward[testing]'" in ran.stderr
