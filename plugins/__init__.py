@@ -2,9 +2,10 @@
 
 A plugin is a module with functions marked `@hookimpl`; `register(registry)` adds its
 factories. Announce it under the entry-point group `lakeward`. See `docs/hooks.md`.
+`LAKEWARD_API`, in that module, is the version of the plugin API that it is written for.
 """
 
-from lakeward.plugins.hookspecs import PROJECT, hookimpl
+from lakeward.plugins.hookspecs import API, PROJECT, hookimpl
 from lakeward.plugins.registry import Factory, Options, Registry, Runtime, Shelf
 
-__all__ = ["PROJECT", "Factory", "Options", "Registry", "Runtime", "Shelf", "hookimpl"]
+__all__ = ["API", "PROJECT", "Factory", "Options", "Registry", "Runtime", "Shelf", "hookimpl"]

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 PROJECT: Final = "lakeward"
 
+API: Final = (1, 0)
+"""The version of hooks, ports and registry. What is added raises the second number, any other change the first."""
+
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.metadata import entry_points as installed
-from typing import Final
+from typing import Final, TypeGuard
 
 import pluggy
 
+from lakeward import __version__
 from lakeward.core.errors import PluginError
 from lakeward.plugins import hookspecs
-from lakeward.plugins.hookspecs import PROJECT
+from lakeward.plugins.hookspecs import API, PROJECT
 from lakeward.plugins.registry import Registry
 
 BUILTIN: Final = (
@@ -29,8 +30,8 @@ BUILTIN: Final = (
 def load(*extra: object, entry_points: bool = True) -> pluggy.PluginManager:
     """Return a manager of the built-in, the given and the installed plugins.
 
-    Raises PluginError for a hook that does not exist and for a plugin that cannot be
-    imported, naming it.
+    Raises PluginError for a hook that does not exist, for a plugin that cannot be imported, and
+    for one that is written for another version of the plugin API, naming it.
     """
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(hookspecs)
@@ -41,6 +42,7 @@ def load(*extra: object, entry_points: bool = True) -> pluggy.PluginManager:
             manager.register(plugin)
         if entry_points:
             _load_installed(manager)
+        _refuse_other_versions(manager)
         _refuse_unknown_hooks(manager)
         manager.check_pending()
     except (pluggy.PluginValidationError, ImportError) as error:
@@ -70,6 +72,28 @@ def _not_loaded(found: str) -> PluginError:
         found=found,
         todo="Mend or uninstall it; `docs/hooks.md` lists the hooks and their arguments.",
     )
+
+
+def _refuse_other_versions(manager: pluggy.PluginManager) -> None:
+    """Refuse plugins of another plugin API, before their hooks are looked at. One that says none is of 1.0."""
+    for name, plugin in manager.list_name_plugin():
+        wanted = getattr(plugin, "LAKEWARD_API", (1, 0))
+        if not _is_version(wanted):
+            raise _not_loaded(f"{name}: LAKEWARD_API is {wanted!r}, and not two numbers such as {API}")
+        if wanted[0] != API[0] or wanted[1] > API[1]:
+            raise PluginError(
+                f"{name} is written for another version of the plugin API",
+                found=f"the plugin needs {_shown(wanted)}; lakeward {__version__} has {_shown(API)}",
+                todo=f"Install a newer {'lakeward' if wanted > API else name}, or uninstall the plugin.",
+            )
+
+
+def _is_version(value: object) -> TypeGuard[tuple[int, int]]:
+    return isinstance(value, tuple) and len(value) == 2 and all(type(part) is int for part in value)
+
+
+def _shown(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))
 
 
 def _refuse_unknown_hooks(manager: pluggy.PluginManager) -> None:

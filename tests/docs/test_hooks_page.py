@@ -21,7 +21,7 @@ from lakeward.adapters.spark.events import EVENT_COLUMNS
 from lakeward.core.facts import Capability
 from lakeward.core.job import STEPS
 from lakeward.entrypoints.cli import main
-from lakeward.plugins import Registry, Runtime
+from lakeward.plugins import API, Registry, Runtime
 from lakeward.plugins.manager import load, registry_of
 from lakeward.plugins.testing import Bench, Lake
 
@@ -80,6 +80,12 @@ def test_the_columns_of_the_frame_and_the_capabilities_are_all_there() -> None:
     assert [codes(row["column"])[0] for row in frame] == [*EVENT_COLUMNS]
     (capabilities,) = tables(sections(PAGE)["Capabilities"])
     assert {codes(row["capability"])[0] for row in capabilities} == {item.value for item in Capability}
+
+
+def test_the_page_says_the_version_of_the_plugin_api() -> None:
+    said = codes(sections(PAGE)["The version of the plugin API"])
+    assert f"{API}" in said
+    assert f"LAKEWARD_API = {API}" in said
 
 
 def test_the_page_says_which_capabilities_our_tables_have() -> None:

@@ -11,15 +11,16 @@ from typing import Any
 import pytest
 import third_party
 
+from lakeward import __version__
 from lakeward.core.errors import PluginError
-from lakeward.plugins import Registry, Runtime, hookimpl
+from lakeward.plugins import API, Registry, Runtime, hookimpl
 from lakeward.plugins.manager import BUILTIN, load, registry_of
 
 
 def plugin(name: str, **hooks: Any) -> ModuleType:
     module = ModuleType(name)
     for hook, function in hooks.items():
-        setattr(module, hook, hookimpl(function))
+        setattr(module, hook, hookimpl(function) if callable(function) else function)
     return module
 
 
@@ -117,3 +118,25 @@ def test_a_plugin_that_cannot_be_imported_is_named(
         load()
     assert module in str(refused.value)
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "newer"),
+    [((API[0] + 1, 0), "lakeward"), ((API[0], API[1] + 1), "lakeward"), ((API[0] - 1, 9), "lakeward_old")],
+)
+def test_a_plugin_of_another_version_is_refused_with_both_named(wanted: tuple[int, int], newer: str) -> None:
+    with pytest.raises(PluginError, match="lakeward_old is written for another version") as refused:
+        load(plugin("lakeward_old", registre=nothing, LAKEWARD_API=wanted), entry_points=False)
+    said = str(refused.value)
+    assert f"needs {wanted[0]}.{wanted[1]}; lakeward {__version__} has {API[0]}.{API[1]}" in said
+    assert f"Install a newer {newer}" in said
+
+
+def test_a_plugin_of_this_version_and_one_that_says_none_are_loaded() -> None:
+    load(plugin("lakeward_now", LAKEWARD_API=API), plugin("lakeward_silent"), entry_points=False)
+
+
+@pytest.mark.parametrize("wanted", ["1.0", 1, (1,), (1, "0")])
+def test_a_version_that_is_none_is_refused(wanted: object) -> None:
+    with pytest.raises(PluginError, match="LAKEWARD_API is"):
+        load(plugin("lakeward_odd", LAKEWARD_API=wanted), entry_points=False)
