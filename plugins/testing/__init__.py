@@ -13,14 +13,18 @@ declare are skipped by name; the report at the end of a session says which were 
 try:
     import pytest
 
-    pytest.register_assert_rewrite(*(f"{__name__}.{name}" for name in ("laws", "machine", "small")))
+    pytest.register_assert_rewrite(
+        *(f"{__name__}.{name}" for name in ("laws", "ledgers", "machine", "small", "vaults"))
+    )
 
     from lakeward.plugins.testing.bench import Bench, Law, Trial
     from lakeward.plugins.testing.contract import table_contract, try_law
     from lakeward.plugins.testing.laws import LAWS
+    from lakeward.plugins.testing.ledgers import ledger_contract
     from lakeward.plugins.testing.moments import Moment
     from lakeward.plugins.testing.play import Lake, MemoryLake, Player
     from lakeward.plugins.testing.scripts import Item, Rows, Script
+    from lakeward.plugins.testing.vaults import Vault, secrets_contract
 except ModuleNotFoundError as error:
     if error.name not in ("pytest", "hypothesis"):
         raise
@@ -39,6 +43,9 @@ __all__ = [
     "Rows",
     "Script",
     "Trial",
+    "Vault",
+    "ledger_contract",
+    "secrets_contract",
     "table_contract",
     "try_law",
 ]

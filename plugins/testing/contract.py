@@ -35,6 +35,25 @@ def table_contract(make: Callable[..., Bench], *, laws: Iterable[str] | None = N
     return type("TableContract", (), {"__doc__": "The laws of a table.", **members})
 
 
+def port_contract(words: str, make: Callable[..., P], checks: Sequence[Callable[[P], None]]) -> type:
+    """Return a test class with checks of what `make` returns; its parameters are fixtures of pytest."""
+    laws = tuple(check.__name__ for check in checks)
+    members: dict[str, Any] = {"make_bench": _fixture(make), "laws": laws}
+    for check in checks:
+        members[f"test_{check.__name__}"] = _test_of_port(check)
+    return type("PortContract", (), {"__doc__": words, **members})
+
+
+def _test_of_port(check: Callable[[P], None]) -> Callable[..., None]:
+    def test(self: object, make_bench: Callable[[], P], request: pytest.FixtureRequest) -> None:
+        _Report.of(request.config)
+        request.node.user_properties.append((_LAW, check.__name__))
+        check(make_bench())
+
+    test.__name__, test.__doc__ = f"test_{check.__name__}", check.__doc__
+    return test
+
+
 def _known(names: Sequence[str], wanted: Iterable[str] | None) -> Sequence[str]:
     """Return the wanted names in the order of all; raises PluginError for those that are none."""
     if wanted is None:

@@ -1,0 +1,116 @@
+"""The laws of a ledger: what was noted is read back, and a state follows only those that it may follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeAlias
+
+from lakeward.core.alarms import Alarm
+from lakeward.core.events import Position
+from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState, SourceObject
+from lakeward.core.ports import Ledger
+from lakeward.plugins.testing.contract import port_contract
+
+Open: TypeAlias = Callable[[], Ledger]
+"""Opens the ledger under test as a new process would: twice, it is the same one."""
+
+Law: TypeAlias = Callable[[Open], None]
+
+TABLE: Final = "shop.orders"
+OTHER: Final = "shop.lines"
+
+
+def ledger_contract(make: Callable[..., Open]) -> type:
+    """Return a test class with the laws of a ledger.
+
+    `make` returns what opens a ledger that knows nothing yet; its parameters are fixtures of pytest.
+    """
+    return port_contract("The laws of a ledger.", make, LAWS)
+
+
+def _record(order: int, state: ObjectState = ObjectState.SEEN, **rest: Any) -> ObjectRecord:
+    return ObjectRecord(object=SourceObject(f"f{order}", order, 10, 5, rest.pop("etag", None)), state=state, **rest)
+
+
+def _states(ledger: Ledger) -> Mapping[str, ObjectState]:
+    return {found.object.name: found.state for found in ledger.objects(TABLE)}
+
+
+def an_empty_ledger_knows_nothing(open_: Open) -> None:
+    """Of a table that nobody noted there is an empty account, and no object."""
+    assert open_().account(TABLE) == Account()
+    assert list(open_().objects(TABLE)) == []
+
+
+def what_is_written_is_read_back_whole_and_in_order(open_: Open) -> None:
+    """By another process, too; of the table that it was written of, and no other."""
+    place = Position(1, -(2**63), 2**62, 1)
+    applied = _record(
+        2**62, ObjectState.APPLIED, etag="x", first_seen=7, batch=3, rows=9, least=place, greatest=place
+    )
+    open_().write(TABLE, Notes(records=[applied, _record(1, first_seen=8)]))
+    open_().write(OTHER, Notes(records=[_record(5)]))
+    assert list(open_().objects(TABLE)) == [_record(1, first_seen=8), applied]
+    assert list(open_().objects(TABLE, ObjectState.APPLIED)) == [applied]
+    assert open_().account(TABLE).waiting == {"f1": _record(1).object}
+
+
+def the_time_when_an_object_was_first_seen_stays(open_: Open) -> None:
+    """Whatever is noted of it later."""
+    open_().write(TABLE, Notes(records=[_record(1, first_seen=8)]))
+    open_().write(TABLE, Notes(records=[_record(1, ObjectState.APPLIED, batch=1)]))
+    (found,) = open_().objects(TABLE)
+    assert (found.first_seen, found.batch, found.state) == (8, 1, ObjectState.APPLIED)
+
+
+def a_state_follows_only_those_that_it_may_follow(open_: Open) -> None:
+    """`lakeward.core.books.may_become` says which; an object in another keeps its own, and none is made by it."""
+    open_().write(TABLE, Notes(records=[_record(n, ObjectState.APPLIED) for n in (1, 2, 3)]))
+    open_().write(TABLE, Notes(states={ObjectState.ARCHIVED: ["f1"]}))
+    open_().write(TABLE, Notes(states={ObjectState.VANISHED: ["f1", "f2", "f9"]}))
+    archived, vanished, applied = ObjectState.ARCHIVED, ObjectState.VANISHED, ObjectState.APPLIED
+    assert _states(open_()) == {"f1": archived, "f2": vanished, "f3": applied}
+    open_().write(TABLE, Notes(states={ObjectState.APPLIED: ["f1", "f2"]}))
+    assert _states(open_()) == {"f1": archived, "f2": applied, "f3": applied}
+
+
+def what_is_not_said_stays(open_: Open) -> None:
+    """None says nothing, and an empty list says that there is nothing any more."""
+    alarm = Alarm("LEDGER-005", "what", "found", "todo")
+    acked = {"LEDGER-001": frozenset({"a", "b"})}
+    open_().write(TABLE, Notes(listed=5, batch=2, alarms=[alarm], acked=acked, checked={"f1": 4}))
+    open_().write(TABLE, Notes(checked={"f1": 5, "f2": 1}))
+    known = Account(checked={"f1": 5, "f2": 1}, listed=5, batch=2, alarms=(alarm,), acked=acked)
+    assert open_().account(TABLE) == known
+    open_().write(TABLE, Notes(alarms=(), acked={}))
+    assert open_().account(TABLE) == Account(checked=known.checked, listed=5, batch=2)
+
+
+def anew_forgets_a_table_and_no_other(open_: Open) -> None:
+    """A ledger that was lost is made from what tables remember."""
+    for table in (TABLE, OTHER):
+        open_().write(table, Notes(records=[_record(1)], listed=5, batch=2))
+    open_().write(TABLE, Notes(anew=True, records=[_record(2)], batch=1))
+    assert _states(open_()) == {"f2": ObjectState.SEEN}
+    assert open_().account(TABLE).listed is None
+    assert open_().account(OTHER).batch == 2
+
+
+def threads_share_it(open_: Open) -> None:
+    """A run works on tables side by side, with one ledger."""
+    ledger = open_()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda n: ledger.write(f"shop.t{n % 4}", Notes(records=[_record(n)])), range(40)))
+    assert sum(len(list(ledger.objects(f"shop.t{n}"))) for n in range(4)) == 40
+
+
+LAWS: Final[tuple[Law, ...]] = (
+    an_empty_ledger_knows_nothing,
+    what_is_written_is_read_back_whole_and_in_order,
+    the_time_when_an_object_was_first_seen_stays,
+    a_state_follows_only_those_that_it_may_follow,
+    what_is_not_said_stays,
+    anew_forgets_a_table_and_no_other,
+    threads_share_it,
+)

@@ -1,0 +1,21 @@
+"""The places of secrets that come with lakeward, held to the kit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lakeward.adapters.secrets import EnvironmentSecrets, FileSecrets
+from lakeward.plugins.testing import Vault, secrets_contract
+
+
+def in_the_environment() -> Vault:
+    return Vault(secrets=EnvironmentSecrets({"PEPPER": "s3cr\u00e9t"}), name="PEPPER", value="s3cr\u00e9t".encode())
+
+
+def in_a_file(tmp_path: Path) -> Vault:
+    (tmp_path / "pepper").write_bytes(b"two\nlines\xff\r\n")
+    return Vault(secrets=FileSecrets(tmp_path), name="pepper", value=b"two\nlines\xff")
+
+
+TestEnvironment = secrets_contract(in_the_environment)
+TestFiles = secrets_contract(in_a_file)

@@ -1,0 +1,121 @@
+"""The laws of ledgers and of secrets can fail: each on a mistake that it is there to show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import pytest
+
+from lakeward.adapters.memory import MemoryLedger
+from lakeward.adapters.secrets import EnvironmentSecrets
+from lakeward.core.errors import ConfigError, LakewardError
+from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState
+from lakeward.core.secrets import Secret
+from lakeward.plugins.testing import Vault, ledgers, vaults
+
+SEEN = (AssertionError, LakewardError, pytest.fail.Exception)
+
+
+class KnowsATableThatNobodyNoted(MemoryLedger):
+    def account(self, table: str) -> Account:
+        return replace(MemoryLedger.account(self, table), listed=0)
+
+
+class ListsObjectsAsTheyCame(MemoryLedger):
+    def objects(self, table: str, *states: ObjectState) -> Iterator[ObjectRecord]:
+        yield from (r for r in self.known.get(table, {}).values() if not states or r.state in states)
+
+
+class TakesTheLastTimeForTheFirst(MemoryLedger):
+    def write(self, table: str, notes: Notes) -> None:
+        for record in notes.records:
+            self.known.get(table, {}).pop(record.object.name, None)
+        MemoryLedger.write(self, table, notes)
+
+
+class LetsEveryStateFollow(MemoryLedger):
+    def write(self, table: str, notes: Notes) -> None:
+        MemoryLedger.write(self, table, notes)
+        for state, names in notes.states.items():
+            for name in set(names) & self.known[table].keys():
+                self.known[table][name] = replace(self.known[table][name], state=state)
+
+
+class TakesSilenceForNothing(MemoryLedger):
+    def write(self, table: str, notes: Notes) -> None:
+        MemoryLedger.write(self, table, replace(notes, alarms=notes.alarms or ()))
+
+
+class ForgetsEveryTable(MemoryLedger):
+    def write(self, table: str, notes: Notes) -> None:
+        if notes.anew:
+            self.accounts.clear()
+            self.known.clear()
+        MemoryLedger.write(self, table, notes)
+
+
+class KnowsOneTable(MemoryLedger):
+    def write(self, table: str, notes: Notes) -> None:
+        self.known = {table: self.known.get(table, {})}
+        MemoryLedger.write(self, table, notes)
+
+
+LEDGERS: Mapping[str, type[MemoryLedger]] = {
+    "an_empty_ledger_knows_nothing": KnowsATableThatNobodyNoted,
+    "what_is_written_is_read_back_whole_and_in_order": ListsObjectsAsTheyCame,
+    "the_time_when_an_object_was_first_seen_stays": TakesTheLastTimeForTheFirst,
+    "a_state_follows_only_those_that_it_may_follow": LetsEveryStateFollow,
+    "what_is_not_said_stays": TakesSilenceForNothing,
+    "anew_forgets_a_table_and_no_other": ForgetsEveryTable,
+    "threads_share_it": KnowsOneTable,
+}
+
+
+@pytest.mark.parametrize("law", ledgers.LAWS)
+def test_a_broken_ledger_breaks_its_law(law: ledgers.Law) -> None:
+    broken, whole = LEDGERS[law.__name__](), MemoryLedger()
+    law(lambda: whole)
+    with pytest.raises(SEEN):
+        law(lambda: broken)
+
+
+def test_a_ledger_that_another_process_does_not_see_breaks_a_law() -> None:
+    with pytest.raises(SEEN):
+        ledgers.what_is_written_is_read_back_whole_and_in_order(MemoryLedger)
+
+
+@dataclass(frozen=True, slots=True)
+class CutsBlanksOff(EnvironmentSecrets):
+    def read(self, name: str) -> Secret:
+        return Secret(EnvironmentSecrets.read(self, name).reveal().strip())
+
+
+@dataclass(frozen=True, slots=True)
+class HasAnEmptyOneForWhatIsNotThere(EnvironmentSecrets):
+    def read(self, name: str) -> Secret:
+        try:
+            return EnvironmentSecrets.read(self, name)
+        except ConfigError:
+            return Secret(b"")
+
+
+@dataclass(frozen=True, slots=True)
+class ShowsWhatItHas(EnvironmentSecrets):
+    def __repr__(self) -> str:
+        return repr(dict(self.environment))
+
+
+PLACES: Mapping[str, type[EnvironmentSecrets]] = {
+    "a_secret_that_is_there_is_read_to_the_byte": CutsBlanksOff,
+    "one_that_is_not_there_is_an_error_that_names_it": HasAnEmptyOneForWhatIsNotThere,
+    "no_secret_is_shown": ShowsWhatItHas,
+}
+
+
+@pytest.mark.parametrize("law", vaults.LAWS)
+def test_a_broken_place_of_secrets_breaks_its_law(law: vaults.Law) -> None:
+    environment = {"PEPPER": " pepper"}
+    law(Vault(secrets=EnvironmentSecrets(environment), name="PEPPER", value=b" pepper"))
+    with pytest.raises(SEEN):
+        law(Vault(secrets=PLACES[law.__name__](environment), name="PEPPER", value=b" pepper"))
