@@ -26,6 +26,9 @@ _NO_ORDER: Final = 0
 milliseconds since 1970, above 20 bits of a counter. Files that tell nothing are counted, from 1."""
 
 _OF_SINK: Final = re.compile(r".+[+-](?P<partition>\d{1,5})[+-](?P<offset>\d{1,13})")
+_BESIDE: Final = re.compile(r"\.(?:keys|headers)\.[^/]*$")
+"""Files that a sink writes beside those of the values (`store.kafka.keys`, `store.kafka.headers`)."""
+
 _DIGITS: Final = re.compile(r"(\d+)")
 
 
@@ -43,7 +46,7 @@ class FileNames:
     def read(self, path: str, _part: Part) -> FileName | None:
         """Return what the path of a file says."""
         if self.pattern is None:
-            is_taken = has_format(path) and not (self.is_messages and ".keys." in path)
+            is_taken = has_format(path) and not (self.is_messages and _BESIDE.search(path))
             return FileName(self.snapshots, _order_of(self._of_sink(path)), format_of(path)) if is_taken else None
         found = self.pattern.fullmatch(path)
         order = None if found is None else _told(found)

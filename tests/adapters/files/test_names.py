@@ -19,6 +19,21 @@ from lakeward.core.ledger import Limits, Past, Taken
 ORDERS = TableName("public", "orders")
 
 
+@pytest.mark.parametrize(
+    ("name", "is_taken"),
+    [
+        ("orders+0+0000000000.json", True),
+        ("orders+0+0000000000.keys.json", False),
+        ("orders+0+0000000000.headers.json.gz", False),
+        ("shop.keys.orders/orders+0+0000000000.json", True),
+    ],
+)
+def test_keys_and_headers_that_a_sink_writes_into_files_of_their_own_are_no_messages(
+    name: str, is_taken: bool
+) -> None:
+    assert (FileNames(is_messages=True).read(name, Part("")) is not None) is is_taken
+
+
 def test_a_group_of_a_pattern_that_holds_nothing_counts_as_0_and_one_without_a_number_takes_no_file() -> None:
     names, part = FileNames(re.compile(r"day-?(?P<counter>.*)\.csv")), Part("")
     orders = [found.order for name in ("day.csv", "day-2.csv", "day-10.csv") if (found := names.read(name, part))]
