@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from decimal import Decimal
 from pathlib import Path
 
@@ -310,7 +311,9 @@ def test_updates_of_a_table_without_a_key_are_told_by_plan_and_quarantined(proje
     assert "has no key" in project.call("plan").out
     project.run()
     assert project.rows() == [(1, "a", D("1.00")), (1, "a", D("1.00"))]
-    assert [entry["reason"] for entry in project.entries()] == ["no_key"]
+    (entry,) = project.entries()
+    assert (entry["reason"], entry["object"], entry["row"]) == ("no_key", CDC, 3)
+    assert json.loads(entry["text"]).items() >= {"id": 1, "name": "b", "price": 2.0}.items()
 
 
 # Names.

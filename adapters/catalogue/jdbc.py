@@ -76,7 +76,9 @@ class JdbcOptions(BaseModel):
     database: Database | None = Field(
         None, description="Whose types it has; without it, the word behind `jdbc:` says it."
     )
-    timeout: PositiveInt = Field(30, description="Seconds until it counts as not answering.")
+    timeout: PositiveInt = Field(
+        30, description="Seconds that a login may take until the database counts as not answering."
+    )
 
     @property
     def product(self) -> str:

@@ -154,7 +154,7 @@ class Resolver:
 
     def appends(self, plan: MergePlan, frame: DataFrame, table: Any) -> Resolved:
         """Every fact of a table without a key is a row of its own."""
-        frame = reject_without_key(frame)
+        frame = reject_without_key(frame, plan.dimension)
         f = plan.facts
         written = sum(n for operation, n in f.operations.items() if operation.value in ("insert", "read"))
         refused = sum(f.operations.values()) - written

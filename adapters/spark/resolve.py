@@ -300,13 +300,7 @@ def winners(events: DataFrame, judged: DataFrame, *, deletes: bool) -> DataFrame
     return events.join(judged.where(wanted).select(ID), ID, "left_semi")
 
 
-def reject_without_key(frame: DataFrame) -> DataFrame:
+def reject_without_key(frame: DataFrame, dimension: Dimension) -> DataFrame:
     """Turn updates, deletes and truncates into rejects: a table without a key has facts that stay."""
-    refused = f"{IS_EVENT} AND {names.OPERATION} IN ('update', 'delete', 'truncate')"
-    words = "'the table has no key to find the row by'"
-    return frame.withColumns(
-        {
-            names.REASON: F.expr(f"CASE WHEN {refused} THEN '{Reason.NO_KEY.value}' ELSE {names.REASON} END"),
-            names.DETAIL: F.expr(f"CASE WHEN {refused} THEN {words} ELSE {names.DETAIL} END"),
-        }
-    )
+    refused = f"({IS_EVENT} AND {names.OPERATION} IN ('update', 'delete', 'truncate'))"
+    return _rejected(frame, dimension, refused, Reason.NO_KEY, "the table has no key to find the row by")
