@@ -200,6 +200,7 @@ def test_pgbench_equals_its_database(project: Project, form: str) -> None:
 
 
 @LONG
+@pytest.mark.timeout(7200)
 def test_ticketing_equals_its_database(project: Project) -> None:
     """Twelve tables in one file of 435,034 messages; types are those of the tables that DMS wrote as Parquet."""
     written = outside.case("derived-dms-parquet-ticketing") / "input" / "dms_sample"
