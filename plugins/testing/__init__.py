@@ -14,10 +14,11 @@ try:
     import pytest
 
     pytest.register_assert_rewrite(
-        *(f"{__name__}.{name}" for name in ("laws", "ledgers", "machine", "small", "vaults"))
+        *(f"{__name__}.{name}" for name in ("catalogues", "laws", "ledgers", "machine", "small", "vaults"))
     )
 
     from lakeward.plugins.testing.bench import Bench, Law, Trial
+    from lakeward.plugins.testing.catalogues import Catalogued, catalogue_contract
     from lakeward.plugins.testing.contract import table_contract, try_law
     from lakeward.plugins.testing.laws import LAWS
     from lakeward.plugins.testing.ledgers import ledger_contract
@@ -34,6 +35,7 @@ except ModuleNotFoundError as error:
 __all__ = [
     "LAWS",
     "Bench",
+    "Catalogued",
     "Item",
     "Lake",
     "Law",
@@ -44,6 +46,7 @@ __all__ = [
     "Script",
     "Trial",
     "Vault",
+    "catalogue_contract",
     "ledger_contract",
     "secrets_contract",
     "table_contract",

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from random import Random, SystemRandom
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -35,6 +35,10 @@ def table_contract(make: Callable[..., Bench], *, laws: Iterable[str] | None = N
     return type("TableContract", (), {"__doc__": "The laws of a table.", **members})
 
 
+class Closed(Exception):
+    """Raised by a check of a port for what it needs and the bench has not, in words."""
+
+
 def port_contract(words: str, make: Callable[..., P], checks: Sequence[Callable[[P], None]]) -> type:
     """Return a test class with checks of what `make` returns; its parameters are fixtures of pytest."""
     laws = tuple(check.__name__ for check in checks)
@@ -48,7 +52,10 @@ def _test_of_port(check: Callable[[P], None]) -> Callable[..., None]:
     def test(self: object, make_bench: Callable[[], P], request: pytest.FixtureRequest) -> None:
         _Report.of(request.config)
         request.node.user_properties.append((_LAW, check.__name__))
-        check(make_bench())
+        try:
+            check(make_bench())
+        except Closed as closed:
+            _close(request, str(closed))
 
     test.__name__, test.__doc__ = f"test_{check.__name__}", check.__doc__
     return test
@@ -104,9 +111,13 @@ def _hold(law: Law, make: Callable[[], Bench], request: pytest.FixtureRequest, c
     request.node.user_properties.append((_LAW, law.name))
     closed = law.closed_by(bench.can)
     if closed:
-        request.node.user_properties.append((_CLOSED, ", ".join(closed)))
-        pytest.skip(f"closed by {', '.join(closed)}")
+        _close(request, ", ".join(closed))
     try_law(law, make, case)
+
+
+def _close(request: pytest.FixtureRequest, by: str) -> NoReturn:
+    request.node.user_properties.append((_CLOSED, by))
+    pytest.skip(f"closed by {by}")
 
 
 def try_law(law: Law, make: Callable[[], Bench], case: Any = None) -> None:

@@ -1,4 +1,4 @@
-"""The catalogue of a database that runs, by its driver's own metadata; and what drivers tell of others."""
+"""The catalogue of a database that runs, held to the kit; and what drivers tell of others."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ import servers
 from lakeward.adapters.catalogue import build_jdbc
 from lakeward.adapters.catalogue.jdbc import Native, type_of
 from lakeward.adapters.secrets import EnvironmentSecrets
-from lakeward.core.catalogue import SourceTable
+from lakeward.core.catalogue import SourceColumn, SourceTable
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import CatalogueUnreachable, ConfigError
 from lakeward.core.ports import SourceCatalogue
+from lakeward.core.schema import parse_type
 from lakeward.entrypoints.cli import main
 from lakeward.entrypoints.context import open_settings
 from lakeward.plugins import Runtime
+from lakeward.plugins.testing import Catalogued, catalogue_contract
 
 CUSTOMER = TableName("shop", "customer")
 
@@ -50,11 +52,64 @@ def catalogue(server: servers.Server, *, word: str | None = None, **options: Any
     return build_jdbc(given, runtime)
 
 
+def gone() -> SourceCatalogue:
+    secrets = EnvironmentSecrets({"DB": "hunter2"})
+    runtime = Runtime(lambda: None, secret=lambda name: secrets.read(name.name))
+    url = f"jdbc:postgresql://127.0.0.1:{servers.free_port()}/shop"
+    return build_jdbc({"url": url, "user": "shop", "password": {"env": "DB"}}, runtime)
+
+
+def column(name: str, type_: str | None, comment: str | None = None) -> SourceColumn:
+    return SourceColumn(name=name, written="", type=None if type_ is None else parse_type(type_), comment=comment)
+
+
+ORDERS = SourceTable(
+    name=TableName("kit", "orders"),
+    columns=(
+        column("b", "int"),
+        column("id", "bigint"),
+        column("odd", None),
+        column("net", "decimal(12,2)", "without tax"),
+    ),
+    key=("id", "b"),
+    comment="what was bought",
+)
+LINES = SourceTable(name=TableName("kit", "Lines"), columns=(column("N", "int"),))
+TWINS = [
+    SourceTable(name=TableName("kit", "twin"), columns=(column("a", "int"),), key=("a",)),
+    SourceTable(name=TableName("kit", "TWIN"), columns=(column("b", "int"),)),
+]
+
+
+@pytest.fixture(scope="module")
+def in_postgresql(postgresql: servers.Server) -> Catalogued:
+    postgresql.tell("""
+        CREATE SCHEMA kit; CREATE TABLE kit.twin (a int PRIMARY KEY); CREATE TABLE kit."TWIN" (b int);
+        CREATE TABLE kit.orders (b int, id bigint, odd numeric, net numeric(12,2), PRIMARY KEY (id, b));
+        CREATE TABLE kit."Lines" ("N" int);
+        COMMENT ON TABLE kit.orders IS 'what was bought'; COMMENT ON COLUMN kit.orders.net IS 'without tax'""")
+    return Catalogued(catalogue=catalogue(postgresql), tables=[ORDERS, LINES, *TWINS], gone=gone())
+
+
+@pytest.fixture(scope="module")
+def in_mariadb(mariadb: servers.Server) -> Catalogued:
+    mariadb.tell("""
+        CREATE DATABASE kit; CREATE TABLE kit.Lines (N int);
+        CREATE TABLE kit.orders (
+            b int, id bigint, odd bit(8), net decimal(12,2) COMMENT 'without tax', PRIMARY KEY (id, b)
+        ) COMMENT 'what was bought'""")
+    return Catalogued(catalogue=catalogue(mariadb), tables=[ORDERS, LINES], gone=gone())
+
+
+TestPostgresql = catalogue_contract(lambda in_postgresql: in_postgresql)
+TestMariadb = catalogue_contract(lambda in_mariadb: in_mariadb)
+
+
 def types(table: SourceTable) -> dict[str, str]:
     return {column.name: str(column.type) for column in table.columns}
 
 
-def test_postgresql_tells_columns_in_order_types_key_and_comments(postgresql: servers.Server) -> None:
+def test_postgresql_tells_types_odd_names_and_views(postgresql: servers.Server) -> None:
     postgresql.tell("""
         CREATE SCHEMA shop; CREATE TYPE shop.mood AS ENUM ('sad', 'ok'); CREATE DOMAIN shop.tag AS text;
         CREATE TABLE shop.customer (
@@ -62,17 +117,12 @@ def test_postgresql_tells_columns_in_order_types_key_and_comments(postgresql: se
             local timestamp(3), born date, raw bytea, ok boolean, f real, d double precision, doc jsonb, u uuid,
             tags text[], nums int4[], feel shop.mood, labelled shop.tag, spent money, t time, i interval,
             PRIMARY KEY (id, b));
-        CREATE TABLE shop."customerX" (other int); CREATE VIEW shop.v AS SELECT id FROM shop.customer;
-        CREATE TABLE shop."Odd_%" (a int);
-        COMMENT ON TABLE shop.customer IS 'who buys'; COMMENT ON COLUMN shop.customer.net IS 'without tax'""")
-    odd, upper, view = TableName("shop", "Odd_%"), TableName("SHOP", "CUSTOMERX"), TableName("shop", "v")
-    found = catalogue(postgresql).describe([CUSTOMER, odd, upper, view, TableName("shop", "gone")])
-    assert set(found) == {CUSTOMER, odd, upper, view}
-    assert (found[odd].names, found[upper].names, found[view].key) == (("a",), ("other",), ())
-    table = found[CUSTOMER]
-    assert (table.key, table.comment) == (("id", "b"), "who buys")
-    assert [column.comment for column in table.columns if column.comment] == ["without tax"]
-    assert types(table) == {
+        CREATE VIEW shop.v AS SELECT id FROM shop.customer;
+        CREATE TABLE shop."Odd_%" (a int)""")
+    odd, view = TableName("shop", "Odd_%"), TableName("shop", "v")
+    found = catalogue(postgresql).describe([CUSTOMER, odd, view])
+    assert (found[odd].names, found[view].key) == (("a",), ())
+    assert types(found[CUSTOMER]) == {
         "b": "int",
         "id": "bigint",
         "name": "string",
@@ -118,22 +168,15 @@ def test_init_asks_the_database_and_writes_where_the_password_is(
     assert open_settings(tmp_path / "lakeward.toml", asks=True).dimension(TableName("web", "visit")).key == ("id",)
 
 
-def test_mariadb_tells_the_same(mariadb: servers.Server) -> None:
+def test_mariadb_tells_types(mariadb: servers.Server) -> None:
     mariadb.tell("""
-        CREATE DATABASE shop; CREATE DATABASE other;
+        CREATE DATABASE shop; CREATE DATABASE other; CREATE TABLE other.customer (x int);
         CREATE TABLE shop.customer (
             b int, id bigint unsigned, small tinyint(1), n int unsigned, net decimal(12,2) unsigned, f float,
             d double, flag bit(1), flags bit(8), y year, at timestamp, local datetime(6), born date, t time,
-            state enum('a','b'), doc json, name varchar(40) COMMENT 'as printed', body longtext, raw varbinary(16),
-            big longblob,
-            PRIMARY KEY (id, b)) COMMENT 'who buys';
-        CREATE TABLE other.customer (x int)""")
-    found = catalogue(mariadb).describe([CUSTOMER, TableName("other", "Customer")])
-    assert found[TableName("other", "Customer")].names == ("x",)
-    table = found[CUSTOMER]
-    assert (table.key, table.comment) == (("id", "b"), "who buys")
-    assert [column.comment for column in table.columns if column.comment] == ["as printed"]
-    assert types(table) == {
+            state enum('a','b'), doc json, name varchar(40), body longtext, raw varbinary(16),
+            big longblob)""")
+    assert types(catalogue(mariadb).describe([CUSTOMER])[CUSTOMER]) == {
         "b": "int",
         "id": "decimal(20,0)",
         "small": "int",
