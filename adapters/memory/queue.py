@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 
-from lakeward.core.ports import (
-    Notice,
-)
+from lakeward.core.ports import Notice
 
 
 @dataclass(slots=True)
 class MemoryQueue:
-    """Notices in a list, until they are acknowledged."""
+    """Notices in a list, until they are acknowledged; the threads of a run share it."""
 
     notices: list[Notice] = field(default_factory=list)
+    _lock: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
 
     def receive(self) -> Sequence[Notice]:
         """Return the notices that wait."""
         return list(self.notices)
 
     def acknowledge(self, notices: Sequence[Notice]) -> None:
-        """Forget these notices."""
-        self.notices = [notice for notice in self.notices if notice not in notices]
+        """Forget these notices; one that came meanwhile has another receipt."""
+        with self._lock:
+            for notice in notices:
+                while notice in self.notices:
+                    self.notices.remove(notice)

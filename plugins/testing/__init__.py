@@ -13,9 +13,8 @@ declare are skipped by name; the report at the end of a session says which were 
 try:
     import pytest
 
-    pytest.register_assert_rewrite(
-        *(f"{__name__}.{name}" for name in ("catalogues", "laws", "ledgers", "machine", "small", "vaults"))
-    )
+    _WITH_CHECKS = ("catalogues", "laws", "ledgers", "machine", "queues", "small", "vaults")
+    pytest.register_assert_rewrite(*(f"{__name__}.{name}" for name in _WITH_CHECKS))
 
     from lakeward.plugins.testing.bench import Bench, Law, Trial
     from lakeward.plugins.testing.catalogues import Catalogued, catalogue_contract
@@ -24,6 +23,7 @@ try:
     from lakeward.plugins.testing.ledgers import ledger_contract
     from lakeward.plugins.testing.moments import Moment
     from lakeward.plugins.testing.play import Lake, MemoryLake, Player
+    from lakeward.plugins.testing.queues import Bell, queue_contract
     from lakeward.plugins.testing.scripts import Item, Rows, Script
     from lakeward.plugins.testing.vaults import Vault, secrets_contract
 except ModuleNotFoundError as error:
@@ -34,6 +34,7 @@ except ModuleNotFoundError as error:
 
 __all__ = [
     "LAWS",
+    "Bell",
     "Bench",
     "Catalogued",
     "Item",
@@ -48,6 +49,7 @@ __all__ = [
     "Vault",
     "catalogue_contract",
     "ledger_contract",
+    "queue_contract",
     "secrets_contract",
     "table_contract",
     "try_law",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 from collections.abc import Iterator
 from dataclasses import fields
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from lakeward.core.job import STEPS
 from lakeward.entrypoints.cli import main
 from lakeward.plugins import API, Registry, Runtime
 from lakeward.plugins.manager import load, registry_of
-from lakeward.plugins.testing import Bench, Lake
+from lakeward.plugins.testing import Bell, Bench, Lake, queue_contract, queues
 
 PAGE = "docs/hooks.md"
 (EXAMPLE,) = fences(PAGE, "python")[:1]
@@ -127,6 +129,22 @@ def test_the_example_registers_and_a_run_does_what_its_bells_say(
     assert "shop.orders: batch 2, 2 rows" in capsys.readouterr().out
     assert not bell.exists()
     assert main(["run", "--log", "off"]) == 0
+
+
+def bells(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Bell:
+    third_party.install(monkeypatch, tmp_path / "site", EXAMPLE.name.removesuffix(".py"), EXAMPLE.content)
+    example: Any = importlib.import_module("lakeward_bells")
+    folder, times = tmp_path / "bells", count(1)
+    folder.mkdir()
+
+    def ring(table: str) -> None:
+        (folder / table).touch()
+        os.utime(folder / table, ns=(0, next(times)))
+
+    return Bell(open=lambda: example.build({"tables": queues.TABLES}, Runtime(lambda: None, tmp_path)), ring=ring)
+
+
+TestBells = queue_contract(bells)
 
 
 def test_a_wrong_key_of_the_example_is_answered_in_lakewards_words(

@@ -1,0 +1,125 @@
+"""The laws of a queue: a notice stays until it is acknowledged, and one that came meanwhile stays then, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from lakeward.core.ports import Notice, Queue
+from lakeward.plugins.testing.contract import Closed, port_contract
+
+TABLES: Final = ("shop.orders", "shop.lines")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bell:
+    """A queue under test that holds nothing yet; the configured tables are `TABLES`.
+
+    `open` opens it as a new process would: twice, it is the same one. `ring` says that a table may have
+    something new, as who writes the changes does. A queue that is not told so, but tells of every table
+    whenever it is asked, has no `ring`: the laws of what is forgotten are closed to it.
+    """
+
+    open: Callable[[], Queue]
+    ring: Callable[[str], object] | None = None
+
+    def rung(self, *tables: str) -> None:
+        """Ring for tables; raises Closed for a queue that tells of all."""
+        if self.ring is None:
+            raise Closed("notices that are forgotten")
+        for table in tables:
+            self.ring(table)
+
+    def waiting(self) -> Collection[str]:
+        """Return the tables that a new process is told of."""
+        return {notice.table for notice in self.open().receive()}
+
+
+Law: TypeAlias = Callable[[Bell], None]
+
+
+def queue_contract(make: Callable[..., Bell]) -> type:
+    """Return a test class with the laws of a queue; parameters of `make` are fixtures of pytest."""
+    return port_contract("The laws of a queue.", make, LAWS)
+
+
+def _of(notices: Sequence[Notice], table: str) -> Sequence[Notice]:
+    return [notice for notice in notices if notice.table == table]
+
+
+def a_table_is_told_by_its_name(bell: Bell) -> None:
+    """As `lakeward status` shows it."""
+    if bell.ring is not None:
+        bell.rung(*TABLES)
+    assert bell.waiting() == set(TABLES)
+
+
+def a_queue_without_a_notice_tells_nothing(bell: Bell) -> None:
+    """It does not wait for one, either; and there is nothing to acknowledge."""
+    bell.rung()
+    assert not bell.open().receive()
+    bell.open().acknowledge([])
+
+
+def a_notice_stays_until_it_is_acknowledged(bell: Bell) -> None:
+    """Whoever receives it, and however often: a process may end before it commits."""
+    if bell.ring is not None:
+        bell.rung(*TABLES)
+    queue = bell.open()
+    for opened in (queue, queue, bell.open()):
+        assert {notice.table for notice in opened.receive()} == set(TABLES)
+    queue.acknowledge([])
+    assert bell.waiting() == set(TABLES)
+
+
+def what_is_acknowledged_is_forgotten_and_nothing_else(bell: Bell) -> None:
+    """For good, also for another process."""
+    bell.rung(*TABLES)
+    queue = bell.open()
+    queue.acknowledge(_of(queue.receive(), TABLES[0]))
+    assert bell.waiting() == {TABLES[1]}
+    queue.acknowledge(queue.receive())
+    assert not bell.waiting()
+
+
+def a_notice_that_came_meanwhile_stays(bell: Bell) -> None:
+    """Of the same table: the commit that is acknowledged may not contain what it tells of."""
+    bell.rung(TABLES[0])
+    queue = bell.open()
+    received = queue.receive()
+    bell.rung(TABLES[0])
+    queue.acknowledge(received)
+    assert bell.waiting() == {TABLES[0]}
+
+
+def a_notice_may_be_acknowledged_twice(bell: Bell) -> None:
+    """After a crash by another process; it is no error, and takes nothing else away."""
+    if bell.ring is not None:
+        bell.rung(*TABLES)
+    received = _of(bell.open().receive(), TABLES[0])
+    for _ in range(2):
+        bell.open().acknowledge(received)
+    assert TABLES[1] in bell.waiting()
+
+
+def threads_share_it(bell: Bell) -> None:
+    """A run works on tables side by side, with one queue, and acknowledges each for itself."""
+    bell.rung(*TABLES)
+    queue = bell.open()
+    notices = [_of(queue.receive(), table) for table in TABLES]
+    with ThreadPoolExecutor(len(TABLES)) as pool:
+        list(pool.map(queue.acknowledge, notices))
+    assert not bell.waiting()
+
+
+LAWS: Final[tuple[Law, ...]] = (
+    a_table_is_told_by_its_name,
+    a_queue_without_a_notice_tells_nothing,
+    a_notice_stays_until_it_is_acknowledged,
+    what_is_acknowledged_is_forgotten_and_nothing_else,
+    a_notice_that_came_meanwhile_stays,
+    a_notice_may_be_acknowledged_twice,
+    threads_share_it,
+)

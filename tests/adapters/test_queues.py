@@ -1,0 +1,24 @@
+"""The queues that come with lakeward, held to the kit."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from lakeward.adapters import poll
+from lakeward.adapters.memory import MemoryQueue
+from lakeward.core.ports import Notice
+from lakeward.plugins import Runtime
+from lakeward.plugins.testing import Bell, queue_contract, queues
+
+
+def in_memory() -> Bell:
+    queue, receipts = MemoryQueue(), count()
+    return Bell(open=lambda: queue, ring=lambda table: queue.notices.append(Notice(table, str(next(receipts)))))
+
+
+def polling() -> Bell:
+    return Bell(open=lambda: poll.build({"tables": queues.TABLES}, Runtime(lambda: None)))
+
+
+TestMemory = queue_contract(in_memory)
+TestPoll = queue_contract(polling)

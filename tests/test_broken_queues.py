@@ -1,0 +1,101 @@
+"""The laws of queues can fail: each on a mistake that it is there to show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from threading import Barrier, BrokenBarrierError
+
+import pytest
+
+from lakeward.adapters.memory import MemoryQueue
+from lakeward.core.errors import LakewardError
+from lakeward.core.ports import Notice
+from lakeward.plugins.testing import Bell, queues
+
+SEEN = (AssertionError, LakewardError, LookupError, ValueError)
+
+
+class TellsTheTableAlone(MemoryQueue):
+    def receive(self) -> Sequence[Notice]:
+        return [replace(notice, table=notice.table.split(".")[-1]) for notice in self.notices]
+
+
+class TellsOfAllWhereThereIsNone(MemoryQueue):
+    def receive(self) -> Sequence[Notice]:
+        return self.notices or [Notice(table) for table in queues.TABLES]
+
+
+class ForgetsWhatItTold(MemoryQueue):
+    def receive(self) -> Sequence[Notice]:
+        told, self.notices = self.notices, []
+        return told
+
+
+class ForgetsEverything(MemoryQueue):
+    def acknowledge(self, notices: Sequence[Notice]) -> None:
+        if notices:
+            self.notices.clear()
+
+
+class ForgetsAllOfATable(MemoryQueue):
+    def acknowledge(self, notices: Sequence[Notice]) -> None:
+        tables = {notice.table for notice in notices}
+        self.notices = [notice for notice in self.notices if notice.table not in tables]
+
+
+class WantsEachOnce(MemoryQueue):
+    def acknowledge(self, notices: Sequence[Notice]) -> None:
+        for notice in notices:
+            self.notices.remove(notice)
+
+
+MEETING = Barrier(2)
+
+
+class PutsBackWhatAnotherThreadForgot(MemoryQueue):
+    def acknowledge(self, notices: Sequence[Notice]) -> None:
+        left = [notice for notice in self.notices if notice not in notices]
+        try:
+            MEETING.wait(10)
+        except BrokenBarrierError:
+            MEETING.reset()
+        self.notices = left
+
+
+BROKEN: Mapping[str, type[MemoryQueue]] = {
+    "a_table_is_told_by_its_name": TellsTheTableAlone,
+    "a_queue_without_a_notice_tells_nothing": TellsOfAllWhereThereIsNone,
+    "a_notice_stays_until_it_is_acknowledged": ForgetsWhatItTold,
+    "what_is_acknowledged_is_forgotten_and_nothing_else": ForgetsEverything,
+    "a_notice_that_came_meanwhile_stays": ForgetsAllOfATable,
+    "a_notice_may_be_acknowledged_twice": WantsEachOnce,
+    "threads_share_it": PutsBackWhatAnotherThreadForgot,
+}
+
+
+def bell(kind: type[MemoryQueue]) -> Bell:
+    queue, receipts = kind(), count()
+    return Bell(open=lambda: queue, ring=lambda table: queue.notices.append(Notice(table, str(next(receipts)))))
+
+
+@pytest.mark.parametrize("law", queues.LAWS)
+def test_a_broken_queue_breaks_its_law(law: queues.Law) -> None:
+    law(bell(MemoryQueue))
+    broken = bell(BROKEN[law.__name__])
+    with pytest.raises(SEEN):
+        law(broken)
+
+
+def test_every_law_has_a_queue_that_breaks_it() -> None:
+    assert [law.__name__ for law in queues.LAWS] == [*BROKEN]
+
+
+def test_a_queue_that_another_process_does_not_see_breaks_a_law() -> None:
+    queue = MemoryQueue()
+    opened = iter([queue, *(MemoryQueue() for _ in range(9))])
+    with pytest.raises(AssertionError):
+        queues.a_notice_stays_until_it_is_acknowledged(
+            Bell(open=lambda: next(opened), ring=lambda table: queue.notices.append(Notice(table)))
+        )
