@@ -13,7 +13,7 @@ from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName
 from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position, Sequences, key_of
 from lakeward.core.facts import BatchFacts, Capability, ObjectFacts
-from lakeward.core.ledger import Limits, Past, SourceObject, Taken, take
+from lakeward.core.ledger import Limits, Past, SourceObject, Taken, take, until_changed
 from lakeward.core.loads import Naming
 from lakeward.core.memory import Reason, Reject
 from lakeward.core.plan import tolerance_of
@@ -75,8 +75,10 @@ class MemorySource:
         return take(str(dimension.name), listed, past, self.limits, naming)
 
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
-        """Return what the objects hold, up to the first that has other columns than the one before it."""
-        every = [o for o in self.tables[dimension.name] if o.object in taken.objects]
+        """Return what the objects hold, up to the first that changed, or has other columns than the first."""
+        listed = {one.object.name: one for one in self.tables[dimension.name]}
+        same = until_changed(taken, {name: one.object for name, one in listed.items()})
+        every = [listed[item.name] for item in same.objects]
         schema = next((one.schema for one in every), None)
         objects = list(takewhile(lambda one: one.schema == schema, every))
         dimension = replace(dimension, schema=schema or dimension.schema)

@@ -13,7 +13,7 @@ declare are skipped by name; the report at the end of a session says which were 
 try:
     import pytest
 
-    _WITH_CHECKS = ("catalogues", "laws", "ledgers", "machine", "queues", "small", "vaults")
+    _WITH_CHECKS = ("catalogues", "laws", "ledgers", "machine", "queues", "small", "sources", "vaults")
     pytest.register_assert_rewrite(*(f"{__name__}.{name}" for name in _WITH_CHECKS))
 
     from lakeward.plugins.testing.bench import Bench, Law, Trial
@@ -25,6 +25,7 @@ try:
     from lakeward.plugins.testing.play import Lake, MemoryLake, Player
     from lakeward.plugins.testing.queues import Bell, queue_contract
     from lakeward.plugins.testing.scripts import Item, Rows, Script
+    from lakeward.plugins.testing.sources import Feed, source_contract
     from lakeward.plugins.testing.vaults import Vault, secrets_contract
 except ModuleNotFoundError as error:
     if error.name not in ("pytest", "hypothesis"):
@@ -37,6 +38,7 @@ __all__ = [
     "Bell",
     "Bench",
     "Catalogued",
+    "Feed",
     "Item",
     "Lake",
     "Law",
@@ -51,6 +53,7 @@ __all__ = [
     "ledger_contract",
     "queue_contract",
     "secrets_contract",
+    "source_contract",
     "table_contract",
     "try_law",
 ]

@@ -1,0 +1,170 @@
+"""The laws of sources can fail: each on a mistake that it is there to show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+
+import pytest
+
+from lakeward.adapters.memory import Frame, MemorySource
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import LakewardError
+from lakeward.core.events import ChangeEvent, Position
+from lakeward.core.ledger import Past, SourceObject, Taken
+from lakeward.core.memory import Reject
+from lakeward.core.ports import Batch
+from lakeward.plugins.testing import Feed, sources
+from lakeward.plugins.testing.scripts import Item
+
+SEEN = (AssertionError, LakewardError, LookupError, ValueError, pytest.fail.Exception)
+
+
+class MixesTables(MemorySource):
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        every = [MemorySource.take(self, replace(dimension, name=name), past) for name in self.tables]
+        return next((taken for taken in every if taken.objects), Taken())
+
+
+class TakesObjectsAsTheyAreListed(MemorySource):
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        taken = MemorySource.take(self, dimension, past)
+        listed = [one.object for one in self.tables.get(dimension.name, [])]
+        return replace(taken, objects=tuple(sorted(taken.objects, key=listed.index)))
+
+
+class RemembersWhatItTook(MemorySource):
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        taken = MemorySource.take(self, dimension, past)
+        fresh = tuple(item for item in taken.objects if item.name not in TOLD)
+        TOLD.update(item.name for item in fresh)
+        return replace(taken, objects=fresh)
+
+
+TOLD: set[str] = set()
+"""What the source above took; each law begins with none."""
+
+
+class TakesTheLastAgain(MemorySource):
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        taken = MemorySource.take(self, dimension, past)
+        is_done = past.seen and not taken.objects
+        return replace(taken, objects=tuple(past.seen.values())[-1:]) if is_done else taken
+
+
+class BeginsBehindTheStart(MemorySource):
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        taken = MemorySource.take(self, dimension, past)
+        return taken if past.start is None else replace(taken, objects=taken.objects[1:])
+
+
+def changed(batch: Batch[Frame], items: Sequence[Item]) -> Batch[Frame]:
+    return replace(batch, frame=items)
+
+
+class NumbersRowsFromTheEnd(MemorySource):
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, taken, epoch)
+        return changed(batch, [placed(item, row=100 - item.position.row) for item in batch.frame])
+
+
+class DropsWhatItCannotRead(MemorySource):
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, taken, epoch)
+        return changed(batch, [item for item in batch.frame if not isinstance(item, Reject)])
+
+
+class BoundsTheFirstObjectAlone(MemorySource):
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, taken, epoch)
+        return replace(batch, facts=replace(batch.facts, greatest=batch.facts.objects[0].greatest))
+
+
+NUMBERS = count(1)
+
+
+class CountsOnFromReadToRead(MemorySource):
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, taken, epoch)
+        return changed(batch, [placed(item, row=next(NUMBERS)) for item in batch.frame])
+
+
+class ReadsOnBehindAChangedObject(MemorySource):
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        now = {one.object for one in self.tables[dimension.name]}
+        same = tuple(item for item in taken.objects if item in now)
+        return MemorySource.read(self, dimension, replace(taken, objects=same), epoch)
+
+
+class BelievesWhatWasApplied(MemorySource):
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        listed = {one.object.name: one.object for one in self.tables.get(dimension.name, [])}
+        seen = {name: listed.get(name, item) for name, item in past.seen.items()}
+        return MemorySource.take(self, dimension, replace(past, seen=seen))
+
+
+class LooksBehindTheLastAlone(MemorySource):
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        taken = MemorySource.take(self, dimension, past)
+        last = max((item.order for item in past.seen.values()), default=0)
+        return replace(taken, objects=tuple(item for item in taken.objects if item.order > last))
+
+
+class SaysNothingOfTheFloor(MemorySource):
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        return MemorySource.take(self, dimension, replace(past, floor=None))
+
+
+class TruncatesAtTheBeginning(MemorySource):
+    def truncation(self, dimension: Dimension, place: Position) -> Frame:
+        return MemorySource.truncation(self, dimension, place._replace(sequence=0))
+
+
+class ArchivesAll(MemorySource):
+    def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        return [one.object.name for one in self.tables[dimension.name]]
+
+
+def placed(item: Item, *, row: int) -> ChangeEvent | Reject:
+    return replace(item, position=item.position._replace(row=row))
+
+
+BROKEN: Mapping[str, Sequence[type[MemorySource]]] = {
+    "of_a_table_without_objects_nothing_is_taken": [MixesTables],
+    "objects_come_in_order_however_they_were_delivered": [TakesObjectsAsTheyAreListed],
+    "what_is_taken_is_taken_again_until_it_is_applied": [RemembersWhatItTook],
+    "what_was_applied_is_not_taken_again": [TakesTheLastAgain],
+    "a_listing_from_the_last_object_on_finds_the_same": [BeginsBehindTheStart],
+    "each_row_has_a_place_of_its_own": [NumbersRowsFromTheEnd],
+    "each_row_is_counted": [DropsWhatItCannotRead],
+    "facts_bound_the_rows": [BoundsTheFirstObjectAlone],
+    "what_is_read_again_is_the_same_to_the_position": [CountsOnFromReadToRead],
+    "an_object_that_changed_since_it_was_taken_is_left_out_with_all_behind_it": [ReadsOnBehindAChangedObject],
+    "an_object_that_changed_after_it_was_applied_stops_the_table": [BelievesWhatWasApplied],
+    "an_object_that_comes_late_is_taken_and_said_to_be_late": [LooksBehindTheLastAlone, SaysNothingOfTheFloor],
+    "a_truncation_is_one_truncate_at_its_place": [TruncatesAtTheBeginning],
+    "what_is_archived_is_what_was_applied": [ArchivesAll],
+}
+
+
+def feed(kind: type[MemorySource]) -> Feed:
+    source, times = kind(), count(1)
+    return Feed(
+        open=lambda: source,
+        put=lambda dimension, place, items: source.put(dimension.name, place, items, modified=next(times)),
+        rows=lambda frame: frame,
+    )
+
+
+@pytest.mark.parametrize("law", sources.LAWS)
+def test_a_broken_source_breaks_its_law(law: sources.Law) -> None:
+    law(feed(MemorySource))
+    for kind in BROKEN[law.__name__]:
+        TOLD.clear()
+        with pytest.raises(SEEN):
+            law(feed(kind))
+
+
+def test_every_law_has_a_source_that_breaks_it() -> None:
+    assert [law.__name__ for law in sources.LAWS] == [*BROKEN]
