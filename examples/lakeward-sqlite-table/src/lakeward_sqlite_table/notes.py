@@ -1,0 +1,78 @@
+"""Values of the core as JSON: what a table writes down beside its rows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any, Final
+
+from lakeward.core.counts import Counts
+from lakeward.core.delivery import Settled
+from lakeward.core.events import ChangeEvent, Mark, Operation, Position, Unset
+from lakeward.core.evolution import Kind, SchemaChange
+from lakeward.core.facts import ObjectFacts
+from lakeward.core.fold import Row
+from lakeward.core.ledger import SourceObject
+from lakeward.core.loads import Reload, Whole
+from lakeward.core.memory import Base, Change, Hold, Memory, Reason, Record, Reject
+from lakeward.core.ports import Ack, Mended
+from lakeward.core.schema import Column, Schema, Type
+
+_RECORDS: Final = (
+    Ack,
+    Base,
+    Change,
+    ChangeEvent,
+    Column,
+    Counts,
+    Hold,
+    Memory,
+    Mended,
+    ObjectFacts,
+    Record,
+    Reject,
+)
+_MORE: Final = (Reload, Row, Schema, SchemaChange, Settled, SourceObject, Type, Whole)
+_OTHERS: Final = (Kind, Mark, Operation, Position, Reason, Unset, frozenset, list, tuple)
+_KINDS: Final[dict[str, Any]] = {kind.__name__: kind for kind in (*_RECORDS, *_MORE, *_OTHERS)}
+
+
+def written(value: object) -> str:
+    """Return a value as one line of JSON."""
+    return json.dumps(_plain(value), separators=(",", ":"))
+
+
+def read(line: str) -> Any:
+    """Return what `written` wrote; fields that this version does not know are left out."""
+    return _value(json.loads(line))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it; whatever is more than a number or a text says its kind."""
+    kind = type(value).__name__
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, Enum):
+        return {kind: value.value}
+    if is_dataclass(value):
+        return {kind: {field.name: _plain(getattr(value, field.name)) for field in fields(value)}}
+    if isinstance(value, dict):  # its keys may be more than texts
+        return {"dict": [[_plain(name), _plain(item)] for name, item in value.items()]}
+    return {kind: [_plain(item) for item in value]}
+
+
+def _value(plain: Any) -> Any:
+    if not isinstance(plain, dict):
+        return plain
+    ((name, content),) = plain.items()
+    if name == "dict":
+        return {_value(key): _value(item) for key, item in content}
+    kind = _KINDS[name]
+    if hasattr(kind, "__dataclass_fields__"):
+        known = {field.name for field in fields(kind)}
+        return kind(**{field: _value(item) for field, item in content.items() if field in known})
+    if issubclass(kind, Enum):
+        return kind(content)
+    items = [_value(item) for item in content]
+    return kind(*items) if hasattr(kind, "_fields") else kind(items)

@@ -1,0 +1,232 @@
+"""Tables in SQLite: what the reference adapter works out, kept in a database."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from lakeward.adapters.memory import Frame, MemoryTable
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import CommitConflict, TableError
+from lakeward.core.events import Key
+from lakeward.core.evolution import Recorded
+from lakeward.core.fold import Row
+from lakeward.core.known import Known
+from lakeward.core.memory import Memory
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import Commit, Entry, Opened, Recalled, Resolved, Standing, Word
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Schema
+from lakeward_sqlite_table.notes import read, written
+
+TYPES: Final = {"int": "INTEGER", "bigint": "INTEGER", "string": "TEXT"}
+"""The types that SQLite holds without bending a value: it has no NaN, and no decimals."""
+
+OWN: Final = ("_lakeward_key", "_lakeward_position", "_lakeward_origin", "_deleted")
+"""The columns that a table has besides those of its source: where a row and each cell of it are from, too."""
+
+TABLES: Final = """
+CREATE TABLE IF NOT EXISTS lakeward_tables (name TEXT PRIMARY KEY, columns TEXT, progress TEXT, committed INTEGER);
+CREATE TABLE IF NOT EXISTS lakeward_notes (
+    name TEXT, kind TEXT, batch INTEGER, value TEXT, PRIMARY KEY (name, kind, batch)
+);
+"""
+
+BY_BATCH: Final = ("written", "objects", "epochs", "shown", "quarantined", "given_up")
+"""What is kept of each batch, by the attributes of the reference adapter."""
+
+AS_IT_IS: Final = ("memory", "remembered", "words", "mended")
+"""What is kept as it is now."""
+
+
+class SqliteTable(MemoryTable):
+    """Rows, progress and notes in one database, and each change of them in one transaction."""
+
+    def __init__(self, lake: SqliteTarget, dimension: Dimension) -> None:
+        super().__init__(dimension)
+        self.lake = lake
+        self.name = quoted(str(dimension.name))
+
+    # The database.
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection | None]:
+        """Open the database at one state of it, or nothing where there is none: to look makes no file."""
+        if not self.lake.file.exists():
+            yield None
+            return
+        with closing(self.lake.connected("BEGIN")) as database:
+            yield database
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Begin a transaction that no other writer can come between; whatever is raised, nothing is written."""
+        with closing(self.lake.connected("BEGIN IMMEDIATE")) as database:
+            yield database
+            database.execute("COMMIT")
+
+    def keep(self, database: sqlite3.Connection, batch: int) -> None:
+        """Write down what is remembered: of a batch, and as it is now."""
+        notes = [(kind, batch, getattr(self, kind)[batch]) for kind in BY_BATCH if batch in getattr(self, kind)]
+        notes += [(kind, 0, getattr(self, kind)) for kind in AS_IT_IS]
+        rows = [(str(self.dimension.name), kind, of, written(value)) for kind, of, value in notes]
+        database.executemany("REPLACE INTO lakeward_notes VALUES (?, ?, ?, ?)", rows)
+
+    # The table.
+
+    def standing(self) -> Standing:
+        """Read rows and progress of the last commit; a second writer may have been there since."""
+        self.exists, self.rows, self.progress = False, {}, Progress()
+        with self.reading() as database:
+            found = None if database is None else standing_of(database, self.dimension)
+            if database is None or found is None or found.schema is None:
+                return Standing(Progress(), None)
+            self.exists, self.progress = True, found.progress
+            self.dimension = replace(self.dimension, schema=found.schema)
+            for key, position, origin, deleted, *cells in database.execute(f"SELECT * FROM {self.name}"):
+                named = dict(zip(found.schema.names, cells, strict=True))
+                self.rows[read(key)] = Row(named, read(position), bool(deleted), read(origin))
+            return found
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        """Refuse columns that the table cannot have; the reference adapter works out the rest."""
+        self.check(plan.evolution.schema)
+        return super().resolve(plan, frame)
+
+    def check(self, schema: Schema) -> None:
+        """Raise TableError for columns that this format cannot hold, or that are no longer what they were."""
+        wrong = [f"{column.name} {column.type}" for column in schema if column.type.name not in TYPES]
+        wrong += [name for name in schema.names if name.lower() in OWN]
+        if wrong:
+            raise TableError(
+                f"{self.dimension.name} has columns that a table in SQLite cannot have",
+                found=", ".join(wrong),
+                todo=f"It has columns of {', '.join(TYPES)}, with other names than {', '.join(OWN)}.",
+            )
+        if self.exists and schema != self.dimension.schema:
+            raise TableError(
+                f"{self.dimension.name} would get other columns, and a table in SQLite keeps those that it has",
+                found=", ".join(f"{column.name} {column.type}" for column in schema),
+                todo="Ignore the change (docs/schema-changes.md), or begin a new table.",
+            )
+
+    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+        """Write rows, progress and notes at once; raises CommitConflict where another writer was faster."""
+        name, schema = str(self.dimension.name), plan.evolution.schema
+        with self.writing() as database:
+            before = standing_of(database, self.dimension).progress.batch
+            if before != plan.batch - 1:
+                raise CommitConflict(f"{name} is at batch {before} already")
+            columns = [f"{quoted(column.name)} {TYPES[column.type.name]}" for column in schema]
+            own = f"{OWN[0]} TEXT PRIMARY KEY, {OWN[1]} TEXT, {OWN[2]} TEXT, {OWN[3]} INTEGER"
+            database.execute(f"CREATE TABLE IF NOT EXISTS {self.name} ({', '.join([own, *columns])})")
+            for key, row in resolved.detail.rows.items():
+                if row is None:
+                    database.execute(f"DELETE FROM {self.name} WHERE {OWN[0]} = ?", (written(key),))
+                else:
+                    cells = [row.cells.get(column) for column in schema.names]
+                    values = (*map(written, (key, row.position, dict(row.origin))), row.deleted, *cells)
+                    marks = ", ".join("?" * len(values))
+                    database.execute(f"REPLACE INTO {self.name} VALUES ({marks})", values)
+            said = (name, written(schema), progress.to_json(), self.lake.now())
+            database.execute("REPLACE INTO lakeward_tables VALUES (?, ?, ?, ?)", said)
+            self.keep(database, plan.batch)
+        return super().commit(plan, resolved, progress)
+
+    # What it remembers, and what waits for a person.
+
+    def recall(self, progress: Progress) -> Recalled:
+        """Read what was written down; `remember` and `hold` only made it ready, and `commit` wrote it."""
+        for kind in BY_BATCH:
+            setattr(self, kind, {})
+        self.memory, self.remembered, self.words, self.mended = Memory(), 0, [], {}
+        with self.reading() as database:
+            asked = "SELECT kind, batch, value FROM lakeward_notes WHERE name = ?"
+            found = [] if database is None else database.execute(asked, (str(self.dimension.name),)).fetchall()
+        for kind, batch, value in found:
+            if kind in BY_BATCH:
+                getattr(self, kind)[batch] = read(value)
+            else:
+                setattr(self, kind, read(value))
+        return super().recall(progress)
+
+    def trim(self, progress: Progress) -> None:
+        """Forget what can no longer matter, unless another writer went on: then that is for it to do."""
+        super().trim(progress)
+        with self.writing() as database:
+            if standing_of(database, self.dimension).progress.batch == progress.batch:
+                self.keep(database, progress.batch)
+                gone = "DELETE FROM lakeward_notes WHERE name = ? AND kind = 'written' AND batch <= ?"
+                database.execute(gone, (str(self.dimension.name), self.remembered))
+
+    def write_down(self, progress: Progress, word: Word) -> None:
+        """Write down what an operator said."""
+        self.recall(progress)
+        super().write_down(progress, word)
+        with self.writing() as database:
+            self.keep(database, 0)
+
+    def mend(self, progress: Progress, entries: Sequence[Entry], events: Frame) -> None:
+        """Write down what a person mended."""
+        self.recall(progress)
+        super().mend(progress, entries, events)
+        with self.writing() as database:
+            self.keep(database, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteTarget:
+    """A lake: the tables of one database."""
+
+    file: Path
+    now: Callable[[], int]
+    synchronous: str = "FULL"
+
+    def connected(self, begin: str) -> sqlite3.Connection:
+        """Open the database, and a transaction of it."""
+        database = sqlite3.connect(self.file, timeout=60, isolation_level=None)
+        database.executescript(f"PRAGMA synchronous = {self.synchronous}; {TABLES} {begin}")
+        return database
+
+    def standing(self, dimension: Dimension) -> Standing:
+        """Return how far a table is."""
+        return self.table(dimension).standing()
+
+    def schema_changes(self, dimension: Dimension) -> Sequence[Recorded]:
+        """Return nothing: columns stay as they are."""
+        return ()
+
+    def known(self, dimension: Dimension, key: Key) -> Known:
+        """Return all that is known of a key."""
+        table = self.table(dimension)
+        table.standing()
+        return table.known(key)
+
+    def open(self, dimension: Dimension) -> Opened[Frame]:
+        """Return the table, which is its own companion and its own quarantine."""
+        table = self.table(dimension)
+        return Opened(f"{self.file.name}: {dimension.name}", table, table, table)
+
+    def table(self, dimension: Dimension) -> SqliteTable:
+        """Return a table that has read nothing yet."""
+        return SqliteTable(self, dimension)
+
+
+def standing_of(database: sqlite3.Connection, dimension: Dimension) -> Standing:
+    """Return what the last commit says."""
+    asked = "SELECT progress, columns, committed FROM lakeward_tables WHERE name = ?"
+    found = database.execute(asked, (str(dimension.name),)).fetchone()
+    return (
+        Standing(Progress(), None)
+        if found is None
+        else Standing(Progress.from_json(found[0]), read(found[1]), found[2])
+    )
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
