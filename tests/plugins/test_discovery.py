@@ -133,7 +133,9 @@ def test_a_plugin_of_another_version_is_refused_with_both_named(wanted: tuple[in
 
 
 def test_a_plugin_of_this_version_and_one_that_says_none_are_loaded() -> None:
-    load(plugin("lakeward_now", LAKEWARD_API=API), plugin("lakeward_silent"), entry_points=False)
+    manager = load(plugin("lakeward_now", LAKEWARD_API=API), plugin("lakeward_silent"), entry_points=False)
+    assert manager.has_plugin("lakeward_now")
+    assert manager.has_plugin("lakeward_silent")
 
 
 @pytest.mark.parametrize("wanted", ["1.0", 1, (1,), (1, "0")])
