@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, TypeAlias
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
     AfterValidator,
@@ -19,6 +18,7 @@ from pydantic import (
     NonNegativeInt,
 )
 
+from lakeward.adapters.landed.values import zone
 from lakeward.core import reshaping, rules
 from lakeward.core.errors import ConfigError
 from lakeward.core.schema import parse_type
@@ -39,14 +39,6 @@ def _type_name(value: str) -> str:
     return value
 
 
-def _zone_name(value: str) -> str:
-    try:
-        ZoneInfo(value)
-    except (ZoneInfoNotFoundError, ValueError) as error:
-        raise ValueError("is no time zone; zones are named as Europe/Berlin or UTC") from error
-    return value
-
-
 def _as_text(value: Any) -> Any:
     """Take numbers and true and false for texts: their type is that of the column."""
     if isinstance(value, bool):
@@ -55,7 +47,7 @@ def _as_text(value: Any) -> Any:
 
 
 TypeName: TypeAlias = Annotated[str, AfterValidator(_type_name)]
-Zone: TypeAlias = Annotated[str, AfterValidator(_zone_name)]
+Zone: TypeAlias = Annotated[str, AfterValidator(zone)]
 Value: TypeAlias = Annotated[str, BeforeValidator(_as_text)]
 Names: TypeAlias = Annotated[list[str], Field(min_length=1)]
 Column: TypeAlias = Annotated[str, Field(description="The column.")]
