@@ -6,6 +6,7 @@ shows then, which the model judges, is what every other table must show.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from lakeward.core.dimension import Dimension, Lateness
 from lakeward.core.errors import MendError
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.facts import PARTIAL, Capability, ObjectFacts
-from lakeward.core.job import STEPS, Job, Settlement, Watch, unwatched
+from lakeward.core.job import STEPS, Job, Report, Settlement, Watch, unwatched
 from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.memory import Reason
 from lakeward.core.pipeline import apply_changes, mend, release
@@ -205,7 +206,18 @@ class Player:
         """Do what the queue says, as a process of its own would."""
         notices = self.queue.receive()
         if notices:
-            apply_changes(self._job(notices), watch)
+            taken: Counter[str] = Counter()
+
+            def bound(report: Report) -> None:
+                taken.update(found.object.name for found in report.plan.facts.objects)
+                again = sorted(name for name, times in taken.items() if times > 1)
+                assert not again, (
+                    f"batch {report.progress.batch} has objects that one before it had: the table forgets what it "
+                    f"was given, and would be given it for ever. Its `recall` must return the objects of all "
+                    f"batches; it lacks {', '.join(again)}."
+                )
+
+            apply_changes(self._job(notices), watch, bound)
 
     def settle(self, random: Random, chance: float, ends: Iterator[tuple[str, str]]) -> None:
         """Mend rows or give them up; what is mended may wait a while until it is replayed."""

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from repository import ROOT, modules
 
+from lakeward.adapters.memory import MemoryTable
 from lakeward.core.errors import PluginError
-from lakeward.plugins.testing import LAWS, Bench, MemoryLake, table_contract
+from lakeward.core.ports import Recalled
+from lakeward.core.progress import Progress
+from lakeward.plugins.testing import LAWS, Bench, MemoryLake, table_contract, try_law
 
 LAKE = """
 from dataclasses import dataclass
@@ -88,6 +92,21 @@ def test_an_unknown_law_is_refused_and_the_nearest_named() -> None:
     with pytest.raises(PluginError, match="there is no law a_delete_takes_a_row") as refused:
         table_contract(lambda: Bench(lake=MemoryLake()), laws=["a_delete_takes_a_row"])
     assert "Did you mean 'a_delete_takes_a_row_away'?" in str(refused.value)
+
+
+@dataclass(slots=True)
+class ForgetsItsObjects(MemoryTable):
+    """Says of no object that it was applied."""
+
+    def recall(self, progress: Progress) -> Recalled:
+        return replace(MemoryTable.recall(self, progress), objects={})
+
+
+@pytest.mark.timeout(20)
+def test_a_table_that_forgets_its_objects_ends_a_play_and_is_told_so() -> None:
+    (law,) = [law for law in LAWS if law.name == "an_update_takes_the_place_of_a_row"]
+    with pytest.raises(AssertionError, match=r"the table forgets what it was given.* it lacks 0000/1\."):
+        try_law(law, lambda: Bench(lake=MemoryLake(ForgetsItsObjects)))
 
 
 def test_every_law_says_in_words_what_holds() -> None:
