@@ -32,7 +32,7 @@ COMMANDS: Final = (
     "demo",
 )
 
-GROUPS: Final = ("quarantine", "ledger", "jars")
+GROUPS: Final = ("quarantine", "ledger", "plugins", "jars")
 """Those that have commands of their own."""
 
 _EPILOG: Final = (

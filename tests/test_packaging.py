@@ -81,6 +81,12 @@ def test_the_wheel_has_the_types_marker_and_the_jar_lock(wheel: Path) -> None:
     assert [name for name in names if name.endswith(".toml")] == ["lakeward/adapters/spark/jars-4.1.toml"]
 
 
+def test_the_wheel_has_what_new_plugins_are_written_from(wheel: Path) -> None:
+    templates = ROOT / "entrypoints" / "templates"
+    ours = {packaged(path.relative_to(ROOT)) for path in templates.rglob("*") if path.is_file()}
+    assert {name for name in zipfile.ZipFile(wheel).namelist() if "/templates/" in name} == ours != set()
+
+
 def test_the_wheel_says_its_version_its_needs_and_its_command(wheel: Path) -> None:
     archive = zipfile.ZipFile(wheel)
     info = f"lakeward-{lakeward.__version__}.dist-info"

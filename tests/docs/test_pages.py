@@ -115,7 +115,7 @@ def every_command() -> Iterator[str]:
 
 def test_every_command_is_on_its_page() -> None:
     (listed, *_) = tables(text("docs/commands.md"))
-    shown = [re.sub(r" (\[.*|--.*|TABLE.*|PATH.*)", "", codes(row["command"])[0]) for row in listed]
+    shown = [re.sub(r" (\[.*|--.*|TABLE.*|PATH.*|KIND.*)", "", codes(row["command"])[0]) for row in listed]
     assert sorted(shown) == sorted(f"lakeward {name}" for name in every_command())
 
 

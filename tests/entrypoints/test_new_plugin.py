@@ -1,0 +1,169 @@
+"""`lakeward plugins new`: projects that can be installed at once, and whose laws are honestly red."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import Command
+
+from lakeward.core import ports
+from lakeward.entrypoints.cli import main
+from lakeward.entrypoints.new_plugin import Project
+from lakeward.plugins import Registry
+
+KINDS = ("source", "table", "queue")
+NAME = "parquet_manifest"
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def project(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project of a kind."""
+    folder = tmp_path_factory.mktemp("new") / "project"
+    assert main(["plugins", "new", kind, NAME, "--to", str(folder)]) == 0
+    return folder
+
+
+def in_a_process(folder: Path, *command: str, path: Path) -> subprocess.CompletedProcess[str]:
+    paths = os.pathsep.join(filter(None, [str(path), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_every_law_is_red_because_something_is_not_written_yet(project: Path) -> None:
+    printed = in_a_process(
+        project, "pytest", "-q", "-p", "no:cacheprovider", "--tb=line", path=project / "src"
+    ).stdout
+    ended = re.search(r"^(\d+) failed(?:, \d+ skipped)? in ", printed, re.MULTILINE)
+    assert ended is not None, printed[-3000:]
+    why = re.findall(r"^/.*\.py:\d+: (\w+): [A-Z].*\.$", printed, re.MULTILINE)
+    assert why == ["NotImplementedError"] * int(ended[1]), printed[-3000:]
+    assert re.search(r"Test\w+: 0 held, [1-9]\d* failed", printed), printed[-3000:]
+
+
+def test_it_is_installed_and_listed_before_anything_is_written(project: Path, kind: str, tmp_path: Path) -> None:
+    options = ("--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--target", str(tmp_path))
+    installed = in_a_process(project, "pip", "install", *options, str(project), path=project)
+    assert installed.returncode == 0, installed.stderr
+    code = "from lakeward.entrypoints.cli import main; main(['plugins'])"
+    listed = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert re.search(rf"{kind}.* +{NAME} +lakeward_{NAME}", listed), listed
+
+
+def test_its_code_is_in_the_style_that_ruff_has_by_itself(project: Path) -> None:
+    rules = ("--isolated", "--line-length", "116")
+    checked = in_a_process(
+        project, "ruff", "check", *rules, "--select", "B,D100,D101,D102,D103,D104,E,F,I,RUF,UP,W", path=project
+    )
+    assert checked.returncode == 0, checked.stdout
+    formatted = in_a_process(project, "ruff", "format", *rules, "--diff", path=project)
+    assert formatted.returncode == 0, formatted.stdout
+
+
+def methods(code: str, name: str) -> dict[str, str]:
+    """Return the methods of a class by their names, with what they take and return."""
+    (found,) = [node for node in ast.parse(code).body if isinstance(node, ast.ClassDef) and node.name == name]
+    public = [node for node in found.body if isinstance(node, ast.FunctionDef) and node.name[0] != "_"]
+    shown = {one.name: f"{ast.unparse(one.args)} -> {ast.unparse(one.returns or one.args)}" for one in public}
+    return {method: re.sub(r"\bF(_contra)?\b", "Frame", words) for method, words in shown.items()}
+
+
+@pytest.mark.parametrize(
+    ("kind", "title", "of"),
+    [
+        ("source", "Source", ["Source"]),
+        ("queue", "Queue", ["Queue"]),
+        ("table", "Table", ["Table", "Companion", "Quarantine"]),
+        ("table", "Target", ["Target"]),
+    ],
+)
+def test_what_is_to_be_written_is_what_the_ports_ask_for(kind: str, title: str, of: list[str]) -> None:
+    code = Project(kind, NAME).content()[f"src/lakeward_{NAME}/{kind}.py"]
+    asked = Path(ports.__file__).read_text("utf-8")
+    assert methods(code, f"ParquetManifest{title}") == {
+        k: v for port in of for k, v in methods(asked, port).items()
+    }
+
+
+def test_it_says_what_was_written_and_how_to_go_on(
+    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = lakeward("plugins", "new", "queue", "night-bell")
+    assert (ended.code, ended.err) == (0, "")
+    first, *_, last = ended.out.splitlines()
+    assert first.startswith("Wrote lakeward-night-bell: pyproject.toml, README.md, src/lakeward_night_bell/")
+    assert last == "Next: cd lakeward-night-bell && pip install -e '.[test]' && pytest"
+    document = lakeward("plugins", "new", "queue", "lakeward-night-bell", "--to", "other", "--json").document
+    assert (document["command"], document["module"]) == ("plugins new", "lakeward_night_bell")
+    one, other = tmp_path / "lakeward-night-bell", tmp_path / "other"
+    assert {str(path.relative_to(one)) for path in one.rglob("*") if path.is_file()} == {*document["files"]}
+    assert [(one / file).read_bytes() for file in document["files"]] == [
+        (other / file).read_bytes() for file in document["files"]
+    ]
+
+
+@pytest.mark.parametrize("name", ["", "Shop", "1st", "a b", "../shop", "a__b", "shop_", "café", "x.y"])
+def test_what_is_no_name_is_refused(lakeward: Command, tmp_path: Path, name: str) -> None:
+    ended = lakeward("plugins", "new", "table", name)
+    assert ended.code == 1
+    assert ended.err.startswith(f"error: {name!r} is no name of a plugin\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+
+
+def test_the_name_of_one_that_comes_with_lakeward_is_refused(lakeward: Command) -> None:
+    ended = lakeward("plugins", "new", "table", "iceberg")
+    assert ended.code == 1
+    assert "a table format called 'iceberg' comes with lakeward\n  in lakeward.adapters.iceberg" in ended.err
+
+
+@pytest.mark.parametrize("there", ["folder", "file"])
+def test_what_is_there_is_left_as_it_is(lakeward: Command, tmp_path: Path, there: str) -> None:
+    place = tmp_path / "mine"
+    place.mkdir() if there == "folder" else place.write_text("mine", "utf-8")
+    ended = lakeward("plugins", "new", "table", NAME, "--to", str(place))
+    assert ended.code == 1
+    assert ended.err.startswith(f"error: {place} is there already\n  Nothing was changed.")
+    assert {path.name for path in tmp_path.iterdir()} == {"site", "mine"}
+    assert [*place.rglob("*")] == []
+
+
+def test_a_folder_that_cannot_be_made_is_named(lakeward: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    ended = lakeward("plugins", "new", "table", NAME, "--to", str(tmp_path / "file" / "project"))
+    assert ended.code == 1
+    assert "cannot be written" in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_a_kind_that_cannot_be_begun_is_wrong_usage(lakeward: Command) -> None:
+    assert lakeward("plugins", "new", "ledger", NAME).code == 2
+
+
+def test_an_installed_plugin_that_is_broken_does_not_stop_it(
+    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakeward.plugins.manager._load_installed", None)
+    assert lakeward("plugins", "new", "table", NAME, "--to", str(tmp_path / "project")).code == 0
+
+
+def test_names_may_be_given_as_a_distribution() -> None:
+    assert Project.called("table", "lakeward-my-lake", Registry()) == Project("table", "my_lake")
