@@ -26,7 +26,8 @@ from lakeward.core.reshaping import Concat, Constant, Drop
 from lakeward.core.rules import TEXT, Cast, Default, Hash, Rename
 from lakeward.core.shape import shape
 from lakeward.core.shaping import ShapedSource, TableRules
-from lakeward.plugins.testing.play import MemoryLake, Player, ScriptedSource
+from lakeward.plugins.testing.play import MemoryLake, Player
+from lakeward.plugins.testing.scripted import ScriptedSource
 from lakeward.plugins.testing.scripts import NAME, PACKED, Rows, Script, pack
 
 COLUMNS = (

@@ -11,6 +11,7 @@ from random import Random
 import pytest
 from hypothesis import settings
 from iceberg_lake import LakeOfIceberg
+from spark import MakeLake
 
 from lakeward.adapters.iceberg import companion
 from lakeward.adapters.iceberg.options import TableOptions
@@ -45,8 +46,13 @@ TRIMMED = {
 """Laws under which memory is trimmed with each batch, as that of the model; else, as by default, seldom."""
 
 
-def bench(lake: LakeOfIceberg) -> Bench:
-    return Bench(lake=lake, histories=40, foreign=lake.commit_as_another_writer)
+def bench(lake: LakeOfIceberg, make_lake: MakeLake) -> Bench:
+    return Bench(
+        lake=lake,
+        histories=40,
+        foreign=lake.commit_as_another_writer,
+        partitioned=lambda columns: make_lake(TableOptions(partition_by=list(columns))),
+    )
 
 
 @pytest.fixture(params=LAYOUTS)
@@ -66,10 +72,10 @@ def trimming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
 
 
-TestLayouts = table_contract(lambda make_lake, layout: bench(make_lake(layout)), laws=EVERY_LAYOUT)
-TestReloads = table_contract(lambda make_lake, any_layout: bench(make_lake(any_layout)), laws=ANY_LAYOUT)
+TestLayouts = table_contract(lambda make_lake, layout: bench(make_lake(layout), make_lake), laws=EVERY_LAYOUT)
+TestReloads = table_contract(lambda make_lake, any_layout: bench(make_lake(any_layout), make_lake), laws=ANY_LAYOUT)
 TestIceberg = table_contract(
-    lambda make_lake: bench(make_lake()),
+    lambda make_lake: bench(make_lake(), make_lake),
     laws=[law.name for law in LAWS if law.name not in EVERY_LAYOUT | ANY_LAYOUT],
 )
 

@@ -87,6 +87,13 @@ def test_the_wheel_has_what_new_plugins_are_written_from(wheel: Path) -> None:
     assert {name for name in zipfile.ZipFile(wheel).namelist() if "/templates/" in name} == ours != set()
 
 
+def test_the_wheel_has_the_whole_corpus(wheel: Path) -> None:
+    corpus = ROOT / "plugins" / "testing" / "corpus"
+    wanted = {packaged(path.relative_to(ROOT)) for path in corpus.rglob("*") if path.is_file()}
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name for name in names if "/corpus/" in name and not name.endswith("/")} == wanted
+
+
 def test_the_wheel_says_its_version_its_needs_and_its_command(wheel: Path) -> None:
     archive = zipfile.ZipFile(wheel)
     info = f"lakeward-{lakeward.__version__}.dist-info"
@@ -101,10 +108,12 @@ def test_the_wheel_works_as_a_zip_on_the_path(wheel: Path) -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(wheel)!r})\n"
         "import lakeward; from lakeward.adapters.spark.jars import locked\n"
-        "print(lakeward.__file__.startswith(sys.path[0]), len(locked()) > 0)"
+        "from lakeward.plugins.testing import corpus\n"
+        "rows = sum(len(one.rows) for case in corpus() for one in case.deliveries)\n"
+        "print(lakeward.__file__.startswith(sys.path[0]), len(locked()) > 0, rows > 0)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.split() == ["True", "True"]
+    assert ran.stdout.split() == ["True"] * 3
 
 
 def test_the_locks_pin_every_dependency_with_hashes() -> None:

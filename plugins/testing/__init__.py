@@ -13,10 +13,11 @@ declare are skipped by name; the report at the end of a session says which were 
 try:
     import pytest
 
-    _WITH_CHECKS = ("catalogues", "laws", "ledgers", "machine", "queues", "small", "sources", "vaults")
+    _WITH_CHECKS = ("cases", "catalogues", "laws", "ledgers", "machine", "queues", "small", "sources", "vaults")
     pytest.register_assert_rewrite(*(f"{__name__}.{name}" for name in _WITH_CHECKS))
 
     from lakeward.plugins.testing.bench import Bench, Law, Trial
+    from lakeward.plugins.testing.cases import Case, Delivered, corpus
     from lakeward.plugins.testing.catalogues import Catalogued, catalogue_contract
     from lakeward.plugins.testing.contract import table_contract, try_law
     from lakeward.plugins.testing.laws import LAWS
@@ -37,7 +38,9 @@ __all__ = [
     "LAWS",
     "Bell",
     "Bench",
+    "Case",
     "Catalogued",
+    "Delivered",
     "Feed",
     "Item",
     "Lake",
@@ -50,6 +53,7 @@ __all__ = [
     "Trial",
     "Vault",
     "catalogue_contract",
+    "corpus",
     "ledger_contract",
     "queue_contract",
     "secrets_contract",

@@ -17,6 +17,7 @@ EXAMPLES: Final = 50
 """How often a law is tried on other histories, unless a bench says otherwise."""
 
 FOREIGN: Final = "foreign commits"
+COLUMNS: Final = "changes of columns"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,19 +28,24 @@ class Bench:
     packs so many of them into one table, and each law is tried once (or as often as `examples`
     says); without it, a law is tried on `examples` tables of a few histories each. `foreign`
     makes a commit of another writer, one that changes no row, where there is a table; without it, the
-    laws of foreign commits are not run.
+    laws of foreign commits are not run. `partitioned` makes a lake whose tables are partitioned by
+    these columns, for a format that has partitions. Of one whose tables keep the columns that they
+    have (`changes_columns` is false), what needs others is not run.
     """
 
     lake: Lake
     examples: int | None = None
     histories: int | None = None
     foreign: Callable[[Dimension], object] | None = None
+    partitioned: Callable[[Sequence[str]], Lake] | None = None
+    changes_columns: bool = True
 
     @property
     def can(self) -> frozenset[str]:
         """What opens laws, by name: the capabilities that the table declares, and what the bench can do."""
         declared = self.lake.open(Dimension(name=NAME, schema=PACKED, key=("h", "id"))).table.capabilities
-        return frozenset(item.value for item in declared) | ({FOREIGN} if self.foreign is not None else set())
+        own = {FOREIGN: self.foreign is not None, COLUMNS: self.changes_columns}
+        return frozenset(item.value for item in declared) | {name for name, has in own.items() if has}
 
     @property
     def tries(self) -> int:

@@ -58,7 +58,7 @@ def _of_rows(found: Rows, expected: Rows, delivered: Sequence[Item]) -> Iterator
     keys = [key for key in {**found, **expected} if found.get(key) != expected.get(key)]
     for key in keys[:_SHOWN]:
         yield f"  row {key}: found {_row(found, key)}, expected {_row(expected, key)}; delivered of it:"
-        yield from (f"    {_item(item)}" for item in delivered if key in item.keys or not item.keys)
+        yield from (f"    {item_in_words(item)}" for item in delivered if key in item.keys or not item.keys)
     if len(keys) > _SHOWN:
         yield f"  and {len(keys) - _SHOWN} rows more"
 
@@ -70,7 +70,8 @@ def _row(rows: Rows, key: Key) -> str:
     return f"{dict(cells)} of {tuple(position)}"
 
 
-def _item(item: Item) -> str:
+def item_in_words(item: Item) -> str:
+    """Say of an event or a reject where it stands, and what it does."""
     if not isinstance(item, ChangeEvent):
         return f"{tuple(item.position)} cannot be read: {item.reason.value}"
     moved = "" if item.old_key is None else f" from {item.old_key}"

@@ -13,20 +13,17 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Protocol, Self
 
-from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemoryTable, MemoryTarget, event_of, facts_of
+from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemoryTable, MemoryTarget
 from lakeward.core.books import Books
-from lakeward.core.clock import beyond
-from lakeward.core.dimension import Dimension, Lateness
+from lakeward.core.dimension import Dimension
 from lakeward.core.errors import MendError
-from lakeward.core.events import UNSET, ChangeEvent, Operation, Position, Sequences
-from lakeward.core.facts import PARTIAL, Capability, ObjectFacts
+from lakeward.core.events import UNSET, ChangeEvent
 from lakeward.core.job import STEPS, Job, Report, Settlement, Watch, unwatched
-from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.memory import Reason
 from lakeward.core.pipeline import apply_changes, mend, release
-from lakeward.core.ports import Batch, Cells, Entry, Mended, Notice, Opened
-from lakeward.core.remaking import Remaking
+from lakeward.core.ports import Entry, Mended, Notice, Opened
 from lakeward.plugins.testing.moments import Moment, difference
+from lakeward.plugins.testing.scripted import ScriptedSource
 from lakeward.plugins.testing.scripts import NAME, PACKED, Item, Rows, Script
 
 
@@ -54,101 +51,12 @@ class Lake(Protocol):
         ...
 
 
-@dataclass
-class ScriptedSource:
-    """Delivers what a script says; which delivery is next is for the table's memory to know."""
-
-    script: Script
-    frame: Callable[..., Any]
-    arrived: int = 0
-
-    def _objects(self, number: int) -> tuple[SourceObject, ...]:
-        places = sorted({item.position.object for item in self.script.deliveries[number]})
-        return tuple(SourceObject(f"{number:04d}/{place}", place, 1, 0) for place in places)
-
-    @property
-    def lateness(self) -> Lateness:
-        """That of the script."""
-        return self.script.dimension.lateness
-
-    @property
-    def sequences(self) -> Sequences:
-        """Those of the script."""
-        return self.script.dimension.sequences
-
-    def take(self, dimension: Dimension, past: Past) -> Taken:
-        """Choose the first delivery that was never taken in whole."""
-        for number in range(self.arrived):
-            objects = self._objects(number)
-            known = [item.name in past.seen or item.version in past.left for item in objects]
-            assert all(known) or not any(known), "a part of a delivery was forgotten"
-            if objects and not any(known):
-                return Taken(objects, load=2 if number == self.script.reloaded_with else None)
-        return Taken()
-
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Any]:
-        """Return the items of a delivery."""
-        items = self.script.deliveries[int(taken.objects[0].name.split("/")[0])]
-        limit = self.script.believed
-        objects = [
-            _object_facts(o, [i for i in items if i.position.object == o.order], limit) for o in taken.objects
-        ]
-        is_loaded = int(taken.objects[0].name.split("/")[0]) >= self.script.loaded_with
-        known = replace(
-            facts_of(dimension, items, objects, limit),
-            may_need=PARTIAL if self.script.in_part else frozenset(),
-            key_range=_key_range(dimension, items),
-            loaded=taken.load or (epoch if is_loaded else None),
-        )
-        return Batch(self.frame(dimension, items, in_part=self.script.in_part), known)
-
-    def truncation(self, dimension: Dimension, place: Position) -> Any:
-        """Return a truncate."""
-        event = ChangeEvent(operation=Operation.TRUNCATE, position=place)
-        return self.frame(dimension, [event], in_part=self.script.in_part)
-
-    def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
-        """Say that all of them are: there is nothing to be moved."""
-        return [item.name for item in objects]
-
-    def written(self, dimension: Dimension) -> Dimension:
-        """Return the dimension: rows have the columns of their table."""
-        return dimension
-
-    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
-        """Return nothing: rules stand behind a source."""
-        return Remaking()
-
-    def cells(self, dimension: Dimension, entry: Entry) -> Cells:
-        """Return nothing: a person knows what the row should have been."""
-        return Cells()
-
-    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Any:
-        """Return the events that mended rows are, in the transactions that they were in."""
-        fixes = self.script.fixes
-        events = [
-            replace(event_of(dimension, entry, entry.mended), transaction=fixes[entry.position].transaction)
-            for entry in entries
-            if entry.mended is not None
-        ]
-        return self.frame(dimension, events, in_part=self.script.in_part)
-
-
-def _object_facts(found: SourceObject, items: Sequence[Item], limit: int | None) -> ObjectFacts:
-    places = [item.position for item in items]
-    return ObjectFacts(found, len(items), min(places), max(places), ahead=beyond([i.time for i in items], limit))
-
-
-def _key_range(dimension: Dimension, items: Sequence[Item]) -> tuple[Any, ...]:
-    keys = [item.key for item in items if isinstance(item, ChangeEvent) and item.keys]
-    return tuple((min(part), max(part)) for part in zip(*keys, strict=True)) or (None,) * len(dimension.key)
-
-
 class Crash(BaseException):
     """The process ends here."""
 
 
 CRASHES = [(step, moment) for step in STEPS for moment in ("before", "after")]
+ABOUT_THE_COMMIT = (("remember", "after"), ("commit", "before"), ("commit", "after"))
 UNCOMMITTED = CRASHES[: CRASHES.index(("commit", "before")) + 1]
 """Of a crash behind the commit the next batch trims: what found no row is listed a batch later."""
 
@@ -257,7 +165,8 @@ class Player:
             for entry in self._entries()
         }
         incomplete = frozenset(entry.position for entry in opened.quarantine.incomplete(progress))
-        self.moments.append(Moment(progress, self.lake.rows(self.script.dimension), quarantine, incomplete))
+        rows = self.lake.rows(self.script.table_after(self.source.arrived))
+        self.moments.append(Moment(progress, rows, quarantine, incomplete))
         if self.expected is not None:
             self._check(self.moments[-1], self.expected[len(self.moments) - 1])
 
@@ -329,5 +238,9 @@ class MemoryLake:
 
     def rows(self, dimension: Dimension) -> Rows:
         """Return the rows of the dictionary."""
-        rows = self.target.tables[dimension.name].rows
-        return {key: (dict(row.cells), row.position) for key, row in rows.items() if not row.deleted}
+        rows, names = self.target.tables[dimension.name].rows, dimension.schema.names
+        return {
+            key: ({name: row.cells.get(name) for name in names}, row.position)
+            for key, row in rows.items()
+            if not row.deleted
+        }

@@ -48,6 +48,7 @@ class Script:
     `loaded_with` is the number of the delivery with which all full loads are complete,
     `believed` the latest source time that is; `in_part` says that there may be cells that
     are not sent, and key changes. Delivery `reloaded_with` is a full load that begins epoch 2.
+    `columns` are those of the files of a delivery, where they are not those of the dimension.
     """
 
     dimension: Dimension
@@ -59,6 +60,13 @@ class Script:
     in_part: bool = False
     believed: int | None = None
     reloaded_with: int | None = None
+    columns: Mapping[int, Schema] = field(default_factory=dict)
+
+    def table_after(self, arrived: int) -> Dimension:
+        """Return the dimension with the columns of its table once so many deliveries arrived: none goes."""
+        found = [self.dimension.schema, *(self.columns[n] for n in range(arrived) if n in self.columns)]
+        types = {column.name: column.type for schema in found for column in schema}
+        return replace(self.dimension, schema=Schema(tuple(Column(name, type_) for name, type_ in types.items())))
 
     @property
     def truth(self) -> Rows:

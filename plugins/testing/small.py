@@ -11,11 +11,10 @@ from lakeward.core.facts import Capability
 from lakeward.core.memory import Reason, Reject
 from lakeward.core.progress import Progress
 from lakeward.plugins.testing.bench import FOREIGN, Law, Trial
-from lakeward.plugins.testing.play import CRASHES, Player
+from lakeward.plugins.testing.play import ABOUT_THE_COMMIT, CRASHES, Player
 from lakeward.plugins.testing.scripts import NAME, PACKED, TOLERANT, Item, Script
 
 KEY: Final = ("h", "id")
-_ABOUT_THE_COMMIT: Final = (("remember", "after"), ("commit", "before"), ("commit", "after"))
 
 
 def _event(operation: Operation, at: int, key: int = 1, *, late: int | None = None, **more: Any) -> ChangeEvent:
@@ -112,7 +111,7 @@ def a_row_that_cannot_be_applied_holds_its_key(trial: Trial) -> None:
 def a_process_that_ends_anywhere_leaves_a_table_that_goes_on(trial: Trial) -> None:
     """Before and after each step of a batch (about its commit, where a batch is slow); it is applied once."""
     deliveries = [[_insert(1), _insert(1, 2)], [_update(2), _delete(2, 2)], [_insert(3, 2), _update(3)]]
-    steps = [end for end in CRASHES if not trial.is_packed or end in _ABOUT_THE_COMMIT]
+    steps = [end for end in CRASHES if not trial.is_packed or end in ABOUT_THE_COMMIT]
     for ends in [steps[n : n + 3] for n in range(0, len(steps), 3)]:
         trial.play(_script(*deliveries), ends)
 

@@ -23,6 +23,7 @@ from lakeward.plugins import Runtime
 from lakeward.plugins.testing.scripts import Item, Rows
 
 _numbers = itertools.count(1)
+_ARROW = {"int": pa.int32(), "bigint": pa.int64(), "string": pa.string()}
 
 
 @dataclass
@@ -76,14 +77,15 @@ class LakeOfIceberg:
 
 
 def event_table(dimension: Dimension, items: Sequence[Item], *, in_part: bool = False) -> pa.Table:
-    """Return items as an Arrow table; columns of the dimension are whole numbers.
+    """Return items as an Arrow table; columns of the dimension are whole numbers or texts.
 
     With `in_part` it says which cells were not sent, which keys were left, and in which transaction.
     """
     items = sorted(items, key=lambda item: item.position[2:])
     columns: dict[str, pa.Array] = {}
-    for name in dimension.schema.names:
-        columns[name] = pa.array([_cell(dimension, item, name) for item in items], pa.int32())
+    types = {column.name: _ARROW[column.type.name] for column in dimension.schema}
+    for name, type_ in types.items():
+        columns[name] = pa.array([_cell(dimension, item, name) for item in items], type_)
     is_event = [isinstance(item, ChangeEvent) for item in items]
     columns[names.OPERATION] = pa.array(
         [item.operation.value if isinstance(item, ChangeEvent) else None for item in items], pa.string()
@@ -101,7 +103,7 @@ def event_table(dimension: Dimension, items: Sequence[Item], *, in_part: bool = 
         columns[name] = pa.array([None if event else "spoilt" for event in is_event], pa.string())
     if in_part:
         columns[names.UNSET] = pa.array([_unset(item) for item in items], pa.list_(pa.string()))
-        old = pa.struct([(name, pa.int32()) for name in dimension.key])
+        old = pa.struct([(name, types[name]) for name in dimension.key])
         columns[names.OLD] = pa.array([_old(dimension, item) for item in items], old)
         known = [item.transaction for item in items]
         columns[names.TRANSACTION] = pa.array([None if t is None else repr(t) for t in known], pa.string())

@@ -14,7 +14,8 @@ from lakeward.core.ports import Batch
 from lakeward.core.remaking import Remaking
 from lakeward.core.shape import Shape
 from lakeward.core.shaping import ShapedSource, Shaper, TableRules
-from lakeward.plugins.testing.play import Lake, Moment, Player, ScriptedSource
+from lakeward.plugins.testing.play import Lake, Moment, Player
+from lakeward.plugins.testing.scripted import ScriptedSource
 from lakeward.plugins.testing.scripts import PACKED, Rows, Script
 
 SECRETS = {"env:PEPPER": b"0123456789abcdef"}

@@ -1,0 +1,108 @@
+"""The source of a play: it delivers what a script says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lakeward.adapters.memory import event_of, facts_of
+from lakeward.core.clock import beyond
+from lakeward.core.dimension import Dimension, Lateness
+from lakeward.core.events import ChangeEvent, Operation, Position, Sequences
+from lakeward.core.facts import PARTIAL, Capability, ObjectFacts
+from lakeward.core.ledger import Past, SourceObject, Taken
+from lakeward.core.ports import Batch, Cells, Entry
+from lakeward.core.remaking import Remaking
+from lakeward.plugins.testing.scripts import Item, Script
+
+
+@dataclass
+class ScriptedSource:
+    """Delivers what a script says; which delivery is next is for the table's memory to know."""
+
+    script: Script
+    frame: Callable[..., Any]
+    arrived: int = 0
+
+    def _objects(self, number: int) -> tuple[SourceObject, ...]:
+        places = sorted({item.position.object for item in self.script.deliveries[number]})
+        return tuple(SourceObject(f"{number:04d}/{place}", place, 1, 0) for place in places)
+
+    @property
+    def lateness(self) -> Lateness:
+        """That of the script."""
+        return self.script.dimension.lateness
+
+    @property
+    def sequences(self) -> Sequences:
+        """Those of the script."""
+        return self.script.dimension.sequences
+
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        """Choose the first delivery that was never taken in whole."""
+        for number in range(self.arrived):
+            objects = self._objects(number)
+            known = [item.name in past.seen or item.version in past.left for item in objects]
+            assert all(known) or not any(known), "a part of a delivery was forgotten"
+            if objects and not any(known):
+                return Taken(objects, load=2 if number == self.script.reloaded_with else None)
+        return Taken()
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Any]:
+        """Return the items of a delivery."""
+        number = int(taken.objects[0].name.split("/")[0])
+        items, limit = self.script.deliveries[number], self.script.believed
+        dimension = replace(dimension, schema=self.script.columns.get(number, dimension.schema))
+        objects = [
+            _object_facts(o, [i for i in items if i.position.object == o.order], limit) for o in taken.objects
+        ]
+        is_loaded = number >= self.script.loaded_with
+        known = replace(
+            facts_of(dimension, items, objects, limit),
+            may_need=PARTIAL if self.script.in_part else frozenset(),
+            key_range=_key_range(dimension, items),
+            loaded=taken.load or (epoch if is_loaded else None),
+        )
+        return Batch(self.frame(dimension, items, in_part=self.script.in_part), known)
+
+    def truncation(self, dimension: Dimension, place: Position) -> Any:
+        """Return a truncate."""
+        event = ChangeEvent(operation=Operation.TRUNCATE, position=place)
+        return self.frame(dimension, [event], in_part=self.script.in_part)
+
+    def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        """Say that all of them are: there is nothing to be moved."""
+        return [item.name for item in objects]
+
+    def written(self, dimension: Dimension) -> Dimension:
+        """Return the dimension: rows have the columns of their table."""
+        return dimension
+
+    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+        """Return nothing: rules stand behind a source."""
+        return Remaking()
+
+    def cells(self, dimension: Dimension, entry: Entry) -> Cells:
+        """Return nothing: a person knows what the row should have been."""
+        return Cells()
+
+    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Any:
+        """Return the events that mended rows are, in the transactions that they were in."""
+        fixes = self.script.fixes
+        events = [
+            replace(event_of(dimension, entry, entry.mended), transaction=fixes[entry.position].transaction)
+            for entry in entries
+            if entry.mended is not None
+        ]
+        return self.frame(dimension, events, in_part=self.script.in_part)
+
+
+def _object_facts(found: SourceObject, items: Sequence[Item], limit: int | None) -> ObjectFacts:
+    places = [item.position for item in items]
+    return ObjectFacts(found, len(items), min(places), max(places), ahead=beyond([i.time for i in items], limit))
+
+
+def _key_range(dimension: Dimension, items: Sequence[Item]) -> tuple[Any, ...]:
+    keys = [item.key for item in items if isinstance(item, ChangeEvent) and item.keys]
+    return tuple((min(part), max(part)) for part in zip(*keys, strict=True)) or (None,) * len(dimension.key)

@@ -1,0 +1,122 @@
+"""The reference adapter, broken as the cases of the corpus are there to show: a mistake or two for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import broken_memory
+
+from lakeward.adapters.memory import Frame, MemoryTable
+from lakeward.core.delivery import Settled
+from lakeward.core.events import Cell, ChangeEvent, Key
+from lakeward.core.fold import Row
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import Commit, Resolved
+from lakeward.core.progress import Progress
+
+
+class ForgetsTransactions(MemoryTable):
+    """Takes each change for a transaction of its own."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        items = [replace(item, transaction=None) if isinstance(item, ChangeEvent) else item for item in frame]
+        return MemoryTable.resolve(self, plan, items)
+
+
+class CutsOffWhatIsTooWide(MemoryTable):
+    """Keeps whole numbers in 32 bits, whatever its columns are declared to be."""
+
+    def rows_after(self, settled: Settled) -> dict[Key, Row]:
+        rows = MemoryTable.rows_after(self, settled)
+        return {
+            key: replace(row, cells={n: _cut(cell) for n, cell in row.cells.items()}) for key, row in rows.items()
+        }
+
+
+def _cut(cell: Cell) -> Cell:
+    return (cell + 2**31) % 2**32 - 2**31 if isinstance(cell, int) else cell
+
+
+class DropsColumnsThatAreGone(MemoryTable):
+    """Has the columns of the newest batch alone."""
+
+    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+        commit, names = MemoryTable.commit(self, plan, resolved, progress), plan.facts.schema.names
+        self.rows = {
+            key: replace(row, cells={name: row.cells.get(name) for name in names}) for key, row in self.rows.items()
+        }
+        return commit
+
+
+class LeavesATwinInTheOldPartition(MemoryTable):
+    """Looks for the row that stands in the partition (by `shop`) of the row that comes."""
+
+    def rows_after(self, settled: Settled) -> dict[Key, Row]:
+        rows = MemoryTable.rows_after(self, settled)
+        for key, row in settled.rows.items():
+            before = self.rows.get(key)
+            if row is not None and before is not None and before.cells["shop"] != row.cells["shop"]:
+                rows[*key, str(before.cells["shop"])] = before
+        return rows
+
+
+@dataclass(slots=True)
+class WritesRowsAfterItsProgress(MemoryTable):
+    """Commits the progress, and the rows only afterwards."""
+
+    late: Settled | None = None
+
+    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+        rows = self.rows
+        commit = MemoryTable.commit(self, plan, resolved, progress)
+        self.rows, self.late = rows, resolved.detail
+        return commit
+
+    def trim(self, progress: Progress) -> None:
+        if self.late is not None:
+            self.rows, self.late = self.rows_after(self.late), None
+        MemoryTable.trim(self, progress)
+
+
+@dataclass(slots=True)
+class AppendsBeforeItSaysSo(broken_memory.KeepsProgressApart):
+    """Commits the rows, then the progress; it has no place of a row by which it would know one again."""
+
+    def rows_after(self, settled: Settled) -> dict[Key, Row]:
+        before = {(number,): row for number, row in enumerate(self.rows.values())}
+        new = [row for row in settled.rows.values() if row is not None]
+        return before | {(len(before) + number,): row for number, row in enumerate(new)}
+
+
+class TakesALoadForNews(MemoryTable):
+    """Applies the rows of a full load whenever it comes."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        resolved = MemoryTable.resolve(self, plan, frame)
+        loaded = [event for event in frame if isinstance(event, ChangeEvent) and event.is_load]
+        resolved.detail.rows.update({event.key: Row(event.cells, event.position) for event in loaded})
+        return replace(resolved, written=sum(row is not None for row in resolved.detail.rows.values()))
+
+
+BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
+    "corpus_columns": (DropsColumnsThatAreGone,),
+    "corpus_crash": (WritesRowsAfterItsProgress,),
+    "corpus_crash_without_key": (AppendsBeforeItSaysSo,),
+    "corpus_duplicates": (broken_memory.ForgetsDeletesTooEarly,),
+    "corpus_key_change": (broken_memory.LeavesTheOldKey, broken_memory.NullsWhatWasNotSent),
+    "corpus_key_shift": (ForgetsTransactions,),
+    "corpus_late_delete": (broken_memory.ChecksNothingForBeingStale, broken_memory.ForgetsDeletesAboveTheMark),
+    "corpus_nulls": (broken_memory.WritesZeroForNull,),
+    "corpus_other_names": (broken_memory.TakesCopiesUnderOtherNamesForNews,),
+    "corpus_overlap": (TakesALoadForNews,),
+    "corpus_partition_move": (LeavesATwinInTheOldPartition,),
+    "corpus_re_insert": (broken_memory.AppliesTheFirstOfABatch, broken_memory.NeverDeletes),
+    "corpus_reload": (broken_memory.KeepsRowsThatALoadDoesNotHold, broken_memory.TellsObjectsByTheirNumberAlone),
+    "corpus_ties": (broken_memory.LetsTheFirstOfATieWin,),
+    "corpus_truncate": (broken_memory.TruncatesWhatTheBatchNamesAlone,),
+    "corpus_unset": (broken_memory.NullsWhatWasNotSent,),
+    "corpus_widening": (CutsOffWhatIsTooWide,),
+    "corpus_witness": (broken_memory.LeavesThePositionOfANoOp, broken_memory.ChecksNothingForBeingStale),
+}
+"""Mistakes by the case that is there to show them."""
