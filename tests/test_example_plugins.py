@@ -2,78 +2,244 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
+import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
+from commands import Command, Ended
+from projects import write
 from repository import ROOT
 
-TABLE = "lakeward-sqlite-table"
+from lakeward.entrypoints.cli import main
+from lakeward.plugins.testing import LAWS, sources
+from lakeward.plugins.testing.bench import COLUMNS
+
+TABLE, SOURCE = "lakeward-sqlite-table", "lakeward-outbox-source"
+CLOSED = len([law for law in LAWS if COLUMNS in law.needs])
+GREEN = {
+    TABLE: f"TestSqliteTable: {len(LAWS) - CLOSED} held, 0 failed, {CLOSED} closed",
+    SOURCE: f"TestOutboxSource: {len(sources.LAWS)} held, 0 failed, 0 closed",
+}
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the example, installed from a copy (building leaves files behind), and without the network."""
-    source, target = tmp_path_factory.mktemp("source") / TABLE, tmp_path_factory.mktemp("site")
+    """A folder with both, installed from copies (building leaves files behind), and without the network."""
+    copies, target = tmp_path_factory.mktemp("copies"), tmp_path_factory.mktemp("site")
     left = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
-    shutil.copytree(ROOT / "examples" / TABLE, source, ignore=left)
+    shutil.copytree(ROOT / "examples", copies, ignore=left, dirs_exist_ok=True)
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*command, "--target", target, source], check=True)
+    subprocess.run([*command, "--target", target, *sorted(copies.iterdir())], check=True)
     return target
 
 
-def in_a_process(site: Path, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with what is installed there, in a folder."""
+def kit(site: Path, folder: Path, example: str, *options: str) -> str:
+    """Return what pytest prints of an example's own tests."""
+    tests = ROOT / "examples" / example / "tests"
+    shutil.copytree(tests, folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
     path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "tests"]
     environment = {**os.environ, "PYTHONPATH": path, "EXAMPLES": "1"}
-    return subprocess.run(
-        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False).stdout
 
 
-def kit(site: Path, folder: Path, *options: str) -> str:
-    """Return what pytest prints of the example's own tests."""
-    shutil.copytree(
-        ROOT / "examples" / TABLE / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__")
-    )
-    return in_a_process(site, folder, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "tests").stdout
+def test_every_example_is_tested_here() -> None:
+    assert {path.name for path in (ROOT / "examples").iterdir()} == {*GREEN}
 
 
-def test_the_kit_of_the_example_is_green_and_closed_are_changes_of_columns_alone(
-    site: Path, tmp_path: Path
+@pytest.mark.parametrize("example", GREEN)
+def test_the_kit_of_an_example_is_green_and_closed_are_changes_of_columns_alone(
+    site: Path, tmp_path: Path, example: str
 ) -> None:
-    printed = kit(site, tmp_path)
-    assert "TestSqliteTable: 52 held, 0 failed, 2 closed" in printed, printed[-3000:]
-    assert printed.count("not run, for want of changes of columns: corpus_") == 2
+    printed = kit(site, tmp_path, example)
+    assert GREEN[example] in printed, printed[-3000:]
+    assert printed.count("not run") == printed.count("not run, for want of changes of columns: ")
+    assert re.search(r"^\d+ passed(, \d+ skipped)? in ", printed, re.MULTILINE), printed[-3000:]
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong", "law"),
+    ("example", "module", "right", "wrong", "law"),
     [
         (
+            TABLE,
+            "lakeward_sqlite_table/table.py",
             "DELETE FROM {self.name} WHERE {OWN[0]} = ?",
             "DELETE FROM {self.name} WHERE {OWN[0]} <> ?",
             "a_delete_takes",
         ),
-        ('("memory", "remembered", ', '("remembered", ', "a_late_change_overwrites"),
+        (
+            TABLE,
+            "lakeward_sqlite_table/table.py",
+            '("memory", "remembered", ',
+            '("remembered", ',
+            "a_late_change_overwrites",
+        ),
+        (
+            SOURCE,
+            "lakeward_outbox_source/outbox.py",
+            "sum(length(row)), max(at)",
+            "0, 0",
+            "changed_after_it_was_applied",
+        ),
+        (
+            SOURCE,
+            "lakeward_outbox_source/source.py",
+            "return Reject(place, Reason.NULL_KEY, time=row.at)",
+            "key = (0,)",
+            "objects_come_in_order",
+        ),
     ],
-    ids=["deletes the others", "forgets what it trimmed"],
+    ids=["deletes the others", "forgets what it trimmed", "sees no change", "makes a key of nothing"],
 )
-def test_the_kit_is_red_where_the_example_is_spoilt(
-    site: Path, tmp_path: Path, right: str, wrong: str, law: str
+def test_the_kit_is_red_where_an_example_is_spoilt(
+    site: Path, tmp_path: Path, example: str, module: str, right: str, wrong: str, law: str
 ) -> None:
     spoilt = Path(shutil.copytree(site, tmp_path / "site"))
-    module = spoilt / "lakeward_sqlite_table" / "table.py"
-    code = module.read_text("utf-8")
+    code = (spoilt / module).read_text("utf-8")
     assert right in code
-    module.write_text(code.replace(right, wrong), "utf-8")
-    printed = kit(spoilt, tmp_path, "-k", law)
+    (spoilt / module).write_text(code.replace(right, wrong), "utf-8")
+    printed = kit(spoilt, tmp_path, example, "-k", law)
     assert " 0 held, 1 failed" in printed, printed[-3000:]
 
 
-def test_its_entry_point_registers_it(site: Path, tmp_path: Path) -> None:
-    code = "from lakeward.entrypoints.cli import main; main(['plugins'])"
-    assert "lakeward_sqlite_table" in in_a_process(site, tmp_path, "-c", code).stdout
+# From an outbox into SQLite: a whole pipeline of plugins, and no Spark.
+
+SETTINGS = """
+    [pipeline]
+    name = "shop"
+    [source]
+    kind = "outbox"
+    file = "app.db"
+    [target]
+    kind = "sqlite"
+    [tables."shop.orders"]
+    key = ["id"]
+    columns = { id = "bigint", state = "string" }
+"""
+
+Commit = Callable[..., None]
+
+
+@pytest.fixture
+def lakeward(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
+    """Run a command in a folder with settings, and with the examples installed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LAKEWARD_CONFIG", raising=False)
+    monkeypatch.syspath_prepend(str(site))
+    write(tmp_path, SETTINGS)
+
+    def run(*arguments: str) -> Ended:
+        capsys.readouterr()
+        code = main(arguments)
+        printed = capsys.readouterr()
+        return Ended(code, printed.out, printed.err)
+
+    return run
+
+
+@pytest.fixture
+def commit(lakeward: Command, tmp_path: Path) -> Commit:
+    """Commit changes as an application does: operation and row, each in the order given."""
+    from lakeward_outbox_source.outbox import SCHEMA  # noqa: PLC0415  # it is installed by now
+
+    with closing(sqlite3.connect(tmp_path / "app.db")) as database:
+        database.execute(SCHEMA)
+
+    def add(txn: int, *changes: tuple[str, dict[str, Any]], name: str = "orders") -> None:
+        with closing(sqlite3.connect(tmp_path / "app.db")) as database, database:
+            for number, (operation, row) in enumerate(changes, start=1):
+                values = (txn, number, 1_700_000_000_000_000 + txn, "shop", name, operation, json.dumps(row))
+                database.execute("INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+
+    return add
+
+
+def rows(folder: Path) -> list[Any]:
+    with closing(sqlite3.connect(folder / "lake.db")) as database:
+        return database.execute('SELECT id, state FROM "shop.orders" ORDER BY id').fetchall()
+
+
+def test_their_entry_points_register_them(lakeward: Command) -> None:
+    listed = {
+        (one["kind"], one["name"], one["module"]) for one in lakeward("plugins", "--json").document["plugins"]
+    }
+    assert ("source", "outbox", "lakeward_outbox_source") in listed
+    assert ("table format", "sqlite", "lakeward_sqlite_table") in listed
+
+
+def test_a_run_from_one_into_the_other_ends_with_0(lakeward: Command, commit: Commit, tmp_path: Path) -> None:
+    commit(1, ("insert", {"id": 1, "state": "new"}), ("insert", {"id": 2, "state": "new"}))
+    commit(2, ("update", {"id": 1, "state": "paid"}), ("delete", {"id": 2}))
+    ended = lakeward("run")
+    assert (ended.code, rows(tmp_path)) == (0, [(1, "paid")])
+    assert "4 read = 2 applied + 2 superseded" in ended.out
+    commit(3, ("update", {"id": 1, "state": "sent"}), ("insert", {"id": 2, "state": "new"}))
+    assert "2 read = 2 applied" in lakeward("run").out
+    assert lakeward("run", "--json").document["tables"][0]["batch_count"] == 0
+    assert rows(tmp_path) == [(1, "sent"), (2, "new")]
+    (table,) = lakeward("status", "--json").document["tables"]
+    assert (table["batch"], table["rows"], table["held"]) == (2, 2, 0)
+    assert "applied: state sent" in lakeward("explain", "shop.orders", "1").out
+
+
+def test_a_plan_makes_no_database_and_says_what_the_run_will_do(
+    lakeward: Command, commit: Commit, tmp_path: Path
+) -> None:
+    commit(1, ("insert", {"id": 1, "state": "new"}))
+    commit(2, ("insert", {"id": 1}), name="lines")
+    ended = lakeward("plan")
+    assert ended.code == 0
+    assert "creates the table, 2 columns" in ended.out
+    assert "1 files, 1 rows: 1 insert" in ended.out
+    assert "not configured, and not read: shop.lines" in ended.out
+    assert not (tmp_path / "lake.db").exists()
+
+
+def test_a_row_that_does_not_fit_holds_its_key_until_it_is_mended(
+    lakeward: Command, commit: Commit, tmp_path: Path
+) -> None:
+    commit(1, ("insert", {"id": 1, "state": 7}), ("insert", {"id": 2, "state": "new"}))
+    commit(2, ("update", {"id": 1, "state": "paid"}))
+    assert lakeward("run").code == 3
+    assert rows(tmp_path) == [(2, "new")]
+    assert lakeward("quarantine", "fix", "shop.orders", "1", "--to", "fix.toml").code == 0
+    text = (tmp_path / "fix.toml").read_text("utf-8")
+    assert '"state" = "7"' in text
+    mended = text.replace('operation = ""', 'operation = "insert"').replace('"state" = "7"', '"state" = "new"')
+    (tmp_path / "fix.toml").write_text(mended, "utf-8")
+    assert lakeward("quarantine", "fix", "shop.orders", "--from", "fix.toml").code == 0
+    assert lakeward("quarantine", "replay", "shop.orders", "1").code == 0
+    assert rows(tmp_path) == [(1, "paid"), (2, "new")]
+    assert lakeward("run").code == 0
+
+
+def test_rules_of_columns_are_carried_out_on_its_frames(lakeward: Command, commit: Commit, tmp_path: Path) -> None:
+    write(tmp_path, SETTINGS, '[[tables."shop.orders".rules]]\nrule = "default"\ncolumn = "state"\nvalue = "new"\n')
+    commit(1, ("insert", {"id": 1, "state": None}))
+    assert (lakeward("run").code, rows(tmp_path)) == (0, [(1, "new")])
+
+
+def test_a_wrong_key_of_the_settings_is_answered_with_the_nearest(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, SETTINGS.replace("file = ", "fiel = "))
+    ended = lakeward("run")
+    assert ended.code == 1
+    assert "[source] has no key 'fiel'" in ended.err
+    assert "Did you mean 'file'?" in ended.err
+
+
+def test_a_database_that_is_not_there_stops_the_table_with_a_sentence(lakeward: Command, tmp_path: Path) -> None:
+    ended = lakeward("run", "--log", "off")
+    assert ended.code == 4
+    assert f"error: the outbox in {tmp_path / 'app.db'} cannot be read" in ended.err
+    assert "Traceback" not in ended.err

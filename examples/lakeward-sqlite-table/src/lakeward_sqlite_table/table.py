@@ -59,13 +59,13 @@ class SqliteTable(MemoryTable):
         if not self.lake.file.exists():
             yield None
             return
-        with closing(self.lake.connected("BEGIN")) as database:
+        with self.lake.connected("BEGIN") as database:
             yield database
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Begin a transaction that no other writer can come between; whatever is raised, nothing is written."""
-        with closing(self.lake.connected("BEGIN IMMEDIATE")) as database:
+        with self.lake.connected("BEGIN IMMEDIATE") as database:
             yield database
             database.execute("COMMIT")
 
@@ -186,11 +186,19 @@ class SqliteTarget:
     now: Callable[[], int]
     synchronous: str = "FULL"
 
-    def connected(self, begin: str) -> sqlite3.Connection:
-        """Open the database, and a transaction of it."""
-        database = sqlite3.connect(self.file, timeout=60, isolation_level=None)
-        database.executescript(f"PRAGMA synchronous = {self.synchronous}; {TABLES} {begin}")
-        return database
+    @contextmanager
+    def connected(self, begin: str) -> Iterator[sqlite3.Connection]:
+        """Open the database, and a transaction of it; raises TableError for whatever SQLite says."""
+        try:
+            with closing(sqlite3.connect(self.file, timeout=60, isolation_level=None)) as database:
+                database.executescript(f"PRAGMA synchronous = {self.synchronous}; {TABLES} {begin}")
+                yield database
+        except sqlite3.Error as error:
+            raise TableError(
+                f"{self.file} cannot be read or written",
+                found=str(error),
+                todo="Is it a database of SQLite, and may this user write it and its folder?",
+            ) from error
 
     def standing(self, dimension: Dimension) -> Standing:
         """Return how far a table is."""

@@ -1,0 +1,48 @@
+"""A source for lakeward: changes that an application writes into a table `outbox` of its own database."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, PositiveInt
+
+from lakeward.core.ledger import Limits
+from lakeward.plugins import Options, Registry, Runtime, hookimpl
+from lakeward.plugins.options import validated
+from lakeward_outbox_source.outbox import Outbox
+from lakeward_outbox_source.source import OutboxLanding, OutboxSource
+
+__all__ = ["Outbox", "OutboxLanding", "OutboxSource"]
+
+LAKEWARD_API = (1, 0)
+
+
+class OutboxOptions(BaseModel):
+    """The keys of [source]."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    file: str
+    max_transactions: PositiveInt = 1000
+
+
+def options_of(options: Options, runtime: Runtime) -> OutboxOptions:
+    """Return the keys of [source]; lakeward itself adds `formats` and `tables`, of which there is no use here."""
+    own = {name: value for name, value in options.items() if name not in ("formats", "tables")}
+    return validated(OutboxOptions, own, str(runtime.file), within="source")
+
+
+def build(options: Options, runtime: Runtime) -> OutboxSource:
+    """Make the source; its database is opened when it is asked."""
+    settings = options_of(options, runtime)
+    return OutboxSource(Outbox(runtime.base / settings.file), runtime.now, Limits(files=settings.max_transactions))
+
+
+def build_landing(options: Options, runtime: Runtime) -> OutboxLanding:
+    """Make what says which tables there are, of the same options."""
+    return OutboxLanding(Outbox(runtime.base / options_of(options, runtime).file))
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Register `outbox` as a source."""
+    registry.sources.add("outbox", build)
+    registry.landings.add("outbox", build_landing)
