@@ -13,7 +13,7 @@ import structlog
 from feed import KEY, TABLE, TIME, TYPES
 from naive import checksum
 
-from lakeward.adapters.iceberg.companion import SUFFIX
+from lakeward.adapters.tables.beside import CHANGES
 from lakeward.core.dimension import TableName
 from lakeward.core.job import Report
 from lakeward.entrypoints.container import Container
@@ -101,7 +101,7 @@ class Mirror:
 
     def remembered(self) -> int:
         """Return how many entries the companion of the table has."""
-        table = self.container.target().catalog.load(TABLE, SUFFIX)
+        table = self.container.target().catalog.load(TABLE, CHANGES)
         return int(table.current_snapshot().summary["total-records"])
 
     def checksum(self) -> tuple[int, int]:

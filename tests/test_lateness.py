@@ -11,10 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from project import NOW, Project
 
-from lakeward.adapters.iceberg import companion
-from lakeward.adapters.iceberg.beside import Beside
+from lakeward.adapters.iceberg.beside import IcebergBeside
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.options import IcebergOptions
+from lakeward.adapters.tables import companion
+from lakeward.adapters.tables.beside import CHANGES
 from lakeward.core.dimension import TableName
 from lakeward.entrypoints import container
 
@@ -212,7 +213,7 @@ def test_what_the_mark_has_passed_is_forgotten_and_few_files_remain(
         at = f"{10 + minute // 60}:{minute % 60:02}"
         put(late, f"{at.replace(':', '')}00000", change("I", at, minute, "x"), change("D", at, minute, "x"))
     assert len(late.run()["shop.item"]["batches"]) == 20
-    kept = Beside(catalog_of(late), TableName("shop", "item"), companion.SUFFIX, None, {}, tuple)  # type: ignore[arg-type]
+    kept = IcebergBeside(catalog_of(late), TableName("shop", "item"), None, CHANGES, {}, tuple)  # type: ignore[arg-type]
     assert kept.rows(f"{companion.KIND} = 'batch'", (companion.KIND,)).num_rows == 20
     for kind in ("delete", "change"):
         found = kept.rows(f"{companion.KIND} = '{kind}'", ("id", "name"))

@@ -17,10 +17,10 @@ from project import Project
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.iceberg import table as iceberg_table
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.columns import columns_in, to_iceberg
 from lakeward.adapters.iceberg.options import IcebergOptions
+from lakeward.adapters.tables import resolving
 from lakeward.core.dimension import TableName
 from lakeward.core.evolution import Policies, Policy
 from lakeward.core.schema import Column, Schema
@@ -140,7 +140,7 @@ def forgets_the_map(patch: pytest.MonkeyPatch) -> None:
 
 def leaves_nested_values_as_they_were(patch: pytest.MonkeyPatch) -> None:
     """Takes the fields of nested values by their places, not by their names."""
-    patch.setattr(iceberg_table, "fitted", lambda frame, _schema: frame)
+    patch.setattr(resolving, "fitted", lambda frame, _schema: frame)
 
 
 @pytest.mark.parametrize("broken", [forgets_the_map, leaves_nested_values_as_they_were, nulls_what_the_files_lack])

@@ -13,8 +13,8 @@ from hypothesis import settings
 from iceberg_lake import LakeOfIceberg
 from spark import MakeLake
 
-from lakeward.adapters.iceberg import companion
 from lakeward.adapters.iceberg.options import TableOptions
+from lakeward.adapters.tables import companion
 from lakeward.plugins.testing import LAWS, Bench, table_contract
 
 pytestmark = pytest.mark.spark

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from project import ITEM, Project
 
-from lakeward.adapters.iceberg import companion
+from lakeward.adapters.tables import companion
 
 pytestmark = pytest.mark.spark
 

@@ -1,1 +1,3 @@
-../../core/_root/__init__.py
+"""Change data capture into lakehouse tables, on Spark."""
+
+__version__ = "0.1.0"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import reduce
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from pyiceberg.io.pyarrow import schema_to_pyarrow
@@ -24,11 +24,12 @@ from pyspark.sql import functions as F
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.columns import columns_in, to_iceberg
 from lakeward.adapters.iceberg.java import Jvm, committing
-from lakeward.adapters.iceberg.keys import completed
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.fitting import called_now
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.types import ddl
+from lakeward.adapters.tables.beside import MOST_BYTES, MOST_IN_ARROW, NOTHING, shaped
+from lakeward.adapters.tables.keys import completed
 from lakeward.core.dimension import TableName
 from lakeward.core.schema import Column, Schema, Type
 
@@ -39,16 +40,10 @@ PROPERTIES: Final[Mapping[str, str]] = {
     "commit.manifest-merge.enabled": "true",
 }
 
-MOST_IN_ARROW: Final = 250_000
-MOST_BYTES: Final = 32 * 1024 * 1024
-"""More rows than that, or rows of larger files, do not pass through this process."""
-
 _MANY_FILES: Final = 8
 
-NOTHING: Final = pa.table({})
 
-
-class Beside:
+class IcebergBeside:
     """A table named like another, with a suffix.
 
     `renames` says by old names what columns are called now, `wanted` which of the other's
@@ -59,8 +54,8 @@ class Beside:
         self,
         catalog: IcebergCatalog,
         table: TableName,
-        suffix: str,
         spark: Callable[[], SparkSession],
+        suffix: str,
         renames: Mapping[str, str],
         wanted: Callable[[], Sequence[str]],
     ) -> None:
@@ -72,14 +67,25 @@ class Beside:
         self.spark = spark
 
     @property
-    def name(self) -> tuple[str, str, str]:
-        """Its name in Spark."""
-        return (self.catalog.name, *self.catalog.identifier(self.table, self.suffix))
+    def name(self) -> tuple[str, str]:
+        """Its name in the catalog."""
+        return self.catalog.identifier(self.table, self.suffix)
 
     @property
-    def exists(self) -> bool:
-        """Whether it was made."""
-        return self.load() is not None
+    def _in_spark(self) -> str:
+        return quoted(self.catalog.name, *self.name)
+
+    @property
+    def columns(self) -> Collection[str]:
+        """The names of its columns; none where it was not made yet."""
+        table = self.load()
+        return () if table is None else table.schema().column_names
+
+    @property
+    def pending(self) -> Mapping[str, str]:
+        """The columns that have another name than they should, with that one."""
+        table = self.load()
+        return {} if table is None else self._pending(table)
 
     def load(self) -> Table | None:
         """Return it as PyIceberg knows it, or None where there is none."""
@@ -101,8 +107,8 @@ class Beside:
         if snapshot is not None:
             # Should the columns change meanwhile, Spark would not go on with what it has read without a version.
             rows = rows.option("versionAsOf", str(snapshot.snapshot_id))
-        found = rows.table(quoted(*self.name)).where(condition)
-        return called_now(called_now(found, _renamed_since(table)), {**self.renames, **self.pending(table)})
+        found = rows.table(self._in_spark).where(condition)
+        return called_now(called_now(found, _renamed_since(table)), {**self.renames, **self._pending(table)})
 
     def _made(self, columns: Mapping[str, Type], partition_by: str | None) -> Table:
         """Return the table, made where it is not there, and with the columns that it lacked."""
@@ -115,14 +121,14 @@ class Beside:
                 source = schema.find_field(partition_by).field_id
                 spec = PartitionSpec(PartitionField(source, 1000, IdentityTransform(), partition_by))
             return self.catalog.create(self.table, self.suffix, schema, spec, PROPERTIES)
-        self.rename(table)
+        self._rename(table)
         has = {column.name: column.type for column in columns_in(table.schema(), str(self.table))}
         if any(has.get(name) != type_ for name, type_ in columns.items()):
             with table.update_schema() as update:
                 update.union_by_name(schema)
         return table
 
-    def pending(self, table: Table) -> Mapping[str, str]:
+    def _pending(self, table: Table) -> Mapping[str, str]:
         """Return the columns that have another name than they should, with that one.
 
         It is an old name, or one that a crash left here and that the settings have no more.
@@ -136,12 +142,17 @@ class Beside:
                 found |= {now: name} if now is not None and now not in wanted else {}
         return found
 
-    def rename(self, table: Table) -> None:
+    def rename(self) -> None:
         """Give columns their new names, in the struct of an old key, too; no row is written."""
+        table = self.load()
+        if table is not None:
+            self._rename(table)
+
+    def _rename(self, table: Table) -> None:
         fields = {field.name: field.field_type for field in table.schema().fields}
         old_key = fields.get(names.OLD)
         inner = [field.name for field in old_key.fields] if isinstance(old_key, StructType) else []
-        pending = self.pending(table)
+        pending = self._pending(table)
         nested = {old: new for old, new in {**self.renames, **pending}.items() if old in inner}
         if not (pending or nested):
             return
@@ -174,7 +185,7 @@ class Beside:
             table = self._made(columns, partition_by)
             if is_small:
                 schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
-                table.append(pa.concat_tables([_shaped(part, schema) for part in parts]))
+                table.append(pa.concat_tables([shaped(part, schema) for part in parts]))
             else:
                 self._append_through_spark(table, frames, rows)
 
@@ -182,7 +193,7 @@ class Beside:
         types = {c.name: ddl(c.type) for c in columns_in(table.schema(), str(self.table))}
         parts = [*frames, *([self.spark().createDataFrame(rows)] if rows.num_rows else [])]
         whole = reduce(DataFrame.unionByName, [completed(part, types) for part in parts])
-        whole.coalesce(1).writeTo(quoted(*self.name)).append()
+        whole.coalesce(1).writeTo(self._in_spark).append()
 
     def forget(self, condition: str) -> None:
         """Remove the rows that meet a condition of Iceberg, if there are any."""
@@ -200,7 +211,7 @@ class Beside:
         types = {c.name: ddl(c.type) for c in columns_in(table.schema(), str(self.table))}
         whole = reduce(DataFrame.unionByName, [completed(frame, types) for frame in frames])
         with committing(str(self.table)):
-            whole.coalesce(1).writeTo(quoted(*self.name)).overwrite(F.expr(condition))
+            whole.coalesce(1).writeTo(self._in_spark).overwrite(F.expr(condition))
 
     def gather(self, condition: str) -> None:
         """Put the rows that meet a condition of Iceberg into one file, where they are few and their files many."""
@@ -218,9 +229,9 @@ class Beside:
 
     def expire(self) -> None:
         """Remove the snapshots that nobody reads: of these tables only the last is ever asked."""
-        if self.exists:
+        if self.load() is not None:
             with committing(str(self.table)):
-                table = Jvm(self.spark()).table(*self.name)
+                table = Jvm(self.spark()).table(self.catalog.name, *self.name)
                 table.expireSnapshots().expireOlderThan(time.time_ns() // 1_000_000).retainLast(1).commit()
 
     def forget_above(self, batch: int) -> None:
@@ -251,12 +262,3 @@ def _renamed_since(table: Table) -> Mapping[str, str]:
     then = table.schemas()[snapshot.schema_id]
     names_now = {field.field_id: field.name for field in table.schema().fields}
     return {f.name: names_now[f.field_id] for f in then.fields if names_now.get(f.field_id, f.name) != f.name}
-
-
-def _shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return rows with exactly the columns of a schema, NULL where they have none of that name."""
-    columns: list[Any] = [
-        rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
-        for field in schema
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)

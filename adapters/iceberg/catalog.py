@@ -6,8 +6,6 @@ and writes what stands beside them.
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -25,6 +23,7 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from lakeward.adapters.iceberg.options import IcebergOptions
 from lakeward.adapters.s3.access import JARS, Access, find_access, is_url, normal
 from lakeward.adapters.s3.later import is_of_arrow, later
+from lakeward.adapters.tables.folders import identifier, slug
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import TableError
 
@@ -34,24 +33,6 @@ _WITH_FEW_JARS: Final = {
     "http-client.type": "urlconnection",
 }
 """Iceberg's own way to S3, and how it does without clients of Glue, KMS, DynamoDB and HTTP: 60 MB of jars."""
-
-CHANGES: Final = "__changes"
-QUARANTINE: Final = "__quarantine"
-"""What stands beside a table is called so."""
-
-_SAFE: Final = re.compile(r"[^A-Za-z0-9_.-]")
-
-
-def slug(name: str) -> str:
-    """Return a name as a folder: itself where it is harmless, else with a hash, so that none collide.
-
-    >>> slug("orders"), slug("odd name").startswith("odd_name-")
-    ('orders', True)
-    """
-    plain = _SAFE.sub("_", name)
-    if plain == name and not name.startswith("."):
-        return name
-    return f"{plain.lstrip('.')}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 class IcebergCatalog:
@@ -70,8 +51,7 @@ class IcebergCatalog:
 
     def identifier(self, table: TableName, suffix: str = "") -> tuple[str, str]:
         """Return namespace and name of a table, or of one that stands beside it."""
-        namespace = self.options.namespace.format(schema=table.schema, table=table.table)
-        return namespace, table.table + suffix
+        return identifier(table, self.options.namespace, suffix)
 
     def location(self, table: TableName, suffix: str = "") -> str:
         """Return where a table lies; no name leads out of the warehouse."""

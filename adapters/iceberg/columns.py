@@ -1,10 +1,10 @@
-"""The columns of Iceberg tables: those that lakeward adds, and those of a table as it stands."""
+"""The columns of Iceberg tables as they stand."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
-from typing import Any, Final
+from typing import Final
 
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.types import (
@@ -26,36 +26,14 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from lakeward.adapters.spark import names
+from lakeward.adapters.tables.columns import SYSTEM_COLUMNS, check_ours
 from lakeward.core.errors import TableError
-from lakeward.core.events import Position, Sequences
 from lakeward.core.schema import Column, Schema, Type
-
-SYSTEM_COLUMNS: Final[Mapping[str, Type]] = {
-    names.EPOCH: Type("int"),
-    names.SEQUENCE: Type("bigint"),
-    names.OBJECT: Type("bigint"),
-    names.ROW: Type("bigint"),
-    names.BATCH: Type("bigint"),
-}
-"""What lakeward adds to each row: the position of its last event, and the batch that changed it."""
-
-
-def system_columns(sequences: Sequences) -> Mapping[str, Type]:
-    """Return what lakeward adds to each row of a table with such sequences."""
-    return {**SYSTEM_COLUMNS, names.SEQUENCE: names.sequence_type(sequences)}
 
 
 def columns_of(schema: IcebergSchema, table: str) -> Schema:
     """Return the columns of a table of ours; raises TableError where it is not one."""
-    found = [field.name for field in schema.fields]
-    lacking = [name for name in SYSTEM_COLUMNS if name not in found]
-    if lacking:
-        raise TableError(
-            f"{table}: the lake has a table of that name, and lakeward did not make it",
-            found=f"it lacks the column {lacking[0]}",
-            todo="Choose another `namespace` under [target], or drop the table if nobody needs it.",
-        )
+    check_ours([field.name for field in schema.fields], table, "namespace")
     return Schema(tuple(column for column in columns_in(schema, table) if column.name not in SYSTEM_COLUMNS))
 
 
@@ -105,11 +83,6 @@ def _type(found: IcebergType) -> Type:
             return Type("struct", parts=tuple(Column(f.name, _type(f.field_type)) for f in parts))
         case _:
             return Type(_NAMES[found])
-
-
-def position_of(row: Mapping[str, Any]) -> Position:
-    """Return the position of a row as it was read: a sequence of many digits is no whole number there."""
-    return Position(*[int(row[name]) for name in names.POSITION])
 
 
 def to_iceberg(schema: Schema) -> IcebergSchema:

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.iceberg.columns import system_columns
 from lakeward.adapters.iceberg.java import Jvm
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.types import ddl
+from lakeward.adapters.tables.columns import system_columns
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError
 

@@ -16,7 +16,7 @@ from pyiceberg.exceptions import CommitFailedException, RESTError
 from pyspark.sql import DataFrame, SparkSession
 from sqlalchemy.exc import SQLAlchemyError
 
-from lakeward.adapters.spark.errors import FAILURES, causes, root_cause, said, unreachable
+from lakeward.adapters.spark.errors import FAILURES, causes, refused_by_disk, root_cause, said, unreachable
 from lakeward.adapters.spark.names import quoted
 from lakeward.core.errors import CommitConflict, LakewardError, TableError
 
@@ -122,7 +122,7 @@ def committing(what: str) -> Iterator[None]:
     except LakewardError:
         raise
     except (*FAILURES, OSError, CommitFailedException, RESTError, SQLAlchemyError) as error:
-        name, message = root_cause(error)
+        _, message = root_cause(error)
         if lost_race(error) or "SQLITE_BUSY" in message or "database is locked" in message:
             raise CommitConflict(
                 f"{what}: another writer committed to the table in between, again and again",
@@ -133,14 +133,6 @@ def committing(what: str) -> Iterator[None]:
             raise gone from error
         raise TableError(
             f"{what}: the table could not be written",
-            found=_in_words(name, message) or said(error),
+            found=refused_by_disk(error) or said(error),
             todo="The table is as it was. Mend that, and run again: it goes on where it stopped.",
         ) from error
-
-
-def _in_words(name: str, message: str) -> str | None:
-    if "No space left on device" in message or "File too large" in message:
-        return f"there is no space left: {message.splitlines()[0]}"
-    if "AccessDenied" in name or "Permission denied" in message:
-        return f"permission denied: {message.splitlines()[0]}"
-    return None

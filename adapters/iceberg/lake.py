@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import product
+from functools import partial
 from typing import TYPE_CHECKING
 
-from lakeward.adapters.iceberg.catalog import CHANGES, QUARANTINE, IcebergCatalog
+from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.adapters.iceberg.progress import standing_of
 from lakeward.adapters.spark.java import check_spark
+from lakeward.adapters.tables.folders import refuse_shared
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.errors import ConfigError
 from lakeward.core.events import Key
 from lakeward.core.evolution import Recorded
 from lakeward.core.known import Known
@@ -29,23 +29,8 @@ class IcebergLake:
         self.catalog = IcebergCatalog(options, runtime.base)
         self.tables = tables
         self.runtime = runtime
-        self._refuse_shared_tables()
+        refuse_shared(tables, options.namespace)
         runtime.require(*self.catalog.jars, settings=self.catalog.spark_settings)
-
-    def _refuse_shared_tables(self) -> None:
-        """Refuse a namespace that sends two tables, or one and what stands beside another, to one table."""
-        found: dict[tuple[str, str], TableName] = {}
-        for name, suffix in product(self.tables, ("", CHANGES, QUARANTINE)):
-            identifier = self.catalog.identifier(name, suffix)
-            other = found.setdefault(identifier, name)
-            if other != name:
-                meet = self.catalog.identifier(name) == self.catalog.identifier(other)
-                beside = "" if meet else f", and lakeward keeps {CHANGES} and {QUARANTINE} beside each table"
-                raise ConfigError(
-                    f"{other} and {name} would become the same table {'.'.join(identifier)}",
-                    found=f"`namespace` under [target] is {self.catalog.options.namespace!r}{beside}",
-                    todo="Let it hold {schema}, so that tables of different schemas stay apart.",
-                )
 
     def standing(self, dimension: Dimension) -> Standing:
         """Return what the last commit of ours says, without Spark: its import alone takes a quarter of a second."""
@@ -54,10 +39,12 @@ class IcebergLake:
     def schema_changes(self, dimension: Dimension) -> Sequence[Recorded]:
         """Return how the columns of a table changed, as its companion says."""
         check_spark()
-        from lakeward.adapters.iceberg.companion import IcebergCompanion  # noqa: PLC0415  # it imports Spark
+        from lakeward.adapters.iceberg.beside import IcebergBeside  # noqa: PLC0415  # it imports Spark
+        from lakeward.adapters.tables.companion import CompanionTable  # noqa: PLC0415  # it imports Spark
 
-        upto = self.standing(dimension).progress.batch
-        return IcebergCompanion(self.catalog, dimension, self.runtime.spark).schema_changes(upto)
+        upto, spark = self.standing(dimension).progress.batch, self.runtime.spark
+        make = partial(IcebergBeside, self.catalog, dimension.name, spark)
+        return CompanionTable(dimension, make).schema_changes(upto)
 
     def known(self, dimension: Dimension, key: Key) -> Known:
         """Return what the table, its companion and its quarantine know of a key, read by PyIceberg."""
@@ -73,4 +60,4 @@ class IcebergLake:
 
         options = self.tables.get(dimension.name, TableOptions())
         table = IcebergTable(self.catalog, dimension, options, self.runtime.spark)
-        return Opened(".".join(table.name), table, table, table)
+        return Opened(".".join(table.name), table, table.kept, table.kept)

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-
-def _names_a_namespace(value: str) -> str:
-    unknown = [name for name in re.findall(r"\{(.*?)\}", value) if name not in ("schema", "table")]
-    if unknown or not value:
-        raise ValueError("may hold {schema} and {table}, and must not be empty")
-    return value
+from lakeward.adapters.tables.namespace import Namespace
 
 
 class IcebergOptions(BaseModel):
@@ -24,7 +18,7 @@ class IcebergOptions(BaseModel):
         description="Where the tables lie: a path, relative to the settings file where it is not absolute, or "
         "`s3://bucket/prefix`; see docs/s3.md."
     )
-    namespace: Annotated[str, AfterValidator(_names_a_namespace)] = Field(
+    namespace: Namespace = Field(
         "{schema}", description="The namespace of a table; {schema} stands for its schema at the source."
     )
     catalog: Literal["sqlite", "rest", "glue", "hive"] = Field(

@@ -70,6 +70,16 @@ def said(error: BaseException) -> str:
     return re.sub(r"\s+", " ", text)[:500]
 
 
+def refused_by_disk(error: BaseException) -> str | None:
+    """Return in a person's words that there is no space or no permission, or None where it is something else."""
+    name, message = root_cause(error)
+    if "No space left on device" in message or "File too large" in message:
+        return f"there is no space left: {message.splitlines()[0]}"
+    if "AccessDenied" in name or "Permission denied" in message:
+        return f"permission denied: {message.splitlines()[0]}"
+    return None
+
+
 def full_text(error: BaseException) -> str:
     """Return everything that was said, to look for names in."""
     return f"{error} {root_cause(error)[1]}"

@@ -16,9 +16,9 @@ from repository import ROOT, modules
 
 from lakeward.adapters.dms.options import DmsOptions
 from lakeward.adapters.files.options import FilesOptions
-from lakeward.adapters.iceberg.columns import SYSTEM_COLUMNS
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
-from lakeward.adapters.iceberg.quarantine import _columns
+from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
+from lakeward.adapters.tables.quarantine import _columns
 from lakeward.core.counts import Counts
 from lakeward.core.events import Sequences
 from lakeward.core.memory import HOLDING, Reason

@@ -15,10 +15,10 @@ from commands import Command
 from projects import write
 from told_lake import SETTINGS, ToldLake, event, place, record
 
-from lakeward.adapters.iceberg import quarantine
-from lakeward.adapters.iceberg.companion import BASE
-from lakeward.adapters.iceberg.known import _values
 from lakeward.adapters.spark import names
+from lakeward.adapters.tables import quarantine
+from lakeward.adapters.tables.companion import BASE
+from lakeward.adapters.tables.known import values_of
 from lakeward.core.events import LOAD_SEQUENCE, Position
 from lakeward.core.literals import value_of
 from lakeward.core.progress import Progress
@@ -212,7 +212,7 @@ def test_times_of_years_that_python_has_not_are_told(lakeward: Command, tmp_path
     assert document["events"][0]["time"] == "0000-01-01T00:00:00Z"
     assert "0000-01-01 00:00:00 UTC" in lakeward("explain", "shop.orders", "1").out
     cells = pa.chunked_array([pa.array([never.sequence, 0, None], pa.timestamp("us", "UTC"))])
-    assert _values(cells) == ["0000-01-01 00:00:00.000000Z", "1970-01-01 00:00:00.000000Z", None]
+    assert values_of(cells) == ["0000-01-01 00:00:00.000000Z", "1970-01-01 00:00:00.000000Z", None]
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from commands import Command
 from projects import write
 from told_lake import SETTINGS, ToldLake, event, place, record
 
-from lakeward.adapters.iceberg import quarantine
-from lakeward.adapters.iceberg.companion import BASE, OLD_RECORD, RECORD
 from lakeward.adapters.spark import names
+from lakeward.adapters.tables import quarantine
+from lakeward.adapters.tables.companion import BASE, OLD_RECORD, RECORD
 from lakeward.core.events import LOAD_SEQUENCE, Position
 from lakeward.core.progress import Progress
 from lakeward.core.schema import parse_type

@@ -11,15 +11,17 @@ from broken_memory import AcknowledgesFirst
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakeward.adapters.iceberg import companion, quarantine, resolving, table
+from lakeward.adapters.iceberg import table
 from lakeward.adapters.iceberg.change import Change
-from lakeward.adapters.iceberg.companion import IcebergCompanion
-from lakeward.adapters.iceberg.resolving import Resolver
-from lakeward.adapters.iceberg.rows import FILE, Rows
 from lakeward.adapters.iceberg.table import IcebergTable
 from lakeward.adapters.spark import items, names, resolve
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import standing
+from lakeward.adapters.tables import companion, quarantine, resolving
+from lakeward.adapters.tables.companion import CompanionTable
+from lakeward.adapters.tables.keeping import Keeping
+from lakeward.adapters.tables.resolving import Resolver
+from lakeward.adapters.tables.rows import FILE, Rows
 from lakeward.core import plan as core_plan
 from lakeward.core.evolution import SchemaChange
 from lakeward.core.memory import Reason
@@ -66,19 +68,20 @@ def checks_nothing_for_being_stale(patch: pytest.MonkeyPatch, _player: Player) -
 
 def keeps_progress_apart(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Commits the rows, and the progress only afterwards."""
-    commit, trim = IcebergTable.commit, IcebergTable.trim
+    commit, trim, tables = IcebergTable.commit, Keeping.trim, []
 
     def rows_alone(self: IcebergTable, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+        tables.append(self)
         return commit(self, plan, resolved, self.standing().progress)
 
-    def progress_after(self: IcebergTable, progress: Progress) -> None:
-        jvm = table.Jvm(self.spark())
-        change = table.Change(jvm, jvm.table(*self.name), self.catalog.io(self.dimension.name))
+    def progress_after(self: Keeping, progress: Progress) -> None:
+        jvm, rows = table.Jvm(self.spark()), tables[-1]
+        change = table.Change(jvm, jvm.table(*rows.name), rows.catalog.io(rows.dimension.name))
         change.commit(progress, 0, 0)
         trim(self, progress)
 
     patch.setattr(IcebergTable, "commit", rows_alone)
-    patch.setattr(IcebergTable, "trim", progress_after)
+    patch.setattr(Keeping, "trim", progress_after)
 
 
 def acknowledges_first(_patch: pytest.MonkeyPatch, player: Player) -> None:
@@ -126,27 +129,27 @@ def leaves_the_position_of_a_no_op(patch: pytest.MonkeyPatch, _player: Player) -
 def forgets_deletes_too_early(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Trims what the source may still deliver again."""
 
-    def trim(self: IcebergCompanion, _progress: Progress, *_more: object) -> None:
+    def trim(self: CompanionTable, _progress: Progress, *_more: object) -> None:
         self.table.forget(f"{companion.KIND} = '{companion.DELETE}'")
 
-    patch.setattr(IcebergCompanion, "trim", trim)
+    patch.setattr(CompanionTable, "trim", trim)
 
 
 def believes_what_a_crash_left(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Takes in memory that is stamped above the table's own batch."""
-    objects, kind = IcebergCompanion.objects, IcebergCompanion._kind
+    objects, kind = CompanionTable.objects, CompanionTable._kind
 
-    def all_objects(self: IcebergCompanion, progress: Progress) -> Mapping[str, Any]:
+    def all_objects(self: CompanionTable, progress: Progress) -> Mapping[str, Any]:
         found = objects(self, progress)
         self._read_records(progress.batch, progress.batch)
         left = [self.records.pop(batch) for batch in [*self.records] if batch > progress.batch]
         return {**found, **{item.object.name: item.object for known in left for item in known.facts}}
 
-    def all_entries(self: IcebergCompanion, wanted: str, upto: int) -> DataFrame | None:
+    def all_entries(self: CompanionTable, wanted: str, upto: int) -> DataFrame | None:
         return kind(self, wanted, upto + 1)
 
-    patch.setattr(IcebergCompanion, "objects", all_objects)
-    patch.setattr(IcebergCompanion, "_kind", all_entries)
+    patch.setattr(CompanionTable, "objects", all_objects)
+    patch.setattr(CompanionTable, "_kind", all_entries)
 
 
 def takes_what_comes_too_late(patch: pytest.MonkeyPatch, _player: Player) -> None:
@@ -162,28 +165,28 @@ def takes_copies_for_news(patch: pytest.MonkeyPatch, _player: Player) -> None:
 def forgets_deletes_above_the_mark(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Trims the deletes that an older event may still meet."""
     patch.setattr(companion, "_TRIM_EVERY", 1)
-    patch.setattr(IcebergCompanion, "_settled", lambda _self, progress: progress.batch)
+    patch.setattr(CompanionTable, "_settled", lambda _self, progress: progress.batch)
 
 
 def takes_a_mended_row_for_given_up(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Releases what waited behind a mended row, and applies nothing in its place."""
-    waiting = IcebergTable.waiting
+    waiting = Keeping.waiting
 
-    def without(self: IcebergTable, progress: Progress, resolved: Sequence[Entry], mended: Any) -> Any:
+    def without(self: Keeping, progress: Progress, resolved: Sequence[Entry], mended: Any) -> Any:
         return waiting(self, progress, resolved, None if mended is None else mended.limit(0))
 
-    patch.setattr(IcebergTable, "waiting", without)
+    patch.setattr(Keeping, "waiting", without)
 
 
 def puts_a_mended_row_on_top(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Applies a mended row as the newest of its key, whatever came after it."""
-    waiting = IcebergTable.waiting
+    waiting = Keeping.waiting
 
-    def on_top(self: IcebergTable, progress: Progress, resolved: Sequence[Entry], mended: Any) -> Any:
+    def on_top(self: Keeping, progress: Progress, resolved: Sequence[Entry], mended: Any) -> Any:
         newest = None if mended is None else mended.withColumn(names.SEQUENCE, F.lit(1 << 40))
         return waiting(self, progress, resolved, newest)
 
-    patch.setattr(IcebergTable, "waiting", on_top)
+    patch.setattr(Keeping, "waiting", on_top)
 
 
 def forgets_what_was_mended(patch: pytest.MonkeyPatch, _player: Player) -> None:
@@ -204,7 +207,7 @@ def nulls_what_was_not_sent(patch: pytest.MonkeyPatch, _player: Player) -> None:
 
 def keeps_no_bases(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Remembers events, and not the rows that they were applied to."""
-    patch.setattr(IcebergCompanion, "bases", lambda _self, _upto: None)
+    patch.setattr(CompanionTable, "bases", lambda _self, _upto: None)
 
 
 def knows_no_transactions(patch: pytest.MonkeyPatch, _player: Player) -> None:
@@ -290,13 +293,13 @@ def keeps_rows_that_a_load_does_not_hold(patch: pytest.MonkeyPatch, _player: Pla
 
 def holds_keys_of_the_epoch_before(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Still shows what was in quarantine before a full load took the place of all rows."""
-    entries = IcebergTable.entries
+    entries = Keeping.entries
 
-    def every(self: IcebergTable, progress: Progress) -> Sequence[Entry]:
+    def every(self: Keeping, progress: Progress) -> Sequence[Entry]:
         epochs = range(1, progress.epoch + 1)
         return [entry for epoch in epochs for entry in entries(self, replace(progress, epoch=epoch))]
 
-    patch.setattr(IcebergTable, "entries", every)
+    patch.setattr(Keeping, "entries", every)
 
 
 BROKEN: Mapping[str, Sequence[Break]] = {

@@ -12,10 +12,12 @@ import pyarrow as pa
 import small_lake
 from pyiceberg.schema import Schema as IcebergSchema
 
-from lakeward.adapters.iceberg import companion, quarantine
-from lakeward.adapters.iceberg.columns import SYSTEM_COLUMNS, to_iceberg
+from lakeward.adapters.iceberg.columns import to_iceberg
 from lakeward.adapters.iceberg.progress import PROPERTY
 from lakeward.adapters.spark import names
+from lakeward.adapters.tables import companion, quarantine
+from lakeward.adapters.tables.beside import CHANGES, QUARANTINE
+from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
 from lakeward.core.events import Position, Sequences
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type, parse_type
@@ -53,11 +55,11 @@ class ToldLake:
 
     def companion(self, rows: Sequence[Row], more: Mapping[str, Type] | None = None) -> None:
         """Make the companion, with columns that only a later version has."""
-        self._write(companion.SUFFIX, {**companion._columns(Sequences.TIMES), **self._own, **(more or {})}, rows)
+        self._write(CHANGES, {**companion._columns(Sequences.TIMES), **self._own, **(more or {})}, rows)
 
     def quarantine(self, rows: Sequence[Row]) -> None:
         """Make the quarantine."""
-        self._write(quarantine.SUFFIX, {**quarantine._columns(Sequences.TIMES), **self._own}, rows)
+        self._write(QUARANTINE, {**quarantine._columns(Sequences.TIMES), **self._own}, rows)
 
     def _write(
         self,

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 from told_lake import ToldLake, place
 
-from lakeward.adapters.iceberg import quarantine
-from lakeward.adapters.iceberg.beside import Beside
+from lakeward.adapters.iceberg.beside import IcebergBeside
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.options import IcebergOptions
-from lakeward.adapters.iceberg.quarantine import BESIDE, FINAL, GIVEN_UP, HELD, MENDED, REPLAYED, IcebergQuarantine
 from lakeward.adapters.spark import names
+from lakeward.adapters.tables import quarantine
+from lakeward.adapters.tables.quarantine import BESIDE, FINAL, GIVEN_UP, HELD, MENDED, REPLAYED, QuarantineTable
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Position
 from lakeward.core.memory import Hold, Reason
@@ -35,18 +37,26 @@ def at(number: int) -> Position:
     return Position(1, number, number, 1)
 
 
+def kept_in(folder: Path) -> QuarantineTable:
+    def no_spark() -> SparkSession:
+        pytest.fail("Spark is not needed")
+
+    catalog = IcebergCatalog(IcebergOptions(warehouse="lake"), folder)
+    return QuarantineTable(ORDERS, partial(IcebergBeside, catalog, ORDERS.name, no_spark), no_spark)
+
+
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Sequence[str], int]]:
     """Return the columns and the number of rows of each look at the quarantine."""
     found: list[tuple[Sequence[str], int]] = []
-    rows = Beside.rows
+    rows = IcebergBeside.rows
 
-    def noting(self: Beside, condition: str, wanted: Sequence[str]) -> pa.Table:
+    def noting(self: IcebergBeside, condition: str, wanted: Sequence[str]) -> pa.Table:
         given = rows(self, condition, wanted)
         found.append((wanted, given.num_rows))
         return given
 
-    monkeypatch.setattr(Beside, "rows", noting)
+    monkeypatch.setattr(IcebergBeside, "rows", noting)
     return found
 
 
@@ -65,8 +75,7 @@ def test_only_what_holds_is_read_and_no_text_of_it(tmp_path: Path, read: list[tu
             row(HELD, 5, 9, key='["6"]'),
         ]
     )
-    catalog = IcebergCatalog(IcebergOptions(warehouse="lake"), tmp_path)
-    kept = IcebergQuarantine(catalog, ORDERS, lambda: pytest.fail("Spark is not needed"))
+    kept = kept_in(tmp_path)
     assert kept.holds(Progress(batch=2, held=3)) == (
         Hold(at(1), (('["1"]',),), Reason.CAST, 1),
         Hold(at(4), (('["5"]',), ('["4"]',)), Reason.CAST, 1),
@@ -79,7 +88,6 @@ def test_only_what_holds_is_read_and_no_text_of_it(tmp_path: Path, read: list[tu
 
 def test_where_no_key_is_held_nothing_is_read(tmp_path: Path, read: list[tuple[Sequence[str], int]]) -> None:
     ToldLake(tmp_path).quarantine([row(HELD, 1, key='["1"]'), row(GIVEN_UP, 1, 2)])
-    catalog = IcebergCatalog(IcebergOptions(warehouse="lake"), tmp_path)
-    kept = IcebergQuarantine(catalog, ORDERS, lambda: pytest.fail("Spark is not needed"))
+    kept = kept_in(tmp_path)
     assert kept.holds(Progress(batch=2, held=0)) == ()
     assert read == []

@@ -8,8 +8,8 @@ import pytest
 from project import ITEM, Project
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.iceberg import rows
-from lakeward.adapters.iceberg.rows import Rows
+from lakeward.adapters.tables import rows
+from lakeward.adapters.tables.rows import Rows
 
 pytestmark = pytest.mark.spark
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.iceberg import keys as beside
 from lakeward.adapters.spark.items import Key
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.types import ddl
+from lakeward.adapters.tables import keys as beside
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import canonical
 from lakeward.core.literals import same_key, text_of

@@ -1,4 +1,4 @@
-"""The rows of an Iceberg table that a batch meets; nothing is written.
+"""The rows of a table that a batch meets; nothing is written.
 
 The table's keys and positions are streamed past those of the batch.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -25,21 +25,34 @@ from lakeward.core.plan import MergePlan
 
 FILE: Final = "_lakeward_standing_file"
 POS: Final = "_lakeward_standing_pos"
+"""Where a row lies: its data file as the format names it, and its place there, from 0; NULL where nobody asks."""
+
+
+class Loaded(Protocol):
+    """A table as it was loaded, at one version of it."""
+
+    @property
+    def is_written(self) -> bool:
+        """Whether it was ever written to."""
+        ...
+
+    def rows(self) -> DataFrame:
+        """Return all rows, with `FILE` and `POS`."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
     """The rows of a table as it was loaded, for the plan of one batch; `table` is None where there is none yet."""
 
-    name: tuple[str, str, str]
     plan: MergePlan
-    table: Any
+    table: Loaded | None
     spark: Callable[[], SparkSession]
 
     @property
     def are_there(self) -> bool:
         """Whether the table has ever been written to."""
-        return self.table is not None and self.table.currentSnapshot() is not None
+        return self.table is not None and self.table.is_written
 
     def of(self, keys: DataFrame) -> DataFrame:
         """Return the rows of these keys as they stand, and where they lie."""
@@ -51,7 +64,7 @@ class Rows:
             return self.spark().range(0).selectExpr(*types, *places, f"'' AS {FILE}")
         rows = self.all(range_of(keys, plan.dimension))
         has = [name for name in plan.evolution.schema.names if name in rows.columns]
-        rows = rows.selectExpr(*map(quoted, has), *stands, f"_file AS {FILE}", f"_pos AS {POS}")
+        rows = rows.selectExpr(*map(quoted, has), *stands, FILE, POS)
         return rows.join(keys, list(plan.dimension.key), "left_semi")
 
     def with_truncated(self, stood: DataFrame) -> DataFrame:
@@ -62,8 +75,9 @@ class Rows:
         if limit is None or not is_new or not self.are_there:
             return stood
         rows = self.all().where(f"{place_of(names.EPOCH)} < {literal(plan, limit)}")
-        others = rows.selectExpr(*map(quoted, plan.dimension.key), f"_file AS {FILE}", f"_pos AS {POS}")
-        others = others.join(stood.select(FILE, POS), [FILE, POS], "left_anti")
+        key = list(plan.dimension.key)
+        others = rows.selectExpr(*map(quoted, key), FILE, POS)
+        others = others.join(stood.selectExpr(*map(quoted, key)), key, "left_anti")
         return stood.unionByName(others, allowMissingColumns=True)
 
     def found(self, events: DataFrame, gone: DataFrame | None) -> DataFrame:
@@ -81,8 +95,7 @@ class Rows:
             *map(quoted, key),
             *[f"{name} AS {standing(name)}" for name in names.POSITION],
             f"true AS {IS_LIVE}",
-            f"_file AS {FILE}",
-            f"_pos AS {POS}",
+            *(FILE, POS),
         ).join(wanted, key, "left_semi")
         if gone is None:
             return found
@@ -99,8 +112,7 @@ class Rows:
         """Return the rows in a range of keys, with the columns that the plan gives the table."""
         plan, target = self.plan, self._as_loaded()
         if plan.evolution.changes:
-            target = called_now(target.selectExpr("*", "_file", "_pos"), plan.evolution.renames)
-            target = fitted(target, plan.evolution.schema)
+            target = fitted(called_now(target, plan.evolution.renames), plan.evolution.schema)
         for name, bounds in zip(plan.dimension.key, key_range, strict=False):
             item = plan.dimension.schema.find(name)
             if bounds is not None and item is not None:
@@ -113,10 +125,9 @@ class Rows:
         return self._as_loaded().count() if self.are_there else 0
 
     def _as_loaded(self) -> DataFrame:
-        snapshot, rows = self.table.currentSnapshot(), self.spark().read
-        if snapshot is not None:
-            rows = rows.option("versionAsOf", str(snapshot.snapshotId()))
-        return rows.table(quoted(*self.name))
+        if self.table is None:
+            raise LookupError("a table that is not there has no rows")
+        return self.table.rows()
 
     def kept(self, upserts: DataFrame, judged: DataFrame) -> DataFrame:
         """Give updated rows what stands in columns and fields that the batch has not; a new row has NULL there."""

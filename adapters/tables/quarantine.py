@@ -13,16 +13,15 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakeward.adapters.iceberg.beside import Beside
-from lakeward.adapters.iceberg.catalog import QUARANTINE, IcebergCatalog
-from lakeward.adapters.iceberg.columns import position_of, system_columns
-from lakeward.adapters.iceberg.keys import completed, key_text
-from lakeward.adapters.iceberg.mended import mended_of, text_of
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import IS_HOLDING
 from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.names import column, quoted
 from lakeward.adapters.spark.types import ddl
+from lakeward.adapters.tables.beside import QUARANTINE, Make
+from lakeward.adapters.tables.columns import position_of, system_columns
+from lakeward.adapters.tables.keys import completed, key_text
+from lakeward.adapters.tables.mended import mended_of, text_of
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Position, Sequences
 from lakeward.core.memory import HOLDING, Hold, Reason
@@ -32,7 +31,6 @@ from lakeward.core.ports import Entry, Mended
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Type
 
-SUFFIX: Final = QUARANTINE
 STATE: Final = "_lakeward_state"
 KEY: Final = "_lakeward_key"
 OLD_KEY: Final = "_lakeward_old_key"
@@ -48,26 +46,23 @@ _TEXT: Final = Type("string")
 _PLACE: Final = names.POSITION
 
 
-class IcebergQuarantine:
+class QuarantineTable:
     """The quarantine of one table."""
 
-    def __init__(self, catalog: IcebergCatalog, dimension: Dimension, spark: Callable[[], SparkSession]) -> None:
+    def __init__(self, dimension: Dimension, make: Make, spark: Callable[[], SparkSession]) -> None:
         self.dimension = dimension
         self.spark = spark
-        renames = dimension.policies.renames
-        self.table = Beside(catalog, dimension.name, SUFFIX, spark, renames, lambda: self.dimension.key)
+        self.table = make(QUARANTINE, dimension.policies.renames, lambda: self.dimension.key)
 
     def hold(self, plan: MergePlan, rejects: DataFrame | None, objects: Mapping[int, str], *, count: int) -> None:
         """Write so many rejects, and the word that others are replayed or given up, in one commit.
 
         `objects` are the names of those that they are from, by their order.
         """
-        if rejects is None and not plan.releases and not self.table.exists:
+        if rejects is None and not plan.releases and not self.table.columns:
             return
         self.table.forget_above(plan.batch - 1)
-        table = self.table.load()
-        if table is not None:
-            self.table.rename(table)
+        self.table.rename()
         frames = [] if rejects is None else [self._rejected(rejects, objects, plan.epoch, plan.batch)]
         settled = _settled(plan)
         if frames or settled.num_rows:
@@ -180,8 +175,7 @@ class IcebergQuarantine:
 
     def barriers(self, holds: Sequence[Hold]) -> DataFrame:
         """Return key and position of these holds, as a frame."""
-        table = self.table.load()
-        pending = {} if table is None else {new: old for old, new in self.table.pending(table).items()}
+        pending = {new: old for old, new in self.table.pending.items()}
         key = [pending.get(name, name) for name in self.dimension.key]
         rows = self.table.rows(f"{STATE} in ('{HELD}', '{BESIDE}')", (*key, *_PLACE))
         rows = rows.rename_columns({old: new for new, old in pending.items() if old in key})

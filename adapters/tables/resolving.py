@@ -1,4 +1,4 @@
-"""Working out what a plan does to the rows of an Iceberg table; nothing is written.
+"""Working out what a plan does to the rows of a table; nothing is written.
 
 The table's keys and positions are streamed past those of the batch. Batches of rows that
 are not sent whole are folded over what the companion remembers.
@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakeward.adapters.iceberg.companion import IcebergCompanion
-from lakeward.adapters.iceberg.quarantine import IcebergQuarantine
-from lakeward.adapters.iceberg.rows import FILE, POS, Rows
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.chains import RELEASED_ID, Before, Chains, fold, part_chains
 from lakeward.adapters.spark.copies import without_facts
@@ -28,6 +25,7 @@ from lakeward.adapters.spark.events import (
     IS_LOAD,
     IS_REJECT,
 )
+from lakeward.adapters.spark.fitting import fitted
 from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.items import with_absent
 from lakeward.adapters.spark.remaking import remade
@@ -50,41 +48,18 @@ from lakeward.adapters.spark.resolve import (
     without_copies,
 )
 from lakeward.adapters.spark.truncates import in_force, not_overruled, without_truncates
+from lakeward.adapters.tables.companion import CompanionTable
+from lakeward.adapters.tables.keeping import Keeping
+from lakeward.adapters.tables.outcome import Outcome
+from lakeward.adapters.tables.quarantine import QuarantineTable
+from lakeward.adapters.tables.rows import FILE, POS, Loaded, Rows
 from lakeward.core import mending
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Ordered
 from lakeward.core.errors import SchemaConflict
-from lakeward.core.events import Position
 from lakeward.core.memory import HOLDING, Reason
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Resolved
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What resolving found, for the steps that carry it out.
-
-    `drops_below` is the place of a truncate: of what is `removed` it is all that lies below it. With
-    `drops_all` a full load takes the place of every row of the table.
-    """
-
-    upserts: DataFrame
-    removed: DataFrame | None = None
-    changes: DataFrame | None = None
-    deletes: DataFrame | None = None
-    bases: DataFrame | None = None
-    waiting: DataFrame | None = None
-    released: DataFrame | None = None
-    rejects: DataFrame | None = None
-    drops_below: Position | None = None
-    drops_all: bool = False
-    table: Any = None
-    cached: list[DataFrame] = field(default_factory=list)
-
-    def close(self) -> None:
-        """Free what is cached."""
-        for frame in self.cached:
-            frame.unpersist()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,16 +118,24 @@ class _Decided:
         return passing.unionByName(shifted, allowMissingColumns=True)
 
 
+def resolved_by(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> Resolved:
+    """Work out what a plan does to a table, or to one that is not there yet."""
+    frame = fitted(frame, plan.dimension.schema)
+    resolver = Resolver(kept.companion, kept.quarantine, kept.spark)
+    if plan.appends:
+        return resolver.appends(plan, frame, table)
+    return resolver.reload(plan, frame, table) if plan.replaces else resolver.merge(plan, frame, table)
+
+
 @dataclass(frozen=True, slots=True)
 class Resolver:
     """Resolves the batches of one table, by what its companion and its quarantine know."""
 
-    name: tuple[str, str, str]
-    companion: IcebergCompanion
-    kept: IcebergQuarantine
+    companion: CompanionTable
+    kept: QuarantineTable
     spark: Callable[[], SparkSession]
 
-    def appends(self, plan: MergePlan, frame: DataFrame, table: Any) -> Resolved:
+    def appends(self, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> Resolved:
         """Every fact of a table without a key is a row of its own."""
         frame = reject_without_key(frame, plan.dimension)
         f = plan.facts
@@ -170,21 +153,21 @@ class Resolver:
         return Resolved(
             counts=Counts() if plan.releases else read,
             written=written,
-            removed=Rows(self.name, plan, table, self.spark).count() if plan.replaces else 0,
+            removed=Rows(plan, table, self.spark).count() if plan.replaces else 0,
             rejects=_rejects(plan, Known(), {Reason.NO_KEY: refused}),
             detail=outcome,
         )
 
-    def reload(self, plan: MergePlan, frame: DataFrame, table: Any) -> Resolved:
+    def reload(self, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> Resolved:
         """The rows of a full load take the place of all that stand, and meet none of them."""
         resolved = self.merge(plan, frame, None)
         outcome: Outcome = resolved.detail
         outcome.table, outcome.drops_all = table, True
-        return replace(resolved, removed=Rows(self.name, plan, table, self.spark).count())
+        return replace(resolved, removed=Rows(plan, table, self.spark).count())
 
-    def merge(self, plan: MergePlan, frame: DataFrame, table: Any) -> Resolved:
+    def merge(self, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> Resolved:
         """Each event meets the row that stands of its key, if there is one."""
-        rows = Rows(self.name, plan, table, self.spark)
+        rows = Rows(plan, table, self.spark)
         news = self._news(plan, frame, rows)
         return self._folds(plan, news, rows) if plan.folds else self._judges(plan, news, rows)
 

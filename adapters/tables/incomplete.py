@@ -1,4 +1,4 @@
-"""Events that send a part of a row that is not there, found in the companion by PyIceberg alone.
+"""Events that send a part of a row that is not there, found in the companion without Spark.
 
 Of keys that no key change touches, what stands at a place is told by the newest event
 before it that says all: that is found by columns, however many events there are. The few
@@ -15,8 +15,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.adapters.iceberg.columns import position_of
-from lakeward.adapters.iceberg.companion import (
+from lakeward.adapters.spark import names
+from lakeward.adapters.tables.columns import position_of
+from lakeward.adapters.tables.companion import (
     BASE,
     BATCH,
     CHANGE,
@@ -24,9 +25,8 @@ from lakeward.adapters.iceberg.companion import (
     KIND,
     OLD_RECORD,
     RECORD,
-    IcebergCompanion,
+    CompanionTable,
 )
-from lakeward.adapters.spark import names
 from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position
 from lakeward.core.fold import Row, apply
@@ -43,7 +43,7 @@ _IS_PART, _LEAVES, _FOUND = "is_part", "leaves", "found_"
 """Of an event: whether it sends a part of a row, whether it leaves one; and what stands before a column's name."""
 
 
-def incomplete_of(companion: IcebergCompanion, progress: Progress) -> Sequence[Entry]:
+def incomplete_of(companion: CompanionTable, progress: Progress) -> Sequence[Entry]:
     """Return the events that wait for their row as of the table's batch, oldest first."""
     if not companion.has_parts or isinstance(companion.dimension.lateness, Ordered):
         return []
@@ -136,7 +136,7 @@ def _event(dimension: Dimension, row: Mapping[str, Any]) -> ChangeEvent:
     )
 
 
-def _entries(companion: IcebergCompanion, progress: Progress, rows: Sequence[Mapping[str, Any]]) -> Sequence[Entry]:
+def _entries(companion: CompanionTable, progress: Progress, rows: Sequence[Mapping[str, Any]]) -> Sequence[Entry]:
     records = companion.table.rows(
         f"{KIND} = '{BATCH}' and {names.BATCH} <= {progress.batch}", (names.BATCH, RECORD)
     )

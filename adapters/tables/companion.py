@@ -14,20 +14,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakeward.adapters.iceberg import records
-from lakeward.adapters.iceberg.beside import Beside
-from lakeward.adapters.iceberg.catalog import CHANGES, IcebergCatalog
-from lakeward.adapters.iceberg.columns import position_of, system_columns
-from lakeward.adapters.iceberg.keys import key_text
-from lakeward.adapters.iceberg.records import BatchRecord
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.chains import trim_chains
 from lakeward.adapters.spark.fitting import fitted
 from lakeward.adapters.spark.names import column, quoted, text
 from lakeward.adapters.spark.resolve import keys_of_both, standing
+from lakeward.adapters.tables import records
+from lakeward.adapters.tables.beside import CHANGES, Make
+from lakeward.adapters.tables.columns import position_of, system_columns
+from lakeward.adapters.tables.keys import key_text
+from lakeward.adapters.tables.records import BatchRecord
 from lakeward.core.books import applied_record
 from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.errors import TableError
@@ -44,7 +43,6 @@ from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Type
 from lakeward.core.truncates import remembered_truncates
 
-SUFFIX: Final = CHANGES
 KIND: Final = "_lakeward_kind"
 RECORD: Final = "_lakeward_record"
 OLD_RECORD: Final = "_lakeward_old_record"
@@ -64,13 +62,12 @@ _TRIM_EVERY: Final = 32
 """Trimming is a commit of its own; there is no hurry with it."""
 
 
-class IcebergCompanion:
+class CompanionTable:
     """The companion of one table. `n` is always the batch that the table itself is at."""
 
-    def __init__(self, catalog: IcebergCatalog, dimension: Dimension, spark: Callable[[], SparkSession]) -> None:
+    def __init__(self, dimension: Dimension, make: Make) -> None:
         self.dimension = dimension
-        renames = dimension.policies.renames
-        self.table = Beside(catalog, dimension.name, SUFFIX, spark, renames, lambda: self.dimension.schema.names)
+        self.table = make(CHANGES, dimension.policies.renames, lambda: self.dimension.schema.names)
         self.records: dict[int, BatchRecord] = {}
         self.words: list[Word] = []
         self.epoch = 1
@@ -86,13 +83,13 @@ class IcebergCompanion:
         if max(above, default=0) > progress.batch + 1:
             raise TableError(
                 f"{self.dimension.name} was rolled back to batch {progress.batch}",
-                found=f"its companion {'.'.join(self.table.name[1:])} knows batch {max(above)}",
+                found=f"its companion {'.'.join(self.table.name)} knows batch {max(above)}",
                 todo="Roll it forward again, or drop the table and its companion to load it anew.",
             )
         if progress.batch and progress.batch not in self.records:
             raise TableError(
                 f"{self.dimension.name} is at batch {progress.batch}, of which its companion has no record",
-                found=f"{'.'.join(self.table.name[1:])} knows {len(self.records)} batches",
+                found=f"{'.'.join(self.table.name)} knows {len(self.records)} batches",
                 todo="Put the companion table back, or drop the table to load it anew.",
             )
         self.has_leftovers |= max(self.stamped, *above, 0) > progress.batch
@@ -118,7 +115,7 @@ class IcebergCompanion:
             twice = max(batch for batch in batches if batches.count(batch) > 1)
             raise TableError(
                 f"{self.dimension.name}: two processes wrote batch {twice} at once",
-                found=f"{'.'.join(self.table.name[1:])} has more than one record of it",
+                found=f"{'.'.join(self.table.name)} has more than one record of it",
                 todo="Only one may run at a time: is the folder `state` of the settings shared and kept? "
                 "Remove the record of the one that did not commit, or load the table anew.",
             )
@@ -211,8 +208,7 @@ class IcebergCompanion:
     @property
     def has_parts(self) -> bool:
         """Whether some event that is remembered may have been sent in part."""
-        table = self.table.load()
-        return table is not None and names.UNSET in table.schema().column_names
+        return names.UNSET in self.table.columns
 
     @property
     def object_names(self) -> Mapping[int, str]:
@@ -341,7 +337,7 @@ class IcebergCompanion:
         self.table.expire()
 
     def _passed(self, progress: Progress, holds: Sequence[Hold]) -> str:
-        """Return what of the changes does not matter any more, as a condition of Iceberg."""
+        """Return what of the changes does not matter any more, as a condition."""
         least = min((hold.position.sequence for hold in holds), default=None)
         pinned = "" if least is None else f" and {names.SEQUENCE} < {least}"
         return f"({KIND} in ('{DELETE}', '{CHANGE}') and {names.BATCH} <= {self._settled(progress)}{pinned})"

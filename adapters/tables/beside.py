@@ -1,0 +1,119 @@
+"""The tables that stand beside a table: what the companion and the quarantine need of a format.
+
+They are small, and written with each batch. What is stamped above the table's own batch
+was left by a crash and does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+import pyarrow as pa
+
+from lakeward.core.schema import Type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+CHANGES: Final = "__changes"
+QUARANTINE: Final = "__quarantine"
+"""What stands beside a table is called so."""
+
+MOST_IN_ARROW: Final = 250_000
+MOST_BYTES: Final = 32 * 1024 * 1024
+"""More rows than that, or rows of larger files, do not pass through this process."""
+
+NOTHING: Final = pa.table({})
+
+
+class Beside(Protocol):
+    """A table named like another, with a suffix.
+
+    Conditions are in the SQL that Spark, Iceberg, and DataFusion share: comparisons of a column with a
+    literal, `in`, `and`, `or`.
+    """
+
+    renames: Mapping[str, str]
+    """What columns are called now, by their old names."""
+
+    @property
+    def name(self) -> Sequence[str]:
+        """Its name, as people know it."""
+        ...
+
+    @property
+    def columns(self) -> Collection[str]:
+        """The names of its columns; none where it was not made yet."""
+        ...
+
+    @property
+    def pending(self) -> Mapping[str, str]:
+        """The columns that have another name than they should, with that one."""
+        ...
+
+    def rename(self) -> None:
+        """Give columns their new names, in the struct of an old key, too."""
+        ...
+
+    def rows(self, condition: str, wanted: Sequence[str]) -> pa.Table:
+        """Return these columns of the rows that meet a condition; no Spark is needed."""
+        ...
+
+    def frame(self, condition: str) -> DataFrame | None:
+        """Return the rows that meet a condition, as they are now, or None where there is no table."""
+        ...
+
+    def add(
+        self,
+        columns: Mapping[str, Type],
+        frames: Sequence[DataFrame],
+        rows: pa.Table = NOTHING,
+        *,
+        count: int,
+        size: int = 0,
+        partition_by: str | None = None,
+    ) -> None:
+        """Add rows in one commit, to a table with these columns, made where it is not there.
+
+        `count` says how many rows the frames have, `size` how many bytes the files have that
+        they are from. The frames may read the table itself, so they are read before its
+        columns change.
+        """
+        ...
+
+    def forget(self, condition: str) -> None:
+        """Remove the rows that meet a condition, if there are any."""
+        ...
+
+    def forget_above(self, batch: int) -> None:
+        """Remove what is stamped above a batch: a crash left it."""
+        ...
+
+    def replace(self, condition: str, frames: Sequence[DataFrame]) -> None:
+        """Put rows in the place of those that meet a condition, on whole partitions, in one commit."""
+        ...
+
+    def gather(self, condition: str) -> None:
+        """Put the rows that meet a condition into one file, where they are few and their files many."""
+        ...
+
+    def expire(self) -> None:
+        """Remove the versions that nobody reads: of these tables only the last is ever asked."""
+        ...
+
+
+Make: TypeAlias = Callable[[str, Mapping[str, str], Callable[[], Sequence[str]]], Beside]
+"""Opens what stands beside a table, by its suffix.
+
+It is given the renames of the settings, and says which of the other's columns it has once it has rows of them.
+"""
+
+
+def shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return rows with exactly the columns of a schema, NULL where they have none of that name."""
+    columns: list[Any] = [
+        rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)

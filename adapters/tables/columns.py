@@ -1,0 +1,41 @@
+"""The columns that lakeward adds to those of a table, and the place that they say."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from lakeward.adapters.spark import names
+from lakeward.core.errors import TableError
+from lakeward.core.events import Position, Sequences
+from lakeward.core.schema import Type
+
+SYSTEM_COLUMNS: Final[Mapping[str, Type]] = {
+    names.EPOCH: Type("int"),
+    names.SEQUENCE: Type("bigint"),
+    names.OBJECT: Type("bigint"),
+    names.ROW: Type("bigint"),
+    names.BATCH: Type("bigint"),
+}
+"""What lakeward adds to each row: the position of its last event, and the batch that changed it."""
+
+
+def system_columns(sequences: Sequences) -> Mapping[str, Type]:
+    """Return what lakeward adds to each row of a table with such sequences."""
+    return {**SYSTEM_COLUMNS, names.SEQUENCE: names.sequence_type(sequences)}
+
+
+def check_ours(found: Collection[str], table: str, where: str) -> None:
+    """Raise TableError where a table with these columns is not one that lakeward made; `where` is the setting."""
+    lacking = [name for name in SYSTEM_COLUMNS if name not in found]
+    if lacking:
+        raise TableError(
+            f"{table}: the lake has a table of that name, and lakeward did not make it",
+            found=f"it lacks the column {lacking[0]}",
+            todo=f"Choose another `{where}` under [target], or drop the table if nobody needs it.",
+        )
+
+
+def position_of(row: Mapping[str, Any]) -> Position:
+    """Return the position of a row as it was read: a sequence of many digits is no whole number there."""
+    return Position(*[int(row[name]) for name in names.POSITION])

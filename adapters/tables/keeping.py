@@ -1,0 +1,168 @@
+"""What a table remembers and what it could not apply, in the two tables beside it: both ports in one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.events import facts, survey
+from lakeward.adapters.spark.fitting import alike
+from lakeward.adapters.spark.resolve import as_incomplete, standing
+from lakeward.adapters.spark.showing import refused
+from lakeward.adapters.tables.beside import Make
+from lakeward.adapters.tables.companion import (
+    BASE,
+    BY_PLACE,
+    DELETE,
+    EVENT,
+    RELEASED,
+    WAITING,
+    CompanionTable,
+)
+from lakeward.adapters.tables.incomplete import incomplete_of
+from lakeward.adapters.tables.outcome import Outcome
+from lakeward.adapters.tables.quarantine import QuarantineTable
+from lakeward.core.dimension import Dimension
+from lakeward.core.facts import PARTIAL
+from lakeward.core.holds import Waiters
+from lakeward.core.ledger import ObjectRecord
+from lakeward.core.memory import Hold, Reason
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import Batch, Entry, Recalled, Resolved, Word
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Schema
+from lakeward.core.truncates import Truncates
+
+
+class Keeping:
+    """The companion and the quarantine of one table."""
+
+    def __init__(self, dimension: Dimension, make: Make, spark: Callable[[], SparkSession]) -> None:
+        self.dimension = dimension
+        self.spark = spark
+        self.companion = CompanionTable(dimension, make)
+        self.quarantine = QuarantineTable(dimension, make, spark)
+
+    def know(self, schema: Schema) -> None:
+        """Take the columns from the table, or from the first batch, where none are declared."""
+        self.dimension = replace(self.dimension, schema=schema)
+        self.companion.dimension = self.dimension
+        self.quarantine.dimension = self.dimension
+
+    def recall(self, progress: Progress) -> Recalled:
+        """Return the objects that were seen and the keys that are held, as of the table's batch."""
+        objects = self.companion.objects(progress)
+        records = [found.record for found in self.companion.records.values() if found.record is not None]
+        shown = {batch: found.shown for batch, found in self.companion.records.items() if found.shown}
+        words, in_part = tuple(self.companion.words), self.companion.has_parts
+        return Recalled(objects, self._holds(progress), records, in_part, words, shown, self.companion.left)
+
+    def _holds(self, progress: Progress) -> tuple[Hold, ...]:
+        """Return the keys that wait for a person; what a truncate has overruled does not."""
+        truncates = Truncates(self.companion.truncates)
+        return tuple(
+            hold for hold in self.quarantine.holds(progress) if not truncates.overrule(hold.position, hold.reason)
+        )
+
+    def write_down(self, progress: Progress, word: Word) -> None:
+        """Write down what an operator said."""
+        self.companion.write_down(progress.batch, word)
+
+    def applied(self, progress: Progress, after: int) -> Sequence[ObjectRecord]:
+        """Return the objects of later batches."""
+        return self.companion.applied(progress, after)
+
+    def refuse(self, plan: MergePlan, batch: Batch[DataFrame]) -> Batch[DataFrame]:
+        """Return a batch with the rows as rejects that show changes which go into quarantine."""
+        return refused(plan, batch)
+
+    def hold(self, plan: MergePlan, resolved: Resolved) -> None:
+        """Write what the batch could not apply, and what a person gave up."""
+        rejects = resolved.detail.rejects
+        objects = {found.object.order: found.object.name for found in plan.facts.objects}
+        if rejects is not None and (plan.releases or plan.truncates.arrived):  # some may have waited
+            objects = {**self._named(rejects), **objects}
+        self.quarantine.hold(plan, rejects, objects, count=resolved.counts.quarantined)
+
+    def _named(self, events: DataFrame) -> dict[int, str]:
+        """Return the names of the objects of earlier batches that events are from, by their order."""
+        wanted = {row[0] for row in events.select(names.OBJECT).distinct().collect()}
+        return {order: name for order, name in self.companion.object_names.items() if order in wanted}
+
+    def remember(self, plan: MergePlan, resolved: Resolved) -> None:
+        """Write the batch record, the events that were applied, that wait, or were released, and bases.
+
+        Rows of a full load are not among them: where nothing newer came, the table has them.
+        An `ordered` table remembers deletes alone.
+        """
+        outcome: Outcome = resolved.detail
+        entries = {
+            EVENT: outcome.changes,
+            f"'{BASE}'": None if outcome.bases is None else _as_entries(outcome.bases),
+            f"'{DELETE}'": outcome.deletes,
+            f"'{WAITING}'": outcome.waiting,
+            f"'{RELEASED}'": outcome.released,
+        }
+        c = resolved.counts
+        changes = c.applied + c.superseded + c.stale + c.duplicates if outcome.changes is not None else c.applied
+        bases = 0 if outcome.bases is None else resolved.removed
+        self.companion.remember(plan, entries, count=changes + bases + c.waiting + c.released)
+
+    def trim(self, progress: Progress) -> None:
+        """Forget what can no longer matter; a key that is held may need all that lies above what holds it."""
+        holds = self._holds(progress)
+        self.companion.trim(
+            progress, holds, self.quarantine.barriers, lambda events: self._give_up(progress, events)
+        )
+
+    def _give_up(self, progress: Progress, events: DataFrame) -> None:
+        """Quarantine events that found no row to complete before the mark passed them."""
+        self.quarantine.add_final(progress, as_incomplete(events, self.dimension), self._named(events))
+
+    def entries(self, progress: Progress) -> Sequence[Entry]:
+        """Return what is in quarantine, and how many events wait behind each."""
+        self.companion.objects(progress)
+        truncates, waiters = Truncates(self.companion.truncates), self.companion.waiters(progress.batch)
+        return [
+            _with(waiters, entry) if entry.is_held else entry
+            for entry in self.quarantine.entries(progress)
+            if not (entry.is_held and truncates.overrule(entry.position, Reason(entry.reason)))
+        ]
+
+    def incomplete(self, progress: Progress) -> Sequence[Entry]:
+        """Return the events that send a part of a row and wait for the rest."""
+        return incomplete_of(self.companion, progress)
+
+    def mend(self, progress: Progress, entries: Sequence[Entry], events: DataFrame) -> None:
+        """Write down what a person mended."""
+        self.quarantine.mend(progress, entries, events)
+
+    def waiting(self, progress: Progress, resolved: Sequence[Entry], mended: DataFrame | None) -> Batch[DataFrame]:
+        """Return the events that waited behind these entries, and those that were mended, as a frame of events."""
+        keys = [key for entry in resolved for key in entry.keys]
+        frame = self.companion.waiting_events(progress.batch, keys)
+        if mended is not None:
+            frame = alike(frame, mended).unionByName(mended, allowMissingColumns=True)
+            frame = frame.withColumn(names.ARRIVAL, F.expr(BY_PLACE))
+        found = survey(frame, self.dimension)
+        known = facts(found, self.dimension, self.dimension.schema, (), progress.epoch)
+        may_need = PARTIAL if names.UNSET in frame.columns else frozenset()
+        return Batch(frame, replace(known, may_need=may_need))
+
+
+def _with(waiters: Waiters[str], entry: Entry) -> Entry:
+    """Return an entry with what waits behind it."""
+    behind = waiters.behind(entry.position, entry.keys)
+    return replace(entry, waits=behind.waits, also_holds=behind.also_holds)
+
+
+def _as_entries(rows: DataFrame) -> DataFrame:
+    """Return rows that stand in the form of events."""
+    place = {standing(name): name for name in names.POSITION}
+    return rows.withColumnsRenamed(place).selectExpr(
+        "*", f"string(NULL) AS {names.OPERATION}", f"bigint(NULL) AS {names.TIME}"
+    )

@@ -1,0 +1,37 @@
+"""What resolving a batch found, for the steps that carry it out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+
+from lakeward.adapters.tables.rows import Loaded
+from lakeward.core.events import Position
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What resolving found, for the steps that carry it out.
+
+    `drops_below` is the place of a truncate: of what is `removed` it is all that lies below it. With
+    `drops_all` a full load takes the place of every row of the table.
+    """
+
+    upserts: DataFrame
+    removed: DataFrame | None = None
+    changes: DataFrame | None = None
+    deletes: DataFrame | None = None
+    bases: DataFrame | None = None
+    waiting: DataFrame | None = None
+    released: DataFrame | None = None
+    rejects: DataFrame | None = None
+    drops_below: Position | None = None
+    drops_all: bool = False
+    table: Loaded | None = None
+    cached: list[DataFrame] = field(default_factory=list)
+
+    def close(self) -> None:
+        """Free what is cached."""
+        for frame in self.cached:
+            frame.unpersist()
