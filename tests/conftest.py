@@ -10,7 +10,7 @@ import os
 
 from hypothesis import settings
 
-pytest_plugins = ["spark", "project", "buckets"]
+pytest_plugins = ["spark", "project", "buckets", "installed"]
 
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("new", deadline=None)

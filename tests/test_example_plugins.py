@@ -31,17 +31,6 @@ GREEN = {
 }
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with both, installed from copies (building leaves files behind), and without the network."""
-    copies, target = tmp_path_factory.mktemp("copies"), tmp_path_factory.mktemp("site")
-    left = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
-    shutil.copytree(ROOT / "examples", copies, ignore=left, dirs_exist_ok=True)
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*command, "--target", target, *sorted(copies.iterdir())], check=True)
-    return target
-
-
 def kit(site: Path, folder: Path, example: str, *options: str) -> str:
     """Return what pytest prints of an example's own tests."""
     tests = ROOT / "examples" / example / "tests"

@@ -51,7 +51,7 @@ def test_whole_settings_on_a_page_are_valid(tmp_path: Path) -> None:
     for page in pages():
         for fence in fences(page, "toml"):
             content = tomllib.loads(fence.content)
-            if "pipeline" in content:
+            if "pipeline" in content and page.name != "write-a-plugin.md":  # of plugins: its own test runs them
                 configured = validate(content, tmp_path / "lakeward.toml")
                 options_of = {"dms": DmsOptions, "files": FilesOptions}[configured.settings.source["kind"]]
                 options_of.model_validate({k: v for k, v in configured.settings.source.items() if k != "kind"})

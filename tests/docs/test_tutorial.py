@@ -11,18 +11,12 @@ from typing import Any
 
 import outside
 import pytest
-from pages import Fence, fences
+from pages import Fence, as_compared, fences
 from pyspark.sql import SparkSession
 
 from lakeward.entrypoints.cli import main
 
 PAGE = "docs/tutorial.md"
-
-
-def as_compared(printed: str) -> list[str]:
-    """Leave out what differs from run to run: durations, and the width of columns that hold them."""
-    words = re.sub(r"\d+(\.\d)? (s|min|h|d)\b", "(a while)", printed)
-    return [re.sub(r" {2,}", "  ", line.rstrip()) for line in words.strip().splitlines()]
 
 
 class Duck:

@@ -73,3 +73,9 @@ def anchors(page: str | Path) -> set[str]:
     """Return what a link may name behind `#`, as GitHub makes it of the headings."""
     headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def as_compared(printed: str) -> list[str]:
+    """Leave out what differs from run to run: durations, and the width of columns that hold them."""
+    words = re.sub(r"\d+(\.\d)? (s|min|h|d)\b", "(a while)", printed)
+    return [re.sub(r" {2,}", "  ", line.rstrip()) for line in words.strip().splitlines()]

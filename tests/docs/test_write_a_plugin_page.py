@@ -1,0 +1,116 @@
+"""`docs/write-a-plugin.md`: its code is that of the examples, its order that of the laws, its run a real one."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from textwrap import indent
+from typing import Any
+
+import pytest
+from pages import Fence, as_compared, codes, fences, prose, sections, tables, text
+from repository import ROOT
+
+from lakeward.adapters.memory import MemoryTable
+from lakeward.core import ports
+from lakeward.entrypoints.cli import main
+from lakeward.entrypoints.new_plugin import Project
+from lakeward.plugins.testing import Bench, Law, MemoryLake, try_law
+from lakeward.plugins.testing.small import LAWS
+
+PAGE = "docs/write-a-plugin.md"
+OF_A_READER = ("lakeward.toml", "write.py")
+"""What a reader of the page writes for a run, and no example has."""
+
+
+def code() -> list[Fence]:
+    return [block for block in fences(PAGE) if block.language in ("python", "toml")]
+
+
+def stands_in(block: str, content: str) -> bool:
+    """Whether a block is a part of a file to the letter, but for the indentation that all of its lines have."""
+    return any(f"\n{indent(block, ' ' * depth)}" in f"\n{content}" for depth in (0, 4, 8))
+
+
+@pytest.mark.parametrize("block", code(), ids=lambda block: f"{block.name} {block.content[:30]}")
+def test_each_block_of_code_stands_in_the_example_that_it_names(block: Fence) -> None:
+    assert block.name in OF_A_READER or stands_in(block.content, text(block.name))
+
+
+def test_both_examples_are_shown() -> None:
+    shown = {block.name.split("/")[1] for block in code() if block.name not in OF_A_READER}
+    assert shown == {path.name for path in (ROOT / "examples").iterdir()}
+
+
+def test_each_method_of_the_ports_is_named() -> None:
+    named = {*codes(prose(PAGE))} | {name for block in code() for name in re.findall(r"def (\w+)", block.content)}
+    of = (ports.Source, ports.Table, ports.Companion, ports.Quarantine, ports.Target)
+    methods = [name for port in of for name in vars(port) if not name.startswith("_")]
+    assert [name for name in methods if name not in named] == []
+
+
+CALLED: list[str] = []
+METHODS = [n for port in (ports.Table, ports.Companion, ports.Quarantine) for n in vars(port) if n.islower()]
+
+
+class Watched(MemoryTable):
+    """A table that notes which methods of its ports are asked for."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in METHODS:
+            CALLED.append(name)
+        return super().__getattribute__(name)
+
+
+def asked_for(law: Law) -> Sequence[str]:
+    CALLED.clear()
+    with suppress(AssertionError):
+        try_law(law, lambda: Bench(lake=MemoryLake(Watched), examples=1, foreign=lambda dimension: None))
+    return [*CALLED]
+
+
+def test_the_order_of_the_methods_is_that_in_which_the_laws_ask_for_them() -> None:
+    (shown,) = tables(sections(PAGE)["A table, law by law"])
+    found: dict[str, set[str]] = {}
+    known: set[str] = set()
+    for law in LAWS:
+        fresh = {*asked_for(law)} - known
+        known |= fresh
+        if fresh:
+            found[law.name] = fresh
+    assert {codes(row["law"])[0]: {*codes(row["first asks for"])} for row in shown} == found
+
+
+def test_what_is_red_at_first_says_what_the_page_shows() -> None:
+    (red,) = [block.content.strip() for block in fences(PAGE, "text") if block.name == "red"]
+    raised = Project("table", "my_sqlite").content()["src/lakeward_my_sqlite/table.py"]
+    assert f"raise {red.replace(': ', '(', 1)}".replace("Error(", 'Error("') + '")' in raised
+
+
+def test_the_page_can_be_followed_to_the_letter(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LAKEWARD_CONFIG", raising=False)
+    monkeypatch.syspath_prepend(str(site))
+    played = 0
+    for block in fences(PAGE):
+        if block.name in OF_A_READER:
+            Path(block.name).write_text(block.content, "utf-8")
+        if block.name == "write.py":
+            path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
+            subprocess.run([sys.executable, block.name], check=True, env={**os.environ, "PYTHONPATH": path})
+        elif block.language == "console":
+            first, *rest = block.content.removeprefix("$ ").split("\n$ ")
+            for command, _, printed in (part.partition("\n") for part in (first, *rest)):
+                lakeward, *arguments = shlex.split(command)
+                assert (lakeward, main(arguments)) == ("lakeward", 0)
+                assert as_compared(capfd.readouterr().out) == as_compared(printed)
+                played += 1
+    assert played >= 4
