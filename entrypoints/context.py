@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import typer
+from pluggy import PluginManager
 
 from lakeward.entrypoints.settings import FILE, Configured, load
 
@@ -63,12 +64,14 @@ def open_settings(file: Path, *, asks: bool = False) -> Configured:
 
 
 @contextmanager
-def container_of(configured: Configured) -> Iterator[Any]:
-    """Put the parts together, and stop Spark afterwards if it was started."""
+def container_of(configured: Configured, manager: PluginManager | None = None) -> Iterator[Any]:
+    """Put the parts together, with the plugins of a manager or of a new one; stop Spark if it was started."""
     from lakeward.entrypoints.container import Container  # noqa: PLC0415  # what a command does not need it does not import
     from lakeward.entrypoints.view import Download  # noqa: PLC0415
 
     container = Container(configured=configured, on_fetch=Download)
+    if manager is not None:
+        container.manager.override(manager)
     try:
         yield container
     finally:

@@ -27,13 +27,15 @@ BUILTIN: Final = (
 """The adapters that come with lakeward; they register as anyone's do."""
 
 
-def load(*extra: object, entry_points: bool = True) -> pluggy.PluginManager:
-    """Return a manager of the built-in, the given and the installed plugins.
+def load(
+    *extra: object, entry_points: bool = True, manager: pluggy.PluginManager | None = None
+) -> pluggy.PluginManager:
+    """Return a manager of the built-in, the given and the installed plugins: a new one, or `manager`.
 
     Raises PluginError for a hook that does not exist, for a plugin that cannot be imported, and
     for one that is written for another version of the plugin API, naming it.
     """
-    manager = pluggy.PluginManager(PROJECT)
+    manager = pluggy.PluginManager(PROJECT) if manager is None else manager
     manager.add_hookspecs(hookspecs)
     try:
         for name in BUILTIN:

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from lakeward.entrypoints import documents, new_plugin, view
-from lakeward.entrypoints.context import AsJson
+from lakeward.entrypoints.context import (
+    DEFAULT_FILE,
+    AsJson,
+    Config,
+    Debug,
+    Log,
+    Tables,
+    open_settings,
+    start_logging,
+)
 from lakeward.entrypoints.printable import escaped
 from lakeward.plugins.manager import load, registry_of
+from lakeward.plugins.tracing import Call, Tracing
 
 HELP = """List the sources, table formats and queues that are installed, and where each comes from.
 
@@ -24,6 +36,14 @@ It can be installed at once, and has a test that holds it to the laws of the con
 red until its methods, which say what belongs there, are written. Nothing is ever overwritten.
 
 Example: [bold]lakeward plugins new table parquet_manifest[/]
+"""
+
+TRACE = """Run, and show which plugin answered each call of a hook, about what, and how long it took.
+
+It is a run like that of [bold]lakeward run --once[/]: what waits is applied. Of what a hook is given
+no row and no secret is shown.
+
+Example: [bold]lakeward plugins trace shop.orders[/]
 """
 
 Kind = Annotated[Literal["source", "table", "queue"], typer.Argument(help="What it is.")]
@@ -68,9 +88,47 @@ def new(kind: Kind, name: Name, to: To = None, as_json: AsJson = False) -> int:
     return 0
 
 
+def trace(
+    tables: Tables = None,
+    config: Config = DEFAULT_FILE,
+    as_json: AsJson = False,
+    log: Log = "auto",
+    debug: Debug = False,
+) -> int:
+    """Run and show; where the run is ended by an error, people see the calls until then."""
+    from lakeward.entrypoints.commands import run  # noqa: PLC0415  # the other commands here need none of it
+
+    run_id = start_logging(log, debug=debug)
+    configured = open_settings(config, asks=True)
+    manager = Tracing()
+    load(manager=manager)
+    try:
+        ran = run.carry_out_once(configured, configured.choose(tables or ()), manager)
+    except BaseException:
+        if not as_json:
+            _show(manager.calls)
+        raise
+    if as_json:
+        calls = [asdict(call) for call in manager.calls]
+        documents.emit("plugins trace", {"run": run_id, "calls": calls, **run.document(ran)})
+    else:
+        run.show_all(ran, is_chosen=bool(tables))
+        _show(manager.calls)
+    return ran.code
+
+
+def _show(calls: Sequence[Call]) -> None:
+    table = view.grid("hook", "plugin", "about", "ms", "raised", right=("ms",))
+    for call in calls:
+        words = map(escaped, (call.hook, call.plugin, call.about))
+        table.add_row(*words, f"{call.seconds * 1000:,.2f}", escaped(call.raised or ""))
+    view.console().print(table)
+
+
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(help=HELP, invoke_without_command=True, rich_markup_mode="rich")
     group.callback()(list_plugins)
     group.command("new", help=NEW)(new)
+    group.command("trace", help=TRACE)(trace)
     app.add_typer(group, name="plugins")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, TypeAlias
 
 import structlog
 import typer
+from pluggy import PluginManager
 from rich.console import Console
 
 from lakeward.core.counts import Counts
@@ -80,28 +83,62 @@ def run(
     configured = open_settings(config, asks=True)
     chosen = configured.choose(tables or ())
     until = None if max_minutes is None else time.monotonic() + 60 * max_minutes
+    ran = carry_out(configured, chosen, _once if once else _follow, until)
+    if as_json:
+        documents.emit("run", {"run": run_id, **document(ran)})
+    else:
+        show_all(ran, is_chosen=bool(tables))
+    return ran.code
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A run that has ended: what became of the tables, what the source has, and the exit code."""
+
+    runs: Sequence[TableRun]
+    found: Findings
+    code: int
+
+
+Way: TypeAlias = Callable[[Configured, Sequence[TableName], Stop], tuple[list[TableRun], Findings]]
+"""How tables are run: once, or on and on."""
+
+
+def carry_out(configured: Configured, tables: Sequence[TableName], way: Way, until: float | None = None) -> Ran:
+    """Run tables, until nothing waits or the run is asked to stop: by a signal, or at a time of the clock."""
     stop = Stop(view.console(stderr=True).print, until=until)
     with stop.listening():
-        runs, found = (_once if once else _follow)(configured, chosen, stop)
+        runs, found = way(configured, tables, stop)
         code = exit_code(runs) or (3 if found.strays else 0)
-        if once and stop.is_asked and code in (0, 3):
+        if way is not _follow and stop.is_asked and code in (0, 3):
             code = 75  # what was not begun waits for the next run
     for run in runs:
         run.cautions = found.cautions.get(run.table, ())
-    if as_json:
-        documents.emit(
-            "run", {"run": run_id, **documents.table_runs(runs), **documents.findings(found), "exit_code": code}
-        )
-    else:
-        show(runs, code)
-        view.print_warnings(found.warnings)
-        if not tables:
-            view.print_unconfigured(found.unconfigured)
-    return code
+    return Ran(runs, found, code)
 
 
-def _once(configured: Configured, tables: Sequence[TableName], stop: Stop) -> tuple[list[TableRun], Findings]:
-    with locked(configured.state), container_of(configured) as container, view.Bars() as bars:
+def carry_out_once(configured: Configured, tables: Sequence[TableName], manager: PluginManager) -> Ran:
+    """Run tables until nothing waits, with the plugins of a manager."""
+    return carry_out(configured, tables, partial(_once, manager=manager))
+
+
+def document(ran: Ran) -> Mapping[str, Any]:
+    """Return a run as programs get it."""
+    return {**documents.table_runs(ran.runs), **documents.findings(ran.found), "exit_code": ran.code}
+
+
+def show_all(ran: Ran, *, is_chosen: bool) -> None:
+    """Print a run, and of the source what nobody configured, unless tables were chosen."""
+    show(ran.runs, ran.code)
+    view.print_warnings(ran.found.warnings)
+    if not is_chosen:
+        view.print_unconfigured(ran.found.unconfigured)
+
+
+def _once(
+    configured: Configured, tables: Sequence[TableName], stop: Stop, manager: PluginManager | None = None
+) -> tuple[list[TableRun], Findings]:
+    with locked(configured.state), container_of(configured, manager) as container, view.Bars() as bars:
         _before(configured, container, tables)
         with hands(container) as pool:
             runs = run_tables(container, tables, bars, stop, pool)
