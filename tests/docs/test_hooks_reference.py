@@ -1,0 +1,110 @@
+"""`docs/hooks.md` as a reference: shelves, values and the kit are those of the code, to the last part."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any, get_args
+
+import pytest
+from pages import codes, sections, tables, text
+from repository import ROOT
+
+from lakeward import plugins
+from lakeward.core import ports
+from lakeward.core.counts import Counts
+from lakeward.core.events import ChangeEvent
+from lakeward.core.facts import BatchFacts, ObjectFacts
+from lakeward.core.ledger import Limits
+from lakeward.core.memory import Reject
+from lakeward.core.ports import Mended
+from lakeward.plugins import testing
+
+PAGE = "docs/hooks.md"
+MADE_BY_AUTHORS = (BatchFacts, ChangeEvent, Counts, Limits, Mended, ObjectFacts, Reject)
+"""Parts of what methods take and return, which no method names itself."""
+
+
+def words(markdown: str) -> set[str]:
+    """Return every name that stands in code."""
+    return {
+        word for code in codes(re.sub(r"^```.*$", "", markdown, flags=re.M)) for word in re.findall(r"\w+", code)
+    }
+
+
+def shelves() -> Mapping[str, str]:
+    """Return the port that stands on each shelf."""
+    code = ast.parse((ROOT / "plugins/registry.py").read_text("utf-8"))
+    (registry,) = [node for node in code.body if isinstance(node, ast.ClassDef) and node.name == "Registry"]
+    named = [node for node in ast.walk(registry) if isinstance(node, ast.AnnAssign)]
+    kinds = {ast.unparse(node.target): ast.unparse(node.annotation) for node in named}
+    return {target.removeprefix("self."): kind[6:].split("[")[0].rstrip("]") for target, kind in kinds.items()}
+
+
+def test_each_shelf_is_named_with_the_port_that_stands_on_it() -> None:
+    (listed, _) = tables(sections(PAGE)["The registry"])
+    shown = {codes(row["shelf"])[0].removeprefix("registry."): row["port"].split("]")[0][1:] for row in listed}
+    assert shown == shelves()
+
+
+def is_value(found: Any) -> bool:
+    return isinstance(found, type) and (
+        is_dataclass(found) or issubclass(found, Enum) or (issubclass(found, tuple) and hasattr(found, "_fields"))
+    )
+
+
+def parts(value: Any) -> list[str]:
+    if is_dataclass(value):
+        return [field.name for field in fields(value)]
+    return list(value.__members__) if issubclass(value, Enum) else list(value._fields)
+
+
+def values() -> Iterator[type]:
+    """Return the values that a method of a port takes or returns."""
+    for node in ast.parse((ROOT / "core/ports.py").read_text("utf-8")).body:
+        if isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(base) for base in node.bases):
+            named = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+            found = [getattr(ports, name, None) for name in named]
+            yield from filter(is_value, [one for kind in found for one in (kind, *get_args(kind))])
+
+
+def test_each_value_that_a_port_takes_or_returns_is_listed_with_its_parts() -> None:
+    (listed,) = tables(sections(PAGE)["The values of the ports"])
+    shown = {codes(row["value"])[0]: (codes(row["module"])[0], codes(row["parts"])) for row in listed}
+    expected = {
+        value.__name__: (value.__module__.removeprefix("lakeward."), parts(value))
+        for value in {*values(), *MADE_BY_AUTHORS}
+    }
+    assert shown == expected
+
+
+def test_what_a_plugin_imports_is_named() -> None:
+    named = words(text(PAGE))
+    assert [name for name in plugins.__all__ if name not in named] == []
+
+
+# The kit.
+
+KIT = words(sections(PAGE)["The conformance kit"])
+BENCHES = (testing.Bench, testing.Bell, testing.Catalogued, testing.Feed, testing.Vault)
+
+
+def test_every_contract_is_named() -> None:
+    assert [name for name in testing.__all__ if name.endswith("_contract") and name not in KIT] == []
+
+
+@pytest.mark.parametrize("bench", BENCHES, ids=lambda bench: bench.__name__)
+def test_every_part_of_a_bench_is_named(bench: Any) -> None:
+    assert [field.name for field in fields(bench) if field.name not in KIT] == []
+
+
+def test_the_methods_of_a_lake_are_those_of_the_code() -> None:
+    methods = {name: member for name, member in vars(testing.Lake).items() if not name.startswith("_")}
+    shown = [code for code in codes(sections(PAGE)["The conformance kit"]) if ") -> " in code]
+    signed = {name: str(inspect.signature(member)).replace("(self, ", "(") for name, member in methods.items()}
+    expected = [f"{name}{signed[name]}".replace("'", "") for name in methods if callable(methods[name])]
+    assert shown == expected
