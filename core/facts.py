@@ -22,6 +22,7 @@ class Capability(Enum):
     UNSET = "unset"
     KEY_CHANGE = "key_change"
     RELOAD = "reload"
+    ROLLBACK = "rollback"
 
 
 PARTIAL: Final = frozenset({Capability.UNSET, Capability.KEY_CHANGE})

@@ -464,14 +464,67 @@ class Quarantine(Protocol[F]):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """A commit that a table can be taken back to: its name in the table's own terms, and what it says.
+
+    `committed` is when it was made, in microseconds since 1970, where that is known.
+    """
+
+    name: str
+    progress: Progress
+    committed: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undone:
+    """What a table forgets that is taken back to a version.
+
+    `objects` are those of so many `batches` behind it; `by_hand` of these batches have none: a person made
+    them. `words` are what operators said since.
+    """
+
+    version: Version
+    objects: Sequence[ObjectRecord] = ()
+    batches: int = 0
+    by_hand: int = 0
+    words: Sequence[Word] = ()
+
+
+class Versions(Protocol):
+    """What a table keeps of how it stood, for a person who takes it back; one that declares `rollback` has it."""
+
+    def versions(self) -> Sequence[Version]:
+        """Return the commits that it can be taken back to, newest first."""
+        ...
+
+    def behind(self, name: str) -> Undone:
+        """Return what taking it back to a commit undoes.
+
+        Raises ConfigError or TableError, with the reason, where it cannot be taken back to that.
+        """
+        ...
+
+    def roll_back(self, undone: Undone) -> None:
+        """Take rows and progress back in one commit, and then forget what is stamped above them.
+
+        Where a crash came in between, the table refuses batches until it is asked again. Raises CommitConflict.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Opened(Generic[F]):
-    """One table of a target by its name there, with what it remembers and what it could not apply."""
+    """One table of a target by its name there, with what it remembers and what it could not apply.
+
+    `versions` are there where its format can take it back.
+    """
 
     name: str
     table: Table[F]
     companion: Companion
     quarantine: Quarantine[F]
+    versions: Versions | None = None
 
 
 class Target(Protocol[F]):

@@ -26,6 +26,7 @@ COMMANDS: Final = (
     "reload",
     "load-complete",
     "truncate",
+    "rollback",
     "ledger",
     "plugins",
     "jars",

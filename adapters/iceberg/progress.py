@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from pyiceberg.table import Table
@@ -34,7 +34,7 @@ def standing_of(catalog: IcebergCatalog, name: TableName) -> Standing:
     snapshot = last_of_ours(table)
     if snapshot is None:
         return Standing(Progress(), columns)
-    return Standing(Progress.from_json(_properties(snapshot)[PROPERTY]), columns, snapshot.timestamp_ms * 1000)
+    return Standing(progress_of(snapshot), columns, snapshot.timestamp_ms * 1000)
 
 
 def last_of_ours(table: Table) -> Snapshot | None:
@@ -44,8 +44,8 @@ def last_of_ours(table: Table) -> Snapshot | None:
     names ours. Raises TableError where it does not lie behind the current state.
     """
     oldest = None
-    for snapshot in _ancestors(table):
-        if PROPERTY in _properties(snapshot):
+    for snapshot in ancestors(table):
+        if is_ours(snapshot):
             return snapshot
         oldest = snapshot
     tagged = table.snapshot_by_name(TAG)
@@ -63,12 +63,23 @@ def last_of_ours(table: Table) -> Snapshot | None:
 def commits_of(table: Table) -> Iterator[tuple[Snapshot, Progress]]:
     """Return our commits that the current state descends from, with what they say, newest first."""
     last = last_of_ours(table)
-    for snapshot in [] if last is None else _ancestors(table, last):
-        if PROPERTY in _properties(snapshot):
-            yield snapshot, Progress.from_json(_properties(snapshot)[PROPERTY])
+    for snapshot in [] if last is None else ancestors(table, last):
+        if is_ours(snapshot):
+            yield snapshot, progress_of(snapshot)
 
 
-def _ancestors(table: Table, first: Snapshot | None = None) -> Iterator[Snapshot]:
+def is_ours(snapshot: Snapshot) -> bool:
+    """Whether a commit carries progress."""
+    return PROPERTY in properties_of(snapshot)
+
+
+def progress_of(snapshot: Snapshot) -> Progress:
+    """Return what a commit of ours says."""
+    return Progress.from_json(properties_of(snapshot)[PROPERTY])
+
+
+def ancestors(table: Table, first: Snapshot | None = None) -> Iterator[Snapshot]:
+    """Return a snapshot, by default the current one, and those that it descends from, newest first."""
     snapshot = first or table.current_snapshot()
     while snapshot is not None:
         yield snapshot
@@ -76,5 +87,6 @@ def _ancestors(table: Table, first: Snapshot | None = None) -> Iterator[Snapshot
         snapshot = None if parent is None else table.snapshot_by_id(parent)
 
 
-def _properties(snapshot: Snapshot) -> dict[str, str]:
+def properties_of(snapshot: Snapshot) -> Mapping[str, str]:
+    """Return what a commit says of itself."""
     return {} if snapshot.summary is None else snapshot.summary.additional_properties

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -18,14 +17,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeward.adapters.iceberg import ddl
-from lakeward.adapters.iceberg.beside import IcebergBeside
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.change import Change
 from lakeward.adapters.iceberg.java import Jvm, committing, lost_race
+from lakeward.adapters.iceberg.keeping import IcebergKeeping
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.iceberg.progress import standing_of
 from lakeward.adapters.spark.names import quoted
-from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.resolving import resolved_by
 from lakeward.adapters.tables.rows import FILE, POS
@@ -33,7 +31,7 @@ from lakeward.adapters.tables.writing import written
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict, TableError
 from lakeward.core.evolution import Kind, with_new_names
-from lakeward.core.facts import PARTIAL, Capability
+from lakeward.core.facts import Capability
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Resolved, Standing
 from lakeward.core.progress import Progress
@@ -62,7 +60,7 @@ class _Snapshot:
 class IcebergTable:
     """One table; what it remembers is `kept` in those that stand beside it."""
 
-    capabilities: frozenset[Capability] = PARTIAL | {Capability.TRUNCATE, Capability.RELOAD}
+    capabilities: frozenset[Capability] = frozenset(Capability)
 
     def __init__(
         self,
@@ -74,7 +72,7 @@ class IcebergTable:
         self.catalog = catalog
         self.options = options
         self.spark = spark
-        self.kept = Keeping(dimension, partial(IcebergBeside, catalog, dimension.name, spark), spark)
+        self.kept = IcebergKeeping(catalog, dimension, spark)
 
     @property
     def dimension(self) -> Dimension:

@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from lakeward.adapters.memory import versions
 from lakeward.adapters.memory.source import Frame, facts_of
+from lakeward.adapters.memory.versions import Kept
 from lakeward.core.append import append
 from lakeward.core.books import applied_record
 from lakeward.core.cells import remade
@@ -34,6 +36,8 @@ from lakeward.core.ports import (
     Recalled,
     Resolved,
     Standing,
+    Undone,
+    Version,
     Word,
 )
 from lakeward.core.progress import Progress
@@ -61,6 +65,7 @@ class MemoryTable:
     given_up: dict[int, frozenset[Position]] = field(default_factory=dict)
     mended: dict[Position, Mended] = field(default_factory=dict)
     shown: dict[int, tuple[SchemaChange, ...]] = field(default_factory=dict)
+    kept: dict[int, Kept] = field(default_factory=dict)
     capabilities: frozenset[Capability] = frozenset(Capability)
 
     # The table.
@@ -104,6 +109,8 @@ class MemoryTable:
         """Replace rows and progress at once."""
         if plan.batch != self.progress.batch + 1:
             raise CommitConflict(f"{self.dimension.name} is at batch {self.progress.batch} already")
+        if self.exists:
+            self.kept[self.progress.batch] = Kept.of(self)
         self.dimension = replace(self.dimension, schema=plan.evolution.schema)
         self.rows = self.rows_after(resolved.detail)
         self.progress = progress
@@ -251,6 +258,20 @@ class MemoryTable:
         """Return what was mended: what waited is in the memory, and settling releases it."""
         return Batch(mended or (), facts_of(self.dimension, mended or ()))
 
+    # What was before.
+
+    def versions(self) -> Sequence[Version]:
+        """Return the batches before the last."""
+        return versions.versions(self)
+
+    def behind(self, name: str) -> Undone:
+        """Return what goes with the batches behind one."""
+        return versions.behind(self, name)
+
+    def roll_back(self, undone: Undone) -> None:
+        """Put back what a batch left."""
+        versions.roll_back(self, undone)
+
     # One key.
 
     def known(self, key: Key) -> Known:
@@ -317,7 +338,7 @@ class MemoryTarget:
     def open(self, dimension: Dimension) -> Opened[Frame]:
         """Return the table of that name."""
         table = self.tables.setdefault(dimension.name, MemoryTable(dimension))
-        return Opened(str(dimension.name), table, table, table)
+        return Opened(str(dimension.name), table, table, table, table)
 
 
 def _remade(row: Row | None, remaking: Remaking) -> Row | None:

@@ -84,7 +84,8 @@ class CompanionTable:
             raise TableError(
                 f"{self.dimension.name} was rolled back to batch {progress.batch}",
                 found=f"its companion {'.'.join(self.table.name)} knows batch {max(above)}",
-                todo="Roll it forward again, or drop the table and its companion to load it anew.",
+                todo=f"`lakeward rollback {self.dimension.name}` takes back what it remembers, too. Or roll it "
+                "forward again, or drop the table and its companion to load it anew.",
             )
         if progress.batch and progress.batch not in self.records:
             raise TableError(
@@ -379,6 +380,11 @@ class CompanionTable:
                 break
             settled = batch
         return settled
+
+
+def next_trim(batch: int) -> int:
+    """Return the first batch behind this one with which the companion is trimmed."""
+    return (batch // _TRIM_EVERY + 1) * _TRIM_EVERY
 
 
 def beyond(objects: Mapping[int, int], window: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Protocol, Self
@@ -22,6 +22,7 @@ from lakeward.core.job import STEPS, Job, Report, Settlement, Watch, unwatched
 from lakeward.core.memory import Reason
 from lakeward.core.pipeline import apply_changes, mend, release
 from lakeward.core.ports import Entry, Mended, Notice, Opened
+from lakeward.core.rollback import ask, roll_back, versions
 from lakeward.plugins.testing.moments import Moment, difference
 from lakeward.plugins.testing.scripted import ScriptedSource
 from lakeward.plugins.testing.scripts import NAME, PACKED, Item, Rows, Script
@@ -100,6 +101,19 @@ class Player:
         self.queue.notices.append(Notice(str(NAME), str(self.source.arrived)))
         self._attempted(self._run, end)
 
+    def leave(self, end: tuple[str, str]) -> None:
+        """Let the next delivery arrive; the process that takes it ends at a step, and no other goes on."""
+        self.source.arrived += 1
+        self.queue.notices.append(Notice(str(NAME), str(self.source.arrived)))
+        with suppress(Crash):
+            self._run(self._until(*end))
+
+    def roll_back(self, batch: int) -> None:
+        """Take the table back to what it was before the batch behind this one."""
+        job = self._job()
+        (name,) = [found.name for found in versions(job) if found.progress.batch == batch]
+        roll_back(job, ask(job, name))
+
     @property
     def reasons(self) -> Set[str]:
         """The reasons of all that ever was in quarantine."""
@@ -158,6 +172,12 @@ class Player:
             work(unwatched if end is None else self._until(*end))
         except Crash:
             work(unwatched)
+        self.moments.append(self.look())
+        if self.expected is not None:
+            self._check(self.moments[-1], self.expected[len(self.moments) - 1])
+
+    def look(self) -> Moment:
+        """Return what can be seen of the table now."""
         opened = self.lake.open(self.script.dimension)
         progress = opened.table.standing().progress
         quarantine = {
@@ -166,9 +186,7 @@ class Player:
         }
         incomplete = frozenset(entry.position for entry in opened.quarantine.incomplete(progress))
         rows = self.lake.rows(self.script.table_after(self.source.arrived))
-        self.moments.append(Moment(progress, rows, quarantine, incomplete))
-        if self.expected is not None:
-            self._check(self.moments[-1], self.expected[len(self.moments) - 1])
+        return Moment(progress, rows, quarantine, incomplete)
 
     def _check(self, found: Moment, expected: Moment) -> None:
         if found.promised != expected.promised:

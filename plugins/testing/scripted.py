@@ -41,13 +41,18 @@ class ScriptedSource:
 
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the first delivery that was never taken in whole."""
+        fresh: list[int] = []
         for number in range(self.arrived):
             objects = self._objects(number)
             known = [item.name in past.seen or item.version in past.left for item in objects]
             assert all(known) or not any(known), "a part of a delivery was forgotten"
             if objects and not any(known):
-                return Taken(objects, load=2 if number == self.script.reloaded_with else None)
-        return Taken()
+                fresh.append(number)
+        if not fresh:
+            return Taken()
+        left = tuple(item for number in fresh[1:] for item in self._objects(number))
+        is_load = fresh[0] == self.script.reloaded_with
+        return Taken(self._objects(fresh[0]), left=left, load=2 if is_load else None)
 
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Any]:
         """Return the items of a delivery."""

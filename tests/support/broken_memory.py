@@ -11,7 +11,7 @@ from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Mark, O
 from lakeward.core.fold import Row
 from lakeward.core.memory import Memory, Reject
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Commit, Entry, Notice, Recalled, Resolved, Standing
+from lakeward.core.ports import Commit, Entry, Notice, Recalled, Resolved, Standing, Undone
 from lakeward.core.progress import Progress
 
 
@@ -427,6 +427,48 @@ BROKEN: Mapping[str, Sequence[type[MemoryTable]]] = {
 }
 """The mistakes, by the scripts that show them."""
 
+
+class KeepsItsMemoryWhereItIsTakenBack(MemoryTable):
+    """Takes rows and progress back, and goes on knowing what came since."""
+
+    def roll_back(self, undone: Undone) -> None:
+        memory = self.memory
+        MemoryTable.roll_back(self, undone)
+        self.memory = memory
+
+
+class TakesBackWhatItRemembersNowAlone(MemoryTable):
+    """Drops what is stamped above the batch; what was trimmed since then stays forgotten."""
+
+    def roll_back(self, undone: Undone) -> None:
+        now, batch = self.memory, undone.version.progress.batch
+        MemoryTable.roll_back(self, undone)
+        self.memory.changes = {p: change for p, change in now.changes.items() if change.batch <= batch}
+        self.memory.bases = {key: base for key, base in now.bases.items() if base.batch <= batch}
+
+
+class KeepsWhatWasMendedSince(MemoryTable):
+    """Takes all back but the words of a person on rows in quarantine."""
+
+    def roll_back(self, undone: Undone) -> None:
+        mended = self.mended
+        MemoryTable.roll_back(self, undone)
+        self.mended = mended
+
+
+class TakesRowsBackAlone(MemoryTable):
+    """Leaves the progress where it was: what follows is never applied again."""
+
+    def roll_back(self, undone: Undone) -> None:
+        after = MemoryTable(self.dimension)
+        for name in ("progress", "memory", "objects", "epochs", "quarantined", "given_up", "shown", "kept"):
+            kept = getattr(self, name)
+            setattr(after, name, dict(kept) if isinstance(kept, dict) else kept)
+        MemoryTable.roll_back(self, undone)
+        for name in ("progress", "memory", "objects", "epochs", "quarantined", "given_up", "shown", "kept"):
+            setattr(self, name, getattr(after, name))
+
+
 BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
     "a_table_that_was_never_written_stands_at_nothing": (ShowsColumnsBeforeItsFirstCommit,),
     "a_row_is_read_back_with_the_progress_of_its_batch": (WritesZeroForNull, LosesTheLastEvent),
@@ -486,5 +528,11 @@ BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
     ),
     "after_a_reload_nothing_is_left_of_rows_in_part": (KeepsRowsThatALoadDoesNotHold,),
     "a_reload_of_a_table_without_a_key_leaves_the_facts_of_the_new_epoch": (KeepsRowsThatALoadDoesNotHold,),
+    "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there": (
+        KeepsItsMemoryWhereItIsTakenBack,
+        TakesBackWhatItRemembersNowAlone,
+        KeepsWhatWasMendedSince,
+        TakesRowsBackAlone,
+    ),
 }
 """Mistakes by the law of the conformance kit that is there to show them."""

@@ -14,6 +14,7 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.events import Key
 from lakeward.core.evolution import Recorded
+from lakeward.core.facts import Capability
 from lakeward.core.fold import Row
 from lakeward.core.known import Known
 from lakeward.core.memory import Memory
@@ -47,7 +48,7 @@ class SqliteTable(MemoryTable):
     """Rows, progress and notes in one database, and each change of them in one transaction."""
 
     def __init__(self, lake: SqliteTarget, dimension: Dimension) -> None:
-        super().__init__(dimension)
+        super().__init__(dimension, capabilities=frozenset(Capability) - {Capability.ROLLBACK})
         self.lake = lake
         self.name = quoted(str(dimension.name))
 

@@ -1,0 +1,86 @@
+"""How a table in plain Python stood before each of its batches, and the way back there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
+
+from lakeward.core.books import applied_record
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import ConfigError
+from lakeward.core.events import Key, Position
+from lakeward.core.fold import Row
+from lakeward.core.memory import Memory
+from lakeward.core.ports import Mended, Undone, Version, Word
+from lakeward.core.progress import Progress
+
+if TYPE_CHECKING:
+    from lakeward.adapters.memory.table import MemoryTable
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a batch leaves, once the next one takes its place."""
+
+    dimension: Dimension
+    rows: dict[Key, Row]
+    progress: Progress
+    memory: Memory
+    words: tuple[Word, ...]
+    mended: dict[Position, Mended]
+
+    @classmethod
+    def of(cls, table: MemoryTable) -> Self:
+        """Keep what a table is; its memory goes on changing in place."""
+        words, mended = tuple(table.words), dict(table.mended)
+        return cls(table.dimension, table.rows, table.progress, _copy(table.memory), words, mended)
+
+
+def versions(table: MemoryTable) -> Sequence[Version]:
+    """Return the batches before the last, newest first."""
+    return [Version(name=str(batch), progress=kept.progress) for batch, kept in sorted(table.kept.items())][::-1]
+
+
+def behind(table: MemoryTable, name: str) -> Undone:
+    """Return what goes with the batches behind one."""
+    found = {version.name: version for version in versions(table)}
+    if name not in found:
+        raise ConfigError(
+            f"{table.dimension.name} cannot be taken back to {name}",
+            found=f"there are {', '.join(found) or 'no commits before its last'}",
+            todo="Name one of them. Nothing was changed.",
+        )
+    batch = found[name].progress.batch
+    later = {n: objects for n, objects in sorted(table.objects.items()) if batch < n <= table.progress.batch}
+    return Undone(
+        version=found[name],
+        objects=[applied_record(item, n) for n, objects in later.items() for item in objects],
+        batches=len(later),
+        by_hand=sum(not objects for objects in later.values()),
+        words=[word for word in table.words if word not in table.kept[batch].words],
+    )
+
+
+def roll_back(table: MemoryTable, undone: Undone) -> None:
+    """Put back what a batch left, and forget all that is stamped above it."""
+    batch = undone.version.progress.batch
+    kept = table.kept[batch]
+    table.dimension, table.rows, table.progress = kept.dimension, kept.rows, kept.progress
+    table.memory, table.remembered, table.written = _copy(kept.memory), batch, {}
+    table.words, table.mended = list(kept.words), dict(kept.mended)
+    for stamped in (table.objects, table.epochs, table.quarantined, table.given_up, table.shown, table.kept):
+        for number in [number for number in stamped if number > batch]:
+            del stamped[number]
+    del table.kept[batch]
+
+
+def _copy(memory: Memory) -> Memory:
+    return replace(
+        memory,
+        records=list(memory.records),
+        changes=dict(memory.changes),
+        bases=dict(memory.bases),
+        holds=dict(memory.holds),
+        closed=dict(memory.closed),
+    )

@@ -1,0 +1,123 @@
+"""`lakeward rollback`: take a table back to an earlier commit, rows and progress together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from lakeward.core.ports import Ack, Undone, Version
+from lakeward.core.rollback import ask, roll_back, versions
+from lakeward.entrypoints import documents, view
+from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Config, Debug
+from lakeward.entrypoints.deciding import Table, Yes, asks, deciding
+from lakeward.entrypoints.printable import escaped
+
+HELP = """Take a table back to an earlier commit: its rows, its progress, and what it remembers, together.
+
+The next run applies the files behind it again, as they are then. Without --to it lists the commits that the
+table can be taken back to. What a person did since is undone and is to be said again: rows that were mended or
+given up, truncates, alarms that were let pass.
+
+Example: [bold]lakeward rollback shop.orders --to 5781947118336215154 --dry-run[/]
+"""
+
+To = Annotated[str | None, typer.Option("--to", help="The commit, by the name that the list has.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what it would undo.")]
+
+
+def rollback(
+    table: Table,
+    to: To = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    config: Config = DEFAULT_FILE,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """List, or take back."""
+    with deciding(table, None, config, debug=debug) as (name, job, _, _):
+        if to is None:
+            return _listed(name, versions(job), as_json=as_json)
+        undone = ask(job, to)
+        if not as_json:
+            _show(name, undone)
+        if not dry_run:
+            if asks(yes=yes, as_json=as_json):
+                typer.confirm("Go on?", abort=True)
+            roll_back(job, undone)
+    return _said(name, undone, as_json=as_json, is_done=not dry_run)
+
+
+def _listed(table: str, found: Sequence[Version], *, as_json: bool) -> int:
+    if as_json:
+        documents.emit("rollback", {"table": table, "versions": [_document(one) for one in found], "exit_code": 0})
+        return 0
+    out = view.console()
+    if not found:
+        out.print(f"There is no commit before the last that {escaped(table)} can be taken back to.")
+        return 0
+    grid = view.grid("commit", "batch", "committed", "rows", "held", "last file", right=("batch", "rows", "held"))
+    for one in found:
+        told = one.progress
+        grid.add_row(
+            one.name,
+            f"{told.batch:,}",
+            view.local_time(one.committed),
+            f"{told.rows:,}",
+            f"{told.held:,}",
+            escaped(told.object or "–"),
+        )
+    out.print(grid)
+    out.print(f"Next: `lakeward rollback {escaped(table)} --to COMMIT --dry-run`")
+    return 0
+
+
+def _document(version: Version) -> dict[str, Any]:
+    return {
+        "name": version.name,
+        "batch": version.progress.batch,
+        "committed": documents.time(version.committed),
+        "rows": version.progress.rows,
+        "held": version.progress.held,
+        "object": version.progress.object,
+    }
+
+
+def _show(table: str, undone: Undone) -> None:
+    """Say what it undoes, and what a person must say again."""
+    out, told = view.console(), undone.version.progress
+    files = {found.object.name for found in undone.objects}
+    out.print(f"{escaped(table)} goes back to batch {told.batch:,} with {told.rows:,} rows: {undone.version.name}")
+    out.print(f"   {undone.batches:,} batches are undone; their {len(files):,} file(s) will be applied again")
+    if undone.by_hand:
+        out.print(
+            f"   {undone.by_hand:,} of them had no file: truncates, or rows of the quarantine that were settled; "
+            "say them again where they still hold"
+        )
+    for word in undone.words:
+        said = f"alarm {word.code} was let pass" if isinstance(word, Ack) else type(word).__name__.lower()
+        out.print(f"   forgotten: {said}, by {escaped(word.by)}")
+
+
+def _said(table: str, undone: Undone, *, as_json: bool, is_done: bool) -> int:
+    if as_json:
+        content = {
+            "version": _document(undone.version),
+            "batches": undone.batches,
+            "by_hand": undone.by_hand,
+            "objects": list(dict.fromkeys(found.object.name for found in undone.objects)),
+            "words": [{"kind": type(word).__name__.lower(), "by": word.by} for word in undone.words],
+            "done": is_done,
+        }
+        documents.emit("rollback", {"table": table, **content, "exit_code": 0})
+        return 0
+    next_step = "Next: `lakeward run`" if is_done else "Nothing was changed. Next: the same without --dry-run"
+    view.console().print(next_step)
+    return 0
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("rollback", help=HELP)(rollback)
