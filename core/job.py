@@ -29,6 +29,9 @@ from lakeward.core.progress import Progress
 
 F = TypeVar("F")
 
+ATTEMPTS: Final = 5
+"""How often a batch is worked out where others commit in between, unless the settings say otherwise."""
+
 LOOK: Final = ("believe", "recall", "take")
 WORK_OUT: Final = ("read", "decide", "resolve")
 """The steps that `lakeward plan` takes: they change nothing."""
@@ -54,7 +57,9 @@ def unwatched(_step: str) -> AbstractContextManager[object]:
 class Job(Generic[F]):
     """One table, where its changes come from, and the notices that called for it; `books` keep the ledger.
 
-    `statistics` are those of the task that loads it, where they can be asked.
+    `statistics` are those of the task that loads it, where they can be asked. `standing` looks at the
+    table as somebody else would who has not opened it. A batch is worked out `attempts` times, in
+    all, where another writer commits in between.
     """
 
     dimension: Dimension
@@ -64,6 +69,8 @@ class Job(Generic[F]):
     notices: Sequence[Notice] = ()
     books: Books | None = None
     statistics: Statistics | None = None
+    standing: Callable[[], Standing] | None = None
+    attempts: int = ATTEMPTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ memory stamped above that, which does not exist. Crash tests walk `STEPS`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from lakeward.core.counts import Counts
 from lakeward.core.errors import AlarmRaised, CommitConflict
@@ -18,19 +18,21 @@ from lakeward.core.facts import PARTIAL, BatchFacts, Capability
 from lakeward.core.job import Idle, Job, Look, Prepared, Report, Settlement, Watch, unwatched
 from lakeward.core.ledger import SourceObject
 from lakeward.core.mending import check_every
+from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Batch, Entry
 from lakeward.core.preparing import Found, as_it_stands, look, prepare_release, prepare_seen, work_out
 
 F = TypeVar("F")
 
-ATTEMPTS: Final = 5
-"""How often a batch is worked out anew after another writer committed in between."""
-
 
 def carry_out(job: Job[F], prepared: Prepared[F], watch: Watch = unwatched) -> Report:
-    """Do what was worked out: quarantine, memory, then rows and progress at once; `finish` comes after it."""
+    """Do what was worked out: quarantine, memory, then rows and progress at once; `finish` comes after it.
+
+    Raises CommitConflict where the table is not where the batch was worked out for.
+    """
     planned, resolved, progress = prepared.plan, prepared.resolved, prepared.progress
     with watch("hold"):
+        _refuse_other_standing(job, planned)
         job.opened.quarantine.hold(planned, resolved)
     with watch("remember"):
         job.opened.companion.remember(planned, resolved)
@@ -45,6 +47,18 @@ def carry_out(job: Job[F], prepared: Prepared[F], watch: Watch = unwatched) -> R
         commit=commit.name,
         is_last=prepared.is_last,
     )
+
+
+def _refuse_other_standing(job: Job[F], planned: MergePlan) -> None:
+    """Look at the table once more: who slept since the batch was worked out must not touch what is remembered."""
+    found = None if job.standing is None else job.standing().progress.batch
+    if found is not None and found != planned.batch - 1:
+        raise CommitConflict(
+            f"{job.dimension.name}: another process committed to the table while a batch was worked out",
+            found=f"the table is at batch {found}, and this one is {planned.batch}; so it went again and again",
+            todo="Nothing of this batch was applied. One process at a time runs a pipeline: is the folder `state` "
+            "of its settings shared, and kept?",
+        )
 
 
 def finish(job: Job[F], report: Report, watch: Watch = unwatched) -> None:
@@ -87,7 +101,7 @@ def apply_changes(
     """
     total, is_acknowledged = Counts(), False
     while not is_stopped():
-        report = _retried(lambda: _apply_one(job, watch))
+        report = _retried(job, lambda: _apply_one(job, watch))
         if isinstance(report, Idle):
             if report is Idle.NOTHING and not is_acknowledged:
                 acknowledge(job)
@@ -121,7 +135,7 @@ def release(job: Job[F], settled: Settlement, watch: Watch = unwatched) -> Repor
         finally:
             prepared.close()
 
-    report = _retried(once)
+    report = _retried(job, once)
     finish(job, report, watch)
     return report
 
@@ -149,7 +163,7 @@ def truncate(job: Job[F], place: Position, watch: Watch = unwatched) -> Report:
         finally:
             prepared.close()
 
-    report = _retried(once)
+    report = _retried(job, once)
     finish(job, report, watch)
     return report
 
@@ -183,9 +197,9 @@ def _note(job: Job[F], seen: Look) -> None:
 R = TypeVar("R")
 
 
-def _retried(attempt: Callable[[], R]) -> R:
-    """Work a batch out on the new state where another writer committed in between."""
-    for _ in range(ATTEMPTS - 1):
+def _retried(job: Job[F], attempt: Callable[[], R]) -> R:
+    """Work a batch out on the new state where another writer committed in between, at once: it is there."""
+    for _ in range(job.attempts - 1):
         try:
             return attempt()
         except CommitConflict:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -157,6 +158,8 @@ def make_job(
         notices=notices,
         books=books,
         statistics=statistics,
+        standing=partial(target.standing, dimension),
+        attempts=configured.settings.pipeline.commit_attempts,
     )
 
 

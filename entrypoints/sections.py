@@ -31,6 +31,7 @@ from lakeward.core.dimension import (
 )
 from lakeward.core.errors import ConfigError
 from lakeward.core.evolution import Kind, Policies, Policy
+from lakeward.core.job import ATTEMPTS
 from lakeward.core.schema import parse_type
 from lakeward.core.shape import SYSTEM_PREFIX
 from lakeward.entrypoints.quality import QualityRule
@@ -82,6 +83,11 @@ class PipelineSettings(Strict):
         "1h",
         description="How often all files of a table with more than 10,000 are listed, as `1h`, `30m` or `1d`; in "
         "between only those from the mark on are. `0` lists all of them in each run.",
+    )
+    commit_attempts: PositiveInt = Field(
+        ATTEMPTS,
+        description="How often a batch is worked out, in all, where another writer commits in between. "
+        "Then the table gives up for now (exit code 75).",
     )
     parallel: PositiveInt = Field(2, description="How many tables are worked on at once.")
     poll: Annotated[str, AfterValidator(_pause)] = Field(

@@ -11,6 +11,7 @@ from typing import Any
 import broken_corpus
 import broken_iceberg
 import broken_memory
+import contested
 import pytest
 from spark import MakeLake
 
@@ -20,7 +21,7 @@ from lakeward.core.dimension import Dimension, Unbounded, Within
 from lakeward.core.errors import LakewardError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
 from lakeward.core.memory import Reason, Reject
-from lakeward.plugins.testing import LAWS, Bench, Law, machine, try_law
+from lakeward.plugins.testing import LAWS, Law, machine, try_law
 from lakeward.plugins.testing.play import CRASHES, MemoryLake, Player
 from lakeward.plugins.testing.scripts import NAME, PACKED, Item, Script, pack, pack_late, pack_reloaded
 
@@ -146,18 +147,7 @@ def _try_each_case(law: Law, kind: type[MemoryTable]) -> None:
     # As on a slow table, the shortest play that fails is not looked for: that one does is enough.
     packed = 2 if law is machine.LAW else None
     for case in law.cases.values() or [None]:
-        try_law(law, lambda: _bench(kind, packed), case)
-
-
-def _bench(kind: type[MemoryTable], packed: int | None) -> Bench:
-    lake = MemoryLake(kind)
-
-    def foreign(dimension: Dimension) -> None:
-        table = lake.target.tables[dimension.name]
-        if isinstance(table, broken_memory.ForgetsItsProgressBehindAnothersCommit):
-            table.commit_of_another()
-
-    return Bench(lake=lake, examples=HISTORIES, histories=packed, foreign=foreign)
+        try_law(law, lambda: contested.bench(kind, examples=HISTORIES, histories=packed), case)
 
 
 def test_every_law_of_the_kit_is_shown_to_fail() -> None:

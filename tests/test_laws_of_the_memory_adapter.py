@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from random import Random
 
+import contested
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeward.core.dimension import Lateness, Unbounded, Within
 from lakeward.core.memory import Reason
-from lakeward.plugins.testing import Bench, MemoryLake, Player, table_contract
+from lakeward.plugins.testing import LAWS, Bench, MemoryLake, Player, races, table_contract
+from lakeward.plugins.testing.bench import FOREIGN
 from lakeward.plugins.testing.laws import with_a_time_in_the_future
 from lakeward.plugins.testing.scripts import NAME, pack_late
 
 TestMemory = table_contract(lambda: Bench(lake=MemoryLake(), examples=400, foreign=lambda _dimension: None))
+CONTESTED = [law.name for law in LAWS if FOREIGN in law.needs or law in races.LAWS]
+TestContested = table_contract(lambda: contested.bench(examples=50), laws=CONTESTED)
 
 
 @settings(max_examples=100, deadline=None)

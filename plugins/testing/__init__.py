@@ -13,7 +13,7 @@ declare are skipped by name; the report at the end of a session says which were 
 try:
     import pytest
 
-    _OF_TABLES = ("cases", "going_back", "laws", "machine", "small")
+    _OF_TABLES = ("cases", "going_back", "laws", "machine", "races", "small")
     _WITH_CHECKS = (*_OF_TABLES, "catalogues", "ledgers", "queues", "sources", "vaults")
     pytest.register_assert_rewrite(*(f"{__name__}.{name}" for name in _WITH_CHECKS))
 

@@ -21,7 +21,7 @@ from lakeward.core.events import UNSET, ChangeEvent
 from lakeward.core.job import STEPS, Job, Report, Settlement, Watch, unwatched
 from lakeward.core.memory import Reason
 from lakeward.core.pipeline import apply_changes, mend, release
-from lakeward.core.ports import Entry, Mended, Notice, Opened
+from lakeward.core.ports import Entry, Mended, Notice, Opened, Standing
 from lakeward.core.rollback import ask, roll_back, versions
 from lakeward.plugins.testing.moments import Moment, difference
 from lakeward.plugins.testing.scripted import ScriptedSource
@@ -67,8 +67,8 @@ class Player:
     """Plays a script to a lake, and notes what can be seen after each batch.
 
     With `expected`, the moments of another player, it stops at the first that differs. `refused` is
-    how often a mended row was. What is done `between` two deliveries is
-    another writer's.
+    how often a mended row was. What is done `between` two deliveries, or `meanwhile`, before a step
+    of a batch, is another writer's.
     """
 
     script: Script
@@ -80,6 +80,7 @@ class Player:
     crashed: list[tuple[str, str]] = field(default_factory=list)
     refused: int = 0
     between: Callable[[], object] = lambda: None
+    meanwhile: Callable[[str], object] = lambda _: None
 
     def __post_init__(self) -> None:
         self.source = ScriptedSource(self.script, self.lake.frame)
@@ -106,11 +107,11 @@ class Player:
         self.source.arrived += 1
         self.queue.notices.append(Notice(str(NAME), str(self.source.arrived)))
         with suppress(Crash):
-            self._run(self._until(*end))
+            self._run(self._watch(end))
 
     def roll_back(self, batch: int) -> None:
         """Take the table back to what it was before the batch behind this one."""
-        job = self._job()
+        job = self.job()
         (name,) = [found.name for found in versions(job) if found.progress.batch == batch]
         roll_back(job, ask(job, name))
 
@@ -128,18 +129,22 @@ class Player:
         """Do what the queue says, as a process of its own would."""
         notices = self.queue.receive()
         if notices:
-            taken: Counter[str] = Counter()
+            self.apply(notices, watch)
 
-            def bound(report: Report) -> None:
-                taken.update(found.object.name for found in report.plan.facts.objects)
-                again = sorted(name for name, times in taken.items() if times > 1)
-                assert not again, (
-                    f"batch {report.progress.batch} has objects that one before it had: the table forgets what it "
-                    f"was given, and would be given it for ever. Its `recall` must return the objects of all "
-                    f"batches; it lacks {', '.join(again)}."
-                )
+    def apply(self, notices: Sequence[Notice] = (), watch: Watch = unwatched) -> None:
+        """Apply what has arrived, as a process of its own; raises AssertionError where the same comes for ever."""
+        taken: Counter[str] = Counter()
 
-            apply_changes(self._job(notices), watch, bound)
+        def bound(report: Report) -> None:
+            taken.update(found.object.name for found in report.plan.facts.objects)
+            again = sorted(name for name, times in taken.items() if times > 1)
+            assert not again, (
+                f"batch {report.progress.batch} has objects that one before it had: the table forgets what it "
+                f"was given, and would be given it for ever. Its `recall` must return the objects of all "
+                f"batches; it lacks {', '.join(again)}."
+            )
+
+        apply_changes(self.job(notices), watch, bound)
 
     def settle(self, random: Random, chance: float, ends: Iterator[tuple[str, str]]) -> None:
         """Mend rows or give them up; what is mended may wait a while until it is replayed."""
@@ -154,10 +159,10 @@ class Player:
                 mended = [entry for entry in left if entry.mended is not None]
                 given_up = [entry for entry in left if entry.mended is None]
                 try:
-                    release(self._job(), Settlement(mended=mended, given_up=given_up), watch)
+                    release(self.job(), Settlement(mended=mended, given_up=given_up), watch)
                 except MendError:  # what a person made of a row may mean one of two
                     self.refused += 1
-                    release(self._job(), Settlement(given_up=left), watch)
+                    release(self.job(), Settlement(given_up=left), watch)
 
         self._attempted(work, next(ends, None))
 
@@ -165,13 +170,13 @@ class Player:
         fixes = self.script.fixes
         known = [entry for entry in entries if entry.position in fixes]
         if known:
-            mend(self._job(), [replace(entry, mended=_mended(entry, fixes[entry.position])) for entry in known])
+            mend(self.job(), [replace(entry, mended=_mended(entry, fixes[entry.position])) for entry in known])
 
     def _attempted(self, work: Callable[[Watch], object], end: tuple[str, str] | None) -> None:
         try:
-            work(unwatched if end is None else self._until(*end))
+            work(self._watch(end))
         except Crash:
-            work(unwatched)
+            work(self._watch(None))
         self.moments.append(self.look())
         if self.expected is not None:
             self._check(self.moments[-1], self.expected[len(self.moments) - 1])
@@ -197,22 +202,23 @@ class Player:
         """All that has arrived until now, in the order of deliveries."""
         return [item for items in self.script.deliveries[: self.source.arrived] for item in items]
 
-    def _until(self, step: str, moment: str) -> Watch:
-        def end() -> None:
-            self.crashed.append((step, moment))
-            raise Crash
+    def _watch(self, end: tuple[str, str] | None) -> Watch:
+        def reach(step: str, moment: str) -> None:
+            if (step, moment) == end:
+                self.crashed.append(end)
+                raise Crash
 
         @contextmanager
-        def watch(name: str) -> Iterator[None]:
-            if (name, moment) == (step, "before"):
-                end()
+        def watch(step: str) -> Iterator[None]:
+            self.meanwhile(step)
+            reach(step, "before")
             yield
-            if (name, moment) == (step, "after"):
-                end()
+            reach(step, "after")
 
         return watch
 
-    def _job(self, notices: Sequence[Notice] = ()) -> Job[Any]:
+    def job(self, notices: Sequence[Notice] = ()) -> Job[Any]:
+        """Open the table as a new process would, with what has arrived."""
         dimension = self.script.dimension
         opened = self.lake.open(dimension)
         return Job(
@@ -222,7 +228,11 @@ class Player:
             queue=self.queue,
             notices=notices,
             books=self.books,
+            standing=self._standing,
         )
+
+    def _standing(self) -> Standing:
+        return self.lake.open(self.script.dimension).table.standing()
 
     def _entries(self) -> list[Entry]:
         opened = self.lake.open(self.script.dimension)

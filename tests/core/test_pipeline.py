@@ -9,15 +9,15 @@ import pytest
 
 from lakeward.adapters.memory import MemoryQueue, MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unbounded
-from lakeward.core.errors import ConfigError, SchemaConflict, TableError
+from lakeward.core.errors import CommitConflict, ConfigError, SchemaConflict, TableError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
 from lakeward.core.evolution import Policies, Policy
 from lakeward.core.facts import BatchFacts, Capability
 from lakeward.core.job import Job, Prepared, Report
 from lakeward.core.ledger import Past, Taken
-from lakeward.core.pipeline import apply_changes
-from lakeward.core.plan import plan
-from lakeward.core.ports import Batch, Notice
+from lakeward.core.pipeline import apply_changes, carry_out
+from lakeward.core.plan import MergePlan, plan
+from lakeward.core.ports import Batch, Commit, Notice, Resolved
 from lakeward.core.preparing import prepare
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
@@ -166,3 +166,38 @@ def test_updates_that_lack_a_column_of_the_table_send_a_part_of_a_row(lateness: 
         capabilities=frozenset(Capability),
     )
     assert made.in_part is is_in_part
+
+
+class Lost(MemoryTable):
+    """Loses every race."""
+
+    tried = 0
+
+    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+        self.tried += 1
+        raise CommitConflict("shop.item: another writer was faster")
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_a_batch_that_loses_every_race_is_given_up_after_so_many_attempts(attempts: int) -> None:
+    table = Lost(DIMENSION)
+    one = replace(job(source_of(event(Operation.INSERT, 1, a=1)), table), attempts=attempts)
+    with pytest.raises(CommitConflict):
+        apply_changes(one)
+    assert table.tried == attempts
+    assert notices(one)
+    assert table.progress == Progress()
+
+
+def test_who_slept_since_a_batch_was_worked_out_writes_nothing_down() -> None:
+    table = MemoryTable(DIMENSION)
+    source = source_of(event(Operation.INSERT, 1, a=1))
+    slept = replace(job(source, table), standing=table.standing)
+    prepared = prepare(slept)
+    assert isinstance(prepared, Prepared)
+    apply_changes(job(source, table))
+    written = dict(table.written), dict(table.objects), dict(table.quarantined)
+    with pytest.raises(CommitConflict, match="the table is at batch 1, and this one is 1") as refused:
+        carry_out(slept, prepared)
+    assert (dict(table.written), dict(table.objects), dict(table.quarantined)) == written
+    assert refused.value.retryable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from projects import MEMORY, write
@@ -10,6 +11,9 @@ from projects import MEMORY, write
 from lakeward.core.dimension import Lateness, Ordered, TableName, Tolerance, Unbounded, Unreadable, Within
 from lakeward.core.errors import ConfigError
 from lakeward.core.evolution import Kind, Policies, Policy
+from lakeward.core.job import Job
+from lakeward.core.progress import Progress
+from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.patterns import table_name
 from lakeward.entrypoints.settings import Configured, load
 
@@ -384,3 +388,11 @@ def test_lateness_is_a_duration_or_a_word_or_that_of_the_source(
 ) -> None:
     configured = load(write(tmp_path, MEMORY, f'[tables."shop.orders"]\n{text}\n'))
     assert configured.dimension(TableName("shop", "orders"), Within(1)).lateness == lateness
+
+
+def test_a_job_has_the_attempts_of_the_settings_and_a_look_at_its_table(tmp_path: Path) -> None:
+    configured = load(write(tmp_path, MEMORY.replace("[pipeline]", "[pipeline]\ncommit_attempts = 2"), ORDERS))
+    made: Job[Any] = Container(configured=configured).job(table=table_name("shop.orders"))
+    assert made.attempts == 2
+    assert made.standing is not None
+    assert made.standing().progress == Progress()

@@ -6,7 +6,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from contested import Contested
+
 from lakeward.adapters.memory import Frame, MemoryQueue, MemoryTable
+from lakeward.core.errors import CommitConflict
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Mark, Operation, Position, Sequences
 from lakeward.core.fold import Row
 from lakeward.core.memory import Memory, Reject
@@ -381,11 +384,29 @@ class HoldsNothing(MemoryTable):
         return MemoryTable.resolve(self, plan, items)
 
 
-class ForgetsItsProgressBehindAnothersCommit(MemoryTable):
+class ForgetsItsProgressBehindAnothersCommit(Contested):
     """Looks for its progress in the last commit alone, whoever made it."""
 
     def commit_of_another(self) -> None:
         self.progress = Progress()
+
+
+class CommitsWhateverStands(MemoryTable):
+    """Does not look whether the table is still where the batch was worked out for."""
+
+    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+        self.progress = replace(self.progress, batch=plan.batch - 1)
+        return MemoryTable.commit(self, plan, resolved, progress)
+
+
+class SaysThatItCommitted(Contested):
+    """Keeps to itself that it lost a race."""
+
+    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+        try:
+            return Contested.commit(self, plan, resolved, progress)
+        except CommitConflict:
+            return Commit(str(plan.batch), resolved.written, resolved.removed)
 
 
 class AcknowledgesFirst(MemoryQueue):
@@ -485,6 +506,9 @@ BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
     "a_row_that_cannot_be_applied_holds_its_key": (HoldsNothing,),
     "a_process_that_ends_anywhere_leaves_a_table_that_goes_on": (KeepsProgressApart,),
     "a_commit_of_another_writer_hides_no_progress": (ForgetsItsProgressBehindAnothersCommit,),
+    "of_two_processes_that_worked_out_one_batch_one_commits": (CommitsWhateverStands, SaysThatItCommitted),
+    "what_another_process_applied_meanwhile_is_not_applied_again": (CommitsWhateverStands,),
+    "a_commit_of_another_writer_in_the_midst_of_a_batch_changes_nothing": (SaysThatItCommitted,),
     "any_play_shows_at_each_moment_what_the_model_shows": (
         ChecksNothingForBeingStale,
         NullsWhatWasNotSent,

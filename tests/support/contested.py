@@ -1,0 +1,45 @@
+"""The reference adapter where others write, too: a commit of another is a race, and who was slower has lost it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakeward.adapters.memory import MemoryTable
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import CommitConflict
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import Commit, Resolved, Standing
+from lakeward.core.progress import Progress
+from lakeward.plugins.testing import Bench, MemoryLake
+
+
+@dataclass(slots=True)
+class Contested(MemoryTable):
+    """Counts the commits of others; none may come between a look at the table and a commit."""
+
+    others: int = 0
+    seen: int = 0
+
+    def commit_of_another(self) -> None:
+        self.others += 1
+
+    def standing(self) -> Standing:
+        self.seen = self.others
+        return MemoryTable.standing(self)
+
+    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+        if self.seen != self.others:
+            raise CommitConflict(f"{self.dimension.name}: another writer committed in between")
+        return MemoryTable.commit(self, plan, resolved, progress)
+
+
+def bench(kind: type[MemoryTable] = Contested, *, examples: int = 1, histories: int | None = None) -> Bench:
+    """Return a bench whose foreign commits are noticed by tables that know them."""
+    lake = MemoryLake(kind)
+
+    def foreign(dimension: Dimension) -> None:
+        table = lake.target.tables[dimension.name]
+        if isinstance(table, Contested):
+            table.commit_of_another()
+
+    return Bench(lake=lake, examples=examples, histories=histories, foreign=foreign)
