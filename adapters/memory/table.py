@@ -324,7 +324,8 @@ class MemoryTarget:
 
     def standing(self, dimension: Dimension) -> Standing:
         """Return how far the table of that name is."""
-        return self.open(dimension).table.standing()
+        table = self.tables.get(dimension.name)
+        return Standing(Progress(), None) if table is None else table.standing()
 
     def schema_changes(self, dimension: Dimension) -> Sequence[Recorded]:
         """Return nothing: how their columns changed is not kept."""

@@ -102,7 +102,7 @@ def a_commit_of_another_writer_in_the_midst_of_a_batch_changes_nothing(trial: Tr
     met: set[int] = set()
 
     def meanwhile(step: str) -> None:
-        if step == "commit" and len(player.moments) not in met:
+        if step == "commit" and player.moments and len(player.moments) not in met:
             met.add(len(player.moments))
             assert bench.foreign is not None
             bench.foreign(script.dimension)
