@@ -184,6 +184,25 @@ def test_a_run_from_one_into_the_other_ends_with_0(lakeward: Command, commit: Co
     assert "applied: state sent" in lakeward("explain", "shop.orders", "1").out
 
 
+def test_such_a_run_needs_no_spark_to_be_installed(lakeward: Command, commit: Commit, site: Path) -> None:
+    commit(1, ("insert", {"id": 1, "state": "new"}))
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(['pyspark', 'py4j', 'boto3', 'botocore']))\n"
+        "from lakeward.entrypoints.cli import main\n"
+        "sys.exit(main(['run']) or main(['explain', 'shop.orders', '1']))"
+    )
+    path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "applied: state new" in ran.stdout
+
+
 def test_a_plan_makes_no_database_and_says_what_the_run_will_do(
     lakeward: Command, commit: Commit, tmp_path: Path
 ) -> None:

@@ -25,7 +25,7 @@ from lakeward.core.job import STEPS
 from lakeward.entrypoints.cli import main
 from lakeward.plugins import API, Registry, Runtime
 from lakeward.plugins.manager import load, registry_of
-from lakeward.plugins.testing import Bell, Bench, Lake, queue_contract, queues
+from lakeward.plugins.testing import Bell, queue_contract, queues
 
 PAGE = "docs/hooks.md"
 (EXAMPLE,) = fences(PAGE, "python")[:1]
@@ -94,13 +94,6 @@ def test_the_page_says_which_capabilities_our_tables_have() -> None:
     of_memory = {field.name: field.default for field in fields(MemoryTable)}["capabilities"]
     assert of_memory == IcebergTable.capabilities == frozenset(Capability)
     assert "`memory`, the reference adapter in plain Python, and `iceberg` have all of them." in text(PAGE)
-
-
-def test_the_page_says_what_the_kit_asks_of_an_author() -> None:
-    said = " ".join(codes(sections(PAGE)["The conformance kit"]))
-    methods = [name for name, member in vars(Lake).items() if not name.startswith("_") and callable(member)]
-    assert [f"{name}(dimension" for name in methods if f"{name}(dimension" not in said] == []
-    assert [field.name for field in fields(Bench) if field.name not in said + " lake"] == []
 
 
 def test_the_steps_are_named_in_order() -> None:
