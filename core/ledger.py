@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from hashlib import sha256
 from typing import Final
 
 from lakeward.core import doubts, loads
@@ -32,6 +33,12 @@ class SourceObject:
     def version(self) -> str:
         """What the object is as it was listed, in one line."""
         return f"{self.name} {self.size} {self.modified}"
+
+
+def digest_of(objects: Iterable[SourceObject]) -> str:
+    """Return what these versions of objects, in any order, are known by: the same in every process."""
+    versions = sorted(item.version for item in objects)
+    return sha256("\n".join(versions).encode()).hexdigest()[:16]
 
 
 class ObjectState(Enum):

@@ -11,14 +11,14 @@ from lakeward.core.errors import AlarmRaised, ConservationError, MendError
 from lakeward.core.events import Mark
 from lakeward.core.evolution import with_new_names
 from lakeward.core.job import Idle, Job, Look, Prepared, Settlement, Watch, unwatched
-from lakeward.core.ledger import Past, Taken
+from lakeward.core.ledger import Past, Taken, digest_of
 from lakeward.core.loads import Load, awaited_load
 from lakeward.core.memory import Memory, floor, next_mark
 from lakeward.core.mending import check_every
 from lakeward.core.plan import MergePlan, backwards, plan
 from lakeward.core.ports import Batch, Entry, Recalled, Resolved, Standing
 from lakeward.core.progress import Progress
-from lakeward.core.refusals import refuse_flood, refuse_half_load, refuse_small_load
+from lakeward.core.refusals import refuse_flood, refuse_half_load, refuse_other_memory, refuse_small_load
 from lakeward.core.replay import columns_with, is_as_written, not_as_written
 from lakeward.core.twins import first_twin
 
@@ -33,11 +33,20 @@ def look(job: Job[F], watch: Watch = unwatched, *, is_whole: bool = False) -> Lo
     with watch("believe"):
         standing = job.opened.table.standing()
     with watch("recall"):
-        recalled = job.opened.companion.recall(standing.progress)
+        recalled = _recall(job, standing.progress)
     with watch("take"):
         past = _past(job, standing.progress, recalled, is_whole=is_whole)
         taken = job.source.take(job.dimension, past)
     return Look(standing=standing, recalled=recalled, past=past, taken=taken)
+
+
+def _recall(job: Job[F], progress: Progress) -> Recalled:
+    """Return what the table remembers; raises TableError where that is of another batch than was committed."""
+    recalled = job.opened.companion.recall(progress)
+    if progress.digest is not None:
+        records = job.opened.companion.applied(progress, progress.batch - 1)
+        refuse_other_memory(job.dimension, progress, [record.object for record in records])
+    return recalled
 
 
 def load_before(job: Job[F], progress: Progress, recalled: Recalled) -> Load | None:
@@ -93,7 +102,7 @@ def prepare_release(job: Job[F], settled: Settlement, watch: Watch = unwatched) 
     with watch("believe"):
         standing = job.opened.table.standing()
     with watch("recall"):
-        recalled = job.opened.companion.recall(standing.progress)
+        recalled = _recall(job, standing.progress)
     with watch("read"):
         dimension = _as_it_will_be(job, standing, recalled, settled.mended)
         mended = job.source.mend(dimension, settled.mended) if settled.mended else None
@@ -238,6 +247,7 @@ def _progress_after(found: Found[F], planned: MergePlan, resolved: Resolved) -> 
         twin=before.twin if planned.releases else first_twin(planned, found.recalled.objects.values()),
         sequences=planned.dimension.sequences,
         key=planned.dimension.key,
+        digest=digest_of(item.object for item in facts.objects),
         counts=resolved.counts,
         totals=resolved.counts if planned.replaces else before.totals + resolved.counts,
     )

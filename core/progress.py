@@ -22,7 +22,7 @@ class Progress:
     to be believed; the order of the newest batch may run `backwards`, an object of it have a
     `twin`. `sequences` says what that order is made of, `key` by which columns rows are told
     apart (None: nobody wrote it down). `counts` are those of the batch, `totals` those of all
-    batches of the epoch.
+    batches of the epoch. `digest` is that of the objects of the batch (None: as before).
     """
 
     batch: int = 0
@@ -39,6 +39,7 @@ class Progress:
     twin: Twin | None = None
     sequences: Sequences = Sequences.TIMES
     key: tuple[str, ...] | None = None
+    digest: str | None = None
     counts: Counts = field(default_factory=Counts)
     totals: Counts = field(default_factory=Counts)
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from lakeward.core.dimension import SHARE_FROM, Dimension, Ordered, Unreadable
-from lakeward.core.errors import AlarmRaised, ConfigError, QuarantineFull, SchemaConflict, SourceError
+from lakeward.core.errors import AlarmRaised, ConfigError, QuarantineFull, SchemaConflict, SourceError, TableError
 from lakeward.core.events import Operation, Sequences
 from lakeward.core.evolution import SchemaChange
 from lakeward.core.facts import BatchFacts, Capability
-from lakeward.core.ledger import Past
+from lakeward.core.ledger import Past, SourceObject, digest_of
 from lakeward.core.memory import Reason
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, alike
@@ -177,4 +177,16 @@ def refuse_names_alike(dimension: Dimension, columns: Sequence[Column]) -> None:
             found=f"found {both[0]} and {both[1]}",
             todo="Nothing of the table was applied. Let DMS rename one (a transformation rule "
             "`rename-column`), or bring the files back to one spelling.",
+        )
+
+
+def refuse_other_memory(dimension: Dimension, progress: Progress, remembered: Sequence[SourceObject]) -> None:
+    """Refuse a table whose memory of its newest batch has other objects than the batch that was committed."""
+    if digest_of(remembered) != progress.digest:
+        raise TableError(
+            f"{dimension.name}: what is remembered of batch {progress.batch} is not of the batch that was made",
+            found=f"it has {', '.join(item.name for item in remembered) or 'no file'}, and others were applied: "
+            "two processes wrote at once",
+            todo="Load the table again (docs/reload.md), and let one process at a time run the pipeline: is the "
+            "folder `state` of its settings shared, and kept?",
         )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from lakeward.core.dimension import ORDERED, Dimension
-from lakeward.core.errors import CommitConflict
+from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.job import Idle
+from lakeward.core.job import Idle, Job, Prepared
 from lakeward.core.pipeline import carry_out
 from lakeward.core.preparing import prepare
 from lakeward.plugins.testing.bench import FOREIGN, Law, Trial, expected
@@ -111,6 +112,37 @@ def a_commit_of_another_writer_in_the_midst_of_a_batch_changes_nothing(trial: Tr
     assert player.play().moments[-1].rows == script.truth
 
 
+def no_object_is_forgotten_where_two_processes_write_at_once(trial: Trial) -> None:
+    """Where one writes its memory over that of another, which then commits, the table has all rows or stops."""
+    script, lake = _script(trial.case), trial.make().lake
+    both = [item for items in script.deliveries[1:] for item in items]
+    player = Player(script, lake)
+    other = Player(replace(script, deliveries=[script.deliveries[0], both]), lake)
+    player.deliver()
+    player.source.arrived = other.source.arrived = 2
+    job, mine = _remembered(player)
+    _, its = _remembered(other)
+    job.opened.table.commit(mine.plan, mine.resolved, mine.progress)
+    mine.close()
+    its.close()
+    try:
+        player.deliver()
+    except TableError:  # what is remembered is not of the batch that was made
+        return
+    if player.moments[-1].rows != script.truth:
+        raise AssertionError(rows_differ(player.moments[-1].rows, script.truth, player.delivered))
+
+
+def _remembered(player: Player) -> tuple[Job[Any], Prepared[Any]]:
+    """Do all of a batch but its commit."""
+    job = player.job()
+    prepared = prepare(job)
+    assert not isinstance(prepared, Idle)
+    job.opened.quarantine.hold(prepared.plan, prepared.resolved)
+    job.opened.companion.remember(prepared.plan, prepared.resolved)
+    return job, prepared
+
+
 LAWS: Final = tuple(
     Law(
         name=check.__name__,
@@ -123,6 +155,7 @@ LAWS: Final = tuple(
     for check, *needs in (
         (of_two_processes_that_worked_out_one_batch_one_commits,),
         (what_another_process_applied_meanwhile_is_not_applied_again,),
+        (no_object_is_forgotten_where_two_processes_write_at_once,),
         (a_commit_of_another_writer_in_the_midst_of_a_batch_changes_nothing, FOREIGN),
     )
 )

@@ -14,7 +14,7 @@ from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, P
 from lakeward.core.evolution import Policies, Policy
 from lakeward.core.facts import BatchFacts, Capability
 from lakeward.core.job import Job, Prepared, Report
-from lakeward.core.ledger import Past, Taken
+from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.pipeline import apply_changes, carry_out
 from lakeward.core.plan import MergePlan, plan
 from lakeward.core.ports import Batch, Commit, Notice, Resolved
@@ -201,3 +201,18 @@ def test_who_slept_since_a_batch_was_worked_out_writes_nothing_down() -> None:
         carry_out(slept, prepared)
     assert (dict(table.written), dict(table.objects), dict(table.quarantined)) == written
     assert refused.value.retryable
+
+
+def test_a_table_whose_memory_is_of_another_batch_than_it_committed_stops() -> None:
+    table = MemoryTable(DIMENSION)
+    source = source_of(event(Operation.INSERT, 1, a=1))
+    apply_changes(job(source, table))
+    (found,) = table.objects[1]
+    other = SourceObject("00000002", 2, 1, 0)
+    table.objects[1] = (found, replace(found, object=other))
+    source.put(NAME, 2, [event(Operation.UPDATE, 2, a=2)])
+    with pytest.raises(TableError, match="it has 00000001, 00000002, and others were applied"):
+        apply_changes(job(source, table))
+    table.progress = replace(table.progress, digest=None)
+    apply_changes(job(source, table))
+    assert table.progress.batch == 1, "a table of an earlier version cannot tell"

@@ -399,6 +399,13 @@ class CommitsWhateverStands(MemoryTable):
         return MemoryTable.commit(self, plan, resolved, progress)
 
 
+class ForgetsWhichObjectsItCommitted(MemoryTable):
+    """Believes of what it remembers whatever was written there last."""
+
+    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+        return MemoryTable.commit(self, plan, resolved, replace(progress, digest=None))
+
+
 class SaysThatItCommitted(Contested):
     """Keeps to itself that it lost a race."""
 
@@ -508,6 +515,7 @@ BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
     "a_commit_of_another_writer_hides_no_progress": (ForgetsItsProgressBehindAnothersCommit,),
     "of_two_processes_that_worked_out_one_batch_one_commits": (CommitsWhateverStands, SaysThatItCommitted),
     "what_another_process_applied_meanwhile_is_not_applied_again": (CommitsWhateverStands,),
+    "no_object_is_forgotten_where_two_processes_write_at_once": (ForgetsWhichObjectsItCommitted,),
     "a_commit_of_another_writer_in_the_midst_of_a_batch_changes_nothing": (SaysThatItCommitted,),
     "any_play_shows_at_each_moment_what_the_model_shows": (
         ChecksNothingForBeingStale,
