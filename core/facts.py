@@ -23,6 +23,7 @@ class Capability(Enum):
     KEY_CHANGE = "key_change"
     RELOAD = "reload"
     ROLLBACK = "rollback"
+    MAINTAIN = "maintain"
 
 
 PARTIAL: Final = frozenset({Capability.UNSET, Capability.KEY_CHANGE})

@@ -513,11 +513,49 @@ class Versions(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Care:
+    """How a table is kept in shape; what is None is left alone. Ages are in microseconds, sizes in bytes.
+
+    A data file of whose rows this share is `deleted` is written anew, and so are so many `small` files that
+    lie together, into files of about `file_size`. Snapshots older than `keep` expire, but the last
+    `keep_last`. Files that no snapshot names are removed once they are older than `orphans`.
+    """
+
+    deleted: float | None = None
+    small: int | None = None
+    file_size: int = 128 * 1024 * 1024
+    keep: int | None = None
+    keep_last: int = 1
+    orphans: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cared:
+    """What care did, or would do: data files written anew, their bytes, snapshots expired, files removed."""
+
+    files: int = 0
+    bytes: int = 0
+    snapshots: int = 0
+    orphans: Sequence[str] = ()
+
+
+class Maintenance(Protocol):
+    """What keeps a table in shape, and changes no row of it; one that declares `maintain` has it."""
+
+    def maintain(self, care: Care, *, is_dry: bool) -> Cared:
+        """Carry it out, or only tell what it would do; the commit that says how far the table is must stay.
+
+        Raises CommitConflict where another writer was there first.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Opened(Generic[F]):
     """One table of a target by its name there, with what it remembers and what it could not apply.
 
-    `versions` are there where its format can take it back.
+    `versions` and `maintenance` are there where its format can take it back, and keep it in shape.
     """
 
     name: str
@@ -525,6 +563,7 @@ class Opened(Generic[F]):
     companion: Companion
     quarantine: Quarantine[F]
     versions: Versions | None = None
+    maintenance: Maintenance | None = None
 
 
 class Target(Protocol[F]):

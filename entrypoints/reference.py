@@ -29,6 +29,7 @@ from lakeward.entrypoints.rules import ColumnRule
 from lakeward.entrypoints.sections import (
     CatalogueSettings,
     ColumnSettings,
+    MaintainSettings,
     PathSettings,
     PipelineSettings,
     QuarantineSettings,
@@ -188,6 +189,7 @@ def _parts() -> Iterator[str]:
     yield from _section('[tables."schema.table".schema]', SchemaSettings)
     yield from _section('[tables."schema.table".schema.columns."path"]', PathSettings)
     yield from _section('[tables."schema.table".quarantine]', QuarantineSettings)
+    yield from _section('[tables."schema.table".maintain]', MaintainSettings)
     yield from _rules('[[tables."schema.table".rules]]', _RULES, ColumnRule)
     yield from _rules('[[tables."schema.table".quality]]', _QUALITY, QualityRule)
     yield from ("## Environment\n", _ENVIRONMENT.rstrip("\n"))
@@ -271,6 +273,7 @@ _PLAIN: Final[Mapping[Any, str]] = {
     TableCatalogueSettings: "table",
     Operations: "table",
     QuarantineSettings: "table",
+    MaintainSettings: "table",
 }
 
 

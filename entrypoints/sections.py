@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
+    ByteSize,
     ConfigDict,
     Field,
     NonNegativeInt,
@@ -32,6 +33,7 @@ from lakeward.core.dimension import (
 from lakeward.core.errors import ConfigError
 from lakeward.core.evolution import Kind, Policies, Policy
 from lakeward.core.job import ATTEMPTS
+from lakeward.core.ports import Care
 from lakeward.core.schema import parse_type
 from lakeward.core.shape import SYSTEM_PREFIX
 from lakeward.entrypoints.quality import QualityRule
@@ -61,6 +63,20 @@ def micros(duration: str) -> int:
 def _interval(value: str) -> str:
     if value != "0" and not _DURATION.fullmatch(value):
         raise ValueError('must be a duration such as "1h", "30m" or "1d", or "0"')
+    return value
+
+
+def _age(value: str) -> str:
+    if value != "never" and not _DURATION.fullmatch(value):
+        raise ValueError('must be a duration such as "5d" or "12h", or "never"')
+    return value
+
+
+def _days(value: str) -> str:
+    if value != "never" and micros(value) < _MICROS["d"]:
+        raise ValueError(
+            'must be "1d" or longer, so that no file of a writer is taken for one of nobody, or "never"'
+        )
     return value
 
 
@@ -243,6 +259,34 @@ class QuarantineSettings(Strict):
     )
 
 
+class MaintainSettings(Strict):
+    """What `lakeward maintain` does to a table; the size of files is about what they become."""
+
+    deleted_rows: float = Field(
+        0.1,
+        ge=0,
+        le=1,
+        description="The share of deleted rows from which a data file is written anew, without them; `0` is never.",
+    )
+    small_files: NonNegativeInt = Field(
+        20,
+        description="The number of small files of a partition from which they are written into larger ones; `0` is "
+        "never.",
+    )
+    file_size: ByteSize = Field(
+        ByteSize(128 * 1024 * 1024),
+        gt=0,
+        description="How large those become; small is what has less than three quarters of it.",
+    )
+    snapshots: Annotated[str, AfterValidator(_age)] = Field(
+        "5d", description="The age from which snapshots expire: a duration, or `never`."
+    )
+    keep_last: PositiveInt = Field(1, description="So many snapshots stay, whatever their age.")
+    orphans: Annotated[str, AfterValidator(_days)] = Field(
+        "3d", description="The age from which files that no snapshot names are removed: at least `1d`, or `never`."
+    )
+
+
 class TableSettings(BaseModel):
     """One table. What the table format adds (`partition_by`, …) stands beside these keys."""
 
@@ -270,6 +314,9 @@ class TableSettings(BaseModel):
     )
     quarantine: QuarantineSettings = Field(
         default_factory=QuarantineSettings, description="How much of a batch may go into quarantine."
+    )
+    maintain: MaintainSettings = Field(
+        default_factory=MaintainSettings, description="What `lakeward maintain` does to the table."
     )
     full_loads: Literal["once", "snapshot"] = Field(
         "once",
@@ -346,6 +393,18 @@ def snapshots_of(table: TableSettings) -> Snapshots | None:
 def tolerance_of(said: QuarantineSettings) -> Tolerance:
     """Return how much of a batch may go into quarantine."""
     return Tolerance(max_share=said.max_share, max_rows=said.max_rows, unreadable=Unreadable(said.unreadable))
+
+
+def care_of(said: MaintainSettings) -> Care:
+    """Return how a table is kept in shape."""
+    return Care(
+        deleted=said.deleted_rows or None,
+        small=said.small_files or None,
+        file_size=said.file_size,
+        keep=None if said.snapshots == "never" else micros(said.snapshots),
+        keep_last=said.keep_last,
+        orphans=None if said.orphans == "never" else micros(said.orphans),
+    )
 
 
 def policies_of(said: SchemaSettings) -> Policies:

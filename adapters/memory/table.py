@@ -29,6 +29,8 @@ from lakeward.core.mending import check_same_keys
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import (
     Batch,
+    Care,
+    Cared,
     Commit,
     Entry,
     Mended,
@@ -272,6 +274,10 @@ class MemoryTable:
         """Put back what a batch left."""
         versions.roll_back(self, undone)
 
+    def maintain(self, care: Care, *, is_dry: bool) -> Cared:
+        """Forget how the table stood before its last batches."""
+        return versions.expire(self, care, is_dry=is_dry)
+
     # One key.
 
     def known(self, key: Key) -> Known:
@@ -339,7 +345,7 @@ class MemoryTarget:
     def open(self, dimension: Dimension) -> Opened[Frame]:
         """Return the table of that name."""
         table = self.tables.setdefault(dimension.name, MemoryTable(dimension))
-        return Opened(str(dimension.name), table, table, table, table)
+        return Opened(str(dimension.name), table, table, table, table, table)
 
 
 def _remade(row: Row | None, remaking: Remaking) -> Row | None:

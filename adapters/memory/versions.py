@@ -12,7 +12,7 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.events import Key, Position
 from lakeward.core.fold import Row
 from lakeward.core.memory import Memory
-from lakeward.core.ports import Mended, Undone, Version, Word
+from lakeward.core.ports import Care, Cared, Mended, Undone, Version, Word
 from lakeward.core.progress import Progress
 
 if TYPE_CHECKING:
@@ -73,6 +73,15 @@ def roll_back(table: MemoryTable, undone: Undone) -> None:
         for number in [number for number in stamped if number > batch]:
             del stamped[number]
     del table.kept[batch]
+
+
+def expire(table: MemoryTable, care: Care, *, is_dry: bool) -> Cared:
+    """Forget what batches left, but the last; a table here has no files, and no time passes in it."""
+    before_last = max(0, care.keep_last - 1)
+    gone = [] if care.keep is None else sorted(table.kept)[: max(0, len(table.kept) - before_last)]
+    for batch in () if is_dry else gone:
+        del table.kept[batch]
+    return Cared(snapshots=len(gone))
 
 
 def _copy(memory: Memory) -> Memory:

@@ -9,6 +9,7 @@ from lakeward.core.dimension import ORDERED, Dimension, Lateness, Unbounded
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
 from lakeward.core.facts import Capability
 from lakeward.core.memory import Reason, Reject
+from lakeward.core.ports import Care
 from lakeward.core.progress import Progress
 from lakeward.plugins.testing.bench import FOREIGN, Law, Trial
 from lakeward.plugins.testing.play import ABOUT_THE_COMMIT, CRASHES, Player
@@ -130,6 +131,23 @@ def a_commit_of_another_writer_hides_no_progress(trial: Trial) -> None:
     assert player.moments[-1].rows == script.truth
 
 
+def maintenance_changes_no_row_and_hides_no_progress(trial: Trial) -> None:
+    """Rows and progress are read back behind it, and the next batch follows; a dry run changes nothing at all."""
+    script = _script([_insert(1), _insert(1, 2)], [_update(2), _delete(2, 2)], [_update(1, late=3), _insert(4, 2)])
+    player, care = Player(script, trial.bench.lake), Care(deleted=0.1, small=2, keep=1)
+    for _ in script.deliveries:
+        player.deliver()
+        for is_dry in (True, False):
+            opened = trial.bench.lake.open(script.dimension)
+            assert opened.maintenance is not None, "a table that declares `maintain` has it"
+            told = opened.maintenance.maintain(care, is_dry=is_dry)
+            assert player.look() == player.moments[-1], "maintenance changed what can be seen of the table"
+            if not is_dry:
+                again = opened.maintenance.maintain(care, is_dry=True)
+                assert (again.files, again.snapshots) == (0, 0), f"{told} was done, and {again} is due again"
+    assert player.moments[-1].rows == script.truth
+
+
 def a_truncate_takes_every_older_row_away(trial: Trial) -> None:
     """Those that nothing else in its batch names, too; what comes behind it stays."""
     truncate = ChangeEvent(operation=Operation.TRUNCATE, position=Position(1, 2, 2, 1), time=2)
@@ -175,6 +193,7 @@ LAWS: Final = tuple(
         (a_row_that_cannot_be_applied_holds_its_key,),
         (a_process_that_ends_anywhere_leaves_a_table_that_goes_on,),
         (a_commit_of_another_writer_hides_no_progress, FOREIGN),
+        (maintenance_changes_no_row_and_hides_no_progress, Capability.MAINTAIN.value),
     )
 )
 """In the order in which a new table learns them."""

@@ -14,7 +14,7 @@ from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Mark, O
 from lakeward.core.fold import Row
 from lakeward.core.memory import Memory, Reject
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Commit, Entry, Notice, Recalled, Resolved, Standing, Undone
+from lakeward.core.ports import Care, Cared, Commit, Entry, Notice, Recalled, Resolved, Standing, Undone
 from lakeward.core.progress import Progress
 
 
@@ -497,6 +497,23 @@ class TakesRowsBackAlone(MemoryTable):
             setattr(self, name, getattr(after, name))
 
 
+class ForgetsItsProgressInMaintenance(MemoryTable):
+    """Lets the commit expire that says how far the table is."""
+
+    def maintain(self, care: Care, *, is_dry: bool) -> Cared:
+        self.progress = self.progress if is_dry else Progress()
+        return MemoryTable.maintain(self, care, is_dry=is_dry)
+
+
+class MaintainsInADryRun(MemoryTable):
+    """Does what it should only tell."""
+
+    def maintain(self, care: Care, *, is_dry: bool) -> Cared:
+        if is_dry:
+            self.rows = dict(list(self.rows.items())[:1])
+        return MemoryTable.maintain(self, care, is_dry=is_dry)
+
+
 BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
     "a_table_that_was_never_written_stands_at_nothing": (ShowsColumnsBeforeItsFirstCommit,),
     "a_row_is_read_back_with_the_progress_of_its_batch": (WritesZeroForNull, LosesTheLastEvent),
@@ -513,6 +530,7 @@ BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
     "a_row_that_cannot_be_applied_holds_its_key": (HoldsNothing,),
     "a_process_that_ends_anywhere_leaves_a_table_that_goes_on": (KeepsProgressApart,),
     "a_commit_of_another_writer_hides_no_progress": (ForgetsItsProgressBehindAnothersCommit,),
+    "maintenance_changes_no_row_and_hides_no_progress": (ForgetsItsProgressInMaintenance, MaintainsInADryRun),
     "of_two_processes_that_worked_out_one_batch_one_commits": (CommitsWhateverStands, SaysThatItCommitted),
     "what_another_process_applied_meanwhile_is_not_applied_again": (CommitsWhateverStands,),
     "no_object_is_forgotten_where_two_processes_write_at_once": (ForgetsWhichObjectsItCommitted,),

@@ -1,0 +1,101 @@
+"""`lakeward maintain`: keep tables in shape: many small files, deleted rows, old snapshots, files of nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import LakewardError
+from lakeward.core.maintaining import maintain as take_care
+from lakeward.core.ports import Cared
+from lakeward.entrypoints import documents, view
+from lakeward.entrypoints.context import (
+    DEFAULT_FILE,
+    AsJson,
+    Config,
+    Debug,
+    Tables,
+    container_of,
+    open_settings,
+    start_logging,
+)
+from lakeward.entrypoints.locking import locked
+from lakeward.entrypoints.printable import escaped
+from lakeward.entrypoints.sections import care_of
+
+HELP = """Keep tables in shape: data files with many deleted rows, or too small ones, are written anew, old
+snapshots expire, and files that no snapshot names are removed.
+
+What is due is said by `maintain` of each table. No row changes; the commit that says how far a table is stays,
+whatever expires. A run of the pipeline is never disturbed.
+
+Example: [bold]lakeward maintain --dry-run[/]
+"""
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what is due.")]
+
+_Result = tuple[TableName, Cared | LakewardError]
+
+
+def maintain(
+    tables: Tables = None,
+    dry_run: DryRun = False,
+    config: Config = DEFAULT_FILE,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """Take care of each table; one that fails stops no other."""
+    start_logging("off", debug=debug)
+    configured = open_settings(config)
+    found: list[_Result] = []
+    with locked(configured.state), container_of(configured) as container:
+        for name in configured.choose(tables or ()):
+            try:
+                care = care_of(configured.tables[name].maintain)
+                found.append((name, take_care(container.job(table=name), care, is_dry=dry_run)))
+            except LakewardError as error:
+                found.append((name, error))
+    failed = [documents.error(one) for _, one in found if isinstance(one, LakewardError)]
+    code = documents.failure_code(failed) if failed else 0
+    if as_json:
+        listed = [_document(name, one) for name, one in found]
+        documents.emit("maintain", {"tables": listed, "done": not dry_run, "exit_code": code})
+        return code
+    _show(found)
+    if dry_run:
+        view.console().print("Nothing was changed. Next: `lakeward maintain`")
+    return code
+
+
+def _document(name: TableName, one: Cared | LakewardError) -> dict[str, Any]:
+    if isinstance(one, LakewardError):
+        return {"table": str(name), "error": documents.error(one)}
+    return {
+        "table": str(name),
+        "files": one.files,
+        "bytes": one.bytes,
+        "snapshots": one.snapshots,
+        "orphans": list(one.orphans),
+    }
+
+
+def _show(found: Sequence[_Result]) -> None:
+    headers = ("files written anew", "bytes", "snapshots expired", "files of nobody")
+    grid = view.grid("table", *headers, right=headers)
+    for name, one in found:
+        if isinstance(one, Cared):
+            counted = (one.files, one.bytes, one.snapshots, len(one.orphans))
+            grid.add_row(escaped(str(name)), *(f"{count:,}" for count in counted))
+    if grid.row_count:
+        view.console().print(grid)
+    for _, one in found:
+        if isinstance(one, LakewardError):
+            view.print_error(one)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("maintain", help=HELP)(maintain)
