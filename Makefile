@@ -5,6 +5,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 	done)
 VENV := .venv
 BIN := $(VENV)/bin
+FORMAT ?= iceberg
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 LOCKED = $(INSTALL) --require-hashes --requirement
 
@@ -15,8 +16,8 @@ help: ## List the targets
 
 setup: $(VENV)/installed $(VENV)/jars ## Make .venv with the locked dependencies, and fetch the jars (demo and test do it)
 
-demo: setup ## Mirror a small changing database into a lake, with a crash on the way, and compare them
-	$(BIN)/lakeward demo --force
+demo: setup ## Mirror a small changing database into a lake (FORMAT=iceberg or delta), with a crash on the way, and compare
+	$(BIN)/lakeward demo --force --format $(FORMAT)
 
 test: check servers ## Run everything that must pass: lint, types and all tests
 	$(BIN)/python -m pytest
@@ -55,7 +56,7 @@ lock: ## Resolve the dependencies anew, from pyproject.toml into requirements/ (
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
 	build/lock/bin/uv pip compile --quiet $(COMPILE) --group build --output-file requirements/build.txt
-	build/lock/bin/uv pip compile --quiet $(COMPILE) pyproject.toml --extra spark --extra s3 --group dev --output-file requirements/dev.txt
+	build/lock/bin/uv pip compile --quiet $(COMPILE) pyproject.toml --extra spark --extra s3 --extra delta --group dev --output-file requirements/dev.txt
 
 clean: ## Remove what the targets made here; the jars stay in the user's cache
 	rm -rf $(VENV) build dist lakeward-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
@@ -77,5 +78,5 @@ $(VENV)/installed: $(VENV)/bin/python requirements/build.txt requirements/dev.tx
 	@touch $@
 
 $(VENV)/jars: adapters/spark/jars-4.1.toml | $(VENV)/installed
-	$(BIN)/lakeward jars fetch iceberg sqlite postgresql mariadb s3
+	$(BIN)/lakeward jars fetch iceberg sqlite delta postgresql mariadb s3
 	@touch $@

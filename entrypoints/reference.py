@@ -18,6 +18,8 @@ from pydantic.fields import FieldInfo
 
 from lakeward.adapters.catalogue.files import FileOptions
 from lakeward.adapters.catalogue.jdbc import DriverOptions, JdbcOptions
+from lakeward.adapters.delta.options import DeltaOptions
+from lakeward.adapters.delta.options import TableOptions as DeltaTableOptions
 from lakeward.adapters.dms.options import DmsOptions, DmsTableOptions
 from lakeward.adapters.dms.statistics import StatisticsOptions
 from lakeward.adapters.files.form import Operations
@@ -125,8 +127,13 @@ those that come later too ([many tables](dms-layouts.md#many-tables)).
 """
 
 _OF_FORMAT: Final = """\
-Beside them stand the keys of the table format. Those of `iceberg` say how a table is made, by its first commit.
-Changing one later changes nothing of a table that is there; only `write_mode` is heeded by every commit.
+Beside them stand the keys of the table format, which say how a table is made, by its first commit.
+Changing one later changes nothing of a table that is there; but `write_mode` of `iceberg` counts at each commit.
+Those of `iceberg`:
+"""
+
+_DELTA: Final = """\
+[Delta Lake](delta.md) tables need `pip install 'lakeward[delta]'`.
 """
 
 _RULES: Final = """\
@@ -165,6 +172,9 @@ def _parts() -> Iterator[str]:
     yield "`operation`: a column that says what a row does.\n"
     yield from _table(Operations)
     yield from _section("[target]", IcebergOptions, {"kind": _KIND.format(shelf="table format", kind="iceberg")})
+    yield "## Target `delta`\n"
+    yield _DELTA
+    yield from _table(DeltaOptions)
     yield from ("## `[queue]`\n", _QUEUE)
     yield from ("## `[ledger]`\n", _LEDGER)
     yield "## `[statistics]`\n"
@@ -182,6 +192,8 @@ def _parts() -> Iterator[str]:
     yield from _table(TableSettings)
     yield _OF_FORMAT
     yield from _table(TableOptions)
+    yield "Those of `delta`:\n"
+    yield from _table(DeltaTableOptions)
     yield from _section('[tables."schema.table".columns]', ColumnSettings)
     yield from _section('[tables."schema.table".source]', DmsTableOptions)
     yield _OWN_OF_FILES

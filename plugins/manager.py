@@ -21,6 +21,7 @@ BUILTIN: Final = (
     "lakeward.adapters.dms",
     "lakeward.adapters.files",
     "lakeward.adapters.iceberg",
+    "lakeward.adapters.delta",
     "lakeward.adapters.catalogue",
     "lakeward.adapters.secrets",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -21,8 +22,16 @@ Example: [bold]lakeward demo[/]
 _FOLDER: Final = Path("lakeward-demo")
 
 
+class Format(StrEnum):
+    """The table formats of which the demo can show that they equal the database."""
+
+    ICEBERG = "iceberg"
+    DELTA = "delta"
+
+
 def demo(
     folder: Annotated[Path, typer.Argument(help="Where to make it.", show_default=str(_FOLDER))] = _FOLDER,
+    format_: Annotated[Format, typer.Option("--format", help="The table format of the lake.")] = Format.ICEBERG,
     transactions: Annotated[int, typer.Option(min=100, help="How many transactions the shop lives through.")] = 400,
     seed: Annotated[int, typer.Option(help="Another number makes another shop.")] = 1,
     force: Annotated[bool, typer.Option("--force", help="Make a demo that is there already anew.")] = False,
@@ -33,7 +42,11 @@ def demo(
     from lakeward.entrypoints.demo.play import Wish, play  # noqa: PLC0415  # other commands need none of it
 
     start_logging("off", debug=debug)
-    return play(Wish(folder=folder, transactions=transactions, seed=seed, again=force, as_json=as_json))
+    return play(
+        Wish(
+            folder=folder, format=format_.value, transactions=transactions, seed=seed, again=force, as_json=as_json
+        )
+    )
 
 
 def add_to(app: typer.Typer) -> None:

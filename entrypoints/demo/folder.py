@@ -26,8 +26,8 @@ _OURS: Final = (DATABASE, LANDING, LAKE, _STATE, FILE, _MARKER)
 FILES_PER_BATCH: Final = 5
 
 
-def make_folder(folder: Path, *, again: bool) -> None:
-    """Make the folder of a demo, with its settings file.
+def make_folder(folder: Path, kind: str, *, again: bool) -> None:
+    """Make the folder of a demo, with its settings file, for tables of that format.
 
     Where a demo is there already it is made anew if `again` says so: only what the demo
     itself made is removed. Raises ConfigError for a folder that is someone else's.
@@ -37,7 +37,7 @@ def make_folder(folder: Path, *, again: bool) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / _MARKER).write_text("lakeward demo made this folder, and with --force makes it anew.\n", "utf-8")
         (folder / LANDING).mkdir()
-        (folder / FILE).write_text("\n".join(_settings()), encoding="utf-8")
+        (folder / FILE).write_text("\n".join(_settings(kind)), encoding="utf-8")
     except OSError as error:
         raise ConfigError(
             f"the folder {folder} cannot be made", found=str(error), todo="Name another: `lakeward demo FOLDER`"
@@ -66,7 +66,7 @@ def _clear(folder: Path, *, again: bool) -> None:
             found.unlink(missing_ok=True)
 
 
-def _settings() -> Iterator[str]:
+def _settings(kind: str) -> Iterator[str]:
     """Write the settings as a person would."""
     yield from (
         "# The demo's pipeline, as `lakeward run --once` in this folder runs it.",
@@ -82,7 +82,7 @@ def _settings() -> Iterator[str]:
         f"max_files = {FILES_PER_BATCH}    # few, so that there are several batches to see; the default is 1000",
         "",
         "[target]",
-        'kind = "iceberg"',
+        f'kind = "{kind}"',
         f'warehouse = "{LAKE}/"',
         "",
         "[spark.settings]",

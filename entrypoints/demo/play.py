@@ -11,7 +11,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from pyiceberg.catalog import Catalog
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -24,13 +23,13 @@ from lakeward.entrypoints import documents, locking, view
 from lakeward.entrypoints.context import container_of
 from lakeward.entrypoints.demo.capture import Captured, capture
 from lakeward.entrypoints.demo.folder import DATABASE, FILES_PER_BATCH, LAKE, LANDING, make_folder
+from lakeward.entrypoints.demo.lakes import LAKES
 from lakeward.entrypoints.demo.runs import Committed, Run
-from lakeward.entrypoints.demo.shop import LONGEST_PAUSE, ORDERS, TABLES, Shop
-from lakeward.entrypoints.demo.verdict import Verdict, compare, open_catalog, rows_in_lake
+from lakeward.entrypoints.demo.shop import LONGEST_PAUSE, TABLES, Shop
+from lakeward.entrypoints.demo.verdict import Verdict, compare
 from lakeward.entrypoints.printable import escaped
 from lakeward.entrypoints.settings import FILE, Configured, load
 
-_JARS: Final = ("iceberg", "sqlite")
 _DIFFERENCES_SHOWN: Final = 5
 _FAILED: Final = 4
 
@@ -40,6 +39,7 @@ class Wish:
     """What the user asked for."""
 
     folder: Path
+    format: str
     transactions: int
     seed: int
     again: bool
@@ -50,9 +50,10 @@ def play(wish: Wish) -> int:
     """Play the demo; the exit code is 0 only where the lake equals the database."""
     check_spark()
     check_java()
-    for jar in locked(_JARS):
+    lake = LAKES[wish.format](wish.folder / LAKE)
+    for jar in locked(lake.jars):
         fetch(jar, view.Download(jar.file, jar.size))
-    make_folder(wish.folder, again=wish.again)
+    make_folder(wish.folder, wish.format, again=wish.again)
     out = view.console(stderr=wish.as_json)
     opened = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=wish.transactions * LONGEST_PAUSE)
     shop = Shop(wish.folder / DATABASE, wish.seed, opened)
@@ -63,9 +64,9 @@ def play(wish: Wish) -> int:
         code, seen = _run_twice(out, wish.folder, configured)
         if code:
             return code
-        with open_catalog(wish.folder / LAKE) as lake:
-            verdicts = [compare(table, shop.database.rows(table), rows_in_lake(lake, table)) for table in TABLES]
-            readers = look(wish.folder, lake)
+        with closing(lake):
+            verdicts = [compare(table, shop.database.rows(table), lake.rows(table)) for table in TABLES]
+            readers = lake.look()
     standing = _standing(configured)
     code = _FAILED if any(verdict.differences for verdict in verdicts) else 0
     _tell_verdict(out, verdicts, sum((table.totals for table in standing.values()), Counts()))
@@ -209,25 +210,6 @@ def _tell_how_to_look(out: Console, folder: Path, readers: Mapping[str, Sequence
         out.print("\n".join(f"  {line}" for line in lines), markup=False, soft_wrap=True)
 
 
-def look(folder: Path, catalog: Catalog) -> Mapping[str, Sequence[str]]:
-    """Return how to look at a table, reader by reader: lines that work when they are copied."""
-    metadata = catalog.load_table(tuple(ORDERS.name)).metadata_location.removeprefix("file:").removeprefix("//")
-    file = metadata.replace("'", "''")
-    lake = (folder / LAKE).absolute()
-    uri, warehouse = f"sqlite:///{lake / 'catalog.db'}", f"file://{lake}"
-    return {
-        "PyIceberg (Python)": (
-            "from pyiceberg.catalog import load_catalog",
-            f'lake = load_catalog("lake", type="sql", uri={uri!r}, warehouse={warehouse!r})',
-            f'print(lake.load_table("{ORDERS.name}").scan(limit=5).to_arrow().to_pylist())',
-        ),
-        "DuckDB (SQL)": (
-            "INSTALL iceberg; LOAD iceberg;",
-            f"SELECT status, count(*), sum(total) FROM iceberg_scan('{file}') GROUP BY ALL;",
-        ),
-    }
-
-
 # What programs get.
 
 
@@ -241,6 +223,7 @@ def _document(
 ) -> dict[str, Any]:
     return {
         "folder": str(wish.folder),
+        "format": wish.format,
         "seed": wish.seed,
         "transactions": wish.transactions,
         "captured": asdict(captured),

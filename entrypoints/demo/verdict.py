@@ -1,15 +1,11 @@
-"""Whether the lake equals the database: row by row, cell by cell, read by PyIceberg."""
+"""Whether the lake equals the database: row by row, cell by cell."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import zip_longest
-from pathlib import Path
-
-from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import NoSuchTableError
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Key, canonical
@@ -56,20 +52,3 @@ def _by_key(table: Dimension, rows: Iterable[Row]) -> dict[Key, list[Row]]:
 
 def _count(rows: dict[Key, list[Row]]) -> int:
     return sum(len(some) for some in rows.values())
-
-
-def open_catalog(lake: Path) -> Catalog:
-    """Open the catalog as any reader would."""
-    lake = lake.absolute()
-    return load_catalog("lake", type="sql", uri=f"sqlite:///{lake / 'catalog.db'}", warehouse=f"file://{lake}")
-
-
-def rows_in_lake(catalog: Catalog, table: Dimension) -> Iterator[Row]:
-    """Read the rows of a table, without the columns that lakeward adds; none where there is no table."""
-    names = table.schema.names
-    try:
-        scan = catalog.load_table(tuple(table.name)).scan(selected_fields=names)
-    except NoSuchTableError:
-        return
-    for batch in scan.to_arrow_batch_reader():
-        yield from zip(*(batch.column(name).to_pylist() for name in names), strict=True)

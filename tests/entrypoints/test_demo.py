@@ -7,7 +7,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import closing
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from importlib.util import find_spec
@@ -31,13 +31,13 @@ from lakeward.core.job import Job
 from lakeward.core.ledger import Limits
 from lakeward.core.pipeline import apply_changes
 from lakeward.core.schema import Type
-from lakeward.entrypoints.demo import play, runs
+from lakeward.entrypoints.demo import lakes, play, runs
 from lakeward.entrypoints.demo.capture import STYLE, Captured, capture
 from lakeward.entrypoints.demo.database import Database, RollBack, Row
 from lakeward.entrypoints.demo.folder import DATABASE, LAKE, LANDING, make_folder
 from lakeward.entrypoints.demo.runs import Run
 from lakeward.entrypoints.demo.shop import CUSTOMERS, ORDER_LINES, PRODUCTS, TABLES, VISITS, Shop
-from lakeward.entrypoints.demo.verdict import Difference, compare, open_catalog, rows_in_lake
+from lakeward.entrypoints.demo.verdict import Difference, compare
 from lakeward.entrypoints.settings import load
 
 OPENED = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
@@ -364,9 +364,8 @@ def bare_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("bare_machine")
 def test_a_lake_that_lacks_rows_fails_the_demo(lakeward: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(monkeypatch, COMMITS)
-    monkeypatch.setattr(play, "open_catalog", lambda _lake: nullcontext())
-    monkeypatch.setattr(play, "rows_in_lake", lambda _lake, _table: [])
-    monkeypatch.setattr(play, "look", lambda _folder, _lake: {"A reader": ["look at it"]})
+    monkeypatch.setattr(lakes.IcebergLake, "rows", lambda _lake, _table: [])
+    monkeypatch.setattr(lakes.IcebergLake, "look", lambda _lake: {"A reader": ["look at it"]})
     ended = lakeward("demo", "demo", "--transactions", "100")
     assert ended.code == 4
     assert "The lake differs from the database" in ended.out
@@ -394,9 +393,13 @@ def test_without_java_nothing_is_made(lakeward: Command, monkeypatch: pytest.Mon
 
 
 @pytest.mark.spark
-def test_the_demo(lakeward: Command, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "reader", "times"),
+    [("iceberg", "PyIceberg", lambda rows: min(rows, 5)), ("delta", "delta-rs", lambda _rows: 1)],
+)
+def test_the_demo(lakeward: Command, tmp_path: Path, kind: str, reader: str, times: Callable[[int], int]) -> None:
     folder = tmp_path / "a demo"
-    ended = lakeward("demo", str(folder), "--transactions", "150", "--seed", "7", "--json")
+    ended = lakeward("demo", str(folder), "--format", kind, "--transactions", "150", "--seed", "7", "--json")
     assert ended.code == 0, ended.err
     assert "SIGKILL" in ended.err
     told = ended.document
@@ -404,18 +407,18 @@ def test_the_demo(lakeward: Command, tmp_path: Path) -> None:
     assert all(table["in_database"] == table["in_lake"] > 0 == table["differences"] for table in told["tables"])
     assert 0 < told["commits_before_kill"] < sum(table["batch"] for table in told["tables"])
 
-    with open_catalog(folder / LAKE) as lake:
-        readers = play.look(folder, lake)
+    with closing(lakes.LAKES[kind](folder / LAKE)) as lake:
+        readers = lake.look()
         database = sqlite3.connect(folder / DATABASE)
         ((count,),) = database.execute("SELECT count(*) FROM orders")
         database.close()
-        assert python_says(readers["PyIceberg (Python)"]).count("'ordered_at'") == min(count, 5)
+        assert python_says(readers[f"{reader} (Python)"]).count("ordered_at") == times(count)
         assert sum(row[1] for row in duckdb_says(readers["DuckDB (SQL)"])) == count
 
-        rows = list(rows_in_lake(lake, PRODUCTS))
-        assert not compare(PRODUCTS, rows, rows_in_lake(lake, PRODUCTS)).differences
+        rows = list(lake.rows(PRODUCTS))
+        assert not compare(PRODUCTS, rows, lake.rows(PRODUCTS)).differences
         rows[0] = (*rows[0][:-1], None)
-        assert len(compare(PRODUCTS, rows, rows_in_lake(lake, PRODUCTS)).differences) == 1
+        assert len(compare(PRODUCTS, rows, lake.rows(PRODUCTS)).differences) == 1
 
 
 def python_says(lines: Any) -> str:
@@ -427,9 +430,9 @@ def duckdb_says(lines: Any) -> list[Any]:
     """Run SQL with the extensions that are installed as packages: tests touch no network."""
     duckdb = pytest.importorskip("duckdb")
     extensions, query = lines
-    assert extensions == "INSTALL iceberg; LOAD iceberg;"
+    (extension,) = [kind for kind in lakes.LAKES if extensions == f"INSTALL {kind}; LOAD {kind};"]
     connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
-    for name in ("avro", "iceberg"):
+    for name in ("avro", extension):
         (where,) = find_spec(f"duckdb_extension_{name}").submodule_search_locations  # type: ignore[union-attr,misc]
         (file,) = Path(where).rglob("*.duckdb_extension")
         connection.execute(f"LOAD '{file}'")

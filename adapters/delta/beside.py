@@ -1,0 +1,278 @@
+"""The Delta tables that stand beside a table of ours, written by delta-rs from Arrow columns.
+
+A commit takes a fraction of what it takes through Spark. Their columns are called by their names in
+the files: delta-rs writes to no table that maps them, so a rename writes the table anew, through Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import reduce
+from typing import Any, Final
+
+import deltalake
+import pyarrow as pa
+from deltalake import QueryBuilder
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
+
+from lakeward.adapters.delta.columns import columns_in, to_delta
+from lakeward.adapters.delta.java import Jvm, committing
+from lakeward.adapters.delta.places import Places
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.fitting import called_now
+from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.types import ddl
+from lakeward.adapters.tables.beside import MOST_BYTES, MOST_IN_ARROW, NOTHING, shaped
+from lakeward.adapters.tables.keys import completed
+from lakeward.core.dimension import TableName
+from lakeward.core.schema import Type
+
+PROPERTIES: Final = {
+    # delta-rs 1.6.6 writes wrong bounds of decimals above 2^63, by which readers leave out files.
+    "delta.dataSkippingStatsColumns": names.BATCH,
+    "delta.checkpointInterval": "20",
+}
+
+_ONCE: Final = "lakeward.once"
+"""Which names a column had before, as metadata of the column."""
+
+_MANY_FILES: Final = 8
+_LONG: Final = re.compile(r"(?<![\w'])(-?\d{19,})(?![\w'])")
+"""A number with more digits than SQL takes for a whole one."""
+
+
+class DeltaBeside:
+    """A table named like another, with a suffix.
+
+    `renames` says by old names what columns are called now, `wanted` which of the other's
+    columns it has, once it has rows of them.
+    """
+
+    def __init__(
+        self,
+        places: Places,
+        table: TableName,
+        spark: Callable[[], SparkSession],
+        suffix: str,
+        renames: Mapping[str, str],
+        wanted: Callable[[], Sequence[str]],
+    ) -> None:
+        self.places = places
+        self.table = table
+        self.spark = spark
+        self.suffix = suffix
+        self.renames = renames
+        self.wanted = wanted
+        self.path = places.of(table, suffix)
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Its namespace and name."""
+        return self.places.name(self.table, self.suffix)
+
+    def load(self) -> deltalake.DeltaTable | None:
+        """Return it as delta-rs knows it, or None where there is none."""
+        return self.places.load(self.table, self.suffix)
+
+    @property
+    def columns(self) -> Collection[str]:
+        """The names of its columns; none where it was not made yet."""
+        table = self.load()
+        return () if table is None else [field.name for field in table.schema().fields]
+
+    @property
+    def pending(self) -> Mapping[str, str]:
+        """The columns that have another name than they should, with that one.
+
+        It is an old name, or one that a crash left here and that the settings have no more.
+        """
+        table = self.load()
+        once = {} if table is None else {field.name: _once(field.metadata) for field in table.schema().fields}
+        found = {old: new for old, new in self.renames.items() if old in once and new not in once}
+        wanted = self.wanted()
+        for name in wanted if once else ():
+            if name not in once and name not in found.values():
+                known = {name, *(old for old, new in self.renames.items() if new == name)}
+                now = next((column for column, had in once.items() if known & {*had}), None)
+                found |= {now: name} if now is not None and now not in wanted else {}
+        return found
+
+    def rename(self) -> None:
+        """Give columns their new names, in the struct of an old key, too."""
+        table = self.load()
+        if table is None:
+            return
+        pending = {**self.pending}
+        inner = [
+            part.name
+            for column in columns_in(table.schema(), str(self.table))
+            if column.name == names.OLD
+            for part in column.type.parts
+        ]
+        nested = {old: new for old, new in {**self.renames, **pending}.items() if old in inner}
+        if pending or nested:
+            self._write_anew(table, pending, nested, {})
+
+    def _write_anew(
+        self,
+        table: deltalake.DeltaTable,
+        renames: Mapping[str, str],
+        nested: Mapping[str, str],
+        types: Mapping[str, Type],
+    ) -> None:
+        """Write the table with other names and types of columns, in one commit."""
+        with committing(str(self.table)):
+            Jvm(self.spark())
+            frame = self._read(table)
+            if nested:
+                frame = frame.withColumn(
+                    names.OLD, F.col(names.OLD).cast(_renamed(frame.schema[names.OLD], nested))
+                )
+            casts = {name: f"CAST({quoted(name)} AS {ddl(type_)})" for name, type_ in types.items()}
+            now = {name: renames.get(name, name) for name in frame.columns}
+            frame = frame.selectExpr(
+                *[f"{casts.get(old, quoted(old))} AS {quoted(new)}" for old, new in now.items()]
+            )
+            for field in table.schema().fields:
+                new = now[field.name]
+                if had := [*_once(field.metadata), *([field.name] if new != field.name else [])]:
+                    frame = frame.withMetadata(quoted(new), {_ONCE: json.dumps(had)})
+            writer = frame.coalesce(1).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+            writer.partitionBy(*table.metadata().partition_columns).save(self.path)
+
+    def rows(self, condition: str, wanted: Sequence[str]) -> pa.Table:
+        """Return these columns of the rows that meet a condition; no Spark is needed."""
+        table = self.load()
+        if table is None:
+            return pa.table({name: [] for name in wanted})
+        schema = arrow_of(table)
+        has = [name for name in wanted if name in schema.names]
+        listed = ", ".join(f'"{name}"' for name in has)
+        query = f"SELECT {listed} FROM beside WHERE {_exact(condition)}"
+        found = pa.table(QueryBuilder().register("beside", table).execute(query).read_all())
+        return shaped(found, pa.schema([schema.field(name) for name in has]))
+
+    def _read(self, table: deltalake.DeltaTable) -> DataFrame:
+        return self.spark().read.format("delta").option("versionAsOf", table.version()).load(self.path)
+
+    def frame(self, condition: str) -> DataFrame | None:
+        """Return the rows that meet a condition, as they are now, or None where there is no table."""
+        table = self.load()
+        if table is None:
+            return None
+        return called_now(self._read(table).where(condition), {**self.renames, **self.pending})
+
+    def _made(self, columns: Mapping[str, Type], partition_by: str | None) -> deltalake.DeltaTable:
+        """Return the table, made where it is not there, and with the types that it lacked."""
+        table = self.load()
+        if table is None:
+            self.places.prepare(self.table)
+            return deltalake.DeltaTable.create(
+                self.path,
+                to_delta(columns),
+                partition_by=None if partition_by is None else [partition_by],
+                configuration=dict(PROPERTIES),
+            )
+        self.rename()
+        table = deltalake.DeltaTable(self.path)
+        has = {column.name: column.type for column in columns_in(table.schema(), str(self.table))}
+        other = {name: type_ for name, type_ in columns.items() if has.get(name, type_) != type_}
+        if other:
+            self._write_anew(table, {}, {}, other)
+            table = deltalake.DeltaTable(self.path)
+        lacking = [field for field in to_delta(columns).fields if field.name not in has]
+        if lacking:
+            table.alter.add_columns(lacking)
+        return table
+
+    def add(
+        self,
+        columns: Mapping[str, Type],
+        frames: Sequence[DataFrame],
+        rows: pa.Table = NOTHING,
+        *,
+        count: int,
+        size: int = 0,
+        partition_by: str | None = None,
+    ) -> None:
+        """Add rows in one commit, to a table with these columns.
+
+        `count` says how many rows the frames have, `size` how many bytes the files have that
+        they are from. The frames may read the table itself, so they are read before its
+        columns change.
+        """
+        with committing(str(self.table)):
+            is_small = count <= MOST_IN_ARROW and size <= MOST_BYTES
+            parts = [frame.toArrow() for frame in frames] if is_small else []
+            parts += [rows] if rows.num_rows else []
+            table = self._made(columns, partition_by)
+            if is_small:
+                schema = arrow_of(table)
+                whole = pa.concat_tables([shaped(part, schema) for part in parts])
+                deltalake.write_deltalake(table, whole, mode="append")
+            else:
+                through_spark = [*frames, *([self.spark().createDataFrame(rows)] if rows.num_rows else [])]
+                self._whole(table, through_spark).write.format("delta").mode("append").save(self.path)
+
+    def _whole(self, table: deltalake.DeltaTable, frames: Sequence[DataFrame]) -> DataFrame:
+        types = {column.name: ddl(column.type) for column in columns_in(table.schema(), str(self.table))}
+        return reduce(DataFrame.unionByName, [completed(frame, types) for frame in frames]).coalesce(1)
+
+    def forget(self, condition: str) -> None:
+        """Remove the rows that meet a condition, if there are any."""
+        table = self.load()
+        if table is not None and self.rows(condition, (names.BATCH,)).num_rows:
+            with committing(str(self.table)):
+                table.delete(_exact(condition))
+
+    def forget_above(self, batch: int) -> None:
+        """Remove what is stamped above a batch: a crash left it."""
+        self.forget(f"{names.BATCH} > {batch}")
+
+    def replace(self, condition: str, frames: Sequence[DataFrame]) -> None:
+        """Put rows in the place of those that meet a condition, on whole partitions, in one commit."""
+        table = self.load()
+        if table is None:
+            return
+        with committing(str(self.table)):
+            writer = self._whole(table, frames).write.format("delta").mode("overwrite")
+            writer.option("replaceWhere", condition).save(self.path)
+
+    def gather(self, condition: str) -> None:  # delta-rs gathers by partition, whatever is in it
+        """Put rows into one file for each kind, where the files are many."""
+        table = self.load()
+        if table is not None and len(table.file_uris()) >= _MANY_FILES:
+            with committing(str(self.table)):
+                table.optimize.compact()
+
+    def expire(self) -> None:
+        """Remove the versions that nobody reads: of these tables only the last is ever asked."""
+        table = self.load()
+        if table is not None:
+            with committing(str(self.table)):
+                table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+
+
+def _renamed(field: StructField, renames: Mapping[str, str]) -> StructType:
+    """Return the type of a struct whose fields are called otherwise; casts go by the order of fields."""
+    fields = field.dataType.fields if isinstance(field.dataType, StructType) else []
+    return StructType([StructField(renames.get(part.name, part.name), part.dataType) for part in fields])
+
+
+def arrow_of(table: deltalake.DeltaTable) -> pa.Schema:
+    """Return the columns of a table as Arrow has them."""
+    return pa.schema(table.schema().to_arrow())
+
+
+def _once(metadata: Mapping[str, Any]) -> Collection[str]:
+    said = metadata.get(_ONCE)
+    return json.loads(said) if isinstance(said, str) else ()
+
+
+def _exact(condition: str) -> str:
+    """Return a condition whose long numbers are decimals: DataFusion would read them as floating ones."""
+    return _LONG.sub(r"CAST('\1' AS DECIMAL(38,0))", condition)

@@ -1,0 +1,168 @@
+"""One change to a Delta table: staged file by file, then committed whole or taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import unquote
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.delta.evolving import renamed, with_changes
+from lakeward.adapters.delta.java import Jvm
+from lakeward.adapters.delta.progress import APP, PROGRESS, SCHEMA
+from lakeward.adapters.delta.saying import said_by
+from lakeward.adapters.spark.inline import inline
+from lakeward.adapters.spark.names import text
+from lakeward.adapters.tables.rows import FILE, POS
+from lakeward.core.errors import CommitConflict, ConservationError
+from lakeward.core.evolution import SchemaChange
+from lakeward.core.ports import Commit
+from lakeward.core.progress import Progress
+
+_VECTOR: Final = {"filePath": "string", "deletionVectorId": "string"}
+"""What Delta's own writer of deletion vectors asks of each file, besides the numbers of its rows."""
+
+
+class Change:
+    """Files that a commit will add and remove, all of them written, none of them visible.
+
+    `snapshot` is the version that was read: whatever was committed since is a conflict.
+    """
+
+    def __init__(self, jvm: Jvm, path: str, snapshot: Any) -> None:
+        self.jvm = jvm
+        self.path = path
+        self.snapshot = snapshot
+        self.log = jvm.log(path)
+        self.transaction = self.log.startTransaction(jvm.none, jvm.some(snapshot))
+        self.transaction.readWholeTable()
+        self.batch = int(self.transaction.txnVersion(APP))
+        self.schema_changes: Sequence[SchemaChange] = ()
+        self.added: list[Any] = []
+        self.removed: list[Any] = []
+        self.vectors: list[Any] = []
+        self.dropped_rows = 0
+        self.deleted_rows = 0
+        self.is_sent = False
+
+    def evolve(self, changes: Sequence[SchemaChange]) -> None:
+        """Give the table its new columns and types; rows that are added from now on have them."""
+        metadata = self.transaction.metadata()
+        was = metadata.schema()
+        schema = self.jvm.root.org.apache.spark.sql.types.DataType.fromJson(with_changes(was.json(), changes))
+        widened = self.jvm.single(self.jvm.delta, "TypeWideningMetadata")
+        schema = widened.addTypeWideningMetadata(self.transaction, schema, was)
+        partitions = [renamed(name, changes) for name in self.jvm.items(metadata.partitionColumns())]
+        self.transaction.updateMetadata(
+            self.jvm.delta.actions.Metadata(
+                metadata.id(),
+                metadata.name(),
+                metadata.description(),
+                metadata.format(),
+                schema.json(),
+                self.jvm.seq(partitions),
+                metadata.configuration(),
+                metadata.createdTime(),
+            ),
+            False,  # the properties that a session gives new tables are none of this one's
+        )
+        self.schema_changes = changes
+
+    def add(self, rows: DataFrame) -> None:
+        """Write new rows."""
+        self.added += self.jvm.items(self.transaction.writeFiles(rows._jdf))
+
+    def delete(self, places: DataFrame) -> None:
+        """Mark rows as deleted, given by their file and their place in it; a vector takes the old one's place."""
+        files = self._files(places)
+        spark, actions = self.jvm.spark, self.jvm.delta.commands
+        helper = self.jvm.single(actions, "DMLWithDeletionVectorsHelper")
+        old = {url: file.deletionVector() for url, file in files.items()}
+        rows = [(url, None if vector is None else str(vector.serializeToBase64())) for url, vector in old.items()]
+        target = places.selectExpr(f"{FILE} AS filePath", f"{POS} AS rowIndexCol")
+        target = target.join(F.broadcast(inline(spark, _VECTOR, rows)), "filePath")
+        prefix = self.jvm.single(self.jvm.delta.util, "Utils").getRandomPrefixLength(self.transaction.metadata())
+        writer = self.jvm.single(actions, "DeletionVectorBitmapGenerator")
+        written = writer.buildDeletionVectors(spark._jsparkSession, target._jdf, self.log, prefix)
+        by_path = helper.generateCandidateFileMap(self.log.dataPath(), self.jvm.seq(files.values()))
+        touched = helper.findFilesWithMatchingRows(self.transaction, by_path, written)
+        self.vectors = [found.deletionVector() for found in self.jvm.items(written)]
+        self.deleted_rows = sum(int(file.numberOfModifiedRows()) for file in self.jvm.items(touched))
+        one = 1  # partition of the log's files at a time: they are few
+        changed = helper.processUnmodifiedData(spark._jsparkSession, touched, self.snapshot, one)
+        self.removed += self.jvm.items(changed._1())
+
+    def rewrite(self, places: DataFrame, gone: DataFrame, key: Sequence[str]) -> DataFrame:
+        """Remove the files that hold these rows; return what else was in them, without the keys that are `gone`."""
+        files = list(self._files(places).values())
+        every = self.log.createDataFrame(self.snapshot, self.jvm.seq(files), False, self.jvm.none)
+        self._remove(files)
+        return DataFrame(every, self.jvm.spark).join(gone, list(key), "left_anti")
+
+    def drop_all(self) -> None:
+        """Drop every file of the table."""
+        self._remove(list(self.snapshot.allFiles().collect()))
+
+    def _remove(self, files: Sequence[Any]) -> None:
+        self.removed += [file.remove() for file in files]
+        self.dropped_rows += sum(map(_rows, files))
+
+    def _files(self, places: DataFrame) -> Mapping[str, Any]:
+        """Return the files that these rows lie in, as the log has them, by their URLs."""
+        within = self.jvm.single(self.jvm.root.org.apache.spark.paths, "SparkPath").fromPath(self.log.dataPath())
+        before = f"{within.urlEncoded()}/"
+        urls = [str(row[0]) for row in places.select(FILE).distinct().collect()]
+        if not urls:
+            return {}
+        listed = ", ".join(text(url.removeprefix(before)) for url in urls)
+        found = self.snapshot.allFiles().where(f"path IN ({listed})").collect()
+        return {before + str(file.path()): file for file in found}
+
+    def check(self, what: str, batch: int, written: int, removed: int) -> None:
+        """Compare the files with the rows that were planned; raises ConservationError before any commit."""
+        if max(self.batch, 0) != batch - 1:
+            raise CommitConflict(
+                f"{what}: another process committed batch {self.batch} of the table",
+                todo="Nothing of this batch was applied. Only one may write a table: run again when it is done.",
+            )
+        added, deleted = sum(map(_rows, self.added)), self.deleted_rows + self.dropped_rows
+        if added - deleted != written - removed or deleted < removed:
+            raise ConservationError(
+                f"{what}: what was written is not what was planned",
+                found=f"planned {written} rows written and {removed} removed; the files add {added} and "
+                f"delete {deleted}",
+                todo="Nothing was applied. This is a defect of lakeward: please report it.",
+            )
+
+    def commit(self, progress: Progress, written: int, removed: int) -> Commit:
+        """Make the change visible, with the progress: one version of the log."""
+        line = progress.to_json()
+        said = {PROGRESS: line}
+        if self.schema_changes:
+            said[SCHEMA] = "; ".join(map(str, self.schema_changes))
+        actions = self.jvm.delta.actions
+        kept = [
+            actions.SetTransaction(APP, progress.batch, self.jvm.none),
+            actions.DomainMetadata(APP, line, False),
+        ]
+        operation = self.jvm.single(self.jvm.delta, "DeltaOperations$ManualUpdate")
+        self.is_sent = True
+        with said_by(self.jvm.spark, said):
+            version = self.transaction.commit(self.jvm.seq([*self.added, *self.removed, *kept]), operation)
+        return Commit(str(version), written, removed)
+
+    def take_back(self) -> None:
+        """Delete the files that were written and will not be committed."""
+        base = self.log.dataPath()
+        paths = [self.jvm.root.org.apache.hadoop.fs.Path(base, unquote(str(f.path()))) for f in self.added]
+        paths += [vector.absolutePath(base) for vector in self.vectors if vector.isOnDisk()]
+        files = base.getFileSystem(self.log.newDeltaHadoopConf())
+        for path in paths:
+            files.delete(path, False)
+
+
+def _rows(file: Any) -> int:
+    """Return how many rows a file has left, as the log says."""
+    return int(file.numLogicalRecords().get())

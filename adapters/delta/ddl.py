@@ -1,0 +1,83 @@
+"""Making Delta tables."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from lakeward.adapters.delta.evolving import MAPPING
+from lakeward.adapters.delta.options import TableOptions
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.names import quoted, text
+from lakeward.adapters.spark.types import ddl
+from lakeward.adapters.tables.columns import system_columns
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import ConfigError
+
+_OURS: Final = {"delta.feature.domainMetadata": "supported"}
+"""Progress stands in the table's own metadata as well, where no cleaning of the log forgets it."""
+
+_UNMAPPED: Final = re.compile(r"[ ,;{}()\n\t=]")
+"""What a name of Delta has only where columns are mapped."""
+
+_CHANGES_OF_OURS: Final = ("delta.appendOnly", "delta.enableDeletionVectors", "delta.columnMapping.mode")
+
+
+def create(spark: SparkSession, path: str, dimension: Dimension, options: TableOptions) -> None:
+    """Create the table that mirrors a dimension."""
+    columns = {**{c.name: c.type for c in dimension.schema}, **system_columns(dimension.sequences)}
+    properties = {
+        **_OURS,
+        "delta.enableDeletionVectors": str(options.write_mode == "merge-on-read").lower(),
+        **(MAPPING if any(map(_UNMAPPED.search, dimension.schema.names)) else {}),
+        **options.properties,
+    }
+    listed = ", ".join(f"{quoted(name)} {ddl(type_)}" for name, type_ in columns.items())
+    partitions = ", ".join(map(quoted, options.partition_by))
+    partitioned = f"PARTITIONED BY ({partitions}) " if partitions else ""
+    set_ = ", ".join(f"{text(name)} = {text(value)}" for name, value in properties.items())
+    spark.sql(f"CREATE TABLE delta.{quoted(path)} ({listed}) USING delta {partitioned}TBLPROPERTIES ({set_})")
+
+
+def check(dimension: Dimension, options: TableOptions) -> None:
+    """Refuse, before anything is written, what the table could not be made with."""
+    for name in options.partition_by:
+        column = dimension.schema.find(name)
+        if column is None:
+            near = difflib.get_close_matches(name, dimension.schema.names, n=1)
+            raise ConfigError(
+                f"{dimension.name}: {name!r} under partition_by names no column",
+                found="the columns are " + ", ".join(dimension.schema.names),
+                todo=f"Did you mean {near[0]!r}?" if near else "Delta knows no transforms: name a column.",
+            )
+        if column.type.is_nested or column.type.name == "binary":
+            raise ConfigError(
+                f"{dimension.name}: rows cannot be partitioned by {name!r}",
+                found=f"it is {column.type}",
+                todo="Delta partitions by columns of plain types: choose another, or none.",
+            )
+    for name in options.properties:
+        if name in _CHANGES_OF_OURS:
+            raise ConfigError(
+                f"{dimension.name}: {name} is not for `properties` to say",
+                todo="`write_mode` says whether there are deletion vectors; lakeward maps columns where it must.",
+            )
+
+
+def check_names(dimension: Dimension) -> None:
+    """Refuse, before anything is written, columns that a table of ours cannot have."""
+    reserved = [name for name in dimension.schema.names if name == "_metadata" or name.startswith(names.PREFIX)]
+    if reserved:
+        raise ConfigError(
+            f"{dimension.name}: a column is called {reserved[0]!r}, and Spark or lakeward use that name",
+            todo="Let DMS rename it (a transformation rule `rename-column`). Nothing was applied.",
+        )
+
+
+def enable(spark: SparkSession, path: str, properties: dict[str, str]) -> None:
+    """Give a table properties in a commit of its own: it changes nothing that a reader sees."""
+    set_ = ", ".join(f"{text(name)} = {text(value)}" for name, value in properties.items())
+    spark.sql(f"ALTER TABLE delta.{quoted(path)} SET TBLPROPERTIES ({set_})")

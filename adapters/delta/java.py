@@ -1,0 +1,100 @@
+"""Delta's own classes, reached through the session's JVM.
+
+A commit made here carries rows, deletes and progress in one version of the log
+(`docs/decisions/0008-delta-and-hudi-carry-a-plan.md`). The classes are those of the jar that the line pins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, cast
+
+from deltalake.exceptions import CommitFailedError, DeltaError
+from pyspark.sql import SparkSession
+
+from lakeward.adapters.delta.session import CATALOG, EXTENSION
+from lakeward.adapters.spark.errors import FAILURES, causes, refused_by_disk, said, unreachable
+from lakeward.core.errors import CommitConflict, LakewardError, SetupError, TableError
+
+_LOST_RACE: Final = tuple(
+    f"io.delta.exceptions.{name}" for name in ("Concurrent", "MetadataChanged", "ProtocolChanged")
+)
+
+
+class Jvm:
+    """The few doors into Delta's Java and Scala classes that lakeward uses."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        gateway = cast("Any", spark.sparkContext._gateway)  # the only way to Java there is
+        self.root: Any = gateway.jvm
+        self.delta: Any = gateway.jvm.org.apache.spark.sql.delta
+        if EXTENSION not in str(spark.conf.get("spark.sql.extensions", "")):
+            raise SetupError(
+                "Spark was started without Delta Lake",
+                found=f"`spark.sql.extensions` lacks {EXTENSION}",
+                todo=f"Start it with that extension and `spark.sql.catalog.spark_catalog` = {CATALOG} "
+                "(on Glue: --datalake-formats delta).",
+            )
+
+    def single(self, package: Any, name: str) -> Any:
+        """Return the one instance of a Scala object."""
+        return getattr(getattr(package, f"{name}$"), "MODULE$")
+
+    def log(self, path: str) -> Any:
+        """Return the log of a table."""
+        return self.single(self.delta, "DeltaLog").forTable(self.spark._jsparkSession, path)
+
+    def snapshot(self, path: str) -> Any:
+        """Return a table as it is now."""
+        return self.log(path).update(False, self.none, self.none)
+
+    @property
+    def none(self) -> Any:
+        """Scala's None."""
+        return self.root.scala.Option.empty()
+
+    def some(self, value: Any) -> Any:
+        """Return a value as an Option of Scala."""
+        return self.root.scala.Option.apply(value)
+
+    def seq(self, items: Iterable[Any]) -> Any:
+        """Return an immutable Seq of Scala."""
+        made = self.root.java.util.ArrayList()
+        for item in items:
+            made.add(item)
+        return self.root.scala.jdk.javaapi.CollectionConverters.asScala(made).toSeq()
+
+    def items(self, seq: Any) -> Sequence[Any]:
+        """Return the items of a Seq of Scala."""
+        return list(self.root.scala.jdk.javaapi.CollectionConverters.asJava(seq))
+
+
+def lost_race(error: BaseException) -> bool:
+    """Whether Delta refused a commit for what another writer did: then nothing of it is in the table."""
+    names = list(causes(error))
+    return isinstance(error, CommitFailedError) or any(name.startswith(_LOST_RACE) for name in names)
+
+
+@contextmanager
+def committing(what: str) -> Iterator[None]:
+    """Say in a person's words why a commit failed, and whether it lost a race."""
+    try:
+        yield
+    except LakewardError:
+        raise
+    except (*FAILURES, OSError, DeltaError) as error:
+        if lost_race(error):
+            raise CommitConflict(
+                f"{what}: another writer committed to the table in between",
+                found=said(error),
+                todo="Nothing of this batch was applied. Run again when the other writer is done.",
+            ) from error
+        if (gone := unreachable(what, error)) is not None:
+            raise gone from error
+        raise TableError(
+            f"{what}: the table could not be written",
+            found=refused_by_disk(error) or said(error),
+            todo="The table is as it was. Mend that, and run again: it goes on where it stopped.",
+        ) from error

@@ -1,0 +1,79 @@
+"""Where Delta tables lie: each is a folder of the warehouse, and there is no catalog."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from lakeward.adapters.delta.options import DeltaOptions
+from lakeward.adapters.tables.folders import identifier, slug
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import ConfigError, TableError
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The folders of tables, by the names of the source."""
+
+    options: DeltaOptions
+    base: Path
+
+    def __post_init__(self) -> None:
+        given = self.options.warehouse
+        if "://" in given and not given.startswith("file://"):
+            raise ConfigError(
+                f"the warehouse {given} cannot hold Delta tables yet",
+                found="lakeward writes them to a disk of this machine",
+                todo='Name a folder under [target], or take `kind = "iceberg"`, which writes to S3.',
+            )
+
+    @property
+    def folder(self) -> Path:
+        """The warehouse."""
+        return (self.base / self.options.warehouse.removeprefix("file://")).absolute()
+
+    def name(self, table: TableName, suffix: str = "") -> tuple[str, str]:
+        """Return namespace and name of a table, or of one that stands beside it."""
+        return identifier(table, self.options.namespace, suffix)
+
+    def of(self, table: TableName, suffix: str = "") -> str:
+        """Return where a table lies; no name leads out of the warehouse."""
+        namespace, name = self.name(table, suffix)
+        return str(self.folder / slug(namespace) / slug(name))
+
+    def load(self, table: TableName, suffix: str = "") -> DeltaTable | None:
+        """Return a table as it is now, read without Spark, or None where there is none."""
+        path = self.of(table, suffix)
+        if not (Path(path) / "_delta_log").is_dir():
+            return None
+        try:
+            return DeltaTable(path)
+        except TableNotFoundError:
+            return None
+        except (DeltaError, OSError) as error:
+            raise TableError(
+                f"{table}: the table {path} cannot be read",
+                found=str(error).splitlines()[0],
+                todo="Nothing was applied. Mend that, and run again.",
+            ) from error
+
+    def prepare(self, table: TableName) -> None:
+        """Make the folder that a table goes to; raises TableError where that is not allowed."""
+        folder = Path(self.of(table)).parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise TableError(
+                f"the warehouse {folder} cannot be made",
+                found=str(error),
+                todo="Grant permission to write there, or correct `warehouse` under [target].",
+            ) from error
+
+    def remove_empty(self, table: TableName) -> None:
+        """Remove the folder of a table that was not made after all."""
+        with suppress(OSError):
+            Path(self.of(table)).rmdir()

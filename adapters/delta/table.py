@@ -1,0 +1,168 @@
+"""Delta tables: rows and progress of one dimension.
+
+What the plan does to the rows is worked out by joins that stream the table's keys past
+those of the batch. The commit is one version of the log: new data files, deletion vectors or
+removed files for the rows that they replace, and the progress, all or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakeward.adapters.delta import ddl
+from lakeward.adapters.delta.beside import DeltaBeside
+from lakeward.adapters.delta.change import Change
+from lakeward.adapters.delta.evolving import properties_for
+from lakeward.adapters.delta.java import Jvm, committing, lost_race
+from lakeward.adapters.delta.options import TableOptions
+from lakeward.adapters.delta.places import Places
+from lakeward.adapters.delta.progress import standing_of
+from lakeward.adapters.spark.fitting import called_now, fitted
+from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.tables.keeping import Keeping
+from lakeward.adapters.tables.outcome import Outcome
+from lakeward.adapters.tables.resolving import resolved_by
+from lakeward.adapters.tables.rows import FILE, POS
+from lakeward.adapters.tables.writing import written
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import CommitConflict, TableError
+from lakeward.core.evolution import with_new_names
+from lakeward.core.facts import PARTIAL, Capability
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import Commit, Resolved, Standing
+from lakeward.core.progress import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """A table as a version of its log has it; `java` is Delta's own snapshot."""
+
+    path: str
+    java: Any
+    spark: SparkSession
+    has_vectors: bool
+
+    @property
+    def is_written(self) -> bool:
+        """Whether it ever had rows: its first version makes it."""
+        return bool(self.java.version())
+
+    def rows(self) -> DataFrame:
+        """Return all rows, and where each lies; a row's number is asked only where vectors can take it."""
+        place = "_metadata.row_index" if self.has_vectors else "CAST(NULL AS bigint)"
+        rows = self.spark.read.format("delta").option("versionAsOf", int(self.java.version())).load(self.path)
+        return rows.selectExpr("*", f"_metadata.file_path AS {FILE}", f"{place} AS {POS}")
+
+
+class DeltaTable:
+    """One table; what it remembers is `kept` in those that stand beside it."""
+
+    capabilities: frozenset[Capability] = PARTIAL | {Capability.TRUNCATE, Capability.RELOAD}
+
+    def __init__(
+        self, places: Places, dimension: Dimension, options: TableOptions, spark: Callable[[], SparkSession]
+    ) -> None:
+        self.places = places
+        self.options = options
+        self.spark = spark
+        self.path = places.of(dimension.name)
+        self.kept = Keeping(dimension, partial(DeltaBeside, places, dimension.name, spark), spark)
+
+    @property
+    def dimension(self) -> Dimension:
+        """The dimension, with the columns of the table where it is there."""
+        return self.kept.dimension
+
+    def standing(self) -> Standing:
+        """Return what the last commit of ours says, and take the columns from it."""
+        found = standing_of(self.places, self.dimension.name)
+        if found.schema is not None:
+            self.kept.know(with_new_names(found.schema, self.dimension.policies.renames))
+        return found
+
+    def resolve(self, plan: MergePlan, frame: DataFrame) -> Resolved:
+        """Work out rows and counts; nothing is written."""
+        self.kept.know(plan.evolution.schema)
+        spark = self.spark()
+        jvm = Jvm(spark)
+        ddl.check_names(self.dimension)
+        if plan.creates:
+            ddl.check(self.dimension, self.options)
+        with committing(str(self.dimension.name)):
+            return resolved_by(self.kept, plan, frame, None if plan.creates else self._version(jvm))
+
+    def _version(self, jvm: Jvm) -> _Version:
+        snapshot = jvm.snapshot(self.path)
+        vectors = jvm.single(jvm.delta.commands, "DeletionVectorUtils")
+        has_vectors = bool(vectors.deletionVectorsWritable(snapshot.protocol(), snapshot.metadata()))
+        return _Version(self.path, snapshot, jvm.spark, has_vectors)
+
+    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+        """Make rows and progress visible in one commit."""
+        outcome: Outcome = resolved.detail
+        jvm, what = Jvm(self.spark()), str(self.dimension.name)
+        with committing(what):
+            version = outcome.table if isinstance(outcome.table, _Version) else self._made(jvm)
+            changes = () if plan.creates else plan.evolution.changes
+            snapshot = self._enabled(jvm, version.java, properties_for(changes))
+            change = Change(jvm, self.path, snapshot)
+            try:
+                if changes:
+                    change.evolve(changes)
+                self._stage(change, plan, resolved, has_vectors=version.has_vectors)
+                change.check(what, plan.batch, resolved.written, resolved.removed)
+                return change.commit(progress, resolved.written, resolved.removed)
+            except BaseException as error:
+                if change.is_sent and not lost_race(error):
+                    raise TableError(
+                        f"{what}: Delta did not say whether the commit was made",
+                        found=str(error).splitlines()[0] if str(error) else type(error).__name__,
+                        todo="Run again: the table itself says what is in it, and the run goes on from there.",
+                    ) from error
+                change.take_back()
+                raise
+
+    def _made(self, jvm: Jvm) -> _Version:
+        """Make the table."""
+        self.places.prepare(self.dimension.name)
+        ddl.create(jvm.spark, self.path, self.dimension, self.options)
+        return self._version(jvm)
+
+    def _enabled(self, jvm: Jvm, snapshot: Any, properties: dict[str, str]) -> Any:
+        """Return the version to commit on: that which was read, or the next one, which allows what is to come."""
+        has = snapshot.metadata().configuration()
+        lacking = {name: value for name, value in properties.items() if not has.contains(name)}
+        if not lacking:
+            return snapshot
+        ddl.enable(jvm.spark, self.path, lacking)
+        found = jvm.snapshot(self.path)
+        if found.version() != snapshot.version() + 1:
+            raise CommitConflict(
+                f"{self.dimension.name}: another writer committed to the table in between",
+                todo="Nothing of this batch was applied. Run again when the other writer is done.",
+            )
+        return found
+
+    def _stage(self, change: Change, plan: MergePlan, resolved: Resolved, *, has_vectors: bool) -> None:
+        outcome: Outcome = resolved.detail
+        rows = written(plan, resolved)
+        if outcome.drops_all:
+            change.drop_all()
+        elif resolved.removed and outcome.removed is not None:
+            if has_vectors:
+                change.delete(outcome.removed.select(FILE, POS))
+            else:
+                gone = outcome.removed.selectExpr(*map(quoted, plan.dimension.key))
+                others = change.rewrite(outcome.removed, gone, plan.dimension.key)
+                others = fitted(called_now(others, plan.evolution.renames), plan.evolution.schema)
+                rows = others.unionByName(rows, allowMissingColumns=True)
+                change.add(rows.select(*[F.col(quoted(name)) for name in rows.columns]))
+                return
+        if resolved.written:
+            change.add(rows)

@@ -1,0 +1,141 @@
+"""The lake of a demo as readers see it that are not Spark, format by format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchTableError
+
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import SetupError
+from lakeward.entrypoints.demo.database import Row
+from lakeward.entrypoints.demo.shop import ORDERS
+
+
+class Lake(Protocol):
+    """What the demo asks of a table format."""
+
+    @property
+    def jars(self) -> tuple[str, ...]:
+        """The groups of jars that its runs need."""
+        ...
+
+    def rows(self, table: Dimension) -> Iterator[Row]:
+        """Read the rows of a table, without the columns that lakeward adds; none where there is no table."""
+        ...
+
+    def look(self) -> Mapping[str, Sequence[str]]:
+        """Return how to look at a table, reader by reader: lines that work when they are copied."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what was opened."""
+        ...
+
+
+class IcebergLake:
+    """Read by PyIceberg."""
+
+    jars = ("iceberg", "sqlite")
+
+    def __init__(self, folder: Path) -> None:
+        lake = folder.absolute()
+        self.uri, self.warehouse = f"sqlite:///{lake / 'catalog.db'}", f"file://{lake}"
+
+    @cached_property
+    def _catalog(self) -> Catalog:
+        """The catalog, opened as any reader would."""
+        return load_catalog("lake", type="sql", uri=self.uri, warehouse=self.warehouse)
+
+    def rows(self, table: Dimension) -> Iterator[Row]:
+        """Read the rows of a table."""
+        names = table.schema.names
+        try:
+            scan = self._catalog.load_table(tuple(table.name)).scan(selected_fields=names)
+        except NoSuchTableError:
+            return
+        for batch in scan.to_arrow_batch_reader():
+            yield from zip(*(batch.column(name).to_pylist() for name in names), strict=True)
+
+    def look(self) -> Mapping[str, Sequence[str]]:
+        """Return how to look at a table."""
+        found = self._catalog.load_table(tuple(ORDERS.name))
+        file = found.metadata_location.removeprefix("file:").removeprefix("//")
+        return {
+            "PyIceberg (Python)": (
+                "from pyiceberg.catalog import load_catalog",
+                f'lake = load_catalog("lake", type="sql", uri={self.uri!r}, warehouse={self.warehouse!r})',
+                f'print(lake.load_table("{ORDERS.name}").scan(limit=5).to_arrow().to_pylist())',
+            ),
+            "DuckDB (SQL)": _by_duckdb("iceberg", file),
+        }
+
+    def close(self) -> None:
+        """Close the catalog."""
+        self._catalog.close()
+
+
+class DeltaLake:
+    """Read by delta-rs."""
+
+    jars = ("delta",)
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+
+    def _path(self, table: Dimension) -> str:
+        return str(self.folder.joinpath(*table.name))
+
+    def rows(self, table: Dimension) -> Iterator[Row]:
+        """Read the rows of a table."""
+        deltalake, path = _deltalake(), self._path(table)
+        if not deltalake.DeltaTable.is_deltatable(path):
+            return
+        reader = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(path))
+        names = table.schema.names
+        listed = ", ".join(f'"{name}"' for name in names)
+        found = pa.table(reader.execute(f"SELECT {listed} FROM t").read_all())
+        yield from zip(*(found.column(name).to_pylist() for name in names), strict=True)
+
+    def look(self) -> Mapping[str, Sequence[str]]:
+        """Return how to look at a table."""
+        path = self._path(ORDERS)
+        return {
+            "delta-rs (Python)": (
+                "from deltalake import DeltaTable, QueryBuilder",
+                f'reader = QueryBuilder().register("orders", DeltaTable({path!r}))',
+                'print(reader.execute("SELECT * FROM orders LIMIT 5").read_all())',
+            ),
+            "DuckDB (SQL)": _by_duckdb("delta", path),
+        }
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _by_duckdb(extension: str, place: str) -> Sequence[str]:
+    quoted = place.replace("'", "''")
+    return (
+        f"INSTALL {extension}; LOAD {extension};",
+        f"SELECT status, count(*), sum(total) FROM {extension}_scan('{quoted}') GROUP BY ALL;",
+    )
+
+
+def _deltalake() -> Any:
+    try:
+        import deltalake  # noqa: PLC0415  # not every installation has it
+    except ModuleNotFoundError as error:
+        raise SetupError(
+            "Delta tables need the package deltalake, and it is not installed",
+            todo="Install it: `pip install 'lakeward[delta]'`.",
+        ) from error
+    return deltalake
+
+
+LAKES: Final[Mapping[str, Callable[[Path], Lake]]] = {"iceberg": IcebergLake, "delta": DeltaLake}
+"""What reads the demo's lake, by the name of the table format."""
