@@ -76,8 +76,9 @@ class IcebergLake:
         }
 
     def close(self) -> None:
-        """Close the catalog."""
-        self._catalog.close()
+        """Close the catalog, if it was opened."""
+        if "_catalog" in vars(self):
+            self._catalog.close()
 
 
 class DeltaLake:

@@ -265,7 +265,7 @@ def test_a_difference_names_its_key() -> None:
 
 
 def test_the_settings_are_those_of_the_tables(tmp_path: Path) -> None:
-    make_folder(tmp_path / "demo", again=False)
+    make_folder(tmp_path / "demo", "iceberg", again=False)
     configured = load(tmp_path / "demo" / "lakeward.toml")
     assert [configured.dimension(name) for name in configured.tables] == list(TABLES)
 
@@ -274,26 +274,26 @@ def test_a_folder_that_is_no_demo_is_never_touched(tmp_path: Path) -> None:
     (tmp_path / "lakeward.toml").write_text("mine")
     for again in (False, True):
         with pytest.raises(ConfigError, match="is there already, and is no demo"):
-            make_folder(tmp_path, again=again)
+            make_folder(tmp_path, "iceberg", again=again)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("lakeward.toml", "mine")]
 
 
 def test_a_file_in_its_place_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "demo").write_text("mine")
     with pytest.raises(ConfigError, match="is no demo"):
-        make_folder(tmp_path / "demo", again=True)
+        make_folder(tmp_path / "demo", "iceberg", again=True)
     with pytest.raises(ConfigError, match="cannot be made"):
-        make_folder(tmp_path / "demo" / "below", again=True)
+        make_folder(tmp_path / "demo" / "below", "iceberg", again=True)
 
 
 def test_a_demo_is_made_anew_only_on_request_and_what_is_not_its_own_stays(tmp_path: Path) -> None:
-    make_folder(tmp_path, again=False)
+    make_folder(tmp_path, "iceberg", again=False)
     (tmp_path / LANDING / "old.csv").write_text("old")
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(ConfigError, match="there is a demo in") as caught:
-        make_folder(tmp_path, again=False)
+        make_folder(tmp_path, "iceberg", again=False)
     assert "--force" in str(caught.value)
-    make_folder(tmp_path, again=True)
+    make_folder(tmp_path, "iceberg", again=True)
     assert not list((tmp_path / LANDING).iterdir())
     assert (tmp_path / "notes.txt").read_text() == "mine"
 

@@ -9,6 +9,7 @@ from typing import Any
 import outside
 import pytest
 from commands import Ended
+from delta_lake import by_duckdb
 from pyspark.sql import SparkSession
 
 from lakeward.entrypoints import container
@@ -24,7 +25,7 @@ path = "landing"
 {source}
 
 [target]
-kind = "iceberg"
+kind = "{kind}"
 warehouse = "lake"
 {target}
 
@@ -48,9 +49,10 @@ class Project:
 
     folder: Path
     capsys: pytest.CaptureFixture[str]
+    kind: str = "iceberg"
 
     def configure(self, tables: str = ITEM, source: str = "", target: str = "") -> None:
-        text = SETTINGS.format(tables=tables, source=source, target=target)
+        text = SETTINGS.format(kind=self.kind, tables=tables, source=source, target=target)
         (self.folder / "lakeward.toml").write_text(text, "utf-8")
         (self.folder / "landing").mkdir(exist_ok=True)
 
@@ -80,9 +82,13 @@ class Project:
         return f"{error['what']} | {error['found']} | {error['todo']}"
 
     def rows(self, table: str = "item", namespace: str = "shop", columns: tuple[str, ...] = ()) -> list[Any]:
-        """Return the rows that PyIceberg finds, by their first column."""
+        """Return the rows that PyIceberg or DuckDB finds, by their first column."""
         names = columns or ("id", "name", "price")
-        found = outside.by_pyiceberg(self.folder / "lake", namespace, table, names).to_pylist()
+        lake = self.folder / "lake"
+        if self.kind == "delta":
+            found = by_duckdb(str(lake / namespace / table)).to_pylist()
+        else:
+            found = outside.by_pyiceberg(lake, namespace, table, names).to_pylist()
         return sorted(tuple(row[name] for name in names) for row in found)
 
     def entries(self) -> list[Any]:

@@ -1,0 +1,227 @@
+"""Delta tables through the commands: columns that change, other writers, what the log forgets, and refusals."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from delta_lake import by_delta_rs, by_duckdb
+from deltalake import DeltaTable
+from project import ITEM, Project
+from pyspark.sql import SparkSession
+
+from lakeward.adapters.delta import table as delta
+from lakeward.core.errors import TableError
+
+pytestmark = pytest.mark.spark
+
+D = Decimal
+
+LAYOUTS = ["", 'write_mode = "copy-on-write"', 'partition_by = ["name"]']
+
+
+@pytest.fixture
+def shop(project: Project) -> Project:
+    project.kind = "delta"
+    project.configure(source="max_files = 1")
+    return project
+
+
+def item(columns: str, more: str = "", key: str = "id") -> str:
+    return f'[tables."shop.item"]\nkey = ["{key}"]\n{more}\ncolumns = {{ {columns} }}\n'
+
+
+def path_of(project: Project, table: str = "item") -> str:
+    return str(project.folder / "lake" / "shop" / table)
+
+
+def put(project: Project, hour: int, *lines: str) -> None:
+    project.put(f"20261121-{hour:02}0000000.csv", "".join(f"{line}\n" for line in lines))
+
+
+BOTH = [(2, "y", D("2.50")), (3, "c", D("3.00"))]
+
+
+def first(project: Project) -> None:
+    put(project, 10, "I,1,a,1.00", "I,2,b,2.00", "I,3,c,3.00")
+    project.run()
+
+
+def second(project: Project) -> None:
+    put(project, 11, "D,1,a,1.00", "U,2,y,2.50")
+    project.run()
+    assert project.rows() == BOTH
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_columns_are_added_widened_and_renamed_in_the_commit_of_the_rows(shop: Project, layout: str) -> None:
+    shop.configure(item('id = "int", name = "string"', layout), source="max_files = 1")
+    put(shop, 10, "Op,id,name", "I,1,a", "I,2,b")
+    shop.run()
+    renamed = 'id = "bigint", title = "string", price = "decimal(8,2)"'
+    more = layout.replace("name", "title") + '\nschema.rename = { name = "title" }'
+    shop.configure(item(renamed, more), source="max_files = 1")
+    put(shop, 11, "Op,id,title,price", f"U,1,c,1.50\nI,{2**40},d,2.00")
+    (run,) = shop.run().values()
+    assert len(run["batches"]) == 1
+    assert shop.rows(columns=("id", "title", "price")) == [(1, "c", D("1.50")), (2, "b", None), (2**40, "d", D(2))]
+    told = shop.call("explain", "shop.item", "1", "--json").document
+    assert told["stored"]["cells"]["title"] == "c", "a table that delta-rs does not read is explained, too"
+    put(shop, 12, "Op,id,title,price", "D,2,b,0.00", "U,1,e,1.75")
+    shop.run()
+    assert shop.rows(columns=("id", "title")) == [(1, "e"), (2**40, "d")]
+    changes = shop.call("status", "--schema", "--json").document["schema_changes"]
+    assert {"rename", "widen", "add"} == {change["kind"] for change in changes}
+
+
+def test_held_keys_follow_a_new_name(shop: Project) -> None:
+    """What stands beside is written anew, and a name that the settings forget later is still found."""
+    put(shop, 10, "Op,id,name,price", "I,1,a,1.00", "U,1,b,many", "U,1,c,3.00")
+    shop.run(code=3)
+    columns = 'no = "int", title = "string", price = "decimal(8,2)"'
+    shop.configure(item(columns, 'schema.rename = { id = "no", name = "title" }', "no"), source="max_files = 1")
+    put(shop, 11, "Op,no,title,price", "U,1,d,4.00", "I,2,c,2.00")
+    assert shop.run(code=3)["shop.item"]["counts"]["waiting"] == 1
+    shop.configure(item(columns, key="no"), source="max_files = 1")
+    assert shop.call("quarantine", "discard", "shop.item", "1").code == 0
+    assert shop.rows(columns=("no", "title")) == [(1, "d"), (2, "c")]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS[:2])
+def test_two_readers_that_are_not_spark_see_the_same(shop: Project, layout: str) -> None:
+    shop.configure(ITEM.replace("columns", f"{layout}\ncolumns"), source="max_files = 1")
+    first(shop)
+    second(shop)
+    found = sorted(by_duckdb(path_of(shop)).to_pylist(), key=itemgetter("id"))
+    assert sorted(by_delta_rs(DeltaTable(path_of(shop))).to_pylist(), key=itemgetter("id")) == found
+    has_vectors = "deletionVectors" in (DeltaTable(path_of(shop)).protocol().reader_features or ())
+    assert has_vectors is (not layout)
+
+
+def test_other_commits_hide_no_progress(shop: Project, spark: SparkSession) -> None:
+    first(shop)
+    for command in ("OPTIMIZE {}", "REORG TABLE {} APPLY (PURGE)", "ALTER TABLE {} SET TBLPROPERTIES ('a' = 'b')"):
+        spark.sql(command.format(f"delta.`{path_of(shop)}`"))
+    second(shop)
+
+
+def test_progress_outlives_the_commits_that_the_log_forgets(shop: Project) -> None:
+    first(shop)
+    log = Path(path_of(shop)) / "_delta_log"
+    DeltaTable(path_of(shop)).create_checkpoint()
+    for commit in log.glob("*.json"):
+        commit.unlink()
+    for crc in log.glob("*.crc"):
+        crc.unlink()
+    assert shop.call("status", "--json").document["tables"][0]["batch"] == 1
+
+
+def test_a_race_is_tried_again_on_the_new_state(
+    shop: Project, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first(shop)
+    races = []
+
+    class Raced(delta.Change):
+        def check(self, what: str, batch: int, written: int, removed: int) -> None:
+            if len(races) < 2:
+                races.append(what)
+                spark.sql(f"UPDATE delta.`{path_of(shop)}` SET price = price WHERE id = 2")
+            super().check(what, batch, written, removed)
+
+    monkeypatch.setattr(delta, "Change", Raced)
+    second(shop)
+    assert len(races) == 2
+    kept = {file.rsplit("/", 1)[-1] for file in DeltaTable(path_of(shop)).file_uris()}
+    there = {file.name for file in Path(path_of(shop)).glob("*.parquet")}
+    assert kept <= there
+    lost = [line for line in _adds(shop) if line not in there]
+    assert lost == [], "no file that was committed was taken back"
+
+
+def _adds(project: Project) -> list[str]:
+    files = sorted((Path(path_of(project)) / "_delta_log").glob("*.json"))
+    actions: list[dict[str, Any]] = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    return [action["add"]["path"] for action in actions if "add" in action]
+
+
+def test_a_table_that_was_restored_is_refused_until_it_is_restored_forward(
+    shop: Project, spark: SparkSession
+) -> None:
+    first(shop)
+    second(shop)
+    name = f"delta.`{path_of(shop)}`"
+    version = DeltaTable(path_of(shop)).version()
+    spark.sql(f"RESTORE TABLE {name} TO VERSION AS OF 1")
+    put(shop, 12, "I,4,d,4.00")
+    assert "was restored by another writer to what it was at batch 1" in shop.fails()
+    spark.sql(f"RESTORE TABLE {name} TO VERSION AS OF {version}")
+    shop.run()
+    assert shop.rows() == [*BOTH, (4, "d", D("4.00"))]
+
+
+def test_a_table_of_another_writer_is_left_alone(shop: Project, spark: SparkSession) -> None:
+    spark.range(3).write.format("delta").save(path_of(shop))
+    put(shop, 10, "I,1,a,1.00")
+    assert "lakeward did not make it" in shop.fails()
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ('partition_by = ["day(at)"]', "under partition_by names no column"),
+        ('partition_by = ["nam"]', "Did you mean 'name'?"),
+        ('properties = { "delta.enableDeletionVectors" = "false" }', "is not for `properties` to say"),
+    ],
+)
+def test_options_that_cannot_be_are_refused_before_anything_is_written(
+    shop: Project, option: str, words: str
+) -> None:
+    shop.configure(ITEM.replace("columns", f"{option}\ncolumns"))
+    put(shop, 10, "I,1,a,1.00")
+    assert words in shop.fails()
+    assert not (shop.folder / "lake").exists()
+
+
+def test_a_bucket_is_refused(shop: Project) -> None:
+    text = (shop.folder / "lakeward.toml").read_text().replace('"lake"', '"s3://bucket/lake"')
+    (shop.folder / "lakeward.toml").write_text(text)
+    ended = shop.call("run", "--once")
+    assert ended.code == 1
+    assert "cannot hold Delta tables yet" in ended.err
+
+
+def test_what_was_written_for_a_commit_that_fails_is_taken_back(
+    shop: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first(shop)
+    before = {*Path(path_of(shop)).rglob("*.parquet"), *Path(path_of(shop)).rglob("*.bin")}
+
+    def fail(*_: object) -> None:
+        raise TableError("no more", todo="x")
+
+    monkeypatch.setattr(delta.Change, "commit", fail)
+    put(shop, 11, "D,1,a,1.00", "U,2,y,2.50")
+    assert "no more" in shop.fails()
+    assert {*Path(path_of(shop)).rglob("*.parquet"), *Path(path_of(shop)).rglob("*.bin")} == before
+    monkeypatch.undo()
+
+
+def test_columns_of_any_name_have_a_table(shop: Project) -> None:
+    columns = '"zip code" = "string", "a;b" = "int", Id = "int"'
+    shop.configure(item(columns, key="Id"))
+    put(shop, 10, "I,x,1,1", "I,y,2,2")
+    shop.run()
+    put(shop, 11, "U,z,3,2", "D,x,1,1")
+    shop.run()
+    assert shop.rows(columns=("zip code", "a;b", "Id")) == [("z", 3, 2)]
+
+
+def test_names_that_spark_uses_are_refused(shop: Project) -> None:
+    shop.configure(item('id = "int", _metadata = "string"'))
+    put(shop, 10, "I,1,a")
+    assert "Spark or lakeward use that name" in shop.fails()
