@@ -9,10 +9,10 @@ FORMAT ?= iceberg
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 LOCKED = $(INSTALL) --require-hashes --requirement
 
-.PHONY: help setup servers demo test long lint types check docs bench lock clean
+.PHONY: help setup servers demo test test-all long lint types check docs bench lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/installed $(VENV)/jars ## Make .venv with the locked dependencies, and fetch the jars (demo and test do it)
 
@@ -21,6 +21,9 @@ demo: setup ## Mirror a small changing database into a lake (FORMAT=iceberg or d
 
 test: check servers ## Run everything that must pass: lint, types and all tests
 	$(BIN)/python -m pytest
+
+test-all: check servers ## Run everything, also what the gate has no time for: hours
+	LAKEWARD_LONG=1 $(BIN)/python -m pytest
 
 long: setup ## Run what the gate has no time for: 2,000 endpoints of DMS, and examples that nobody saw yet
 	LAKEWARD_DRAWS=2000 $(BIN)/python -m pytest tests/adapters/dms/test_endpoints.py

@@ -9,12 +9,15 @@ from random import Random
 from typing import Any
 
 import broken_corpus
+import broken_delta
 import broken_iceberg
 import broken_memory
 import contested
 import pytest
+from delta_lake import LakeOfDelta
 from spark import MakeLake
 
+from lakeward.adapters.delta.options import TableOptions as DeltaOptions
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.memory import MemoryQueue, MemoryTable
 from lakeward.core.dimension import Dimension, Unbounded, Within
@@ -178,6 +181,25 @@ def test_a_broken_iceberg_adapter_breaks_a_law(
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize(
+    ("name", "break_it", "options"), broken_delta.BROKEN, ids=lambda value: getattr(value, "__name__", "")
+)
+def test_a_broken_delta_adapter_breaks_a_law(
+    monkeypatch: pytest.MonkeyPatch,
+    make_delta: Callable[..., LakeOfDelta],
+    name: str,
+    break_it: broken_delta.Break,
+    options: DeltaOptions,
+) -> None:
+    """In what is Delta's own; what formats share is broken above."""
+    whole = _whole(name)
+    break_it(monkeypatch)
+    with pytest.raises(SEEN):
+        Player(whole.script, make_delta(options), expected=whole.moments).play()
+
+
+@pytest.mark.spark
+@pytest.mark.long
 @pytest.mark.parametrize("name", OF_ICEBERG)
 def test_the_same_script_breaks_no_whole_iceberg_adapter(make_lake: MakeLake, name: str) -> None:
     player = _on_iceberg(make_lake, name).play(broken_iceberg.CRASH.values())
