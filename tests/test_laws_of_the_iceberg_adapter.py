@@ -36,7 +36,7 @@ ANY_LAYOUT = {
     "after_a_reload_nothing_is_left_of_rows_in_part",
 }
 CORPUS = {law.name for law in LAWS if law.name.startswith("corpus_")}
-"""Cases written by hand; the gate holds the reference adapter to them, and the random laws hold Iceberg to that one."""
+"""Cases written by hand; the gate holds the reference adapter to them, and random laws hold Iceberg to that one."""
 
 TRIMMED = {
     "any_play_shows_at_each_moment_what_the_model_shows",

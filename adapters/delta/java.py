@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Final, cast
 
 from deltalake.exceptions import CommitFailedError, DeltaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.delta.session import CATALOG, EXTENSION
@@ -20,6 +21,7 @@ from lakeward.core.errors import CommitConflict, LakewardError, SetupError, Tabl
 _LOST_RACE: Final = tuple(
     f"io.delta.exceptions.{name}" for name in ("Concurrent", "MetadataChanged", "ProtocolChanged")
 )
+_MADE_MEANWHILE: Final = "TABLE_OR_VIEW_ALREADY_EXISTS"
 
 
 class Jvm:
@@ -74,6 +76,8 @@ class Jvm:
 def lost_race(error: BaseException) -> bool:
     """Whether Delta refused a commit for what another writer did: then nothing of it is in the table."""
     names = list(causes(error))
+    if isinstance(error, PySparkException) and error.getCondition() == _MADE_MEANWHILE:
+        return True
     return isinstance(error, CommitFailedError) or any(name.startswith(_LOST_RACE) for name in names)
 
 
