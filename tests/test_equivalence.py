@@ -1,0 +1,158 @@
+"""The same feed gives equal tables on every format: values and types, as readers see them that are not Spark.
+
+Rows of every type are drawn at random, changed and deleted; each format's own reader and DuckDB must find
+what the last change of each key left, to the microsecond and the last digit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any, Final, TypeAlias
+
+import outside
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from delta_lake import by_delta_rs, by_duckdb
+from deltalake import DeltaTable
+from hypothesis import settings
+from project import Project
+
+pytestmark = pytest.mark.spark
+
+Draw: TypeAlias = Callable[[Random], Any]
+_MOST: Final = 2**63 - 1
+
+
+def moment(random: Random) -> datetime:
+    edges = [datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999_999), datetime(1969, 12, 31, 23, 59, 59, 1)]
+    drawn = datetime(1900, 1, 1) + timedelta(microseconds=random.randrange(200 * 365 * 86_400 * 10**6))
+    return random.choice([*edges, drawn])
+
+
+def text(random: Random) -> str:
+    return random.choice(["", "NULL", "it's", 'a,b\n"c"', "ж\u0000z", "𝄞", "x" * random.randrange(50)])
+
+
+INNER: Final = pa.struct([("a", pa.int32()), ("b", pa.list_(pa.string()))])
+TYPES: Final[Mapping[str, tuple[pa.DataType, Draw]]] = {
+    "flag": (pa.bool_(), lambda random: random.random() < 0.5),
+    "small": (pa.int32(), lambda random: random.choice([0, -(2**31), 2**31 - 1, random.randrange(100)])),
+    "big": (pa.int64(), lambda random: random.choice([0, -_MOST - 1, _MOST, random.randrange(100)])),
+    "single": (pa.float32(), lambda random: random.choice([0.5, math.inf, -math.inf, math.nan, -0.0, 2.0**100])),
+    "double": (pa.float64(), lambda random: random.choice([0.1, math.inf, math.nan, -0.0, 5e-324, 1.7e308])),
+    "price": (pa.decimal128(8, 2), lambda random: Decimal(random.randrange(-(10**8) + 1, 10**8)).scaleb(-2)),
+    "wide": (pa.decimal128(38, 0), lambda random: Decimal(random.choice([-1, 1]) * random.randrange(10**38))),
+    "fine": (pa.decimal128(38, 38), lambda random: Decimal(random.randrange(10**38)).scaleb(-38)),
+    "note": (pa.string(), text),
+    "raw": (pa.binary(), lambda random: random.randbytes(random.randrange(5))),
+    "day": (pa.date32(), lambda random: random.choice([date.min, date.max, date(1582, 10, 10), date(2026, 2, 28)])),
+    "at": (pa.timestamp("us", "UTC"), lambda random: moment(random).replace(tzinfo=UTC)),
+    "local": (pa.timestamp("us"), moment),
+    "one": (INNER, lambda random: {"a": random.choice([None, 1]), "b": random.choice([None, [], ["x", None]])}),
+    "many": (pa.list_(INNER), lambda random: random.choice([[], [None], [{"a": 1, "b": []}]])),
+    "named": (pa.map_(pa.string(), pa.int64()), lambda random: [("k", random.choice([None, _MOST]))]),
+}
+SCHEMA: Final = pa.schema(
+    [("Op", pa.string()), ("id", pa.int32()), *((name, type_) for name, (type_, _) in TYPES.items())]
+)
+KINDS: Final = {
+    "iceberg": 'write_mode = "merge-on-read"',
+    "iceberg, copy-on-write": 'write_mode = "copy-on-write"\npartition_by = ["day"]',
+    "delta": 'write_mode = "merge-on-read"',
+    "delta, copy-on-write": 'write_mode = "copy-on-write"\npartition_by = ["flag"]',
+}
+
+
+def feed(random: Random, folder: Path) -> dict[int, Mapping[str, Any]]:
+    """Deliver three files of changes of thirty keys; return the rows that they leave."""
+    left: dict[int, Mapping[str, Any]] = {}
+    for hour in (10, 11, 12):
+        rows = []
+        for _ in range(60):
+            key = random.randrange(30)
+            cells = {name: draw(random) if random.random() < 0.9 else None for name, (_, draw) in TYPES.items()}
+            operation = "I" if key not in left else random.choice("UUD")
+            rows.append({"Op": operation, "id": key, **cells})
+            if operation == "D":
+                del left[key]
+            else:
+                left[key] = cells
+        folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.Table.from_pylist(rows, SCHEMA), folder / f"20261121-{hour}0000000.parquet")
+    return left
+
+
+def readers(project: Project) -> Mapping[str, pa.Table]:
+    """Return the table as each reader finds it."""
+    lake = project.folder / "lake"
+    if project.kind == "delta":
+        path = str(lake / "shop/item")
+        return {"delta-rs": by_delta_rs(DeltaTable(path)), "DuckDB": by_duckdb(path)}
+    own = outside.by_pyiceberg(lake, "shop", "item", SCHEMA.names[1:])
+    with outside.duck() as duck:
+        file = outside.metadata(lake, "shop", "item")
+        return {"PyIceberg": own, "DuckDB": duck.execute("SELECT * FROM iceberg_scan(?)", [file]).to_arrow_table()}
+
+
+def plain(value: Any) -> Any:
+    """Return a value as it compares: NaN with itself, and nought with its sign."""
+    match value:
+        case float():
+            return repr(value)
+        case dict():
+            return {name: plain(item) for name, item in value.items()}
+        case list():
+            return [plain(item) for item in value]
+        case _:
+            return value
+
+
+_TEXTS: Final = {pa.string(), pa.large_string(), pa.string_view()}
+_BYTES: Final = {pa.binary(), pa.large_binary(), pa.binary_view()}
+
+
+def is_alike(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether types are the same for a person: readers differ in how long a text may be, and in names of zones."""
+    if pa.types.is_nested(one):
+        both = [(one.field(i).type, other.field(i).type) for i in range(one.num_fields)]
+        return one.id == other.id and all(is_alike(*pair) for pair in both)
+    for family in (_TEXTS, _BYTES):
+        if one in family:
+            return other in family
+    if pa.types.is_timestamp(one):
+        return pa.types.is_timestamp(other) and one.unit == other.unit and bool(one.tz) == bool(other.tz)
+    return bool(one == other)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_format_and_every_reader_has_the_rows_that_the_feed_left(project: Project, kind: str) -> None:
+    project.kind = kind.split(",", maxsplit=1)[0]
+    project.configure(f'[tables."shop.item"]\nkey = ["id"]\n{KINDS[kind]}\n', source="max_files = 1")
+    random = Random(0) if settings().derandomize else Random()
+    left = feed(random, project.folder / "landing/shop/item")
+    project.run()
+    for reader, table in readers(project).items():
+        for name, (type_, _) in TYPES.items():
+            found = table.schema.field(name).type
+            assert is_alike(type_, found), f"{reader}: {name} is {found}, and not {type_}"
+        rows = {row["id"]: row for row in table.to_pylist()}
+        assert rows.keys() == left.keys()
+        # PyIceberg 0.12 reads an empty list of structs where there is none.
+        cells = [
+            (key, name)
+            for key in left
+            for name in TYPES
+            if (reader, name, left[key][name]) != ("PyIceberg", "many", None)
+        ]
+        wrong = [
+            f"{reader}: {name} of {key} is {rows[key][name]!r}, and not {left[key][name]!r}"
+            for key, name in cells
+            if plain(rows[key][name]) != plain(left[key][name])
+        ]
+        assert wrong == []
