@@ -12,15 +12,15 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from lakeward.core.counts import Counts
-from lakeward.core.errors import AlarmRaised, CommitConflict
+from lakeward.core.errors import AlarmRaised, CommitConflict, TableError
 from lakeward.core.events import Operation, Position
 from lakeward.core.facts import PARTIAL, BatchFacts, Capability
 from lakeward.core.job import Idle, Job, Look, Prepared, Report, Settlement, Watch, unwatched
 from lakeward.core.ledger import SourceObject
 from lakeward.core.mending import check_every
-from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Batch, Entry
-from lakeward.core.preparing import Found, as_it_stands, look, prepare_release, prepare_seen, work_out
+from lakeward.core.preparing import Found, as_it_stands, look, overtaken, prepare_release, prepare_seen, work_out
+from lakeward.core.progress import Progress
 
 F = TypeVar("F")
 
@@ -32,7 +32,8 @@ def carry_out(job: Job[F], prepared: Prepared[F], watch: Watch = unwatched) -> R
     """
     planned, resolved, progress = prepared.plan, prepared.resolved, prepared.progress
     with watch("hold"):
-        _refuse_other_standing(job, planned)
+        if (lost := overtaken(job, planned.batch - 1)) is not None:  # nothing of another's memory is touched
+            raise lost
         job.opened.quarantine.hold(planned, resolved)
     with watch("remember"):
         job.opened.companion.remember(planned, resolved)
@@ -49,18 +50,6 @@ def carry_out(job: Job[F], prepared: Prepared[F], watch: Watch = unwatched) -> R
     )
 
 
-def _refuse_other_standing(job: Job[F], planned: MergePlan) -> None:
-    """Look at the table once more: who slept since the batch was worked out must not touch what is remembered."""
-    found = None if job.standing is None else job.standing().progress.batch
-    if found is not None and found != planned.batch - 1:
-        raise CommitConflict(
-            f"{job.dimension.name}: another process committed to the table while a batch was worked out",
-            found=f"the table is at batch {found}, and this one is {planned.batch}; so it went again and again",
-            todo="Nothing of this batch was applied. One process at a time runs a pipeline: is the folder `state` "
-            "of its settings shared, and kept?",
-        )
-
-
 def finish(job: Job[F], report: Report, watch: Watch = unwatched) -> None:
     """Do what follows a commit. It is no part of it: were it to fail, the batch is in the table."""
     objects = report.plan.facts.objects
@@ -71,9 +60,18 @@ def finish(job: Job[F], report: Report, watch: Watch = unwatched) -> None:
         if report.is_last:
             acknowledge(job)
     with watch("trim"):
-        job.opened.companion.trim(report.progress)
+        _trim(job, report.progress)
     with watch("archive"):
         put_away(job, [found.object for found in objects])
+
+
+def _trim(job: Job[F], progress: Progress) -> None:
+    """Forget what can no longer matter; where another process went on meanwhile, that is for it to do."""
+    try:
+        job.opened.companion.trim(progress)
+    except TableError:
+        if overtaken(job, progress.batch) is None:
+            raise
 
 
 def put_away(job: Job[F], objects: Sequence[SourceObject]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import AlarmRaised, ConservationError, MendError
+from lakeward.core.errors import AlarmRaised, CommitConflict, ConservationError, MendError, TableError
 from lakeward.core.events import Mark
 from lakeward.core.evolution import with_new_names
 from lakeward.core.job import Idle, Job, Look, Prepared, Settlement, Watch, unwatched
@@ -40,12 +40,31 @@ def look(job: Job[F], watch: Watch = unwatched, *, is_whole: bool = False) -> Lo
     return Look(standing=standing, recalled=recalled, past=past, taken=taken)
 
 
+def overtaken(job: Job[F], batch: int) -> CommitConflict | None:
+    """Look at the table once more: return what to raise where it is not at this batch any more."""
+    found = None if job.standing is None else job.standing().progress.batch
+    if found is None or found == batch:
+        return None
+    return CommitConflict(
+        f"{job.dimension.name}: another process committed to the table while a batch was worked out",
+        found=f"the table was at batch {batch}, and is at {found}; so it went again and again",
+        todo="Nothing of this batch was applied. One process at a time runs a pipeline: is the folder `state` "
+        "of its settings shared, and kept?",
+    )
+
+
 def _recall(job: Job[F], progress: Progress) -> Recalled:
     """Return what the table remembers; raises TableError where that is of another batch than was committed."""
-    recalled = job.opened.companion.recall(progress)
-    if progress.digest is not None:
-        records = job.opened.companion.applied(progress, progress.batch - 1)
-        refuse_other_memory(job.dimension, progress, [record.object for record in records])
+    companion = job.opened.companion
+    try:
+        recalled = companion.recall(progress)
+        if progress.digest is not None:
+            records = companion.applied(progress, progress.batch - 1)
+            refuse_other_memory(job.dimension, progress, [record.object for record in records])
+    except TableError as error:
+        if (lost := overtaken(job, progress.batch)) is not None:
+            raise lost from error
+        raise
     return recalled
 
 

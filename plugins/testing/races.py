@@ -70,10 +70,10 @@ def _is_refused(attempt: Callable[[], object]) -> bool:
 
 
 def what_another_process_applied_meanwhile_is_not_applied_again(trial: Trial) -> None:
-    """A process that sleeps before it writes anything down, or before its commit, works the batch out anew."""
+    """A process that sleeps as it looks, before it writes, before its commit or behind it, does nothing twice."""
     script = _script(trial.case)
-    ways = [("hold", 0), ("hold", 1), ("commit", 0), ("commit", 1)]
-    for step, ahead in ways[1:3] if trial.is_packed else ways:
+    ways = [(step, ahead) for step in ("recall", "hold", "commit", "trim") for ahead in (0, 1)]
+    for step, ahead in ways[1::2] if trial.is_packed else ways:
         player = _overtaken(script, trial.make().lake, step, ahead)
         last = player.play().moments[-1]
         if last.rows != script.truth:

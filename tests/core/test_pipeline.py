@@ -17,7 +17,7 @@ from lakeward.core.job import Job, Prepared, Report
 from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.pipeline import apply_changes, carry_out
 from lakeward.core.plan import MergePlan, plan
-from lakeward.core.ports import Batch, Commit, Notice, Resolved
+from lakeward.core.ports import Batch, Commit, Notice, Recalled, Resolved
 from lakeward.core.preparing import prepare
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
@@ -197,7 +197,7 @@ def test_who_slept_since_a_batch_was_worked_out_writes_nothing_down() -> None:
     assert isinstance(prepared, Prepared)
     apply_changes(job(source, table))
     written = dict(table.written), dict(table.objects), dict(table.quarantined)
-    with pytest.raises(CommitConflict, match="the table is at batch 1, and this one is 1") as refused:
+    with pytest.raises(CommitConflict, match="the table was at batch 0, and is at 1") as refused:
         carry_out(slept, prepared)
     assert (dict(table.written), dict(table.objects), dict(table.quarantined)) == written
     assert refused.value.retryable
@@ -216,3 +216,30 @@ def test_a_table_whose_memory_is_of_another_batch_than_it_committed_stops() -> N
     table.progress = replace(table.progress, digest=None)
     apply_changes(job(source, table))
     assert table.progress.batch == 1, "a table of an earlier version cannot tell"
+
+
+class Overtaken(MemoryTable):
+    """Once, another process applies all that waits between the look at its progress and that at its memory."""
+
+    source: MemorySource | None = None
+
+    def recall(self, progress: Progress) -> Recalled:
+        if self.source is not None:
+            source, self.source = self.source, None
+            apply_changes(job(source, self))
+        return MemoryTable.recall(self, progress)
+
+
+def test_who_is_overtaken_between_two_looks_begins_anew() -> None:
+    table, source = Overtaken(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
+    table.source = source
+    apply_changes(replace(job(source, table), standing=table.standing))
+    assert (table.progress.batch, table.progress.totals.read) == (1, 1)
+
+
+def test_a_table_that_was_rolled_back_is_no_race() -> None:
+    table, source = Overtaken(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
+    apply_changes(job(source, table))
+    table.progress = Progress()
+    with pytest.raises(TableError, match="was rolled back to batch 0"):
+        apply_changes(replace(job(source, table), standing=table.standing))
