@@ -151,7 +151,7 @@ class DeltaBeside:
             return pa.table({name: [] for name in wanted})
         schema = arrow_of(table)
         has = [name for name in wanted if name in schema.names]
-        listed = ", ".join(f'"{name}"' for name in has)
+        listed = ", ".join(map(in_datafusion, has))
         query = f"SELECT {listed} FROM beside WHERE {_exact(condition)}"
         found = pa.table(QueryBuilder().register("beside", table).execute(query).read_all())
         return shaped(found, pa.schema([schema.field(name) for name in has]))
@@ -271,6 +271,11 @@ def arrow_of(table: deltalake.DeltaTable) -> pa.Schema:
 def _once(metadata: Mapping[str, Any]) -> Collection[str]:
     said = metadata.get(_ONCE)
     return json.loads(said) if isinstance(said, str) else ()
+
+
+def in_datafusion(name: str) -> str:
+    """Return the name of a column as DataFusion writes it."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _exact(condition: str) -> str:

@@ -17,7 +17,7 @@ from deltalake import QueryBuilder
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from lakeward.adapters.delta.beside import arrow_of
+from lakeward.adapters.delta.beside import arrow_of, in_datafusion
 from lakeward.adapters.delta.places import Places
 from lakeward.adapters.delta.progress import commits_of, standing_of
 from lakeward.adapters.spark.names import quoted
@@ -95,11 +95,11 @@ def _sql(where: Where, schema: pa.Schema) -> str:
         case OneOf(of=parts):
             return " OR ".join(f"({_sql(part, schema)})" for part in parts)
         case AtMost(name=name, value=value):
-            return f"{_in_sql(name)} <= {value}"
+            return f"{in_datafusion(name)} <= {value}"
         case AtLeast(name=name, value=value):
-            return f"{_in_sql(name)} >= {value}"
+            return f"{in_datafusion(name)} >= {value}"
     first, *inner = where.path
-    type_, column = schema.field(first).type, _in_sql(first)
+    type_, column = schema.field(first).type, in_datafusion(first)
     for name in inner:
         type_, column = type_.field(name).type, f"get_field({column}, {_text(name)})"
     if where.value == _NAN and pa.types.is_floating(type_):
@@ -129,10 +129,6 @@ def _literal(value: object) -> str:
 def _scale(value: Decimal) -> int:
     exponent = value.as_tuple().exponent
     return max(0, -exponent) if isinstance(exponent, int) else 0
-
-
-def _in_sql(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _text(value: str) -> str:

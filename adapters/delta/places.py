@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,8 +71,3 @@ class Places:
                 found=str(error),
                 todo="Grant permission to write there, or correct `warehouse` under [target].",
             ) from error
-
-    def remove_empty(self, table: TableName) -> None:
-        """Remove the folder of a table that was not made after all."""
-        with suppress(OSError):
-            Path(self.of(table)).rmdir()

@@ -30,6 +30,8 @@ PROGRESS: Final = "lakeward.progress"
 SCHEMA: Final = "lakeward.schema"
 """What the `userMetadata` of a commit of ours has: the progress, and in words how columns changed."""
 
+_RESTORE: Final = "RESTORE"
+
 _LOOKS: Final = (1, 20, None)
 """How many commits of the log are read to find ours: it is nearly always the last."""
 
@@ -44,21 +46,25 @@ def standing_of(places: Places, name: TableName) -> Standing:
     if batch is None:
         return Standing(Progress(), columns)
     for limit in _LOOKS:
+        is_restored = False
         for commit in _history(table, limit):
             progress = _progress_in(commit)
-            if progress is not None:
-                _refuse_restored(name, progress, batch)
+            if progress is not None and progress.batch <= batch:  # a later one came since the table was loaded
+                if progress.batch != batch:
+                    raise _restored(name, f"what it was at batch {progress.batch}", batch)
                 return Standing(progress, columns, commit["timestamp"] * 1000)
+            is_restored |= commit.get("operation") == _RESTORE
+    if is_restored:
+        raise _restored(name, "a time, or to before lakeward's first commit", batch)
     return Standing(_kept(places, name, batch), columns)
 
 
-def _refuse_restored(name: TableName, progress: Progress, batch: int) -> None:
-    if progress.batch != batch:
-        raise TableError(
-            f"{name} was restored by another writer to what it was at batch {progress.batch}",
-            found=f"it has seen batch {batch}: a RESTORE takes rows back, and nothing of what stands beside them",
-            todo="Restore it to the version before the RESTORE, or drop it to load it anew.",
-        )
+def _restored(name: TableName, to: str, batch: int) -> TableError:
+    return TableError(
+        f"{name} was restored by another writer to {to}",
+        found=f"it has seen batch {batch}: a RESTORE takes rows back, and nothing of what stands beside them",
+        todo="Restore it to the version before the RESTORE, by its number, or drop it to load it anew.",
+    )
 
 
 def commits_of(places: Places, name: TableName) -> Mapping[int, Made]:
@@ -73,14 +79,18 @@ def commits_of(places: Places, name: TableName) -> Mapping[int, Made]:
 
 
 def _history(table: DeltaTable, limit: int | None) -> Iterator[Mapping[str, Any]]:
-    """Walk over the commits of the log that the table comes of, newest first: behind a RESTORE those before it."""
+    """Walk over the commits of the log that the table comes of, newest first.
+
+    Behind a RESTORE these are those up to its version; where it names a time instead, nobody knows them.
+    """
     upto = table.version()
     for commit in table.history(limit):
         if commit["version"] > upto:
             continue
         yield commit
-        if commit.get("operation") == "RESTORE":
-            upto = int(commit.get("operationParameters", {}).get("version") or -1)
+        if commit.get("operation") == _RESTORE:
+            version = commit.get("operationParameters", {}).get("version")
+            upto = -1 if version is None else int(version)
 
 
 def _progress_in(commit: Mapping[str, Any]) -> Progress | None:

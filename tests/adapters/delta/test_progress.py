@@ -1,0 +1,94 @@
+"""What the log of a Delta table says of us, whatever others did to it; no Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction
+
+from lakeward.adapters.delta.beside import DeltaBeside, arrow_of
+from lakeward.adapters.delta.columns import to_delta
+from lakeward.adapters.delta.options import DeltaOptions
+from lakeward.adapters.delta.places import Places
+from lakeward.adapters.delta.progress import APP, PROGRESS, commits_of, standing_of
+from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import TableError
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Type
+
+ITEM = TableName("shop", "item")
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    """A table that was made as version 0, and has two batches, one in each of the versions 1 and 2."""
+    found = Places(DeltaOptions(warehouse="lake"), tmp_path)
+    found.prepare(ITEM)
+    DeltaTable.create(found.of(ITEM), to_delta({"id": Type("int"), **SYSTEM_COLUMNS}))
+    for batch in (1, 2):
+        commit(found, batch)
+    return found
+
+
+def commit(places: Places, batch: int) -> None:
+    table = DeltaTable(places.of(ITEM))
+    said = {"userMetadata": json.dumps({PROGRESS: Progress(batch=batch).to_json()})}
+    properties = CommitProperties(custom_metadata=said, app_transactions=[Transaction(APP, batch)])
+    rows = pa.Table.from_pylist([{"id": batch}], schema=arrow_of(table))
+    deltalake.write_deltalake(table, rows, mode="append", commit_properties=properties)
+
+
+def restore(places: Places, version: int | None, timestamp: str | None = None) -> None:
+    """Write the commit of a RESTORE as Spark does; that of a time names no version."""
+    path = places.of(ITEM)
+    file = Path(path) / "_delta_log" / f"{DeltaTable(path).version() + 1:020}.json"
+    parameters = {"version": version, "timestamp": timestamp}
+    info = {"timestamp": 1, "operation": "RESTORE", "operationParameters": parameters}
+    file.write_text(json.dumps({"commitInfo": info}) + "\n")
+
+
+def test_the_last_batch_stands(places: Places) -> None:
+    assert standing_of(places, ITEM).progress.batch == 2
+    assert {batch: made.commit for batch, made in commits_of(places, ITEM).items()} == {1: "1", 2: "2"}
+
+
+@pytest.mark.parametrize(
+    ("version", "timestamp", "words"),
+    [
+        (1, None, "to what it was at batch 1"),
+        (0, None, "to before lakeward's first commit"),
+        (None, "2026-11-21", "to a time"),
+    ],
+)
+def test_a_restore_is_refused_and_another_one_mends_it(
+    places: Places, version: int | None, timestamp: str | None, words: str
+) -> None:
+    restore(places, version, timestamp)
+    with pytest.raises(TableError, match=words):
+        standing_of(places, ITEM)
+    restore(places, 2)
+    assert standing_of(places, ITEM).progress.batch == 2
+
+
+def test_a_commit_that_comes_while_the_log_is_read_is_no_restore(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log is read after the table: by then it may be a batch ahead."""
+    loaded = places.load(ITEM)
+    commit(places, 3)
+    monkeypatch.setattr(Places, "load", lambda *_: loaded)
+    assert standing_of(places, ITEM).progress.batch == 2
+
+
+def test_a_column_of_any_name_is_read_beside(places: Places) -> None:
+    name = 'a "b"'
+    DeltaTable.create(places.of(ITEM, "__changes"), to_delta({name: Type("int")}))
+    beside = DeltaBeside(places, ITEM, pytest.fail, "__changes", {}, lambda: [name])
+    rows = pa.table({name: pa.array([1], pa.int32())})
+    deltalake.write_deltalake(beside.path, rows, mode="append")
+    assert beside.rows("true", [name]).to_pylist() == [{name: 1}]
