@@ -1,0 +1,168 @@
+"""`lakeward run --follow` is killed at random times while files arrive: nothing is there twice, nothing is lost.
+
+The signal cannot be caught. Now and then Java outlives it for a moment, with a commit in hand.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import pytest
+from project import Project
+from pyiceberg.catalog import load_catalog
+
+from lakeward.adapters.iceberg.progress import commits_of
+
+pytestmark = pytest.mark.spark
+
+KILLS: Final = 30 if "LAKEWARD_LONG" in os.environ else 5
+SCRIPT: Final = "from lakeward.entrypoints.cli import run; run()"
+KEYS: Final = 40
+PATIENCE: Final = 120
+"""Seconds in which a process that lives makes its first commit, however slow the machine."""
+
+
+@dataclass
+class Feed:
+    """A database of a few rows that is changed all the time, and what is in it."""
+
+    project: Project
+    random: Random = field(default_factory=lambda: Random(7))
+    rows: dict[int, tuple[int, str, Decimal]] = field(default_factory=dict)
+    lines: int = 0
+    files: int = 0
+
+    def write(self) -> None:
+        """Write a file of changes; it is there whole, or not at all."""
+        changes = []
+        for _ in range(self.random.randint(1, 8)):
+            key = self.random.randrange(KEYS)
+            operation = "I" if key not in self.rows else self.random.choice("UUD")
+            row = (key, f"n{self.lines}", Decimal(self.lines).scaleb(-2))
+            changes.append(f"{operation},{key},{row[1]},{row[2]:.2f}")
+            self.rows[key] = row
+            if operation == "D":
+                del self.rows[key]
+            self.lines += 1
+        self.files += 1
+        place = f"20261121-{self.files // 60_000:02}{self.files // 1000 % 60:02}00{self.files % 1000:03}.csv"
+        written = self.project.folder / "landing.part"
+        written.write_text("\n".join(changes) + "\n", "utf-8")
+        folder = self.project.folder / "landing/shop/item"
+        folder.mkdir(parents=True, exist_ok=True)
+        written.rename(folder / place)
+
+    def go_on(self, until: threading.Event) -> None:
+        """Write a file, again and again."""
+        while not until.wait(self.random.uniform(0.1, 1)):
+            self.write()
+
+
+class Following:
+    """A process that follows the source, in a group of its own, and says in a file what it does."""
+
+    def __init__(self, folder: Path, number: int) -> None:
+        self.log = folder / f"follows-{number}.log"
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", SCRIPT, "run", "--follow", "--log", "json", "--json"],
+                cwd=folder,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def wait_for_a_commit(self) -> None:
+        """Return once it has made one."""
+        until = time.monotonic() + PATIENCE
+        while '"event": "committed"' not in self.log.read_text("utf-8"):
+            assert time.monotonic() < until, self.log.read_text("utf-8")[-2000:]
+            time.sleep(0.05)
+
+    def end(self, *, with_java: bool) -> None:
+        """Kill it, alone or with all that it started."""
+        if with_java:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        else:
+            self.process.kill()
+        assert self.process.wait() == -signal.SIGKILL, self.log.read_text("utf-8")[-2000:]
+
+    def clean(self) -> None:
+        """Leave nothing of it behind."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Project:
+    """Return a project whose commands start Spark themselves, each its own."""
+    monkeypatch.chdir(tmp_path)
+    made = Project(tmp_path, capsys)
+    made.configure()
+    settings = tmp_path / "lakeward.toml"
+    settings.write_text(settings.read_text("utf-8").replace('name = "shop"', 'name = "shop"\npoll = "1s"'), "utf-8")
+    return made
+
+
+def test_killed_at_random_times_the_tables_are_equal_and_no_batch_is_there_twice(project: Project) -> None:
+    feed, is_over, random = Feed(project), threading.Event(), Random()
+    feed.write()
+    writer = threading.Thread(target=feed.go_on, args=(is_over,))
+    writer.start()
+    started: list[Following] = []
+    try:
+        for number in range(KILLS):
+            following = Following(project.folder, number)
+            started.append(following)
+            if random.random() < 0.2:
+                time.sleep(random.uniform(0, 8))
+            else:
+                following.wait_for_a_commit()
+                time.sleep(random.uniform(0, 3))
+            following.end(with_java=random.random() < 0.5)
+    finally:
+        is_over.set()
+        writer.join()
+        ended = subprocess.run(
+            [sys.executable, "-c", SCRIPT, "run", "--json", "--log", "off"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for following in started:
+            following.clean()
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert project.rows() == sorted(feed.rows.values())
+    check_batches(project, feed)
+
+
+def check_batches(project: Project, feed: Feed) -> None:
+    """Each batch is there once, in the table and beside it, and each file in one of them."""
+    catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{project.folder}/lake/catalog.db")
+    progresses = [progress for _, progress in commits_of(catalog.load_table(("shop", "item")))]
+    last = progresses[0]
+    assert [progress.batch for progress in progresses] == [*range(last.batch, 0, -1)]
+    assert last.totals.read == feed.lines == last.totals.applied + last.totals.superseded
+    records = catalog.load_table(("shop", "item__changes")).scan("_lakeward_kind = 'batch'").to_arrow().to_pylist()
+    assert sorted(record["_lakeward_batch"] for record in records) == [*range(1, last.batch + 1)]
+    objects = Counter(found[0] for record in records for found in _objects(record))
+    assert set(objects.values()) == {1}
+    assert len(objects) == feed.files
+
+
+def _objects(record: dict[str, Any]) -> list[Any]:
+    return list(json.loads(record["_lakeward_record"])["objects"])
