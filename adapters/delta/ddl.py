@@ -23,7 +23,12 @@ _OURS: Final = {"delta.feature.domainMetadata": "supported"}
 _UNMAPPED: Final = re.compile(r"[ ,;{}()\n\t=]")
 """What a name of Delta has only where columns are mapped."""
 
-_CHANGES_OF_OURS: Final = ("delta.appendOnly", "delta.enableDeletionVectors", "delta.columnMapping.mode")
+_CHANGES_OF_OURS: Final = (
+    "delta.appendOnly",
+    "delta.enableDeletionVectors",
+    "delta.columnMapping.mode",
+    "delta.setTransactionRetentionDuration",  # the table would forget at which batch it is
+)
 
 
 def create(spark: SparkSession, path: str, dimension: Dimension, options: TableOptions) -> None:
@@ -63,7 +68,8 @@ def check(dimension: Dimension, options: TableOptions) -> None:
         if name in _CHANGES_OF_OURS:
             raise ConfigError(
                 f"{dimension.name}: {name} is not for `properties` to say",
-                todo="`write_mode` says whether there are deletion vectors; lakeward maps columns where it must.",
+                todo="`write_mode` says whether there are deletion vectors; lakeward maps columns where it must, "
+                "and asks the table at which batch it is.",
             )
 
 

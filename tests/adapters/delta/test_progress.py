@@ -10,16 +10,17 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
+from lakeward.adapters.delta import ddl
 from lakeward.adapters.delta.beside import DeltaBeside, arrow_of
 from lakeward.adapters.delta.columns import to_delta
-from lakeward.adapters.delta.options import DeltaOptions
+from lakeward.adapters.delta.options import DeltaOptions, TableOptions
 from lakeward.adapters.delta.places import Places
 from lakeward.adapters.delta.progress import APP, PROGRESS, commits_of, standing_of
 from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
-from lakeward.core.dimension import TableName
-from lakeward.core.errors import TableError
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import ConfigError, TableError
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Type
+from lakeward.core.schema import Column, Schema, Type
 
 ITEM = TableName("shop", "item")
 
@@ -92,3 +93,10 @@ def test_a_column_of_any_name_is_read_beside(places: Places) -> None:
     rows = pa.table({name: pa.array([1], pa.int32())})
     deltalake.write_deltalake(beside.path, rows, mode="append")
     assert beside.rows("true", [name]).to_pylist() == [{name: 1}]
+
+
+def test_a_table_that_would_forget_its_batch_is_refused() -> None:
+    dimension = Dimension(name=ITEM, schema=Schema((Column("id", Type("int")),)))
+    options = TableOptions(properties={"delta.setTransactionRetentionDuration": "interval 7 days"})
+    with pytest.raises(ConfigError, match="is not for `properties` to say"):
+        ddl.check(dimension, options)
