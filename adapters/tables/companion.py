@@ -84,8 +84,8 @@ class CompanionTable:
             raise TableError(
                 f"{self.dimension.name} was rolled back to batch {progress.batch}",
                 found=f"its companion {'.'.join(self.table.name)} knows batch {max(above)}",
-                todo=f"`lakeward rollback {self.dimension.name}` takes back what it remembers, too. Or roll it "
-                "forward again, or drop the table and its companion to load it anew.",
+                todo=f"`lakeward rollback {self.dimension.name}` takes back what it remembers, too, where the "
+                "format can. Or roll it forward again, or drop the table and its companion to load it anew.",
             )
         if progress.batch and progress.batch not in self.records:
             raise TableError(
