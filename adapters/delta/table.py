@@ -152,6 +152,8 @@ class DeltaTable:
     def _stage(self, change: Change, plan: MergePlan, resolved: Resolved, *, has_vectors: bool) -> None:
         outcome: Outcome = resolved.detail
         rows = written(plan, resolved)
+        if resolved.written:
+            change.refuse_unkept(str(self.dimension.name), rows, plan.dimension.key)
         if outcome.drops_all:
             change.drop_all()
         elif resolved.removed and outcome.removed is not None:

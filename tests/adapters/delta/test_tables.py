@@ -187,6 +187,16 @@ def test_options_that_cannot_be_are_refused_before_anything_is_written(
     assert not (shop.folder / "lake").exists()
 
 
+@pytest.mark.parametrize("value", ["", "__HIVE_DEFAULT_PARTITION__"])
+def test_a_text_that_a_partition_would_make_null_is_refused(shop: Project, value: str) -> None:
+    shop.configure(ITEM.replace("columns", 'partition_by = ["name"]\ncolumns'))
+    put(shop, 10, "I,1,a,1.00", "I,2,NULL,2.00")
+    shop.run()
+    put(shop, 11, f"U,1,{value},1.50")
+    assert f"{value!r} in 'name', and Delta would make it NULL" in shop.fails()
+    assert shop.rows() == [(1, "a", D("1.00")), (2, None, D("2.00"))]
+
+
 def test_a_bucket_is_refused(shop: Project) -> None:
     text = (shop.folder / "lakeward.toml").read_text().replace('"lake"', '"s3://bucket/lake"')
     (shop.folder / "lakeward.toml").write_text(text)
