@@ -56,8 +56,10 @@ class DeltaLake:
     def open(self, dimension: Dimension) -> Opened[DataFrame]:
         """Return the table of a dimension; it is made by its first commit."""
         check_spark()
-        from lakeward.adapters.delta.table import DeltaTable  # noqa: PLC0415  # Spark is imported when it is needed
+        from lakeward.adapters.delta.maintenance import DeltaMaintenance  # noqa: PLC0415  # Spark is imported late
+        from lakeward.adapters.delta.table import DeltaTable  # noqa: PLC0415  # so is it here
 
         options = self.tables.get(dimension.name, TableOptions())
         table = DeltaTable(self.places, dimension, options, self.runtime.spark)
-        return Opened(".".join(self.places.name(dimension.name)), table, table.kept, table.kept)
+        name = ".".join(self.places.name(dimension.name))
+        return Opened(name, table, table.kept, table.kept, maintenance=DeltaMaintenance(table))

@@ -63,7 +63,11 @@ class _Version:
 class DeltaTable:
     """One table; what it remembers is `kept` in those that stand beside it."""
 
-    capabilities: frozenset[Capability] = PARTIAL | {Capability.TRUNCATE, Capability.RELOAD}
+    capabilities: frozenset[Capability] = PARTIAL | {
+        Capability.TRUNCATE,
+        Capability.RELOAD,
+        Capability.MAINTAIN,
+    }
 
     def __init__(
         self, places: Places, dimension: Dimension, options: TableOptions, spark: Callable[[], SparkSession]

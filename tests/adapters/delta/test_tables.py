@@ -8,6 +8,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from delta_lake import by_delta_rs, by_duckdb
 from deltalake import DeltaTable
@@ -107,6 +108,29 @@ def test_other_commits_hide_no_progress(shop: Project, spark: SparkSession) -> N
     for command in ("OPTIMIZE {}", "REORG TABLE {} APPLY (PURGE)", "ALTER TABLE {} SET TBLPROPERTIES ('a' = 'b')"):
         spark.sql(command.format(f"delta.`{path_of(shop)}`"))
     second(shop)
+
+
+def test_a_table_is_kept_in_shape(shop: Project) -> None:
+    """Files with deleted rows are written anew, and small ones put together."""
+    policy = 'maintain = { deleted_rows = 0.3, small_files = 0, snapshots = "1s", orphans = "1d" }'
+    shop.configure(ITEM + policy, source="max_files = 1")
+    first(shop)
+    second(shop)
+    (said,) = shop.call("maintain", "--dry-run", "--json").document["tables"]
+    assert said["files"] == 1
+    assert shop.rows() == BOTH
+    (done,) = shop.call("maintain", "--json").document["tables"]
+    assert done["files"] == said["files"]
+    assert shop.rows() == BOTH
+    assert pa.table(DeltaTable(path_of(shop)).deletion_vectors()).num_rows == 0
+    assert len(DeltaTable(path_of(shop)).file_uris()) == 2
+    shop.configure(ITEM + policy.replace("small_files = 0", "small_files = 2"), source="max_files = 1")
+    assert shop.call("maintain", "--json").document["tables"][0]["files"] == 2
+    assert len(DeltaTable(path_of(shop)).file_uris()) == 1
+    assert shop.run()["shop.item"]["batches"] == []
+    put(shop, 12, "D,3,c,3.00")
+    shop.run()
+    assert shop.rows() == BOTH[:1]
 
 
 def test_progress_outlives_the_commits_that_the_log_forgets(shop: Project) -> None:
