@@ -1,7 +1,7 @@
 """The Delta tables that stand beside a table of ours, written by delta-rs from Arrow columns.
 
 A commit takes a fraction of what it takes through Spark. Their columns are called by their names in
-the files: delta-rs writes to no table that maps them, so a rename writes the table anew, through Spark.
+the files: delta-rs writes to no table that maps them, so a rename writes the table anew.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Any, Final
 
@@ -16,15 +17,13 @@ import deltalake
 import pyarrow as pa
 from deltalake import QueryBuilder
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
 
+from lakeward.adapters.delta.anew import rewritten
 from lakeward.adapters.delta.columns import columns_in, to_delta
-from lakeward.adapters.delta.java import Jvm, committing
+from lakeward.adapters.delta.java import committing
 from lakeward.adapters.delta.places import Places
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.fitting import called_now
-from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.types import ddl
 from lakeward.adapters.tables.beside import MOST_BYTES, MOST_IN_ARROW, NOTHING, shaped
 from lakeward.adapters.tables.keys import completed
@@ -35,6 +34,7 @@ PROPERTIES: Final = {
     # delta-rs 1.6.6 writes wrong bounds of decimals above 2^63, by which readers leave out files.
     "delta.dataSkippingStatsColumns": names.BATCH,
     "delta.checkpointInterval": "20",
+    "delta.logRetentionDuration": "interval 1 day",
 }
 
 _ONCE: Final = "lakeward.once"
@@ -124,25 +124,27 @@ class DeltaBeside:
         nested: Mapping[str, str],
         types: Mapping[str, Type],
     ) -> None:
-        """Write the table with other names and types of columns, in one commit."""
+        """Write the table with other names and types of columns, in one commit, a batch at a time."""
         with committing(str(self.table)):
-            Jvm(self.spark())
-            frame = self._read(table)
-            if nested:
-                frame = frame.withColumn(
-                    names.OLD, F.col(names.OLD).cast(_renamed(frame.schema[names.OLD], nested))
-                )
-            casts = {name: f"CAST({quoted(name)} AS {ddl(type_)})" for name, type_ in types.items()}
-            now = {name: renames.get(name, name) for name in frame.columns}
-            frame = frame.selectExpr(
-                *[f"{casts.get(old, quoted(old))} AS {quoted(new)}" for old, new in now.items()]
+            shape = columns_in(table.schema(), str(self.table))
+            now = {renames.get(c.name, c.name): types.get(c.name, _called(c.type, nested, c.name)) for c in shape}
+            old = {renames.get(name, name): name for name in shape.names}
+            once = {field.name: _once(field.metadata) for field in table.schema().fields}
+            said = {new: [*once[name], *([name] if new != name else [])] for new, name in old.items()}
+            plain = pa.schema(to_delta(now).to_arrow())
+            notes = {name: {_ONCE: json.dumps(had)} for name, had in said.items() if had}
+            schema = pa.schema([field.with_metadata(notes.get(field.name)) for field in plain])
+            reader = pa.RecordBatchReader.from_stream(
+                QueryBuilder().register("beside", table).execute("SELECT * FROM beside")
             )
-            for field in table.schema().fields:
-                new = now[field.name]
-                if had := [*_once(field.metadata), *([field.name] if new != field.name else [])]:
-                    frame = frame.withMetadata(quoted(new), {_ONCE: json.dumps(had)})
-            writer = frame.coalesce(1).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-            writer.partitionBy(*table.metadata().partition_columns).save(self.path)
+            batches = (rewritten(batch, schema, old, {names.OLD: nested}) for batch in reader)
+            deltalake.write_deltalake(
+                self.path,
+                pa.RecordBatchReader.from_batches(schema, batches),
+                partition_by=table.metadata().partition_columns,
+                mode="overwrite",
+                schema_mode="overwrite",
+            )
 
     def rows(self, condition: str, wanted: Sequence[str]) -> pa.Table:
         """Return these columns of the rows that meet a condition; no Spark is needed."""
@@ -257,10 +259,11 @@ class DeltaBeside:
                 table.vacuum(0, dry_run=False, enforce_retention_duration=False)
 
 
-def _renamed(field: StructField, renames: Mapping[str, str]) -> StructType:
-    """Return the type of a struct whose fields are called otherwise; casts go by the order of fields."""
-    fields = field.dataType.fields if isinstance(field.dataType, StructType) else []
-    return StructType([StructField(renames.get(part.name, part.name), part.dataType) for part in fields])
+def _called(type_: Type, renames: Mapping[str, str], column: str) -> Type:
+    """Return the type of a column; the fields of an old key are called by these new names."""
+    if column != names.OLD:
+        return type_
+    return replace(type_, parts=tuple(replace(p, name=renames.get(p.name, p.name)) for p in type_.parts))
 
 
 def arrow_of(table: deltalake.DeltaTable) -> pa.Schema:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, Final
 from urllib.parse import unquote
@@ -49,6 +49,7 @@ class Change:
         self.vectors: list[Any] = []
         self.dropped_rows = 0
         self.deleted_rows = 0
+        self.rewrites = False
         self.is_sent = False
 
     def evolve(self, changes: Sequence[SchemaChange]) -> None:
@@ -115,31 +116,49 @@ class Change:
         changed = helper.processUnmodifiedData(spark._jsparkSession, touched, self.snapshot, one)
         self.removed += self.jvm.items(changed._1())
 
-    def rewrite(self, places: DataFrame, gone: DataFrame, key: Sequence[str]) -> DataFrame:
-        """Remove the files that hold these rows; return what else was in them, without the keys that are `gone`."""
+    def rewrite(self, places: DataFrame) -> DataFrame:
+        """Remove the files that hold these rows; return all that was in them, by its names of then."""
         files = list(self._files(places).values())
-        every = self.log.createDataFrame(self.snapshot, self.jvm.seq(files), False, self.jvm.none)
-        self._remove(files)
-        return DataFrame(every, self.jvm.spark).join(gone, list(key), "left_anti")
+        every = DataFrame(
+            self.log.createDataFrame(self.snapshot, self.jvm.seq(files), False, self.jvm.none), self.jvm.spark
+        )
+        self._remove(files, every.count)
+        self.rewrites = True
+        return every
 
-    def drop_all(self) -> None:
-        """Drop every file of the table."""
-        self._remove(list(self.snapshot.allFiles().collect()))
+    def drop_all(self, rows: int) -> None:
+        """Drop every file of the table, which has so many rows: their own counts must say so, where they tell."""
+        self._remove(list(self.snapshot.allFiles().collect()), lambda: rows)
 
-    def _remove(self, files: Sequence[Any]) -> None:
+    def _remove(self, files: Sequence[Any], count: Callable[[], int]) -> None:
         self.removed += [file.remove() for file in files]
-        self.dropped_rows += sum(map(_rows, files))
+        counted = [_rows(file) for file in files]
+        self.dropped_rows += count() if None in counted else sum(rows for rows in counted if rows)
 
     def _files(self, places: DataFrame) -> Mapping[str, Any]:
-        """Return the files that these rows lie in, as the log has them, by their URLs."""
-        within = self.jvm.single(self.jvm.root.org.apache.spark.paths, "SparkPath").fromPath(self.log.dataPath())
-        before = f"{within.urlEncoded()}/"
-        urls = [str(row[0]) for row in places.select(FILE).distinct().collect()]
+        """Return the files that these rows lie in, as the log has them, by their URLs as Spark writes these.
+
+        Whoever wrote the log may have encoded a path otherwise, so it is looked for by its last part alone.
+        """
+        urls = {str(row[0]) for row in places.select(FILE).distinct().collect()}
         if not urls:
             return {}
-        listed = ", ".join(text(url.removeprefix(before)) for url in urls)
-        found = self.snapshot.allFiles().where(f"path IN ({listed})").collect()
-        return {before + str(file.path()): file for file in found}
+        listed = ", ".join(text(unquote(url.rsplit("/", 1)[1])) for url in urls)
+        named = f"url_decode(replace(substring_index(path, '/', -1), '+', '%2B')) IN ({listed})"
+        found = {self._url(file): file for file in self.snapshot.allFiles().where(named).collect()}
+        lacking = urls - found.keys()
+        if lacking:
+            raise TableError(
+                f"{self.path}: a file of the table is not in its log as it was read",
+                found=min(lacking),
+                todo="Nothing was applied. Run again; where it stays so, please report it with the table's log.",
+            )
+        return {url: found[url] for url in urls}
+
+    def _url(self, file: Any) -> str:
+        places, paths = self.jvm.delta.util, self.jvm.root.org.apache.spark.paths
+        whole = self.jvm.single(places, "DeltaFileOperations").absolutePath(str(self.log.dataPath()), file.path())
+        return str(self.jvm.single(paths, "SparkPath").fromPath(whole).urlEncoded())
 
     def check(self, what: str, batch: int, written: int, removed: int) -> None:
         """Compare the files with the rows that were planned; raises ConservationError before any commit."""
@@ -148,8 +167,10 @@ class Change:
                 f"{what}: another process committed batch {self.batch} of the table",
                 todo="Nothing of this batch was applied. Only one may write a table: run again when it is done.",
             )
-        added, deleted = sum(map(_rows, self.added)), self.deleted_rows + self.dropped_rows
-        if added - deleted != written - removed or deleted < removed:
+        added = sum(_rows(file) or 0 for file in self.added)
+        deleted = self.deleted_rows + self.dropped_rows
+        is_exact = (added, deleted) == (written, removed)
+        if added - deleted != written - removed or not (is_exact or self.rewrites):
             raise ConservationError(
                 f"{what}: what was written is not what was planned",
                 found=f"planned {written} rows written and {removed} removed; the files add {added} and "
@@ -174,6 +195,11 @@ class Change:
             version = self.transaction.commit(self.jvm.seq([*self.added, *self.removed, *kept]), operation)
         return Commit(str(version), written, removed)
 
+    @property
+    def is_committed(self) -> bool:
+        """Whether the log has the change: what follows a commit may fail as well."""
+        return self.is_sent and bool(self.transaction.getCommitted().isDefined())
+
     def take_back(self) -> None:
         """Delete the files that were written and will not be committed."""
         base = self.log.dataPath()
@@ -184,6 +210,7 @@ class Change:
             files.delete(path, False)
 
 
-def _rows(file: Any) -> int:
-    """Return how many rows a file has left, as the log says."""
-    return int(file.numLogicalRecords().get())
+def _rows(file: Any) -> int | None:
+    """Return how many rows a file has left, or None where the log does not say."""
+    rows = file.numLogicalRecords()
+    return int(rows.get()) if rows.isDefined() else None

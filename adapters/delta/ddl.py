@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import re
 from typing import Final
 
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.delta.evolving import MAPPING
+from lakeward.adapters.delta.evolving import MAPPING, needs_mapping
 from lakeward.adapters.delta.options import TableOptions
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.names import quoted, text
@@ -19,9 +18,6 @@ from lakeward.core.errors import ConfigError
 
 _OURS: Final = {"delta.feature.domainMetadata": "supported"}
 """Progress stands in the table's own metadata as well, where no cleaning of the log forgets it."""
-
-_UNMAPPED: Final = re.compile(r"[ ,;{}()\n\t=]")
-"""What a name of Delta has only where columns are mapped."""
 
 _CHANGES_OF_OURS: Final = (
     "delta.appendOnly",
@@ -37,7 +33,7 @@ def create(spark: SparkSession, path: str, dimension: Dimension, options: TableO
     properties = {
         **_OURS,
         "delta.enableDeletionVectors": str(options.write_mode == "merge-on-read").lower(),
-        **(MAPPING if any(map(_UNMAPPED.search, dimension.schema.names)) else {}),
+        **(MAPPING if needs_mapping(dimension.schema) else {}),
         **options.properties,
     }
     listed = ", ".join(f"{quoted(name)} {ddl(type_)}" for name, type_ in columns.items())

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from lakeward.adapters.delta.columns import field_of, written
 from lakeward.core.evolution import Kind, SchemaChange
+from lakeward.core.schema import Column
 
 WIDENING: Final = {"delta.enableTypeWidening": "true"}
 MAPPING: Final = {"delta.columnMapping.mode": "name"}
 """The properties that let a table have wider types, and other names, over files that stay as they are."""
+
+_UNMAPPED: Final = re.compile(r"[ ,;{}()\n\t=]")
 
 _WITHIN: Final = {"element": "elementType", "key": "keyType", "value": "valueType"}
 
@@ -19,7 +23,14 @@ _WITHIN: Final = {"element": "elementType", "key": "keyType", "value": "valueTyp
 def properties_for(changes: Sequence[SchemaChange]) -> dict[str, str]:
     """Return the properties that a table must have before its columns change so."""
     kinds = {change.kind for change in changes}
-    return {**(WIDENING if Kind.WIDEN in kinds else {}), **(MAPPING if Kind.RENAME in kinds else {})}
+    added = [Column(change.names[-1], change.after) for change in changes if change.after is not None]
+    is_mapped = Kind.RENAME in kinds or needs_mapping(added)
+    return {**(WIDENING if Kind.WIDEN in kinds else {}), **(MAPPING if is_mapped else {})}
+
+
+def needs_mapping(columns: Iterable[Column]) -> bool:
+    """Whether some column, or a field within one, has a name that Delta has only where columns are mapped."""
+    return any(_UNMAPPED.search(column.name) or needs_mapping(column.type.parts) for column in columns)
 
 
 def renamed(name: str, changes: Sequence[SchemaChange]) -> str:

@@ -6,6 +6,7 @@ A commit made here carries rows, deletes and progress in one version of the log
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, cast
@@ -21,6 +22,9 @@ from lakeward.core.errors import CommitConflict, LakewardError, SetupError, Tabl
 _LOST_RACE: Final = tuple(
     f"io.delta.exceptions.{name}" for name in ("Concurrent", "MetadataChanged", "ProtocolChanged")
 )
+_RACED: Final = re.compile("concurrent|conflict|already exists", re.IGNORECASE)
+"""What delta-rs says of a race, among all that it calls a failed commit."""
+
 _MADE_MEANWHILE: Final = "TABLE_OR_VIEW_ALREADY_EXISTS"
 
 
@@ -78,7 +82,8 @@ def lost_race(error: BaseException) -> bool:
     names = list(causes(error))
     if isinstance(error, PySparkException) and error.getCondition() == _MADE_MEANWHILE:
         return True
-    return isinstance(error, CommitFailedError) or any(name.startswith(_LOST_RACE) for name in names)
+    is_raced = isinstance(error, CommitFailedError) and _RACED.search(str(error)) is not None
+    return is_raced or any(name.startswith(_LOST_RACE) for name in names)
 
 
 @contextmanager

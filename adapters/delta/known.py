@@ -104,6 +104,8 @@ def _sql(where: Where, schema: pa.Schema) -> str:
         type_, column = type_.field(name).type, f"get_field({column}, {_text(name)})"
     if where.value == _NAN and pa.types.is_floating(type_):
         return f"isnan({column})"
+    if pa.types.is_float32(type_):
+        return f"{column} = CAST('{where.value!r}' AS REAL)"
     return f"{column} = {_literal(where.value)}"
 
 

@@ -123,7 +123,7 @@ class DeltaTable:
                 change.check(what, plan.batch, resolved.written, resolved.removed)
                 return change.commit(progress, resolved.written, resolved.removed)
             except BaseException as error:
-                if change.is_sent and not lost_race(error):
+                if change.is_committed or (change.is_sent and not lost_race(error)):
                     raise TableError(
                         f"{what}: Delta did not say whether the commit was made",
                         found=str(error).splitlines()[0] if str(error) else type(error).__name__,
@@ -159,14 +159,14 @@ class DeltaTable:
         if resolved.written:
             change.refuse_unkept(str(self.dimension.name), rows, plan.dimension.key)
         if outcome.drops_all:
-            change.drop_all()
+            change.drop_all(resolved.removed)
         elif resolved.removed and outcome.removed is not None:
             if has_vectors:
                 change.delete(outcome.removed.select(FILE, POS))
             else:
                 gone = outcome.removed.selectExpr(*map(quoted, plan.dimension.key))
-                others = change.rewrite(outcome.removed, gone, plan.dimension.key)
-                others = fitted(called_now(others, plan.evolution.renames), plan.evolution.schema)
+                others = called_now(change.rewrite(outcome.removed), plan.evolution.renames)
+                others = fitted(others, plan.evolution.schema).join(gone, list(plan.dimension.key), "left_anti")
                 rows = others.unionByName(rows, allowMissingColumns=True)
                 change.add(rows.select(*[F.col(quoted(name)) for name in rows.columns]))
                 return

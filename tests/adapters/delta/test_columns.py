@@ -87,6 +87,7 @@ VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
     ),
     "local": (pa.timestamp("us"), [datetime(1969, 1, 1, 1, 2, 3, 1), datetime(2026, 1, 1), None]),
     "raw": (pa.binary(), [b"\x00'", b"", b"\xff"]),
+    "y": (pa.float32(), [0.10000000149011612, float("nan"), None]),
     "x": (pa.float64(), [0.1, float("nan"), -1e300]),
     "Odd name": (pa.string(), ["a", "b", "c"]),
 }

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.spark
 
 D = Decimal
 
+QUOTE = '"'
 LAYOUTS = ["", 'write_mode = "copy-on-write"', 'partition_by = ["name"]']
 
 
@@ -79,14 +80,22 @@ def test_columns_are_added_widened_and_renamed_in_the_commit_of_the_rows(shop: P
     assert {"rename", "widen", "add"} == {change["kind"] for change in changes}
 
 
-def test_held_keys_follow_a_new_name(shop: Project) -> None:
+@pytest.mark.parametrize("layout", LAYOUTS[:2])
+def test_held_keys_follow_a_new_name(shop: Project, layout: str) -> None:
     """What stands beside is written anew, and a name that the settings forget later is still found."""
+    shop.configure(ITEM.replace("columns", f"{layout}\ncolumns"), source="max_files = 1")
     put(shop, 10, "Op,id,name,price", "I,1,a,1.00", "U,1,b,many", "U,1,c,3.00")
     shop.run(code=3)
     columns = 'no = "int", title = "string", price = "decimal(8,2)"'
-    shop.configure(item(columns, 'schema.rename = { id = "no", name = "title" }', "no"), source="max_files = 1")
+    rename = f'{layout}\nschema.rename = {{ id = "no", name = "title" }}'
+    shop.configure(item(columns, rename, "no"), source="max_files = 1")
     put(shop, 11, "Op,no,title,price", "U,1,d,4.00", "I,2,c,2.00")
+    put(shop, 12, "Op,no,title,price", "U,2,c,2.50")
     assert shop.run(code=3)["shop.item"]["counts"]["waiting"] == 1
+    for beside in ("item__changes", "item__quarantine"):
+        named = [field.name for field in DeltaTable(path_of(shop, beside)).schema().fields]
+        assert "no" in named
+        assert not [name for name in named if "`" in name or name == "id"]
     shop.configure(item(columns, key="no"), source="max_files = 1")
     assert shop.call("quarantine", "discard", "shop.item", "1").code == 0
     assert shop.rows(columns=("no", "title")) == [(1, "d"), (2, "c")]
@@ -243,6 +252,23 @@ def test_what_was_written_for_a_commit_that_fails_is_taken_back(
     assert "no more" in shop.fails()
     assert {*Path(path_of(shop)).rglob("*.parquet"), *Path(path_of(shop)).rglob("*.bin")} == before
     monkeypatch.undo()
+
+
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+def test_rows_of_partitions_of_any_name_are_found_again(shop: Project, mode: str) -> None:
+    """Rows move between them, and are deleted; what no path can hold as it is stays apart."""
+    more = f'partition_by = ["name"]\nwrite_mode = "{mode}"'
+    shop.configure(ITEM.replace("columns", f"{more}\ncolumns"), source="max_files = 1")
+    names = ["a b", "a/b", "é+%2F", "x=y", '"', "#?&", "a b "]
+    put(shop, 10, *[f'I,{number},"{name.replace(QUOTE, QUOTE * 2)}",1.00' for number, name in enumerate(names)])
+    shop.run()
+    turned = [*names[1:], names[0]]
+    put(shop, 11, *[f'U,{number},"{name.replace(QUOTE, QUOTE * 2)}",2.00' for number, name in enumerate(turned)])
+    put(shop, 12, 'D,0,"a/b",2.00', 'D,2,"x=y",2.00', "U,3,,3.00")
+    shop.run()
+    found = [(number, name) for number, name, _ in shop.rows()]
+    expected = {**dict(enumerate(turned)), 3: None}
+    assert [pair for pair in found if pair[0] != 3] == [(n, x) for n, x in expected.items() if n not in (0, 2, 3)]
 
 
 def test_columns_of_any_name_have_a_table(shop: Project) -> None:
