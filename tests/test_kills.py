@@ -21,10 +21,14 @@ from random import Random
 from typing import Any, Final
 
 import pytest
+from delta_lake import by_delta_rs
+from deltalake import DeltaTable
 from project import Project
 from pyiceberg.catalog import load_catalog
 
+from lakeward.adapters.delta.progress import PROGRESS
 from lakeward.adapters.iceberg.progress import commits_of
+from lakeward.core.progress import Progress
 
 pytestmark = pytest.mark.spark
 
@@ -111,14 +115,22 @@ class Following:
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Project:
     """Return a project whose commands start Spark themselves, each its own."""
     monkeypatch.chdir(tmp_path)
-    made = Project(tmp_path, capsys)
-    made.configure()
-    settings = tmp_path / "lakeward.toml"
+    return Project(tmp_path, capsys)
+
+
+def configure(project: Project) -> None:
+    """Write settings of one that looks for files each second."""
+    project.configure()
+    settings = project.folder / "lakeward.toml"
     settings.write_text(settings.read_text("utf-8").replace('name = "shop"', 'name = "shop"\npoll = "1s"'), "utf-8")
-    return made
 
 
-def test_killed_at_random_times_the_tables_are_equal_and_no_batch_is_there_twice(project: Project) -> None:
+@pytest.mark.parametrize("kind", ["iceberg", pytest.param("delta", marks=pytest.mark.long)])
+def test_killed_at_random_times_the_tables_are_equal_and_no_batch_is_there_twice(
+    project: Project, kind: str
+) -> None:
+    project.kind = kind
+    configure(project)
     feed, is_over, random = Feed(project), threading.Event(), Random()
     feed.write()
     writer = threading.Thread(target=feed.go_on, args=(is_over,))
@@ -152,16 +164,31 @@ def test_killed_at_random_times_the_tables_are_equal_and_no_batch_is_there_twice
 
 def check_batches(project: Project, feed: Feed) -> None:
     """Each batch is there once, in the table and beside it, and each file in one of them."""
-    catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{project.folder}/lake/catalog.db")
-    progresses = [progress for _, progress in commits_of(catalog.load_table(("shop", "item")))]
+    progresses, records = told_by_delta(project) if project.kind == "delta" else told_by_iceberg(project)
     last = progresses[0]
     assert [progress.batch for progress in progresses] == [*range(last.batch, 0, -1)]
     assert last.totals.read == feed.lines == last.totals.applied + last.totals.superseded
-    records = catalog.load_table(("shop", "item__changes")).scan("_lakeward_kind = 'batch'").to_arrow().to_pylist()
     assert sorted(record["_lakeward_batch"] for record in records) == [*range(1, last.batch + 1)]
     objects = Counter(found[0] for record in records for found in _objects(record))
     assert set(objects.values()) == {1}
     assert len(objects) == feed.files
+
+
+def told_by_iceberg(project: Project) -> tuple[list[Progress], list[dict[str, Any]]]:
+    """Return what the commits say, the newest first, and the records beside."""
+    catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{project.folder}/lake/catalog.db")
+    progresses = [progress for _, progress in commits_of(catalog.load_table(("shop", "item")))]
+    beside = catalog.load_table(("shop", "item__changes")).scan("_lakeward_kind = 'batch'")
+    return progresses, beside.to_arrow().to_pylist()
+
+
+def told_by_delta(project: Project) -> tuple[list[Progress], list[dict[str, Any]]]:
+    """Return what the commits say, the newest first, and the records beside."""
+    lake = project.folder / "lake/shop"
+    said = [json.loads(commit.get("userMetadata") or "{}") for commit in DeltaTable(lake / "item").history()]
+    progresses = [Progress.from_json(line[PROGRESS]) for line in said if PROGRESS in line]
+    beside = by_delta_rs(DeltaTable(lake / "item__changes")).to_pylist()
+    return progresses, [row for row in beside if row["_lakeward_kind"] == "batch"]
 
 
 def _objects(record: dict[str, Any]) -> list[Any]:

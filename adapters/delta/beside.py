@@ -201,7 +201,7 @@ class DeltaBeside:
         size: int = 0,
         partition_by: str | None = None,
     ) -> None:
-        """Add rows in one commit, to a table with these columns.
+        """Add rows in one commit, to a table with these columns: what it lacks of them it gets before.
 
         `count` says how many rows the frames have, `size` how many bytes the files have that
         they are from. The frames may read the table itself, so they are read before its
@@ -227,9 +227,13 @@ class DeltaBeside:
     def forget(self, condition: str) -> None:
         """Remove the rows that meet a condition, if there are any."""
         table = self.load()
-        if table is not None and self.rows(condition, (names.BATCH,)).num_rows:
+        if table is not None and self._has(table, condition):
             with committing(str(self.table)):
                 table.delete(_exact(condition))
+
+    def _has(self, table: deltalake.DeltaTable, condition: str) -> bool:
+        query = f"SELECT 1 AS one FROM beside WHERE {_exact(condition)} LIMIT 1"
+        return pa.table(QueryBuilder().register("beside", table).execute(query).read_all()).num_rows > 0
 
     def forget_above(self, batch: int) -> None:
         """Remove what is stamped above a batch: a crash left it."""
@@ -245,7 +249,7 @@ class DeltaBeside:
             writer.option("replaceWhere", condition).save(self.path)
 
     def gather(self, condition: str) -> None:  # delta-rs gathers by partition, whatever is in it
-        """Put rows into one file for each kind, where the files are many."""
+        """Put the rows of each kind into one file, where the files are many: for all kinds at once."""
         table = self.load()
         if table is not None and len(table.file_uris()) >= _MANY_FILES:
             with committing(str(self.table)):

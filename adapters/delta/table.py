@@ -50,7 +50,7 @@ class _Version:
 
     @property
     def is_written(self) -> bool:
-        """Whether it ever had rows: its first version makes it."""
+        """Whether anything came behind the version that made it, which has no rows."""
         return bool(self.java.version())
 
     def rows(self) -> DataFrame:

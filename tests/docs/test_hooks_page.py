@@ -17,6 +17,7 @@ import third_party
 from pages import codes, fences, sections, tables, text
 from repository import ROOT
 
+from lakeward.adapters.delta.table import DeltaTable
 from lakeward.adapters.iceberg.table import IcebergTable
 from lakeward.adapters.memory import MemoryTable
 from lakeward.adapters.spark.events import EVENT_COLUMNS
@@ -93,7 +94,8 @@ def test_the_page_says_the_version_of_the_plugin_api() -> None:
 def test_the_page_says_which_capabilities_our_tables_have() -> None:
     of_memory = {field.name: field.default for field in fields(MemoryTable)}["capabilities"]
     assert of_memory == IcebergTable.capabilities == frozenset(Capability)
-    assert "`memory`, the reference adapter in plain Python, and `iceberg` have all of them." in text(PAGE)
+    assert DeltaTable.capabilities == frozenset(Capability) - {Capability.ROLLBACK}
+    assert "and `iceberg` have all of them; `delta` all but `rollback`." in text(PAGE)
 
 
 def test_the_steps_are_named_in_order() -> None:
