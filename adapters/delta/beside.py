@@ -233,7 +233,7 @@ class DeltaBeside:
 
     def _has(self, table: deltalake.DeltaTable, condition: str) -> bool:
         query = f"SELECT 1 AS one FROM beside WHERE {_exact(condition)} LIMIT 1"
-        return pa.table(QueryBuilder().register("beside", table).execute(query).read_all()).num_rows > 0
+        return bool(pa.table(QueryBuilder().register("beside", table).execute(query).read_all()).num_rows)
 
     def forget_above(self, batch: int) -> None:
         """Remove what is stamped above a batch: a crash left it."""

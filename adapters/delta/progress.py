@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from deltalake import DeltaTable
 
 from lakeward.adapters.delta.columns import columns_of
 from lakeward.adapters.delta.places import Places
@@ -32,9 +31,6 @@ SCHEMA: Final = "lakeward.schema"
 
 _RESTORE: Final = "RESTORE"
 
-_LOOKS: Final = (1, 20, None)
-"""How many commits of the log are read to find ours: it is nearly always the last."""
-
 
 def standing_of(places: Places, name: TableName) -> Standing:
     """Return a table as its last commit of ours left it."""
@@ -45,15 +41,14 @@ def standing_of(places: Places, name: TableName) -> Standing:
     batch = table.transaction_version(APP)
     if batch is None:
         return Standing(Progress(), columns)
-    for limit in _LOOKS:
-        is_restored = False
-        for commit in _history(table, limit):
-            progress = _progress_in(commit)
-            if progress is not None and progress.batch <= batch:  # a later one came since the table was loaded
-                if progress.batch != batch:
-                    raise _restored(name, f"what it was at batch {progress.batch}", batch)
-                return Standing(progress, columns, commit["timestamp"] * 1000)
-            is_restored |= commit.get("operation") == _RESTORE
+    is_restored = False
+    for commit in _history(_log(places, name), table.version()):
+        progress = _progress_in(commit)
+        if progress is not None:
+            if progress.batch != batch:
+                raise _restored(name, f"what it was at batch {progress.batch}", batch)
+            return Standing(progress, columns, _micros(commit))
+        is_restored |= commit.get("operation") == _RESTORE
     if is_restored:
         raise _restored(name, "a time, or to before lakeward's first commit", batch)
     return Standing(_kept(places, name, batch), columns)
@@ -71,26 +66,47 @@ def commits_of(places: Places, name: TableName) -> Mapping[int, Made]:
     """Return when each batch that the log still has was committed, and as which version."""
     table = places.load(name)
     found = {}
-    for commit in [] if table is None else _history(table, None):
-        progress = _progress_in(commit)
-        if progress is not None:
-            found[progress.batch] = Made(commit["timestamp"] * 1000, str(commit["version"]))
+    for commit in [] if table is None else _history(_log(places, name), table.version()):
+        progress, at = _progress_in(commit), _micros(commit)
+        if progress is not None and at is not None:
+            found[progress.batch] = Made(at, str(commit["version"]))
     return found
 
 
-def _history(table: DeltaTable, limit: int | None) -> Iterator[Mapping[str, Any]]:
-    """Walk over the commits of the log that the table comes of, newest first.
+def _log(places: Places, name: TableName) -> Path:
+    return Path(places.of(name)) / "_delta_log"
 
-    Behind a RESTORE these are those up to its version; where it names a time instead, nobody knows them.
+
+def _micros(commit: Mapping[str, Any]) -> int | None:
+    """Return when a commit was made, in microseconds since 1970, where it says so."""
+    return commit["timestamp"] * 1000 if "timestamp" in commit else None
+
+
+def _history(log: Path, upto: int) -> Iterator[Mapping[str, Any]]:
+    """Walk over what the commits that a version comes of say of themselves, newest first.
+
+    Behind a RESTORE these are those up to its version; where it names a time instead, nobody knows them. The
+    log is read as it is: `DeltaTable.history()` numbers the commits that it finds from the last one down.
     """
-    upto = table.version()
-    for commit in table.history(limit):
-        if commit["version"] > upto:
+    files = {int(file.stem): file for file in log.glob("*.json") if file.stem.isdigit()}
+    for version in sorted(files, reverse=True):
+        if version > upto:
             continue
+        commit = {**_info(files[version]), "version": version}
         yield commit
         if commit.get("operation") == _RESTORE:
-            version = commit.get("operationParameters", {}).get("version")
-            upto = -1 if version is None else int(version)
+            to = commit.get("operationParameters", {}).get("version")
+            upto = -1 if to is None else int(to)
+
+
+def _info(file: Path) -> Mapping[str, Any]:
+    """Return what a commit says of itself; its other actions are not parsed."""
+    with file.open(encoding="utf-8") as lines:
+        for line in lines:
+            if line.startswith('{"commitInfo"'):
+                found: Mapping[str, Any] = json.loads(line)["commitInfo"]
+                return found
+    return {}
 
 
 def _progress_in(commit: Mapping[str, Any]) -> Progress | None:
@@ -104,12 +120,10 @@ def _progress_in(commit: Mapping[str, Any]) -> Progress | None:
 
 def _kept(places: Places, name: TableName, batch: int) -> Progress:
     """Return the progress that the newest checkpoint kept, when the log has forgotten our commit."""
-    log = Path(places.of(name)) / "_delta_log"
-    for checkpoint in sorted(log.glob("*.checkpoint*.parquet"), reverse=True):
-        rows = ds.dataset(checkpoint).scanner(["domainMetadata"]).to_table()
-        domains = rows["domainMetadata"].filter(pc.is_valid(rows["domainMetadata"])).to_pylist()
-        for domain in domains:
-            if domain["domain"] == APP and not domain["removed"]:
+    log = _log(places, name)
+    for checkpoint in sorted([*log.glob("*.checkpoint*.parquet"), *log.glob("*.checkpoint.*.json")], reverse=True):
+        for domain in _domains(checkpoint):
+            if domain["domain"] == APP and not domain.get("removed"):
                 progress = Progress.from_json(domain["configuration"])
                 if progress.batch == batch:
                     return progress
@@ -118,3 +132,16 @@ def _kept(places: Places, name: TableName, batch: int) -> Progress:
         found=f"neither the commits nor the checkpoints in {log} have the progress of lakeward",
         todo="Put the log back, or drop the table to load it anew.",
     )
+
+
+def _domains(checkpoint: Path) -> Iterator[Mapping[str, Any]]:
+    """Return the domains of metadata that a checkpoint has, whether it is columns or lines."""
+    if checkpoint.suffix == ".json":
+        for line in checkpoint.read_text("utf-8").splitlines():
+            if "domainMetadata" in (action := json.loads(line)):
+                yield action["domainMetadata"]
+        return
+    rows = ds.dataset(checkpoint)
+    if "domainMetadata" in rows.schema.names:
+        found = rows.scanner(["domainMetadata"]).to_table()["domainMetadata"]
+        yield from found.filter(pc.is_valid(found)).to_pylist()

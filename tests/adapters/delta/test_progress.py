@@ -100,3 +100,38 @@ def test_a_table_that_would_forget_its_batch_is_refused() -> None:
     options = TableOptions(properties={"delta.setTransactionRetentionDuration": "interval 7 days"})
     with pytest.raises(ConfigError, match="is not for `properties` to say"):
         ddl.check(dimension, options)
+
+
+def forget(places: Places) -> Path:
+    """Let the log forget its commits: what is left of it is a checkpoint."""
+    log = Path(places.of(ITEM)) / "_delta_log"
+    DeltaTable(places.of(ITEM)).create_checkpoint()
+    for file in log.glob("*.json"):
+        if file.stem.isdigit():
+            file.unlink()
+    return log
+
+
+def test_a_commit_that_says_nothing_of_itself_shifts_no_other(places: Places) -> None:
+    """Writers need not say who they are, and what they did."""
+    log = Path(places.of(ITEM)) / "_delta_log"
+    (log / f"{3:020}.json").write_text('{"txn":{"appId":"another","version":1}}\n')
+    for number in range(4, 30):
+        (log / f"{number:020}.json").write_text('{"commitInfo":{"timestamp":1,"operation":"WRITE"}}\n')
+    assert standing_of(places, ITEM).progress.batch == 2
+    assert {batch: made.commit for batch, made in commits_of(places, ITEM).items()} == {1: "1", 2: "2"}
+
+
+def test_a_log_that_forgot_our_commit_and_kept_no_domain_says_so(places: Places) -> None:
+    """As of a table whose writer knows no domains: an error that names the log, and no stack trace."""
+    forget(places)
+    with pytest.raises(TableError, match="its log does not say how far that is"):
+        standing_of(places, ITEM)
+
+
+def test_a_checkpoint_of_lines_is_read_as_one_of_columns(places: Places) -> None:
+    log = forget(places)
+    domain = {"domain": APP, "configuration": Progress(batch=2, rows=7).to_json(), "removed": False}
+    lines = [{"protocol": {}}, {"domainMetadata": {**domain, "domain": "another"}}, {"domainMetadata": domain}]
+    (log / f"{2:020}.checkpoint.0a1b.json").write_text("\n".join(map(json.dumps, lines)))
+    assert standing_of(places, ITEM).progress == Progress(batch=2, rows=7)
