@@ -1,4 +1,4 @@
-"""Feeds that others wrote, through the command that users run; read by PyIceberg and by DuckDB.
+"""Feeds that others wrote, through the command that users run; read by PyIceberg or delta-rs, and by DuckDB.
 
 Which feeds those are, and where their results are from, is said in the `case.json` beside each.
 """
@@ -50,6 +50,10 @@ change_names = 'cdc-load(?P<counter>\d*)\.csv'
 """
 
 
+EVERY = pytest.mark.parametrize("kind", ["iceberg", "delta"])
+LARGE = pytest.mark.parametrize("kind", ["iceberg", pytest.param("delta", marks=pytest.mark.long)])
+
+
 def configure(project: Project, case: Path, tables: str, source: str = "") -> None:
     (project.folder / "landing").rmdir()
     (project.folder / "landing").symlink_to(case / "input")
@@ -60,8 +64,10 @@ def totals(tables: dict[str, Any]) -> dict[str, dict[str, int]]:
     return {name: table["counts"] for name, table in tables.items()}
 
 
-def test_the_employee_of_the_user_guide_is_deleted_in_the_end(project: Project) -> None:
+@EVERY
+def test_the_employee_of_the_user_guide_is_deleted_in_the_end(project: Project, kind: str) -> None:
     """I, U, U, D of one key in one file without a header; the date is written as 4-Jun-14."""
+    project.kind = kind
     case = outside.case("dms-csv-docs-employee")
     configure(project, case, EMPLOYEE)
     run = project.run()
@@ -70,8 +76,10 @@ def test_the_employee_of_the_user_guide_is_deleted_in_the_end(project: Project) 
     assert check(project.folder, "public", "EMPLOYEE", case / "expected" / "final.csv") == 0
 
 
-def test_policies_are_those_of_the_published_notebook(project: Project) -> None:
+@EVERY
+def test_policies_are_those_of_the_published_notebook(project: Project, kind: str) -> None:
     """A full load with a header and no Op, changes with Op and no header, neither named as DMS names them."""
+    project.kind = kind
     case = outside.case("dms-csv-insurance-upsert")
     configure(project, case, INSURANCE)
     counts = totals(project.run())["insurance.policy"]
@@ -79,8 +87,10 @@ def test_policies_are_those_of_the_published_notebook(project: Project) -> None:
     assert check(project.folder, "insurance", "policy", case / "expected" / "final.csv") == 27
 
 
-def test_pgbench_equals_its_database_and_its_plan(project: Project) -> None:
+@LARGE
+def test_pgbench_equals_its_database_and_its_plan(project: Project, kind: str) -> None:
     """100,000 accounts, ties of many clients, one hot row; the history has no key."""
+    project.kind = kind
     case = outside.case("derived-dms-csv-pgbench")
     configure(project, case, PGBENCH, 'timestamp_column = "TIMESTAMP"\nnull_text = ""')
     planned = {table["table"]: table for table in project.call("plan", "--json").document["tables"]}
@@ -93,8 +103,10 @@ def test_pgbench_equals_its_database_and_its_plan(project: Project) -> None:
         assert rows == {"accounts": 100_000, "branches": 1, "tellers": 10, "history": 8_000}[table]
 
 
-def test_ticketing_equals_its_database(project: Project) -> None:
+@LARGE
+def test_ticketing_equals_its_database(project: Project, kind: str) -> None:
     """Twelve tables of Parquet, 376,558 changes, keys of DOUBLE; types are those of the footers."""
+    project.kind = kind
     case = outside.case("derived-dms-parquet-ticketing")
     tables = "\n".join(f'[tables."dms_sample.{name}"]\nkey = {key}' for name, key in TICKETING.items())
     configure(project, case, tables, 'timestamp_column = "TIMESTAMP"')

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import outside
+from delta_lake import by_delta_rs, duck
+from deltalake import DeltaTable
 
 PGBENCH = """
 [tables."public.pgbench_accounts"]
@@ -40,11 +42,16 @@ TICKETING = {
 
 
 def check(folder: Path, schema: str, table: str, expected: Path) -> int:
-    """Compare both readers' rows with the expected ones, as typed values; return how many there are."""
+    """Compare both readers' rows with the expected ones, as typed values; return how many there are.
+
+    They are DuckDB, and PyIceberg or delta-rs.
+    """
     warehouse = folder / "lake"
-    connection = outside.duck()
+    is_delta = not (warehouse / "catalog.db").exists()
+    connection = duck() if is_delta else outside.duck()
     connection.execute("SET TimeZone = 'UTC'")
-    scan = f"iceberg_scan('{outside.metadata(warehouse, schema, table)}')"
+    path = str(warehouse / schema / table)
+    scan = f"delta_scan('{path}')" if is_delta else f"iceberg_scan('{outside.metadata(warehouse, schema, table)}')"
     described = connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()
     types = {name: kind for name, kind, *_ in described if not name.startswith("_lakeward_")}
     own = ", ".join(f'"{name}"' for name in types)
@@ -53,7 +60,10 @@ def check(folder: Path, schema: str, table: str, expected: Path) -> int:
         f"CREATE TABLE expected AS SELECT {cast} FROM "
         f"read_csv('{expected}', header = true, all_varchar = true, nullstr = '\\N')"
     )
-    connection.register("arrow", outside.by_pyiceberg(warehouse, schema, table, list(types)))
+    if is_delta:
+        connection.register("arrow", by_delta_rs(DeltaTable(path)))
+    else:
+        connection.register("arrow", outside.by_pyiceberg(warehouse, schema, table, list(types)))
     for reader in (scan, "arrow"):
         for one, other in ((reader, "expected"), ("expected", reader)):
             missing = connection.execute(

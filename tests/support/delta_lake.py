@@ -83,10 +83,16 @@ def by_delta_rs(table: DeltaTable) -> pa.Table:
     return pa.table(QueryBuilder().register("rows", table).execute("SELECT * FROM rows").read_all())
 
 
-def by_duckdb(path: str) -> pa.Table:
-    """Read all rows by DuckDB, with the extension that is installed as a package."""
+def duck() -> duckdb.DuckDBPyConnection:
+    """Return a DuckDB that reads Delta, by the extension that is installed as a package."""
     (where,) = find_spec("duckdb_extension_delta").submodule_search_locations  # type: ignore[union-attr,misc]
     (file,) = Path(where).rglob("*.duckdb_extension")
-    with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as connection:
-        connection.execute(f"LOAD '{file}'")
+    connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
+    connection.execute(f"LOAD '{file}'")
+    return connection
+
+
+def by_duckdb(path: str) -> pa.Table:
+    """Read all rows by DuckDB."""
+    with duck() as connection:
         return connection.execute("SELECT * FROM delta_scan(?)", [path]).to_arrow_table()
