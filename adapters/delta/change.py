@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
 from typing import Any, Final
 from urllib.parse import unquote
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.delta.evolving import renamed, with_changes
@@ -15,7 +14,7 @@ from lakeward.adapters.delta.java import Jvm
 from lakeward.adapters.delta.progress import APP, PROGRESS, SCHEMA
 from lakeward.adapters.delta.saying import said_by
 from lakeward.adapters.spark.inline import inline
-from lakeward.adapters.spark.names import quoted, text
+from lakeward.adapters.spark.names import text
 from lakeward.adapters.tables.rows import FILE, POS
 from lakeward.core.errors import CommitConflict, ConservationError, TableError
 from lakeward.core.evolution import SchemaChange
@@ -24,9 +23,6 @@ from lakeward.core.progress import Progress
 
 _VECTOR: Final = {"filePath": "string", "deletionVectorId": "string"}
 """What Delta's own writer of deletion vectors asks of each file, besides the numbers of its rows."""
-
-_NULLS: Final = ("", "__HIVE_DEFAULT_PARTITION__")
-"""Texts that become NULL in a column that rows are partitioned by."""
 
 
 class Change:
@@ -78,23 +74,6 @@ class Change:
     def add(self, rows: DataFrame) -> None:
         """Write new rows."""
         self.added += self.jvm.items(self.transaction.writeFiles(rows._jdf))
-
-    def refuse_unkept(self, what: str, rows: DataFrame, key: Sequence[str]) -> None:
-        """Raise TableError for a row of which a partition would not keep a text: Delta makes it NULL."""
-        partitions = self.jvm.items(self.transaction.metadata().partitionColumns())
-        texts = [name for name in partitions if dict(rows.dtypes)[name] == "string"]
-        if not texts:
-            return
-        nulls = [F.col(quoted(name)).isin(*_NULLS) for name in texts]
-        for row in rows.where(reduce(Column.__or__, nulls)).select(*map(quoted, {*texts, *key})).take(1):
-            name = next(name for name in texts if row[name] in _NULLS)
-            has = ", ".join(f"{column} {row[column]!r}" for column in key) or "it has no key"
-            raise TableError(
-                f"{what}: a row has {row[name]!r} in {name!r}, and Delta would make it NULL",
-                found=f"the table is partitioned by {name!r}, and no partition has that text; the row: {has}",
-                todo="Nothing was applied. Drop the table together with what stands beside it, take another "
-                "column for `partition_by`, and load it anew.",
-            )
 
     def delete(self, places: DataFrame) -> None:
         """Mark rows as deleted, given by their file and their place in it; a vector takes the old one's place."""

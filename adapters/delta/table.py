@@ -7,7 +7,7 @@ removed files for the rows that they replace, and the progress, all or nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,9 +18,10 @@ from pyspark.sql import functions as F
 from lakeward.adapters.delta import ddl
 from lakeward.adapters.delta.beside import DeltaBeside
 from lakeward.adapters.delta.change import Change
-from lakeward.adapters.delta.evolving import properties_for
+from lakeward.adapters.delta.evolving import properties_for, renamed
 from lakeward.adapters.delta.java import Jvm, committing, lost_race
 from lakeward.adapters.delta.options import TableOptions
+from lakeward.adapters.delta.partitions import refuse_unkept
 from lakeward.adapters.delta.places import Places
 from lakeward.adapters.delta.progress import standing_of
 from lakeward.adapters.spark.fitting import called_now, fitted
@@ -52,6 +53,10 @@ class _Version:
     def is_written(self) -> bool:
         """Whether anything came behind the version that made it, which has no rows."""
         return bool(self.java.version())
+
+    def partitions(self, jvm: Jvm) -> Sequence[str]:
+        """Return the columns that rows are partitioned by."""
+        return list(map(str, jvm.items(self.java.metadata().partitionColumns())))
 
     def rows(self) -> DataFrame:
         """Return all rows, and where each lies; a row's number is asked only where vectors can take it."""
@@ -99,7 +104,16 @@ class DeltaTable:
         if plan.creates:
             ddl.check(self.dimension, self.options)
         with committing(str(self.dimension.name)):
-            return resolved_by(self.kept, plan, frame, None if plan.creates else self._version(jvm))
+            version = None if plan.creates else self._version(jvm)
+            resolved = resolved_by(self.kept, plan, frame, version)
+            try:
+                partitions = self.options.partition_by if version is None else version.partitions(jvm)
+                partitions = [renamed(name, plan.evolution.changes) for name in partitions]
+                refuse_unkept(str(self.dimension.name), written(plan, resolved), partitions, plan.dimension.key)
+            except BaseException:
+                resolved.close()
+                raise
+            return resolved
 
     def _version(self, jvm: Jvm) -> _Version:
         snapshot = jvm.snapshot(self.path)
@@ -156,8 +170,6 @@ class DeltaTable:
     def _stage(self, change: Change, plan: MergePlan, resolved: Resolved, *, has_vectors: bool) -> None:
         outcome: Outcome = resolved.detail
         rows = written(plan, resolved)
-        if resolved.written:
-            change.refuse_unkept(str(self.dimension.name), rows, plan.dimension.key)
         if outcome.drops_all:
             change.drop_all(resolved.removed)
         elif resolved.removed and outcome.removed is not None:

@@ -226,7 +226,10 @@ def test_a_text_that_a_partition_would_make_null_is_refused(shop: Project, value
     put(shop, 10, "I,1,a,1.00", "I,2,NULL,2.00")
     shop.run()
     put(shop, 11, f"U,1,{value},1.50")
-    assert f"{value!r} in 'name', and Delta would make it NULL" in shop.fails()
+    words = f"{value!r} in 'name', and Delta would make it NULL"
+    planned = shop.call("plan")
+    assert words in planned.out + planned.err
+    assert words in shop.fails()
     assert shop.rows() == [(1, "a", D("1.00")), (2, None, D("2.00"))]
 
 
