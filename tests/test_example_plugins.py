@@ -38,7 +38,7 @@ def kit(site: Path, folder: Path, example: str, *options: str) -> str:
     shutil.copytree(tests, folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
     path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "tests"]
-    environment = {**os.environ, "PYTHONPATH": path, "EXAMPLES": "1"}
+    environment = {**os.environ, "PYTHONPATH": path, "EXAMPLES": "1", "PYTEST_ADDOPTS": ""}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False).stdout
 
 

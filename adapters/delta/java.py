@@ -12,11 +12,10 @@ from contextlib import contextmanager
 from typing import Any, Final, cast
 
 from deltalake.exceptions import CommitFailedError, DeltaError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.delta.session import CATALOG, EXTENSION
-from lakeward.adapters.spark.errors import FAILURES, causes, refused_by_disk, said, unreachable
+from lakeward.adapters.spark.errors import FAILURES, causes, refused_by_disk, said, unreachable, was_made_meanwhile
 from lakeward.core.errors import CommitConflict, LakewardError, SetupError, TableError
 
 _LOST_RACE: Final = tuple(
@@ -24,8 +23,6 @@ _LOST_RACE: Final = tuple(
 )
 _RACED: Final = re.compile("concurrent|conflict|already exists", re.IGNORECASE)
 """What delta-rs says of a race, among all that it calls a failed commit."""
-
-_MADE_MEANWHILE: Final = "TABLE_OR_VIEW_ALREADY_EXISTS"
 
 
 class Jvm:
@@ -80,7 +77,7 @@ class Jvm:
 def lost_race(error: BaseException) -> bool:
     """Whether Delta refused a commit for what another writer did: then nothing of it is in the table."""
     names = list(causes(error))
-    if isinstance(error, PySparkException) and error.getCondition() == _MADE_MEANWHILE:
+    if was_made_meanwhile(error):
         return True
     is_raced = isinstance(error, CommitFailedError) and _RACED.search(str(error)) is not None
     return is_raced or any(name.startswith(_LOST_RACE) for name in names)

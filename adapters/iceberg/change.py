@@ -17,7 +17,7 @@ from lakeward.adapters.iceberg.vectors import Deletion, deletions, write_deletes
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.fitting import called_now, fitted
 from lakeward.adapters.spark.types import ddl
-from lakeward.core.errors import ConservationError
+from lakeward.core.errors import CommitConflict, ConservationError
 from lakeward.core.events import Mark, Position
 from lakeward.core.evolution import Kind, SchemaChange
 from lakeward.core.plan import MergePlan
@@ -26,14 +26,23 @@ from lakeward.core.progress import Progress
 
 
 class Change:
-    """Files that a commit will add and remove, all of them written, none of them visible."""
+    """Files that a commit will add and remove, all of them written, none of them visible.
 
-    def __init__(self, jvm: Jvm, table: Any, io: FileIO) -> None:
+    `base` is the snapshot that was read, None of a table that had none: raises CommitConflict where it is not
+    that of the table any more. (A table of Iceberg looks again when a transaction begins.)
+    """
+
+    def __init__(self, jvm: Jvm, table: Any, io: FileIO, base: Any) -> None:
         self.jvm = jvm
         self.transaction = table.newTransaction()
         self.table = self.target = table
         self.io = io
-        self.base = table.currentSnapshot()
+        self.base = base
+        if number_of(base) != number_of(table.currentSnapshot()):
+            raise CommitConflict(
+                f"{table.name()}: another writer has committed to the table since it was read",
+                todo="Nothing of this batch was applied. Run again when the other writer is done.",
+            )
         self.schema_changes: Sequence[SchemaChange] = ()
         self.added: list[Any] = []
         self.deletions: list[Deletion] = []
@@ -172,10 +181,8 @@ class Change:
                 update.deleteFile(file)
             for file in self.added:
                 update.addFile(file)
-        elif self.added or self.delete_files or self.dropped:
-            update = self._row_delta(transaction.newRowDelta(), always)
         else:
-            return transaction.newAppend()
+            update = self._row_delta(transaction.newRowDelta(), always)
         return update if self.base is None else update.validateFromSnapshot(self.base.snapshotId())
 
     def _row_delta(self, update: Any, always: Any) -> Any:
@@ -200,6 +207,11 @@ class Change:
         """Delete the files that were written and will not be committed."""
         for file in [*self.added, *self.delete_files]:
             self.table.io().deleteFile(file.location())
+
+
+def number_of(snapshot: Any) -> int | None:
+    """Return the number of a snapshot, or None where there is none."""
+    return None if snapshot is None else int(snapshot.snapshotId())
 
 
 def _by_file(positions: pa.Table) -> Iterator[tuple[str, array[int]]]:

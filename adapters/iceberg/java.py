@@ -16,7 +16,15 @@ from pyiceberg.exceptions import CommitFailedException, RESTError
 from pyspark.sql import DataFrame, SparkSession
 from sqlalchemy.exc import SQLAlchemyError
 
-from lakeward.adapters.spark.errors import FAILURES, causes, refused_by_disk, root_cause, said, unreachable
+from lakeward.adapters.spark.errors import (
+    FAILURES,
+    causes,
+    refused_by_disk,
+    root_cause,
+    said,
+    unreachable,
+    was_made_meanwhile,
+)
 from lakeward.adapters.spark.names import quoted
 from lakeward.core.errors import CommitConflict, LakewardError, TableError
 
@@ -111,7 +119,9 @@ def indexed(items: Any) -> Iterator[Any]:
 
 def lost_race(error: BaseException) -> bool:
     """Whether Iceberg refused a commit for what another writer did: then nothing of it is in the table."""
-    return isinstance(error, CommitFailedException) or not _LOST_RACE.isdisjoint(causes(error))
+    if isinstance(error, CommitFailedException) or was_made_meanwhile(error):
+        return True
+    return not _LOST_RACE.isdisjoint(causes(error))
 
 
 @contextmanager

@@ -39,21 +39,21 @@ from lakeward.core.progress import Progress
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """A table as its newest snapshot has it; `java` is Iceberg's own."""
+    """A table as a snapshot has it, None where it has none yet; `java` is Iceberg's own, which goes on."""
 
     name: str
     java: Any
+    snapshot: Any
     spark: SparkSession
 
     @property
     def is_written(self) -> bool:
         """Whether it has a snapshot."""
-        return self.java.currentSnapshot() is not None
+        return self.snapshot is not None
 
     def rows(self) -> DataFrame:
         """Return all rows, and where each lies."""
-        snapshot = str(self.java.currentSnapshot().snapshotId())
-        rows = self.spark.read.option("versionAsOf", snapshot).table(self.name)
+        rows = self.spark.read.option("versionAsOf", str(self.snapshot.snapshotId())).table(self.name)
         return rows.selectExpr("*", f"_file AS {FILE}", f"_pos AS {POS}")
 
 
@@ -101,7 +101,7 @@ class IcebergTable:
         if plan.creates:
             ddl.check_options(jvm, self.dimension, self.options)
         with committing(str(self.dimension.name)):
-            table = None if plan.creates else _Snapshot(quoted(*self.name), jvm.table(*self.name), spark)
+            table = None if plan.creates else self._loaded(jvm)
             return resolved_by(self.kept, plan, frame, table)
 
     def _refuse_wider_partitions(self, plan: MergePlan) -> None:
@@ -127,10 +127,11 @@ class IcebergTable:
         jvm = Jvm(self.spark())
         with committing(str(self.dimension.name)):
             loaded = outcome.table
-            table = loaded.java if isinstance(loaded, _Snapshot) else self._made(jvm)
+            loaded = loaded if isinstance(loaded, _Snapshot) else self._made(jvm)
+            table = loaded.java
             if plan.batch == 1 and self.options.sort_by:  # a crash may have made the table and no more
                 ddl.order(jvm, table, plan.dimension, self.options.sort_by)
-            change = Change(jvm, table, self.catalog.io(self.dimension.name))
+            change = Change(jvm, table, self.catalog.io(self.dimension.name), loaded.snapshot)
             try:
                 if plan.evolution.changes and not plan.creates:
                     change.evolve(plan.evolution.changes)
@@ -147,12 +148,16 @@ class IcebergTable:
                 change.take_back()
                 raise
 
-    def _made(self, jvm: Jvm) -> Any:
+    def _loaded(self, jvm: Jvm) -> _Snapshot:
+        table = jvm.table(*self.name)
+        return _Snapshot(quoted(*self.name), table, table.currentSnapshot(), jvm.spark)
+
+    def _made(self, jvm: Jvm) -> _Snapshot:
         """Make the table."""
         self.catalog.prepare(self.dimension.name)
         location = self.catalog.location(self.dimension.name)
         ddl.create_main(self.spark(), self.name, location, self.dimension, self.options)
-        return jvm.table(*self.name)
+        return self._loaded(jvm)
 
     def _stage(self, change: Change, plan: MergePlan, resolved: Resolved) -> None:
         outcome: Outcome = resolved.detail

@@ -70,6 +70,11 @@ def said(error: BaseException) -> str:
     return re.sub(r"\s+", " ", text)[:500]
 
 
+def was_made_meanwhile(error: BaseException) -> bool:
+    """Whether a table could not be made because another process made it."""
+    return isinstance(error, PySparkException) and error.getCondition() == "TABLE_OR_VIEW_ALREADY_EXISTS"
+
+
 def refused_by_disk(error: BaseException) -> str | None:
     """Return in a person's words that there is no space or no permission, or None where it is something else."""
     name, message = root_cause(error)

@@ -36,7 +36,7 @@ def project(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def in_a_process(folder: Path, *command: str, path: Path) -> subprocess.CompletedProcess[str]:
     paths = os.pathsep.join(filter(None, [str(path), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ""}
     return subprocess.run(
         [sys.executable, "-m", *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )

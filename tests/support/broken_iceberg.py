@@ -76,7 +76,8 @@ def keeps_progress_apart(patch: pytest.MonkeyPatch, _player: Player) -> None:
 
     def progress_after(self: Keeping, progress: Progress) -> None:
         jvm, rows = table.Jvm(self.spark()), tables[-1]
-        change = table.Change(jvm, jvm.table(*rows.name), rows.catalog.io(rows.dimension.name))
+        java = jvm.table(*rows.name)
+        change = table.Change(jvm, java, rows.catalog.io(rows.dimension.name), java.currentSnapshot())
         change.commit(progress, 0, 0)
         trim(self, progress)
 
