@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from typing import Any, Final
 
 import deltalake
@@ -24,9 +23,8 @@ from lakeward.adapters.delta.java import committing
 from lakeward.adapters.delta.places import Places
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.fitting import called_now
-from lakeward.adapters.spark.types import ddl
-from lakeward.adapters.tables.beside import MOST_BYTES, MOST_IN_ARROW, NOTHING, shaped
-from lakeward.adapters.tables.keys import completed
+from lakeward.adapters.tables.beside import MANY_FILES, MOST_BYTES, MOST_IN_ARROW, NOTHING, Beside, shaped
+from lakeward.adapters.tables.keys import whole
 from lakeward.core.dimension import TableName
 from lakeward.core.schema import Type
 
@@ -40,12 +38,11 @@ PROPERTIES: Final = {
 _ONCE: Final = "lakeward.once"
 """Which names a column had before, as metadata of the column."""
 
-_MANY_FILES: Final = 8
 _LONG: Final = re.compile(r"(?<![\w'])(-?\d{19,})(?![\w'])")
 """A number with more digits than SQL takes for a whole one."""
 
 
-class DeltaBeside:
+class DeltaBeside(Beside):
     """A table named like another, with a suffix.
 
     `renames` says by old names what columns are called now, `wanted` which of the other's
@@ -221,8 +218,7 @@ class DeltaBeside:
                 self._whole(table, through_spark).write.format("delta").mode("append").save(self.path)
 
     def _whole(self, table: deltalake.DeltaTable, frames: Sequence[DataFrame]) -> DataFrame:
-        types = {column.name: ddl(column.type) for column in columns_in(table.schema(), str(self.table))}
-        return reduce(DataFrame.unionByName, [completed(frame, types) for frame in frames]).coalesce(1)
+        return whole(columns_in(table.schema(), str(self.table)), frames)
 
     def forget(self, condition: str) -> None:
         """Remove the rows that meet a condition, if there are any."""
@@ -234,10 +230,6 @@ class DeltaBeside:
     def _has(self, table: deltalake.DeltaTable, condition: str) -> bool:
         query = f"SELECT 1 AS one FROM beside WHERE {_exact(condition)} LIMIT 1"
         return bool(pa.table(QueryBuilder().register("beside", table).execute(query).read_all()).num_rows)
-
-    def forget_above(self, batch: int) -> None:
-        """Remove what is stamped above a batch: a crash left it."""
-        self.forget(f"{names.BATCH} > {batch}")
 
     def replace(self, condition: str, frames: Sequence[DataFrame]) -> None:
         """Put rows in the place of those that meet a condition, on whole partitions, in one commit."""
@@ -251,7 +243,7 @@ class DeltaBeside:
     def gather(self, condition: str) -> None:  # delta-rs gathers by partition, whatever is in it
         """Put the rows of each kind into one file, where the files are many: for all kinds at once."""
         table = self.load()
-        if table is not None and len(table.file_uris()) >= _MANY_FILES:
+        if table is not None and len(table.file_uris()) >= MANY_FILES:
             with committing(str(self.table)):
                 table.optimize.compact()
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.delta.evolving import renamed, with_changes
-from lakeward.adapters.delta.java import Jvm
+from lakeward.adapters.delta.java import Jvm, lost_race
 from lakeward.adapters.delta.progress import APP, PROGRESS, SCHEMA
 from lakeward.adapters.delta.saying import said_by
 from lakeward.adapters.spark.inline import inline
@@ -174,10 +174,9 @@ class Change:
             version = self.transaction.commit(self.jvm.seq([*self.added, *self.removed, *kept]), operation)
         return Commit(str(version), written, removed)
 
-    @property
-    def is_committed(self) -> bool:
-        """Whether the log has the change: what follows a commit may fail as well."""
-        return self.is_sent and bool(self.transaction.getCommitted().isDefined())
+    def may_be_made(self, error: BaseException) -> bool:
+        """Whether the log may have the commit, although it ended with an error: what follows it may fail, too."""
+        return self.is_sent and (bool(self.transaction.getCommitted().isDefined()) or not lost_race(error))
 
     def take_back(self) -> None:
         """Delete the files that were written and will not be committed."""

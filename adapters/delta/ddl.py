@@ -9,12 +9,14 @@ from pyspark.sql import SparkSession
 
 from lakeward.adapters.delta.evolving import MAPPING, needs_mapping
 from lakeward.adapters.delta.options import TableOptions
-from lakeward.adapters.spark import names
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.types import ddl
 from lakeward.adapters.tables.columns import system_columns
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError
+
+RESERVED: Final = frozenset({"_metadata"})
+"""Spark's own name for where a row of a file lies."""
 
 _OURS: Final = {"delta.feature.domainMetadata": "supported"}
 """Progress stands in the table's own metadata as well, where no cleaning of the log forgets it."""
@@ -67,16 +69,6 @@ def check(dimension: Dimension, options: TableOptions) -> None:
                 todo="`write_mode` says whether there are deletion vectors; lakeward maps columns where it must, "
                 "and asks the table at which batch it is.",
             )
-
-
-def check_names(dimension: Dimension) -> None:
-    """Refuse, before anything is written, columns that a table of ours cannot have."""
-    reserved = [name for name in dimension.schema.names if name == "_metadata" or name.startswith(names.PREFIX)]
-    if reserved:
-        raise ConfigError(
-            f"{dimension.name}: a column is called {reserved[0]!r}, and Spark or lakeward use that name",
-            todo="Let DMS rename it (a transformation rule `rename-column`). Nothing was applied.",
-        )
 
 
 def enable(spark: SparkSession, path: str, properties: dict[str, str]) -> None:

@@ -7,16 +7,17 @@ A commit made here carries rows, deletes and progress in one version of the log
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Final, cast
 
 from deltalake.exceptions import CommitFailedError, DeltaError
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.delta.session import CATALOG, EXTENSION
-from lakeward.adapters.spark.errors import FAILURES, causes, refused_by_disk, said, unreachable, was_made_meanwhile
-from lakeward.core.errors import CommitConflict, LakewardError, SetupError, TableError
+from lakeward.adapters.spark.errors import causes, was_made_meanwhile
+from lakeward.adapters.tables.committing import committing_by
+from lakeward.core.errors import SetupError
 
 _LOST_RACE: Final = tuple(
     f"io.delta.exceptions.{name}" for name in ("Concurrent", "MetadataChanged", "ProtocolChanged")
@@ -83,24 +84,6 @@ def lost_race(error: BaseException) -> bool:
     return is_raced or any(name.startswith(_LOST_RACE) for name in names)
 
 
-@contextmanager
-def committing(what: str) -> Iterator[None]:
+def committing(what: str) -> AbstractContextManager[None]:
     """Say in a person's words why a commit failed, and whether it lost a race."""
-    try:
-        yield
-    except LakewardError:
-        raise
-    except (*FAILURES, OSError, DeltaError) as error:
-        if lost_race(error):
-            raise CommitConflict(
-                f"{what}: another writer committed to the table in between",
-                found=said(error),
-                todo="Nothing of this batch was applied. Run again when the other writer is done.",
-            ) from error
-        if (gone := unreachable(what, error)) is not None:
-            raise gone from error
-        raise TableError(
-            f"{what}: the table could not be written",
-            found=refused_by_disk(error) or said(error),
-            todo="The table is as it was. Mend that, and run again: it goes on where it stopped.",
-        ) from error
+    return committing_by(what, (DeltaError,), lost_race)

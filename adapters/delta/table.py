@@ -19,20 +19,22 @@ from lakeward.adapters.delta import ddl
 from lakeward.adapters.delta.beside import DeltaBeside
 from lakeward.adapters.delta.change import Change
 from lakeward.adapters.delta.evolving import properties_for, renamed
-from lakeward.adapters.delta.java import Jvm, committing, lost_race
+from lakeward.adapters.delta.java import Jvm, committing
 from lakeward.adapters.delta.options import TableOptions
 from lakeward.adapters.delta.partitions import refuse_unkept
 from lakeward.adapters.delta.places import Places
 from lakeward.adapters.delta.progress import standing_of
 from lakeward.adapters.spark.fitting import called_now, fitted
 from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.tables.columns import check_names
+from lakeward.adapters.tables.committing import staging
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.resolving import resolved_by
 from lakeward.adapters.tables.rows import FILE, POS
 from lakeward.adapters.tables.writing import written
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import CommitConflict, TableError
+from lakeward.core.errors import CommitConflict
 from lakeward.core.evolution import with_new_names
 from lakeward.core.facts import PARTIAL, Capability
 from lakeward.core.plan import MergePlan
@@ -100,7 +102,7 @@ class DeltaTable:
         self.kept.know(plan.evolution.schema)
         spark = self.spark()
         jvm = Jvm(spark)
-        ddl.check_names(self.dimension)
+        check_names(self.dimension, ddl.RESERVED, "Spark")
         if plan.creates:
             ddl.check(self.dimension, self.options)
         with committing(str(self.dimension.name)):
@@ -130,21 +132,12 @@ class DeltaTable:
             changes = () if plan.creates else plan.evolution.changes
             snapshot = self._enabled(jvm, version.java, properties_for(changes))
             change = Change(jvm, self.path, snapshot)
-            try:
+            with staging(what, change, "Delta"):
                 if changes:
                     change.evolve(changes)
                 self._stage(change, plan, resolved, has_vectors=version.has_vectors)
                 change.check(what, plan.batch, resolved.written, resolved.removed)
                 return change.commit(progress, resolved.written, resolved.removed)
-            except BaseException as error:
-                if change.is_committed or (change.is_sent and not lost_race(error)):
-                    raise TableError(
-                        f"{what}: Delta did not say whether the commit was made",
-                        found=str(error).splitlines()[0] if str(error) else type(error).__name__,
-                        todo="Run again: the table itself says what is in it, and the run goes on from there.",
-                    ) from error
-                change.take_back()
-                raise
 
     def _made(self, jvm: Jvm) -> _Version:
         """Make the table."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import reduce
 from typing import Final
 
 import pyarrow as pa
@@ -27,9 +26,8 @@ from lakeward.adapters.iceberg.java import Jvm, committing
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.fitting import called_now
 from lakeward.adapters.spark.names import quoted
-from lakeward.adapters.spark.types import ddl
-from lakeward.adapters.tables.beside import MOST_BYTES, MOST_IN_ARROW, NOTHING, shaped
-from lakeward.adapters.tables.keys import completed
+from lakeward.adapters.tables.beside import MANY_FILES, MOST_BYTES, MOST_IN_ARROW, NOTHING, Beside, shaped
+from lakeward.adapters.tables.keys import whole
 from lakeward.core.dimension import TableName
 from lakeward.core.schema import Column, Schema, Type
 
@@ -40,10 +38,8 @@ PROPERTIES: Final[Mapping[str, str]] = {
     "commit.manifest-merge.enabled": "true",
 }
 
-_MANY_FILES: Final = 8
 
-
-class IcebergBeside:
+class IcebergBeside(Beside):
     """A table named like another, with a suffix.
 
     `renames` says by old names what columns are called now, `wanted` which of the other's
@@ -187,13 +183,11 @@ class IcebergBeside:
                 schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
                 table.append(pa.concat_tables([shaped(part, schema) for part in parts]))
             else:
-                self._append_through_spark(table, frames, rows)
+                through_spark = [*frames, *([self.spark().createDataFrame(rows)] if rows.num_rows else [])]
+                self._whole(table, through_spark).writeTo(self._in_spark).append()
 
-    def _append_through_spark(self, table: Table, frames: Sequence[DataFrame], rows: pa.Table) -> None:
-        types = {c.name: ddl(c.type) for c in columns_in(table.schema(), str(self.table))}
-        parts = [*frames, *([self.spark().createDataFrame(rows)] if rows.num_rows else [])]
-        whole = reduce(DataFrame.unionByName, [completed(part, types) for part in parts])
-        whole.coalesce(1).writeTo(self._in_spark).append()
+    def _whole(self, table: Table, frames: Sequence[DataFrame]) -> DataFrame:
+        return whole(columns_in(table.schema(), str(self.table)), frames)
 
     def forget(self, condition: str) -> None:
         """Remove the rows that meet a condition of Iceberg, if there are any."""
@@ -208,10 +202,8 @@ class IcebergBeside:
         table = self.load()
         if table is None:
             return
-        types = {c.name: ddl(c.type) for c in columns_in(table.schema(), str(self.table))}
-        whole = reduce(DataFrame.unionByName, [completed(frame, types) for frame in frames])
         with committing(str(self.table)):
-            whole.coalesce(1).writeTo(self._in_spark).overwrite(F.expr(condition))
+            self._whole(table, frames).writeTo(self._in_spark).overwrite(F.expr(condition))
 
     def gather(self, condition: str) -> None:
         """Put the rows that meet a condition of Iceberg into one file, where they are few and their files many."""
@@ -222,7 +214,7 @@ class IcebergBeside:
             return
         tasks = list(table.scan(row_filter=condition, selected_fields=(names.BATCH,)).plan_files())
         rows = sum(task.file.record_count for task in tasks)
-        if len(tasks) < _MANY_FILES or rows > MOST_IN_ARROW:
+        if len(tasks) < MANY_FILES or rows > MOST_IN_ARROW:
             return
         with committing(str(self.table)):
             table.overwrite(table.scan(row_filter=condition).to_arrow(), overwrite_filter=condition)
@@ -233,10 +225,6 @@ class IcebergBeside:
             with committing(str(self.table)):
                 table = Jvm(self.spark()).table(self.catalog.name, *self.name)
                 table.expireSnapshots().expireOlderThan(time.time_ns() // 1_000_000).retainLast(1).commit()
-
-    def forget_above(self, batch: int) -> None:
-        """Remove what is stamped above a batch: a crash left it."""
-        self.forget(f"{names.BATCH} > {batch}")
 
 
 def _loses_nulls(types: Iterable[Type]) -> bool:

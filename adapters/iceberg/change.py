@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyiceberg.io import FileIO
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.iceberg.java import Jvm, indexed
+from lakeward.adapters.iceberg.java import Jvm, indexed, lost_race
 from lakeward.adapters.iceberg.progress import PROPERTY, SCHEMA_PROPERTY, TAG
 from lakeward.adapters.iceberg.vectors import Deletion, deletions, write_deletes
 from lakeward.adapters.spark import names
@@ -202,6 +202,10 @@ class Change:
             for replaced in deletion.replaced:
                 update.removeDeletes(replaced)
         return update
+
+    def may_be_made(self, error: BaseException) -> bool:
+        """Whether the catalog may have the commit, although it ended with an error."""
+        return self.is_sent and not lost_race(error)
 
     def take_back(self) -> None:
         """Delete the files that were written and will not be committed."""

@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 
 from lakeward.adapters.iceberg.java import Jvm
 from lakeward.adapters.iceberg.options import TableOptions
-from lakeward.adapters.spark import names
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.types import ddl
 from lakeward.adapters.tables.columns import system_columns
@@ -100,16 +99,6 @@ def _unknown_column(item: str, dimension: Dimension, where: str) -> ConfigError:
         found="the columns are " + ", ".join(dimension.schema.names),
         todo=f"Did you mean {near[0]!r}?" if near else None,
     )
-
-
-def check_names(dimension: Dimension) -> None:
-    """Refuse, before anything is written, columns that a table of Iceberg cannot have."""
-    reserved = [name for name in dimension.schema.names if name in RESERVED or name.startswith(names.PREFIX)]
-    if reserved:
-        raise ConfigError(
-            f"{dimension.name}: a column is called {reserved[0]!r}, and Iceberg or lakeward use that name",
-            todo="Let DMS rename it (a transformation rule `rename-column`). Nothing was applied.",
-        )
 
 
 def check_options(jvm: Jvm, dimension: Dimension, options: TableOptions) -> None:

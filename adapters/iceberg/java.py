@@ -9,24 +9,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, cast
 
 from pyiceberg.exceptions import CommitFailedException, RESTError
 from pyspark.sql import DataFrame, SparkSession
 from sqlalchemy.exc import SQLAlchemyError
 
-from lakeward.adapters.spark.errors import (
-    FAILURES,
-    causes,
-    refused_by_disk,
-    root_cause,
-    said,
-    unreachable,
-    was_made_meanwhile,
-)
+from lakeward.adapters.spark.errors import causes, root_cause, was_made_meanwhile
 from lakeward.adapters.spark.names import quoted
-from lakeward.core.errors import CommitConflict, LakewardError, TableError
+from lakeward.adapters.tables.committing import committing_by
 
 _PACKAGE: Final = "org.apache.iceberg"
 _LOST_RACE: Final = frozenset(
@@ -124,25 +116,12 @@ def lost_race(error: BaseException) -> bool:
     return not _LOST_RACE.isdisjoint(causes(error))
 
 
-@contextmanager
-def committing(what: str) -> Iterator[None]:
+def _is_raced(error: BaseException) -> bool:
+    """Whether a commit came to nothing for another writer, the one that has the file of a catalog included."""
+    _, message = root_cause(error)
+    return lost_race(error) or "SQLITE_BUSY" in message or "database is locked" in message
+
+
+def committing(what: str) -> AbstractContextManager[None]:
     """Say in a person's words why a commit failed, and whether it lost a race."""
-    try:
-        yield
-    except LakewardError:
-        raise
-    except (*FAILURES, OSError, CommitFailedException, RESTError, SQLAlchemyError) as error:
-        _, message = root_cause(error)
-        if lost_race(error) or "SQLITE_BUSY" in message or "database is locked" in message:
-            raise CommitConflict(
-                f"{what}: another writer committed to the table in between, again and again",
-                found=said(error),
-                todo="Nothing of this batch was applied. Run again when the other writer is done.",
-            ) from error
-        if (gone := unreachable(what, error)) is not None:
-            raise gone from error
-        raise TableError(
-            f"{what}: the table could not be written",
-            found=refused_by_disk(error) or said(error),
-            todo="The table is as it was. Mend that, and run again: it goes on where it stopped.",
-        ) from error
+    return committing_by(what, (CommitFailedException, RESTError, SQLAlchemyError), _is_raced)

@@ -19,17 +19,19 @@ from pyspark.sql import functions as F
 from lakeward.adapters.iceberg import ddl
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.change import Change
-from lakeward.adapters.iceberg.java import Jvm, committing, lost_race
+from lakeward.adapters.iceberg.java import Jvm, committing
 from lakeward.adapters.iceberg.keeping import IcebergKeeping
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.iceberg.progress import standing_of
 from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.tables.columns import check_names
+from lakeward.adapters.tables.committing import staging
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.resolving import resolved_by
 from lakeward.adapters.tables.rows import FILE, POS
 from lakeward.adapters.tables.writing import written
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import SchemaConflict, TableError
+from lakeward.core.errors import SchemaConflict
 from lakeward.core.evolution import Kind, with_new_names
 from lakeward.core.facts import Capability
 from lakeward.core.plan import MergePlan
@@ -96,7 +98,7 @@ class IcebergTable:
         self.kept.know(plan.evolution.schema)
         spark = self.spark()
         jvm = Jvm(spark)
-        ddl.check_names(self.dimension)
+        check_names(self.dimension, ddl.RESERVED, "Iceberg")
         self._refuse_wider_partitions(plan)
         if plan.creates:
             ddl.check_options(jvm, self.dimension, self.options)
@@ -124,29 +126,20 @@ class IcebergTable:
     def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
         """Make rows and progress visible in one transaction."""
         outcome: Outcome = resolved.detail
-        jvm = Jvm(self.spark())
-        with committing(str(self.dimension.name)):
+        jvm, what = Jvm(self.spark()), str(self.dimension.name)
+        with committing(what):
             loaded = outcome.table
             loaded = loaded if isinstance(loaded, _Snapshot) else self._made(jvm)
             table = loaded.java
             if plan.batch == 1 and self.options.sort_by:  # a crash may have made the table and no more
                 ddl.order(jvm, table, plan.dimension, self.options.sort_by)
             change = Change(jvm, table, self.catalog.io(self.dimension.name), loaded.snapshot)
-            try:
+            with staging(what, change, "the catalog"):
                 if plan.evolution.changes and not plan.creates:
                     change.evolve(plan.evolution.changes)
                 self._stage(change, plan, resolved)
-                change.check(str(self.dimension.name), resolved.written, resolved.removed)
+                change.check(what, resolved.written, resolved.removed)
                 return change.commit(progress, resolved.written, resolved.removed)
-            except BaseException as error:
-                if change.is_sent and not lost_race(error):
-                    raise TableError(
-                        f"{self.dimension.name}: the catalog did not say whether the commit was made",
-                        found=str(error).splitlines()[0] if str(error) else type(error).__name__,
-                        todo="Run again: the table itself says what is in it, and the run goes on from there.",
-                    ) from error
-                change.take_back()
-                raise
 
     def _loaded(self, jvm: Jvm) -> _Snapshot:
         table = jvm.table(*self.name)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from lakeward.adapters.spark import names
 from lakeward.core.schema import Type
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ QUARANTINE: Final = "__quarantine"
 MOST_IN_ARROW: Final = 250_000
 MOST_BYTES: Final = 32 * 1024 * 1024
 """More rows than that, or rows of larger files, do not pass through this process."""
+
+MANY_FILES: Final = 8
+"""So many files are put together, where their rows are few."""
 
 NOTHING: Final = pa.table({})
 
@@ -88,7 +92,7 @@ class Beside(Protocol):
 
     def forget_above(self, batch: int) -> None:
         """Remove what is stamped above a batch: a crash left it."""
-        ...
+        self.forget(f"{names.BATCH} > {batch}")
 
     def replace(self, condition: str, frames: Sequence[DataFrame]) -> None:
         """Put rows in the place of those that meet a condition, on whole partitions, in one commit."""

@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from lakeward.adapters.spark import names
-from lakeward.core.errors import TableError
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import ConfigError, TableError
 from lakeward.core.events import Position, Sequences
 from lakeward.core.schema import Type
 
@@ -33,6 +34,16 @@ def check_ours(found: Collection[str], table: str, where: str) -> None:
             f"{table}: the lake has a table of that name, and lakeward did not make it",
             found=f"it lacks the column {lacking[0]}",
             todo=f"Choose another `{where}` under [target], or drop the table if nobody needs it.",
+        )
+
+
+def check_names(dimension: Dimension, reserved: Collection[str], format_: str) -> None:
+    """Raise ConfigError for a column that a table cannot have: `reserved` are the names that its format uses."""
+    ours = [name for name in dimension.schema.names if name in reserved or name.startswith(names.PREFIX)]
+    if ours:
+        raise ConfigError(
+            f"{dimension.name}: a column is called {ours[0]!r}, and {format_} or lakeward use that name",
+            todo="Let DMS rename it (a transformation rule `rename-column`). Nothing was applied.",
         )
 
 

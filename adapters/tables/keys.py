@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import reduce
 
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.spark import keys
 from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.types import ddl
 from lakeward.core.dimension import Dimension
+from lakeward.core.schema import Schema
 
 
 def key_text(dimension: Dimension, of: str = "") -> str:
@@ -29,3 +32,9 @@ def completed(frame: DataFrame, types: Mapping[str, str]) -> DataFrame:
             for name, type_ in types.items()
         ]
     )
+
+
+def whole(schema: Schema, frames: Sequence[DataFrame]) -> DataFrame:
+    """Return the rows of frames in one, which is written as one file, with exactly the columns of a schema."""
+    types = {column.name: ddl(column.type) for column in schema}
+    return reduce(DataFrame.unionByName, [completed(frame, types) for frame in frames]).coalesce(1)
