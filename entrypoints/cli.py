@@ -12,7 +12,7 @@ import typer
 from lakeward import __version__
 from lakeward.core.errors import CommitConflict, LakewardError
 from lakeward.entrypoints import documents
-from lakeward.entrypoints.context import AS_JSON, DEBUG
+from lakeward.entrypoints.context import AS_JSON, AT_END, DEBUG
 from lakeward.entrypoints.view import print_error
 
 COMMANDS: Final = (
@@ -50,11 +50,13 @@ def _version(asked: bool) -> None:  # typer's form of a callback
 
 
 def _main(
+    context: typer.Context,
     version: bool = typer.Option(
         False, "--version", help="Print the version and end.", callback=_version, is_eager=True
     ),
 ) -> None:
     """Change data capture into lakehouse tables, on Spark: exact, restartable, provable."""
+    context.call_on_close(AT_END.close)
 
 
 def application(*names: str) -> typer.Typer:

@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -33,9 +33,12 @@ Tables = Annotated[list[str] | None, typer.Argument(help="Only these tables, as 
 
 DEFAULT_FILE: Final = Path(FILE)
 
+AT_END: Final = ExitStack()
+"""What a command undoes when it ends: the process may be another's, and go on."""
+
 
 def start_logging(log: str, *, debug: bool) -> str:
-    """Set up logging as the options say; return the id of the run."""
+    """Set up logging as the options say, until the command ends; return the id of the run."""
     from lakeward.entrypoints import logs  # noqa: PLC0415  # structlog is imported by those who log
 
     level = "debug" if debug else "info"
@@ -43,6 +46,7 @@ def start_logging(log: str, *, debug: bool) -> str:
         level = "warning"
     elif log == "off":
         level = "critical"  # what fails is said by the command itself
+    AT_END.callback(logs.undoing())
     return logs.configure(as_json=log == "json", level=level)
 
 

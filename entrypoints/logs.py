@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import uuid
+from collections.abc import Callable
 
 import structlog
 
@@ -13,6 +14,17 @@ import structlog
 def _to_stderr(*_: object) -> structlog.PrintLogger:
     """Write to standard error as it is now: bars on a terminal put themselves before it."""
     return structlog.PrintLogger(sys.stderr)
+
+
+def undoing() -> Callable[[], None]:
+    """Return what makes logging again what it is now."""
+    before = structlog.get_config()
+
+    def undo() -> None:
+        structlog.contextvars.clear_contextvars()
+        structlog.configure(**before)
+
+    return undo
 
 
 def configure(*, as_json: bool, level: str = "info") -> str:

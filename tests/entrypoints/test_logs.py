@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import shop
+import structlog
 from commands import Command, Ended
 from projects import write
 
@@ -92,3 +93,15 @@ def test_logs_never_mix_with_the_document(lakeward: Command, tmp_path: Path) -> 
 def test_what_only_looks_logs_nothing(lakeward: Command, tmp_path: Path, words: list[str]) -> None:
     write(tmp_path, shop.SETTINGS)
     assert lakeward(*words).err == ""
+
+
+@pytest.mark.parametrize("words", [["run", "--log", "off"], ["run", "shop.ordres"]], ids=" ".join)
+def test_what_a_command_sets_up_ends_with_it_however_it_ends(
+    lakeward: Command, tmp_path: Path, words: list[str]
+) -> None:
+    """Another may have called it from Python, and log as before."""
+    write(tmp_path, shop.SETTINGS)
+    before = structlog.get_config()
+    lakeward(*words)
+    assert structlog.get_config() == before
+    assert structlog.contextvars.get_contextvars() == {}
