@@ -21,6 +21,7 @@ from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.line import Turn
 from lakeward.entrypoints.stopping import Stop
 from lakeward.entrypoints.table_run import Observer, TableRun
+from lakeward.plugins.manager import who_raised
 
 log = structlog.get_logger()
 
@@ -113,10 +114,13 @@ class Turns:
         return Turn.FAILED
 
     def _tell(self, report: Report) -> None:
+        hook = self.container.manager().hook.after_commit
         try:
-            self.container.manager().hook.after_commit(report=report)
-        except Exception:  # an observer's failure is its own
-            log.warning("a plugin failed in after_commit", exc_info=True)
+            hook(report=report)
+        except Exception as error:  # noqa: BLE001  # an observer's failure is its own
+            failed = log.bind(plugin=who_raised(error, hook))
+            failed.warning("failed in after_commit", error=repr(error), todo="--debug logs the stack trace")
+            failed.debug("its stack trace", exc_info=True)
 
 
 def _goes_on(run: TableRun) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 from importlib import import_module
 from importlib.metadata import entry_points as installed
+from traceback import walk_tb
 from typing import Final, TypeGuard
 
 import pluggy
 
 from lakeward import __version__
-from lakeward.core.errors import PluginError
+from lakeward.core.errors import LakewardError, PluginError
 from lakeward.plugins import hookspecs
 from lakeward.plugins.hookspecs import API, PROJECT
-from lakeward.plugins.registry import Registry
+from lakeward.plugins.registry import Registry, failed
 
 BUILTIN: Final = (
     "lakeward.adapters.memory",
@@ -54,10 +56,34 @@ def load(
 
 
 def registry_of(manager: pluggy.PluginManager) -> Registry:
-    """Let every plugin register, and return what there is."""
+    """Let every plugin register, and return what there is.
+
+    Raises PluginError, naming the plugin, where one raises what is no error of lakeward's.
+    """
     registry = Registry()
-    manager.hook.register(registry=registry)
+    try:
+        manager.hook.register(registry=registry)
+    except LakewardError:
+        raise
+    except Exception as error:
+        plugin = who_raised(error, manager.hook.register)
+        raise failed(plugin, "its hook `register`", error) from error
     return registry
+
+
+def who_raised(error: Exception, hook: pluggy.HookCaller) -> str:
+    """Return the name of the plugin in whose part of a hook an error was raised; pluggy does not say.
+
+    Where it was raised in none of them, they are all named.
+    """
+    parts = {
+        function.__code__: part.plugin_name
+        for part in hook.get_hookimpls()
+        for function in (part.function, inspect.unwrap(part.function))
+        if hasattr(function, "__code__")
+    }
+    through = [parts[frame.f_code] for frame, _ in walk_tb(error.__traceback__) if frame.f_code in parts]
+    return through[-1] if through else " or ".join(part.plugin_name for part in hook.get_hookimpls())
 
 
 def _load_installed(manager: pluggy.PluginManager) -> None:
@@ -73,7 +99,8 @@ def _not_loaded(found: str) -> PluginError:
     return PluginError(
         "a plugin cannot be loaded",
         found=found,
-        todo="Mend or uninstall it; `docs/hooks.md` lists the hooks and their arguments.",
+        todo="Mend or uninstall it; `docs/hooks.md` lists the hooks and their arguments. With --debug the stack "
+        "trace is shown.",
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from lakeward.core.errors import PluginError
+from lakeward.core.errors import LakewardError, PluginError
 from lakeward.core.ports import (
     Landing,
     Ledger,
@@ -72,6 +72,15 @@ Factory: TypeAlias = Callable[[Options, Runtime], P]
 """What every adapter registers: options and runtime to a port."""
 
 
+def failed(plugin: str, doing: str, error: Exception) -> PluginError:
+    """Return what to say of a plugin that raised what is no error of lakeward's."""
+    return PluginError(
+        f"the plugin {plugin} failed in {doing}",
+        found=f"{type(error).__name__}: {error}",
+        todo="Mend or uninstall it. With --debug the stack trace is shown.",
+    )
+
+
 class Shelf(Generic[P]):
     """Factories of one kind of port, by name."""
 
@@ -97,7 +106,11 @@ class Shelf(Generic[P]):
         return self._factories[name][1]
 
     def build(self, name: str, options: Options, runtime: Runtime) -> P:
-        """Make the port of that name; raises PluginError, saying what is installed, where there is none."""
+        """Make the port of that name.
+
+        Raises PluginError where there is none, saying what is installed, and where its factory fails with an
+        error that is none of lakeward's, naming the plugin.
+        """
         if name not in self._factories:
             near = difflib.get_close_matches(name, self._factories, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
@@ -106,7 +119,12 @@ class Shelf(Generic[P]):
                 found="installed: " + (", ".join(self) or "none"),
                 todo="Is the plugin that provides it installed in this environment?",
             )
-        return self._factories[name][0](options, runtime)
+        try:
+            return self._factories[name][0](options, runtime)
+        except LakewardError:
+            raise
+        except Exception as error:
+            raise failed(self.origin(name), f"making the {self.kind} {name!r}", error) from error
 
 
 class Registry:

@@ -54,7 +54,7 @@ To = Annotated[
 ]
 
 
-def list_plugins(context: typer.Context, as_json: AsJson = False) -> int:
+def list_plugins(context: typer.Context, as_json: AsJson = False, debug: Debug = False) -> int:
     """List, unless a command follows."""
     if context.invoked_subcommand is not None:
         return 0
@@ -71,7 +71,7 @@ def list_plugins(context: typer.Context, as_json: AsJson = False) -> int:
     return 0
 
 
-def new(kind: Kind, name: Name, to: To = None, as_json: AsJson = False) -> int:
+def new(kind: Kind, name: Name, to: To = None, as_json: AsJson = False, debug: Debug = False) -> int:
     """Write, and say how to go on; a plugin that is installed and broken is no hindrance."""
     project = new_plugin.Project.called(kind, name, registry_of(load(entry_points=False)))
     folder = to or Path(project.distribution)

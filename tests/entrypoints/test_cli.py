@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 import shop
 import small_lake
+import third_party
 import typer
 from commands import Command
 from projects import MEMORY, ORDERS, write
 
 import lakeward as package
+from lakeward.core.errors import PluginError
 from lakeward.entrypoints import cli
 from lakeward.entrypoints.container import LateSpark
 from lakeward.entrypoints.locking import locked
@@ -137,6 +139,33 @@ def test_an_unknown_table_is_answered_with_the_nearest(lakeward: Command, tmp_pa
 def test_debug_shows_where_an_error_is_from(lakeward: Command) -> None:
     with pytest.raises(Exception, match="does not exist"):
         lakeward("status", "--debug")
+
+
+LICENSED = """
+from lakeward.plugins import hookimpl
+
+@hookimpl
+def register(registry):
+    raise RuntimeError("no licence")
+"""
+
+
+@pytest.mark.parametrize("words", [["plugins"], ["run"], ["status"]], ids=" ".join)
+def test_a_plugin_that_fails_is_named_and_its_stack_trace_can_be_had(
+    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    third_party.install(monkeypatch, tmp_path / "more", "lakeward_licensed", LICENSED)
+    write(tmp_path, shop.SETTINGS)
+    ended = lakeward(*words)
+    assert ended.code == 1
+    assert ended.err.splitlines() == [
+        "error: the plugin lakeward_licensed failed in its hook `register`",
+        "  RuntimeError: no licence",
+        "  Mend or uninstall it. With --debug the stack trace is shown.",
+    ]
+    with pytest.raises(PluginError) as shown:
+        lakeward(*words, "--debug")
+    assert isinstance(shown.value.__cause__, RuntimeError)
 
 
 @pytest.mark.parametrize("words", NEEDS_SETTINGS, ids=" ".join)

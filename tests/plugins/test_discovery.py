@@ -14,7 +14,7 @@ import third_party
 from lakeward import __version__
 from lakeward.core.errors import PluginError
 from lakeward.plugins import API, Registry, Runtime, hookimpl
-from lakeward.plugins.manager import BUILTIN, load, registry_of
+from lakeward.plugins.manager import BUILTIN, load, registry_of, who_raised
 
 
 def plugin(name: str, **hooks: Any) -> ModuleType:
@@ -118,6 +118,42 @@ def test_a_plugin_that_cannot_be_imported_is_named(
         load()
     assert module in str(refused.value)
     assert said in str(refused.value)
+
+
+def test_a_plugin_that_fails_as_it_registers_is_named_among_others() -> None:
+    def fine(registry: Registry) -> None:
+        """Register nothing."""
+
+    def bad(registry: Registry) -> None:
+        raise RuntimeError("no licence")
+
+    manager = load(plugin("lakeward_fine", register=fine), plugin("lakeward_bad", register=bad), entry_points=False)
+    with pytest.raises(PluginError, match="the plugin lakeward_bad failed in its hook `register`") as refused:
+        registry_of(manager)
+    assert refused.value.found == "RuntimeError: no licence"
+    assert "--debug" in str(refused.value.todo)
+
+
+class Bound:
+    """A plugin that is an object, as pluggy allows, and fails in what it calls."""
+
+    @hookimpl
+    def register(self, registry: Registry) -> None:
+        """Fail."""
+        registry.queues.add("mine", nothing())  # type: ignore[call-arg]
+
+
+def test_a_plugin_that_is_an_object_and_fails_in_what_it_calls_is_named() -> None:
+    manager = load(entry_points=False)
+    manager.register(Bound(), "lakeward_object")
+    with pytest.raises(PluginError, match="the plugin lakeward_object failed"):
+        registry_of(manager)
+
+
+def test_where_it_cannot_be_told_who_failed_all_who_were_asked_are_named() -> None:
+    both = [plugin(f"lakeward_{name}", after_commit=lambda: None) for name in ("one", "two")]
+    hook = load(*both, entry_points=False).hook.after_commit
+    assert who_raised(RuntimeError("of pluggy itself"), hook) == "lakeward_one or lakeward_two"
 
 
 @pytest.mark.parametrize(

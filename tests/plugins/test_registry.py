@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.core.errors import PluginError
+from lakeward.core.errors import ConfigError, PluginError
 from lakeward.plugins import Options, Registry, Runtime, Shelf
 
 
@@ -56,6 +56,27 @@ def test_a_misspelt_name_is_refused_with_the_one_that_was_meant(shelf: Shelf[Any
 def test_an_empty_shelf_says_that_nothing_is_installed() -> None:
     with pytest.raises(PluginError, match="installed: none"):
         Shelf[Any]("queue").build("sqs", {}, Runtime(no_spark))
+
+
+def test_a_factory_that_fails_is_named_with_its_plugin_and_what_it_raised(shelf: Shelf[Any]) -> None:
+    def fail(options: Options, runtime: Runtime) -> Any:
+        return options["tray"]
+
+    shelf.add("paper", fail)
+    with pytest.raises(PluginError) as refused:
+        shelf.build("paper", {}, Runtime(no_spark))
+    assert refused.value.what == f"the plugin {__name__} failed in making the table format 'paper'"
+    assert refused.value.found == "KeyError: 'tray'"
+    assert "--debug" in str(refused.value.todo)
+
+
+def test_what_a_factory_says_in_lakewards_words_is_said_as_it_is(shelf: Shelf[Any]) -> None:
+    def refuse(options: Options, runtime: Runtime) -> Any:
+        raise ConfigError("there is no paper")
+
+    shelf.add("paper", refuse)
+    with pytest.raises(ConfigError, match="there is no paper"):
+        shelf.build("paper", {}, Runtime(no_spark))
 
 
 def test_every_kind_of_port_has_a_shelf() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lakeward.core.errors import PluginError
 from lakeward.core.job import Report
 from lakeward.plugins import Registry, hookimpl
 from lakeward.plugins.manager import load, registry_of
@@ -57,8 +58,9 @@ def test_an_error_is_noted_by_its_name_alone_and_raised() -> None:
         raise ValueError("the password is secret")
 
     manager = traced(register=register)
-    with pytest.raises(ValueError, match="the password"):
+    with pytest.raises(PluginError, match="the plugin mine failed") as refused:
         registry_of(manager)
+    assert isinstance(refused.value.__cause__, ValueError)
     (mine,) = [call for call in manager.calls if call.plugin == "mine"]
     assert mine.raised == "ValueError"
     assert "secret" not in f"{manager.calls}"
