@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -32,7 +33,11 @@ from lakeward.core.progress import Progress
 
 pytestmark = pytest.mark.spark
 
-KILLS: Final = 30 if "LAKEWARD_LONG" in os.environ else 5
+IS_LONG: Final = "LAKEWARD_LONG" in os.environ
+SEED: Final = int(os.environ.get("LAKEWARD_SEED", Random().randrange(1_000_000) if IS_LONG else 7))
+"""Of the times of the kills and of what is written: the gate draws the same each time, `make long` others."""
+
+KILLS: Final = 30 if IS_LONG else 5
 SCRIPT: Final = "from lakeward.entrypoints.cli import run; run()"
 KEYS: Final = 40
 PATIENCE: Final = 120
@@ -44,7 +49,7 @@ class Feed:
     """A database of a few rows that is changed all the time, and what is in it."""
 
     project: Project
-    random: Random = field(default_factory=lambda: Random(7))
+    random: Random
     rows: dict[int, tuple[int, str, Decimal]] = field(default_factory=dict)
     lines: int = 0
     files: int = 0
@@ -111,6 +116,13 @@ class Following:
         self.process.wait()
 
 
+@pytest.fixture(autouse=True)
+def seed() -> Iterator[int]:
+    """Return the seed, and say it at the end: what is printed before, the commands' output takes along."""
+    yield SEED
+    print(f"LAKEWARD_SEED={SEED} draws the same times and changes again")
+
+
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Project:
     """Return a project whose commands start Spark themselves, each its own."""
@@ -127,11 +139,11 @@ def configure(project: Project) -> None:
 
 @pytest.mark.parametrize("kind", ["iceberg", pytest.param("delta", marks=pytest.mark.long)])
 def test_killed_at_random_times_the_tables_are_equal_and_no_batch_is_there_twice(
-    project: Project, kind: str
+    project: Project, kind: str, seed: int
 ) -> None:
     project.kind = kind
     configure(project)
-    feed, is_over, random = Feed(project), threading.Event(), Random()
+    feed, is_over, random = Feed(project, Random(seed)), threading.Event(), Random(seed + 1)
     feed.write()
     writer = threading.Thread(target=feed.go_on, args=(is_over,))
     writer.start()

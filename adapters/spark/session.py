@@ -140,6 +140,12 @@ class Sessions:
             session.sparkContext.setLocalProperty("spark.scheduler.pool", f"lakeward-{threading.get_ident()}")
         return session
 
+    @property
+    def of_our_own(self) -> Mapping[str, str]:
+        """What a Spark of our own is started with; what it makes a folder for is beside its log."""
+        folders = {"spark.sql.warehouse.dir": str(self.log.absolute().with_name("spark-warehouse"))}
+        return {**LOCAL, **folders, **SETTINGS, **self.settings}
+
     def has_ended(self, error: BaseException) -> bool:
         """Whether an error comes of this: the Java that was started here has ended by itself."""
         first = self._first
@@ -165,7 +171,7 @@ class Sessions:
         java = check_java()
         paths = [str(fetch(jar, self.on_fetch(jar.file, jar.size))) for jar in locked(self.jars)]
         conf = SparkConf(loadDefaults=True)
-        for name, value in {**LOCAL, **SETTINGS, **self.settings}.items():
+        for name, value in self.of_our_own.items():
             conf.set(name, value)
         if conf.get("spark.master", "").startswith("local"):
             conf.set("spark.driver.extraClassPath", os.pathsep.join(paths))

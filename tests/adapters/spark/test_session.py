@@ -29,6 +29,15 @@ def test_anything_else_is(tmp_path: Path) -> None:
     assert sessions.settings["spark.sql.autoBroadcastJoinThreshold"] == "1MB"
 
 
+def test_no_folder_is_left_where_a_run_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark makes one for tables that it would keep itself, empty as it stays."""
+    monkeypatch.chdir(tmp_path)
+    folder = Sessions(set(), {}, Path("state/spark.log")).of_our_own["spark.sql.warehouse.dir"]
+    assert folder == f"{tmp_path}/state/spark-warehouse", "Java may be in another folder"
+    given = Sessions(set(), {"spark.sql.warehouse.dir": "/elsewhere"}, Path("state/spark.log"))
+    assert given.of_our_own["spark.sql.warehouse.dir"] == "/elsewhere"
+
+
 def started(folder: Path, java: object, *, archives: bool = False) -> Any:
     """Sessions that have started a Java that does not answer any more."""
 
