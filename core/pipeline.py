@@ -17,9 +17,10 @@ from lakeward.core.events import Operation, Position
 from lakeward.core.facts import PARTIAL, BatchFacts, Capability
 from lakeward.core.job import Idle, Job, Look, Prepared, Report, Settlement, Watch, unwatched
 from lakeward.core.ledger import SourceObject
+from lakeward.core.looking import look, overtaken
 from lakeward.core.mending import check_every
 from lakeward.core.ports import Batch, Entry
-from lakeward.core.preparing import Found, as_it_stands, look, overtaken, prepare_release, prepare_seen, work_out
+from lakeward.core.preparing import Found, as_it_stands, prepare_release, prepare_seen, work_out
 from lakeward.core.progress import Progress
 
 F = TypeVar("F")

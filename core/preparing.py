@@ -1,4 +1,4 @@
-"""Working out the next batch of a table: what waits is seen, read, planned and resolved, and nothing is changed."""
+"""Working out the next batch of a table: what waits is read, planned and resolved, and nothing is changed."""
 
 from __future__ import annotations
 
@@ -7,89 +7,22 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import AlarmRaised, CommitConflict, ConservationError, MendError, TableError
+from lakeward.core.errors import AlarmRaised, ConservationError, MendError
 from lakeward.core.events import Mark
 from lakeward.core.evolution import with_new_names
 from lakeward.core.job import Idle, Job, Look, Prepared, Settlement, Watch, unwatched
-from lakeward.core.ledger import Past, Taken, digest_of
-from lakeward.core.loads import Load, awaited_load
-from lakeward.core.memory import Memory, floor, next_mark
+from lakeward.core.ledger import Taken, digest_of
+from lakeward.core.looking import look, recall
+from lakeward.core.memory import Memory, next_mark
 from lakeward.core.mending import check_every
 from lakeward.core.plan import MergePlan, backwards, plan
 from lakeward.core.ports import Batch, Entry, Recalled, Resolved, Standing
 from lakeward.core.progress import Progress
-from lakeward.core.refusals import refuse_flood, refuse_half_load, refuse_other_memory, refuse_small_load
+from lakeward.core.refusals import refuse_flood, refuse_half_load, refuse_small_load
 from lakeward.core.replay import columns_with, is_as_written, not_as_written
 from lakeward.core.twins import first_twin
 
 F = TypeVar("F")
-
-
-def look(job: Job[F], watch: Watch = unwatched, *, is_whole: bool = False) -> Look:
-    """See what waits for a table, changing nothing; `is_whole` lists all objects, whatever is due.
-
-    Raises AlarmRaised where what is listed may mean loss.
-    """
-    with watch("believe"):
-        standing = job.opened.table.standing()
-    with watch("recall"):
-        recalled = _recall(job, standing.progress)
-    with watch("take"):
-        past = _past(job, standing.progress, recalled, is_whole=is_whole)
-        taken = job.source.take(job.dimension, past)
-    return Look(standing=standing, recalled=recalled, past=past, taken=taken)
-
-
-def overtaken(job: Job[F], batch: int) -> CommitConflict | None:
-    """Look at the table once more: return what to raise where it is not at this batch any more."""
-    found = None if job.standing is None else job.standing().progress.batch
-    if found is None or found == batch:
-        return None
-    return CommitConflict(
-        f"{job.dimension.name}: another process committed to the table while a batch was worked out",
-        found=f"the table was at batch {batch}, and is at {found}; so it went again and again",
-        todo="Nothing of this batch was applied. One process at a time runs a pipeline: is the folder `state` "
-        "of its settings shared, and kept?",
-    )
-
-
-def _recall(job: Job[F], progress: Progress) -> Recalled:
-    """Return what the table remembers; raises TableError where that is of another batch than was committed."""
-    companion = job.opened.companion
-    try:
-        recalled = companion.recall(progress)
-        if progress.digest is not None:
-            records = companion.applied(progress, progress.batch - 1)
-            refuse_other_memory(job.dimension, progress, [record.object for record in records])
-    except TableError as error:
-        if (lost := overtaken(job, progress.batch)) is not None:
-            raise lost from error
-        raise
-    return recalled
-
-
-def load_before(job: Job[F], progress: Progress, recalled: Recalled) -> Load | None:
-    """Return the full load that must come before anything else is applied, or None."""
-    return awaited_load(job.dimension.snapshots, progress, recalled.reloads, recalled.wholes)
-
-
-def _past(job: Job[F], progress: Progress, recalled: Recalled, *, is_whole: bool) -> Past:
-    lowest = floor(job.dimension.lateness, recalled.records, progress.mark, progress.epoch)
-    load = load_before(job, progress, recalled)
-    if load is not None and job.statistics is not None:
-        load = replace(load, told=job.statistics.full_load(job.dimension.name))
-    if job.books is not None:
-        table = str(job.dimension.name)
-        return job.books.past(table, progress, recalled, lowest, load=load, is_whole=is_whole)
-    return Past(
-        seen=recalled.objects,
-        floor=lowest,
-        last=progress.object,
-        acked=recalled.acked(progress.epoch if load is None else load.epoch),
-        cut=recalled.cut(progress.epoch),
-        left=recalled.left,
-        load=load,
-    )
 
 
 def prepare(job: Job[F], watch: Watch = unwatched) -> Prepared[F] | Idle:
@@ -121,7 +54,7 @@ def prepare_release(job: Job[F], settled: Settlement, watch: Watch = unwatched) 
     with watch("believe"):
         standing = job.opened.table.standing()
     with watch("recall"):
-        recalled = _recall(job, standing.progress)
+        recalled = recall(job, standing.progress)
     with watch("read"):
         dimension = _as_it_will_be(job, standing, recalled, settled.mended)
         mended = job.source.mend(dimension, settled.mended) if settled.mended else None

@@ -11,8 +11,8 @@ from lakeward.core.events import LOAD_SEQUENCE
 from lakeward.core.job import Job
 from lakeward.core.ledger import ObjectRecord, Past, SourceObject, Taken
 from lakeward.core.loads import Awaited, Load, Reload, Whole, reload_of
+from lakeward.core.looking import load_before
 from lakeward.core.ports import Recalled, Word
-from lakeward.core.preparing import load_before
 from lakeward.core.progress import Progress
 
 F = TypeVar("F")

@@ -8,9 +8,9 @@ from typing import TypeVar
 from lakeward.core.errors import AlarmRaised, ConfigError
 from lakeward.core.events import Position, Sequences
 from lakeward.core.job import Job, Report
+from lakeward.core.looking import load_before, look
 from lakeward.core.pipeline import truncate
 from lakeward.core.ports import Ack, Recalled
-from lakeward.core.preparing import load_before, look
 from lakeward.core.progress import Progress
 
 F = TypeVar("F")

@@ -8,9 +8,10 @@ from typing import Final, TypeVar
 from lakeward.core.alarms import alarms
 from lakeward.core.errors import AlarmRaised, ConfigError
 from lakeward.core.job import Job, Prepared
+from lakeward.core.looking import load_before, look
 from lakeward.core.pipeline import put_away
 from lakeward.core.ports import Ack, Standing
-from lakeward.core.preparing import load_before, look, prepare
+from lakeward.core.preparing import prepare
 
 F = TypeVar("F")
 

@@ -16,7 +16,7 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError, SetupError
 from lakeward.core.evolution import Kind, Policy
 from lakeward.core.job import Idle, Job, Prepared
-from lakeward.core.preparing import look as look_at
+from lakeward.core.looking import look as look_at
 from lakeward.core.preparing import prepare
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import (
