@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.columns import columns_in, to_iceberg
 from lakeward.adapters.iceberg.options import IcebergOptions
+from lakeward.adapters.spark.line import to_arrow
 from lakeward.adapters.tables import resolving
 from lakeward.core.dimension import TableName
 from lakeward.core.evolution import Policies, Policy
@@ -83,7 +84,7 @@ def stored(project: Project, spark: SparkSession, table: str) -> tuple[Schema, l
     schema, session = Schema(tuple(columns)), spark.newSession()
     for name, value in lake.spark_settings.items():
         session.conf.set(name, value)
-    rows = session.table(f"lake.shop.{table}").select(*schema.names).orderBy("id").toArrow().to_pylist()
+    rows = to_arrow(session.table(f"lake.shop.{table}").select(*schema.names).orderBy("id")).to_pylist()
     return schema, [held(row, schema) for row in rows]  # PyIceberg reads a list of structs that is NULL as empty
 
 

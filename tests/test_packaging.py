@@ -14,6 +14,7 @@ import pytest
 from repository import FOLDERS, ROOT, imported, modules, pyproject
 
 import lakeward
+from lakeward.adapters.spark.line import LINES
 
 BUILDS_FROM = ("pyproject.toml", "README.md", "LICENSE", *FOLDERS)
 
@@ -78,7 +79,8 @@ def test_the_wheel_has_every_module_and_nothing_else_at_its_top(wheel: Path) -> 
 def test_the_wheel_has_the_types_marker_and_the_jar_lock(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert "lakeward/py.typed" in names
-    assert [name for name in names if name.endswith(".toml")] == ["lakeward/adapters/spark/jars-4.1.toml"]
+    locks = {f"lakeward/adapters/spark/jars-{line}.toml" for line in LINES}
+    assert {name for name in names if name.endswith(".toml")} == locks
 
 
 def test_the_wheel_has_what_new_plugins_are_written_from(wheel: Path) -> None:

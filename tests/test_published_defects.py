@@ -26,6 +26,7 @@ from pyspark.errors import SparkRuntimeException
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.memory import Frame, MemorySource, MemoryTable, MemoryTarget
+from lakeward.adapters.spark.line import to_arrow
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
@@ -214,7 +215,7 @@ def test_ties_break_merge_and_deletes_of_absent_keys_are_inserted(project: Proje
         spark.sql(MERGE.format(table=TABLE, batch="tied"))
     spark.createDataFrame(batch[1:], columns).createOrReplaceTempView("untied")
     spark.sql(MERGE.format(table=TABLE, batch="untied"))
-    assert sorted(spark.table(TABLE).select("id", "name").toArrow().to_pylist(), key=str) == [
+    assert sorted(to_arrow(spark.table(TABLE).select("id", "name")).to_pylist(), key=str) == [
         {"id": 1, "name": "Cid"},
         {"id": 2, "name": "Dan"},
     ]

@@ -23,6 +23,7 @@ from lakeward.adapters.delta.java import committing
 from lakeward.adapters.delta.places import Places
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.fitting import called_now
+from lakeward.adapters.spark.line import from_arrow, to_arrow
 from lakeward.adapters.tables.beside import MANY_FILES, MOST_BYTES, MOST_IN_ARROW, NOTHING, Beside, shaped
 from lakeward.adapters.tables.keys import whole
 from lakeward.core.dimension import TableName
@@ -206,7 +207,7 @@ class DeltaBeside(Beside):
         """
         with committing(str(self.table)):
             is_small = count <= MOST_IN_ARROW and size <= MOST_BYTES
-            parts = [frame.toArrow() for frame in frames] if is_small else []
+            parts = [to_arrow(frame) for frame in frames] if is_small else []
             parts += [rows] if rows.num_rows else []
             table = self._made(columns, partition_by)
             if is_small:
@@ -214,7 +215,7 @@ class DeltaBeside(Beside):
                 whole = pa.concat_tables([shaped(part, schema) for part in parts])
                 deltalake.write_deltalake(table, whole, mode="append")
             else:
-                through_spark = [*frames, *([self.spark().createDataFrame(rows)] if rows.num_rows else [])]
+                through_spark = [*frames, *([from_arrow(self.spark(), rows)] if rows.num_rows else [])]
                 self._whole(table, through_spark).write.format("delta").mode("append").save(self.path)
 
     def _whole(self, table: deltalake.DeltaTable, frames: Sequence[DataFrame]) -> DataFrame:

@@ -84,16 +84,21 @@ class Change:
         rows = [(url, None if vector is None else str(vector.serializeToBase64())) for url, vector in old.items()]
         target = places.selectExpr(f"{FILE} AS filePath", f"{POS} AS rowIndexCol")
         target = target.join(F.broadcast(inline(spark, _VECTOR, rows)), "filePath")
-        prefix = self.jvm.single(self.jvm.delta.util, "Utils").getRandomPrefixLength(self.transaction.metadata())
-        writer = self.jvm.single(actions, "DeletionVectorBitmapGenerator")
-        written = writer.buildDeletionVectors(spark._jsparkSession, target._jdf, self.log, prefix)
+        written = self._vectors_of(target)
         by_path = helper.generateCandidateFileMap(self.log.dataPath(), self.jvm.seq(files.values()))
         touched = helper.findFilesWithMatchingRows(self.transaction, by_path, written)
         self.vectors = [found.deletionVector() for found in self.jvm.items(written)]
         self.deleted_rows = sum(int(file.numberOfModifiedRows()) for file in self.jvm.items(touched))
-        one = 1  # partition of the log's files at a time: they are few
-        changed = helper.processUnmodifiedData(spark._jsparkSession, touched, self.snapshot, one)
+        partitions = () if self.jvm.is_of_3_5 else (1,)  # of the log's files, which are few
+        changed = helper.processUnmodifiedData(spark._jsparkSession, touched, self.snapshot, *partitions)
         self.removed += self.jvm.items(changed._1())
+
+    def _vectors_of(self, target: DataFrame) -> Any:
+        """Write the deletion vectors; Delta 3.3 asks its transaction where, and Delta 4.4 is told."""
+        prefix = self.jvm.single(self.jvm.delta.util, "Utils").getRandomPrefixLength(self.transaction.metadata())
+        where = self.transaction if self.jvm.is_of_3_5 else prefix
+        writer = self.jvm.single(self.jvm.delta.commands, "DeletionVectorBitmapGenerator")
+        return writer.buildDeletionVectors(self.jvm.spark._jsparkSession, target._jdf, self.log, where)
 
     def rewrite(self, places: DataFrame) -> DataFrame:
         """Remove the files that hold these rows; return all that was in them, by its names of then."""

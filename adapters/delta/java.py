@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from lakeward.adapters.delta.session import CATALOG, EXTENSION
 from lakeward.adapters.spark.errors import causes, was_made_meanwhile
+from lakeward.adapters.spark.line import line
 from lakeward.adapters.tables.committing import committing_by
 from lakeward.core.errors import SetupError
 
@@ -41,6 +42,11 @@ class Jvm:
                 todo=f"Start it with that extension and `spark.sql.catalog.spark_catalog` = {CATALOG} "
                 "(on Glue: --datalake-formats delta).",
             )
+
+    @property
+    def is_of_3_5(self) -> bool:
+        """Whether it is the Delta of Spark 3.5, of which some methods have other parameters."""
+        return line() == "3.5"
 
     def single(self, package: Any, name: str) -> Any:
         """Return the one instance of a Scala object."""
@@ -68,11 +74,11 @@ class Jvm:
         made = self.root.java.util.ArrayList()
         for item in items:
             made.add(item)
-        return self.root.scala.jdk.javaapi.CollectionConverters.asScala(made).toSeq()
+        return self.root.scala.collection.JavaConverters.asScalaBuffer(made).toSeq()
 
     def items(self, seq: Any) -> Sequence[Any]:
         """Return the items of a Seq of Scala."""
-        return list(self.root.scala.jdk.javaapi.CollectionConverters.asJava(seq))
+        return list(self.root.scala.collection.JavaConverters.seqAsJavaList(seq))
 
 
 def lost_race(error: BaseException) -> bool:

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.delta.beside import arrow_of, in_datafusion
 from lakeward.adapters.delta.places import Places
 from lakeward.adapters.delta.progress import commits_of, standing_of
+from lakeward.adapters.spark.line import to_arrow
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.tables import known
 from lakeward.adapters.tables.beside import shaped
@@ -63,7 +64,7 @@ class _Finder:
             return []
         if _WIDENED in (table.protocol().reader_features or ()):
             rows = self.spark().read.format("delta").load(self.places.of(self.table, suffix))
-            return entries_of(rows.where(_column(where, rows.schema.jsonValue())).toArrow())
+            return entries_of(to_arrow(rows.where(_column(where, rows.schema.jsonValue()))))
         schema = arrow_of(table)
         query = f"SELECT * FROM found WHERE {_sql(where, schema)}"
         found = pa.table(QueryBuilder().register("found", table).execute(query).read_all())

@@ -13,6 +13,7 @@ from lakeward.adapters.landed.csv import Dialect
 from lakeward.adapters.landed.csv_frames import WHOLE_FILES, fields_of, read_rows, verbatim, without_cr
 from lakeward.adapters.landed.layout import OPERATIONS
 from lakeward.adapters.landed.reading import escaped
+from lakeward.adapters.spark.line import is_valid_utf8
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.rows import LINE, NAME, TORN, VALUE
 from lakeward.core.dimension import TableName
@@ -84,7 +85,7 @@ class Splitter:
             text(f"{len(table.schema)}:{table.schema.lower()}{table.table.lower()}") for table in self.configured
         )
         is_known = f"{lower} IN ({known})" if known else "false"
-        names = f"is_valid_utf8({_LEAD}) AND {_TABLE} != '' AND {_SCHEMA} != ''"
+        names = f"{is_valid_utf8(_LEAD)} AND {_TABLE} != '' AND {_SCHEMA} != ''"
         says = f"{names} AND ({_OP} IN ({operations}) OR {is_known})"
         key = f"md5(concat(length({_SCHEMA}), ':', {_SCHEMA}, {_TABLE}))"
         return f"CASE WHEN {TORN} THEN '{TORN_PART}' WHEN {says} THEN {key} ELSE '{STRAY_PART}' END"
@@ -101,7 +102,7 @@ class Splitter:
         """Return the rows of no table, at most so many: file, row, text, and whether its quote is open."""
         rows = self.spark.read.schema(_WHOLE).parquet(escaped(target))
         found = rows.where(f"part IN ('{TORN_PART}', '{STRAY_PART}')").orderBy(NAME, LINE).limit(most)
-        shown = f"CASE WHEN is_valid_utf8({VALUE}) THEN {VALUE} ELSE concat('0x', hex({VALUE})) END"
+        shown = f"CASE WHEN {is_valid_utf8(VALUE)} THEN {VALUE} ELSE concat('0x', hex({VALUE})) END"
         return [(*row,) for row in found.selectExpr(NAME, LINE, shown, f"part = '{TORN_PART}'").collect()]
 
 

@@ -25,6 +25,7 @@ from lakeward.adapters.iceberg.columns import columns_in, to_iceberg
 from lakeward.adapters.iceberg.java import Jvm, committing
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.fitting import called_now
+from lakeward.adapters.spark.line import from_arrow, to_arrow
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.tables.beside import MANY_FILES, MOST_BYTES, MOST_IN_ARROW, NOTHING, Beside, shaped
 from lakeward.adapters.tables.keys import whole
@@ -176,14 +177,14 @@ class IcebergBeside(Beside):
         """
         with committing(str(self.table)):
             is_small = count <= MOST_IN_ARROW and size <= MOST_BYTES and not _loses_nulls(columns.values())
-            parts = [frame.toArrow() for frame in frames] if is_small else []
+            parts = [to_arrow(frame) for frame in frames] if is_small else []
             parts += [rows] if rows.num_rows else []
             table = self._made(columns, partition_by)
             if is_small:
                 schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
                 table.append(pa.concat_tables([shaped(part, schema) for part in parts]))
             else:
-                through_spark = [*frames, *([self.spark().createDataFrame(rows)] if rows.num_rows else [])]
+                through_spark = [*frames, *([from_arrow(self.spark(), rows)] if rows.num_rows else [])]
                 self._whole(table, through_spark).writeTo(self._in_spark).append()
 
     def _whole(self, table: Table, frames: Sequence[DataFrame]) -> DataFrame:

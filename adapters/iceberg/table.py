@@ -23,6 +23,7 @@ from lakeward.adapters.iceberg.java import Jvm, committing
 from lakeward.adapters.iceberg.keeping import IcebergKeeping
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.iceberg.progress import standing_of
+from lakeward.adapters.spark.line import from_arrow, to_arrow
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.tables.columns import check_names
 from lakeward.adapters.tables.committing import staging
@@ -162,8 +163,8 @@ class IcebergTable:
             if outcome.drops_below is not None:
                 dropped = change.drop_below(outcome.drops_below)
                 whole = pa.table({FILE: pa.array(dropped, pa.string())})
-                removed = removed.join(self.spark().createDataFrame(whole), FILE, "left_anti")
-            positions = removed.groupBy(FILE).agg(F.collect_list(POS)).toArrow()
+                removed = removed.join(from_arrow(self.spark(), whole), FILE, "left_anti")
+            positions = to_arrow(removed.groupBy(FILE).agg(F.collect_list(POS)))
             if self.options.write_mode == "copy-on-write" and positions.num_rows:
                 gone = removed.selectExpr(*map(quoted, plan.dimension.key))
                 change.rewrite(positions, gone, plan, rows if resolved.written else None)

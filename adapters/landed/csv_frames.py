@@ -17,6 +17,7 @@ from lakeward.adapters.landed.layout import BEFORE, OP, SEQUENCE, TIME, Layout
 from lakeward.adapters.landed.reading import Reading, below, escaped
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import misfit, to_type
+from lakeward.adapters.spark.line import is_valid_utf8
 from lakeward.adapters.spark.names import column, quoted, text
 from lakeward.adapters.spark.rows import (
     BLANK,
@@ -129,7 +130,7 @@ def _split(lines: DataFrame, layout: Layout, dialect: Dialect) -> DataFrame:
     The parse is a column of its own: within one expression Spark would repeat it for
     each field.
     """
-    keeps_rules = f"is_valid_utf8({VALUE})"
+    keeps_rules = f"{is_valid_utf8(VALUE)}"
     if dialect.quote:
         has_quote = f"contains({VALUE}, {text(dialect.quote)})"
         keeps_rules += f" AND (NOT {has_quote} OR {_is_well_quoted(dialect)})"
@@ -270,7 +271,7 @@ def _first(texts: Sequence[str]) -> str:
 def _why_broken(layout: Layout, dialect: Dialect) -> str:
     count, width = fields_of(dialect), len(layout.columns)
     return (
-        f"CASE WHEN NOT is_valid_utf8({VALUE}) THEN 'the row is not valid UTF-8' "
+        f"CASE WHEN NOT {is_valid_utf8(VALUE)} THEN 'the row is not valid UTF-8' "
         f"WHEN {count} != {width} THEN concat('the row has ', {count}, ' fields where {width} are expected') "
         "ELSE 'a quote stands where none may stand' END"
     )

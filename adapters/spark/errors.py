@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator
 from typing import Final
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.logger import PySparkLogger
 
 from lakeward.adapters.s3 import later
+from lakeward.adapters.spark.line import condition_of, silence
 from lakeward.core.errors import StoreUnreachable
 
 
 def keep_quiet() -> None:
     """Let PySpark print no error of its own: what Spark says is said once, in our words."""
-    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+    silence("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 FAILURES: Final = (PySparkException, Py4JError)
@@ -72,7 +70,7 @@ def said(error: BaseException) -> str:
 
 def was_made_meanwhile(error: BaseException) -> bool:
     """Whether a table could not be made because another process made it."""
-    return isinstance(error, PySparkException) and error.getCondition() == "TABLE_OR_VIEW_ALREADY_EXISTS"
+    return isinstance(error, PySparkException) and condition_of(error) == "TABLE_OR_VIEW_ALREADY_EXISTS"
 
 
 def refused_by_disk(error: BaseException) -> str | None:

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.spark.errors import FAILURES, said
+from lakeward.adapters.spark.line import condition_of
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.types import ddl, ddl_of
 from lakeward.core.cells import GROUP
@@ -129,7 +130,7 @@ def _name(node: Any) -> str:
 
 
 def _not_resolved(error: BaseException, schema: Schema) -> ConfigError:
-    condition = getattr(error, "getCondition", lambda: None)() or ""
+    condition = condition_of(error)
     if condition.startswith("UNRESOLVED_COLUMN"):
         unknown = str(error.getMessageParameters()["objectName"]).replace("`", "")  # type: ignore[attr-defined]
         return ConfigError(

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.fold import ITEM
 from lakeward.adapters.spark.keys import key_columns, key_text
+from lakeward.adapters.spark.line import from_arrow, to_arrow
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.resolve import ID, hashed, standing
 from lakeward.adapters.spark.types import ddl
@@ -102,7 +103,7 @@ class Key:
 def links_of(spark: SparkSession, events: Sequence[DataFrame]) -> DataFrame | None:
     """Return the chain of each key that a key change joins to another, or None where there is no key change."""
     parts = [frame.where(f"{OLD_KEY} IS NOT NULL").select(OLD_KEY, KEY) for frame in events]
-    found = reduce(DataFrame.unionByName, parts).limit(MOST_LINKS + 1).toArrow()
+    found = to_arrow(reduce(DataFrame.unionByName, parts).limit(MOST_LINKS + 1))
     if found.num_rows > MOST_LINKS:
         raise TableError(
             f"more than {MOST_LINKS:,} key changes meet in one batch",
@@ -111,7 +112,7 @@ def links_of(spark: SparkSession, events: Sequence[DataFrame]) -> DataFrame | No
         )
     if not found.num_rows:
         return None
-    return spark.createDataFrame(components(found[OLD_KEY], found[KEY]))
+    return from_arrow(spark, components(found[OLD_KEY], found[KEY]))
 
 
 def components(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.Table:

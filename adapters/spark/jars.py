@@ -17,9 +17,9 @@ from typing import Final, Protocol
 import pooch
 from requests.exceptions import RequestException
 
+from lakeward.adapters.spark.line import line
 from lakeward.core.errors import SetupError
 
-LINE: Final = "4.1"
 CENTRAL: Final = "https://repo1.maven.org/maven2"
 _CHUNK: Final = 256 * 1024
 
@@ -73,7 +73,7 @@ def cache() -> Path:
 
 def locked(needs: Iterable[str] | None = None) -> Sequence[Jar]:
     """Return the jars of the line, or those that the named formats and catalogs need."""
-    text = resources.files("lakeward.adapters.spark").joinpath(f"jars-{LINE}.toml").read_text("utf-8")
+    text = resources.files("lakeward.adapters.spark").joinpath(f"jars-{line()}.toml").read_text("utf-8")
     jars = [Jar(**entry) for entry in tomllib.loads(text)["jar"]]
     wanted = None if needs is None else set(needs)
     return [jar for jar in jars if wanted is None or jar.needed_by in wanted]

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import TextFormat, to_type
 from lakeward.adapters.spark.events import SKIPPED
+from lakeward.adapters.spark.line import is_valid_utf8
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import LOAD_SEQUENCE, Operation, Sequences
@@ -194,7 +195,7 @@ def _in_part(telling: Telling) -> Sequence[str]:
 
 def _as_text() -> str:
     """Return the row as it was written; bytes that are no text in hex, since no reader takes them for one."""
-    return f"CASE WHEN is_valid_utf8({VALUE}) THEN {VALUE} ELSE concat('0x', hex({VALUE})) END"
+    return f"CASE WHEN {is_valid_utf8(VALUE)} THEN {VALUE} ELSE concat('0x', hex({VALUE})) END"
 
 
 def _operation(telling: Telling) -> str:

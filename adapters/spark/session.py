@@ -18,8 +18,9 @@ from pyspark.sql import SparkSession
 
 from lakeward.adapters.spark import classes
 from lakeward.adapters.spark.errors import FAILURES, is_cut_off, keep_quiet, said
-from lakeward.adapters.spark.jars import LINE, Progress, fetch, locked
+from lakeward.adapters.spark.jars import Progress, fetch, locked
 from lakeward.adapters.spark.java import check_java
+from lakeward.adapters.spark.line import line
 from lakeward.core.errors import ConfigError, SetupError
 
 SETTINGS: Final[Mapping[str, str]] = {
@@ -214,7 +215,7 @@ class Sessions:
 
     def _not_started(self, found: str) -> SetupError:
         todo = f"The whole of it is in {self.log}."
-        return SetupError(f"Spark {LINE} did not start", found=found, todo=todo)
+        return SetupError(f"Spark {line()} did not start", found=found, todo=todo)
 
 
 def _running() -> SparkSession | None:

@@ -26,6 +26,7 @@ from lakeward.adapters.spark.events import (
     survey,
     with_ahead,
 )
+from lakeward.adapters.spark.line import from_arrow
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.quality import WAS_READ, judged, row_rules, warning_flags
 from lakeward.adapters.spark.rules import INNER, OUTER, layers, pads
@@ -161,7 +162,7 @@ class SparkShaper:
             secrets |= {f"{INNER}{number}": [inner], f"{OUTER}{number}": [outer]}
         if not secrets:
             return frame
-        return frame.crossJoin(F.broadcast(self.spark().createDataFrame(pa.table(secrets))))
+        return frame.crossJoin(F.broadcast(from_arrow(self.spark(), pa.table(secrets))))
 
     def _survey(self, frame: DataFrame, dimension: Dimension, flags: Mapping[str, str]) -> Sequence[Group]:
         try:

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import IS_HOLDING
 from lakeward.adapters.spark.inline import inline
+from lakeward.adapters.spark.line import from_arrow, to_arrow
 from lakeward.adapters.spark.names import column, quoted
 from lakeward.adapters.spark.types import ddl
 from lakeward.adapters.tables.beside import QUARANTINE, Make
@@ -72,7 +73,7 @@ class QuarantineTable:
     def add_final(self, progress: Progress, rejects: DataFrame, objects: Mapping[int, str]) -> None:
         """Write rejects that are found after their batch was committed, each once; `objects` are named by order."""
         rows = self._rejected(rejects, objects, progress.epoch, progress.batch)
-        found = completed(rows, {c.name: ddl(c.type) for c in self._columns()}).toArrow()
+        found = to_arrow(completed(rows, {c.name: ddl(c.type) for c in self._columns()}))
         if not found.num_rows:
             return
         known = {position_of(row) for row in self._unsettled(progress, (HELD, FINAL)).to_pylist()}
@@ -182,7 +183,7 @@ class QuarantineTable:
         wanted = pa.table(_places([hold.position for hold in holds]))
         wanted = wanted.cast(pa.schema([rows.schema.field(name) for name in _PLACE]))
         held = rows.join(wanted, list(_PLACE), join_type="left semi")
-        return self.spark().createDataFrame(held.select([*self.dimension.key, *_PLACE[1:]]))
+        return from_arrow(self.spark(), held.select([*self.dimension.key, *_PLACE[1:]]))
 
 
 def _columns(sequences: Sequences) -> Mapping[str, Type]:

@@ -8,8 +8,9 @@ from typing import Annotated, Final
 
 import typer
 
-from lakeward.adapters.spark.jars import LINE, cache, fetch, is_cached, locked
+from lakeward.adapters.spark.jars import cache, fetch, is_cached, locked
 from lakeward.adapters.spark.java import check_java, check_spark
+from lakeward.adapters.spark.line import line
 from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import AsJson
@@ -60,14 +61,14 @@ def list_jars(context: typer.Context, as_json: AsJson = False) -> int:
             {"coordinates": j.coordinates, "needed_by": j.needed_by, "size": j.size, "cached": is_cached(j)}
             for j in jars
         ]
-        documents.emit("jars", {"line": LINE, "cache": str(cache()), "jars": listed, "exit_code": 0})
+        documents.emit("jars", {"line": line(), "cache": str(cache()), "jars": listed, "exit_code": 0})
         return 0
     table = view.grid("jar", "needed by", "MB", "cached", right=("MB",))
     for jar in jars:
         table.add_row(jar.file, jar.needed_by, f"{jar.size / 1e6:.1f}", "yes" if is_cached(jar) else "no")
     out = view.console()
     out.print(table)
-    out.print(f"line {LINE} · cache {escaped(str(cache()))}")
+    out.print(f"line {line()} · cache {escaped(str(cache()))}")
     return 0
 
 

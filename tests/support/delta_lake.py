@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.delta.lake import DeltaLake
 from lakeward.adapters.delta.options import DeltaOptions, TableOptions
+from lakeward.adapters.spark.line import from_arrow
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.tables.columns import position_of
 from lakeward.core.dimension import Dimension
@@ -48,7 +49,7 @@ class LakeOfDelta:
 
     def frame(self, dimension: Dimension, items: Sequence[Item], *, in_part: bool = False) -> DataFrame:
         """Return items as a frame of events, in the form that sources give."""
-        return self.spark.createDataFrame(event_table(dimension, items, in_part=in_part))
+        return from_arrow(self.spark, event_table(dimension, items, in_part=in_part))
 
     def rows(self, dimension: Dimension) -> Rows:
         """Read rows and positions by delta-rs."""

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakeward.adapters.iceberg.lake import IcebergLake
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.adapters.spark import names
+from lakeward.adapters.spark.line import from_arrow
 from lakeward.adapters.tables.columns import position_of
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import UNSET, ChangeEvent
@@ -52,7 +53,7 @@ class LakeOfIceberg:
 
     def frame(self, dimension: Dimension, items: Sequence[Item], *, in_part: bool = False) -> DataFrame:
         """Return items as a frame of events, in the form that sources give."""
-        return self.spark.createDataFrame(event_table(dimension, items, in_part=in_part))
+        return from_arrow(self.spark, event_table(dimension, items, in_part=in_part))
 
     def rows(self, dimension: Dimension) -> Rows:
         """Read rows and positions by PyIceberg."""

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.spark.casts import TextFormat, to_type
+from lakeward.adapters.spark.line import from_arrow
 from lakeward.core.schema import parse_type
 
 pytestmark = pytest.mark.spark
@@ -50,7 +51,7 @@ REFUSED = [
 
 
 def values(spark: SparkSession, type_: str, texts: list[str], written: TextFormat) -> list[object]:
-    frame = spark.createDataFrame(pa.table({"n": list(range(len(texts))), "t": pa.array(texts, pa.string())}))
+    frame = from_arrow(spark, pa.table({"n": list(range(len(texts))), "t": pa.array(texts, pa.string())}))
     sql = to_type("t", parse_type(type_), written)
     found = frame.orderBy("n").selectExpr(f"{sql} AS value").collect()
     return [bytes(row.value) if isinstance(row.value, bytearray) else row.value for row in found]

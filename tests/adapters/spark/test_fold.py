@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.chains import Before, fold
+from lakeward.adapters.spark.line import from_arrow
 from lakeward.adapters.spark.resolve import events_of, standing
 from lakeward.core.dimension import ORDERED, Dimension
 from lakeward.core.events import ChangeEvent, Position
@@ -81,7 +82,7 @@ def test_spark_folds_as_the_core_does(spark: SparkSession, seed: int) -> None:
     random = Random(seed)
     events = [event for number in range(300) for event in history(number, random)]
     expected = apply(DIMENSION, {}, events)
-    frame = events_of(spark.createDataFrame(event_table(DIMENSION, events, in_part=True)))
+    frame = events_of(from_arrow(spark, event_table(DIMENSION, events, in_part=True)))
     chains = fold(plan(), frame, Before(remembered=None, bases=None, rows=no_rows, by_rows=True))
     rows = {
         (row["h"], row["id"]): (row["a"], row["b"], Position(1, *[row[name] for name in names.POSITION[1:]]))

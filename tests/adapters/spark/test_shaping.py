@@ -16,6 +16,7 @@ from lakeward.adapters.memory import Frame, facts_of
 from lakeward.adapters.memory.shaping import MemoryShaper
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import EVENT_COLUMNS
+from lakeward.adapters.spark.line import from_arrow, to_arrow
 from lakeward.adapters.spark.rules import pads
 from lakeward.adapters.spark.shaping import SparkShaper
 from lakeward.adapters.spark.types import to_spark
@@ -57,7 +58,7 @@ def frame(spark: SparkSession, items: Frame) -> DataFrame:
     types = {name: pa.int64() for name in (names.SEQUENCE, names.OBJECT, names.ROW, names.ARRIVAL, names.TIME)}
     for name in EVENT_COLUMNS:
         arrow[name] = pa.array([row[name] for row in rows], types.get(name, pa.string()))
-    made = spark.createDataFrame(pa.table(arrow))
+    made = from_arrow(spark, pa.table(arrow))
     return made.withColumn("local", made["local"].cast("timestamp_ntz"))  # Arrow's becomes a point in time
 
 
@@ -96,7 +97,7 @@ def _arrow(type_: str) -> pa.DataType:
 
 def found_rows(shaped: DataFrame, columns: Sequence[str]) -> Mapping[int, Any]:
     """Return by arrival what stands of a row: its cells, or why it cannot be applied."""
-    rows = shaped.toArrow().to_pylist()
+    rows = to_arrow(shaped).to_pylist()
     return {row[names.ROW]: row[names.REASON] or {name: _plain(row[name]) for name in columns} for row in rows}
 
 

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from lakeward.adapters.iceberg.columns import to_iceberg
 from lakeward.adapters.spark import showing
+from lakeward.adapters.spark.line import from_arrow
 from lakeward.core.evolution import SchemaChange, compare
 from lakeward.core.schema import Schema
 from lakeward.core.showing import shows
@@ -35,7 +36,7 @@ def in_spark(spark: SparkSession, changes: tuple[SchemaChange, ...], schema: Sch
     content = pa.Table.from_pylist(
         [as_arrow(row) for row in rows], schema_to_pyarrow(to_iceberg(schema), include_field_ids=False)
     )
-    frame = spark.createDataFrame(content)
+    frame = from_arrow(spark, content)
     said = [f"{showing.shows(change, frame.schema)} AS c{place}" for place, change in enumerate(changes)]
     found = {row["id"]: list(row)[1:] for row in frame.selectExpr("id", *said).collect()}
     return [found[row["id"]] for row in rows]

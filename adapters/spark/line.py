@@ -1,0 +1,100 @@
+"""Which line of Spark is installed, and what its Python lacks of the newer one's.
+
+A line is a minor version of Spark with the jars that were tested with it (docs/decisions/0004).
+"""
+
+from __future__ import annotations
+
+import logging
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import pyarrow as pa
+
+from lakeward.core.errors import SetupError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LINES: Final = ("4.1", "3.5")
+"""The lines that lakeward has jars for, the default one first."""
+
+
+def line() -> str:
+    """Return the line of the installed pyspark, or the default one where there is none.
+
+    Raises SetupError where it is another Spark.
+    """
+    try:
+        found = version("pyspark")
+    except PackageNotFoundError:
+        if find_spec("pyspark") is None:
+            return LINES[0]
+        import pyspark  # noqa: PLC0415  # a platform's own, which was not installed as a package
+
+        found = pyspark.__version__
+    minor = ".".join(found.split(".")[:2])
+    if minor not in LINES:
+        raise SetupError(
+            f"lakeward has no jars for Spark {minor}",
+            found=f"pyspark {found} is installed",
+            todo=f"Install one of the lines {' and '.join(LINES)}, each in a virtual environment of its own: "
+            "pip install 'lakeward[spark]' or 'lakeward[spark-3.5]'.",
+        )
+    return minor
+
+
+def to_arrow(frame: DataFrame) -> pa.Table:
+    """Return all rows of a frame; `DataFrame.toArrow` came with Spark 4.0 (SPARK-47365)."""
+    if hasattr(frame, "toArrow"):
+        return frame.toArrow()
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415  # Spark is imported late
+
+    collect = cast("Any", frame)._collect_as_arrow
+    return pa.Table.from_batches(collect(), schema=to_arrow_schema(frame.schema))
+
+
+def from_arrow(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Return rows as a frame; `createDataFrame` takes Arrow since Spark 4.0 (SPARK-48220)."""
+    if line() != "3.5":
+        return spark.createDataFrame(rows)
+    from pyspark.sql import DataFrame  # noqa: PLC0415  # Spark is imported late
+    from pyspark.sql.pandas.serializers import ArrowStreamSerializer  # noqa: PLC0415
+    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415
+
+    schema = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
+    if not rows.num_rows:
+        return spark.createDataFrame([], schema)
+    context, utils = cast("Any", spark.sparkContext), cast("Any", spark)._jvm.PythonSQLUtils
+    read = context._serialize_to_jvm(
+        rows.to_batches(), ArrowStreamSerializer(), utils.readArrowStreamFromFile, context._jvm.ArrowIteratorServer
+    )
+    return DataFrame(utils.toDataFrame(read, schema.json(), cast("Any", spark)._jsparkSession), spark)
+
+
+def condition_of(error: BaseException) -> str:
+    """Return the name of the condition that Spark raised, or '' where it has none."""
+    ask = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)
+    return (ask() if ask is not None else None) or ""
+
+
+def silence(*loggers: str) -> None:
+    """Let loggers of PySpark print nothing, where it has them: they came with Spark 4.0."""
+    if find_spec("pyspark.logger") is None:
+        return
+    from pyspark.logger import PySparkLogger  # noqa: PLC0415  # there is none in Spark 3.5
+
+    for name in loggers:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def is_valid_utf8(value: str) -> str:
+    """Return the condition, as SQL, that a text is valid UTF-8; the function for it came with Spark 4.0.
+
+    Before that, what is not valid UTF-8 is decoded as the replacement character, and so as other bytes.
+    """
+    if line() != "3.5":
+        return f"is_valid_utf8({value})"
+    sent = f"CAST({value} AS binary)"
+    return f"encode(decode({sent}, 'UTF-8'), 'UTF-8') = {sent}"
