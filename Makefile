@@ -3,9 +3,12 @@
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 	$$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && echo $$python && break; \
 	done)
-VENV := .venv
-BIN := $(VENV)/bin
 FORMAT ?= iceberg
+# A line of Spark has a virtual environment of its own (docs/decisions/0004). Hudi has no build for Spark 4.
+LINE ?= $(if $(filter hudi,$(FORMAT)),3.5,4.1)
+VENV := .venv$(if $(filter-out 4.1,$(LINE)),-$(LINE))
+LOCK := requirements/dev$(if $(filter-out 4.1,$(LINE)),-$(LINE)).txt
+BIN := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 LOCKED = $(INSTALL) --require-hashes --requirement
 
@@ -60,9 +63,10 @@ lock: ## Resolve the dependencies anew, from pyproject.toml into requirements/ (
 	build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
 	build/lock/bin/uv pip compile --quiet $(COMPILE) --group build --output-file requirements/build.txt
 	build/lock/bin/uv pip compile --quiet $(COMPILE) pyproject.toml --extra spark --extra s3 --extra delta --group dev --output-file requirements/dev.txt
+	build/lock/bin/uv pip compile --quiet $(COMPILE) pyproject.toml --extra spark-3.5 --extra s3 --extra hudi --group dev --output-file requirements/dev-3.5.txt
 
 clean: ## Remove what the targets made here; the jars stay in the user's cache
-	rm -rf $(VENV) build dist lakeward-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-3.5 build dist lakeward-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
 COMPILE = --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock"
 
@@ -74,12 +78,12 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 # What builds comes first, so that pyspark and lakeward are built with it and not with what pip would fetch.
-$(VENV)/installed: $(VENV)/bin/python requirements/build.txt requirements/dev.txt pyproject.toml
+$(VENV)/installed: $(VENV)/bin/python requirements/build.txt $(LOCK) pyproject.toml
 	$(LOCKED) requirements/build.txt
-	$(LOCKED) requirements/dev.txt --no-build-isolation
+	$(LOCKED) $(LOCK) --no-build-isolation
 	$(INSTALL) --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/jars: adapters/spark/jars-4.1.toml | $(VENV)/installed
-	$(BIN)/lakeward jars fetch iceberg sqlite delta postgresql mariadb s3
+$(VENV)/jars: adapters/spark/jars-$(LINE).toml | $(VENV)/installed
+	$(BIN)/lakeward jars fetch iceberg sqlite delta postgresql mariadb s3 $(if $(filter 3.5,$(LINE)),hudi)
 	@touch $@
