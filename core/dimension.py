@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from lakeward.core.events import Sequences
 from lakeward.core.evolution import FOLLOWING, Policies
+from lakeward.core.history.options import History
 from lakeward.core.schema import Schema
 
 
@@ -30,6 +31,7 @@ class Mode(Enum):
     """In which manner rows are kept."""
 
     MIRROR = "mirror"
+    HISTORY = "history"
 
 
 class Deletes(Enum):
@@ -111,13 +113,12 @@ class Dimension:
     refused after they are read. What the source's catalogue says: `orders` are the columns of files
     that do not name them, in order, those of now first; the types of `announced` are said by it
     alone, so that a file which has types is believed before it. With `snapshots` its full loads
-    come again and again.
+    come again and again. With a `history` every version of a row is kept, not the last alone.
     """
 
     name: TableName
     schema: Schema
     key: tuple[str, ...] = ()
-    mode: Mode = Mode.MIRROR
     deletes: Deletes = Deletes.HARD
     lateness: Lateness = ORDERED
     sequences: Sequences = Sequences.TIMES
@@ -127,6 +128,12 @@ class Dimension:
     orders: tuple[tuple[str, ...], ...] = ()
     announced: frozenset[str] = frozenset()
     snapshots: Snapshots | None = None
+    history: History | None = None
+
+    @property
+    def mode(self) -> Mode:
+        """In which manner its rows are kept."""
+        return Mode.MIRROR if self.history is None else Mode.HISTORY
 
     @property
     def unique_sequences(self) -> bool:

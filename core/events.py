@@ -102,7 +102,8 @@ class ChangeEvent:
     source did not send are `UNSET` or missing. `old_key` is set for a key change and
     differs from `key`. `transaction` names the source transaction by the best thing
     known of it: its id, else its commit position, else its commit time. `time` is the
-    source time in microseconds since 1970, UTC.
+    source time in microseconds since 1970, UTC. `instant` is from when the event counts in
+    a history, in the history's own unit (None: from the instant that its key has reached).
     """
 
     operation: Operation
@@ -112,6 +113,7 @@ class ChangeEvent:
     old_key: Key | None = None
     transaction: Hashable = None
     time: int | None = None
+    instant: int | None = None
 
     @property
     def keys(self) -> tuple[Key, ...]:

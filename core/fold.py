@@ -7,10 +7,12 @@ every event of a feed it yields the one right table, and the adapters are held t
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lakeward.core.dimension import Deletes, Dimension
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position
+from lakeward.core.history.options import Kind
+from lakeward.core.history.versions import Columns, Step, Versions, closed, opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,18 +20,20 @@ class Row:
     """A row as it stands, or (`deleted`) the memory that it went.
 
     `position` is that of the last event folded into it, those that changed nothing
-    included; `origin` names for each cell the event that set it.
+    included; `origin` names for each cell the event that set it. In a history `versions` are
+    those of the key, of which the row is the current one.
     """
 
     cells: Mapping[str, Cell]
     position: Position
     deleted: bool = False
     origin: Mapping[str, Position] = field(default_factory=dict, compare=False)
+    versions: Versions = ()
 
     @property
     def is_bare(self) -> bool:
         """Whether nothing is left of the row but the memory that it went."""
-        return self.deleted and not self.cells
+        return self.deleted and not self.cells and not self.versions
 
 
 Rows = Mapping[Key, Row]
@@ -41,7 +45,8 @@ class Folded:
 
     The sets hold positions. An event of `incomplete` had cells that were not sent and
     found no row to complete it; one of `undecided` entered a key on which a row stands,
-    in a feed that does not tell its transactions.
+    in a feed that does not tell its transactions. Those that are `placed` have their place in
+    the history of a key.
     """
 
     rows: dict[Key, Row]
@@ -51,6 +56,7 @@ class Folded:
     update_on_missing: set[Position] = field(default_factory=set)
     unset_as_null: set[Position] = field(default_factory=set)
     truncates: list[Position] = field(default_factory=list)
+    placed: set[Position] = field(default_factory=set)
 
     def is_waiting(self, event: ChangeEvent) -> bool:
         """Whether an event found no row to complete, and nothing newer of its key made up for that."""
@@ -62,10 +68,10 @@ class Folded:
 
     @property
     def used(self) -> set[Position]:
-        """The events that the rows still show: the last of each key, and those that set a cell."""
+        """The events that the rows still show: the last of each key, those that set a cell, all of a history."""
         last = {row.position for row in self.rows.values()}
         cells = {origin for row in self.rows.values() for origin in row.origin.values()}
-        return last | cells | set(self.truncates[-1:])
+        return last | cells | set(self.truncates[-1:]) | self.placed
 
 
 def apply(dimension: Dimension, rows: Rows, events: Iterable[ChangeEvent]) -> Folded:
@@ -94,6 +100,7 @@ class Fold:
     def __init__(self, dimension: Dimension, rows: dict[Key, Row]) -> None:
         self.columns: Sequence[str] = dimension.schema.names
         self.soft = dimension.deletes is Deletes.SOFT
+        self.history = columns_of(dimension)
         self.rows = rows
         self.result = Folded(rows)
         self.transactions: dict[Hashable, _Transaction] = {}
@@ -155,22 +162,44 @@ class Fold:
                 cells[column] = base.cells.get(column)
                 if column in base.origin:
                     origin[column] = base.origin[column]
-        self.rows[event.key] = Row(cells, event.position, origin=origin)
+        row = Row(cells, event.position, origin=origin)
+        self.rows[event.key] = row if self.history is None else self.version(row, event, self.history)
+
+    def version(self, row: Row, event: ChangeEvent, columns: Columns) -> Row:
+        """Return a row with the versions of its key, of which it is the current one."""
+        self.result.placed.add(event.position)
+        standing = self.rows.get(event.key)
+        before = () if standing is None else standing.versions
+        step = Step(event.instant, event.position, event.old_key)
+        versions = opened(columns, before, row.cells, step)
+        return replace(row, cells=versions[-1].cells, versions=versions)
 
     def delete(self, key: Key, event: ChangeEvent) -> None:
-        """Leave of a row the memory that it went."""
+        """Leave of a row the memory that it went, and of a history its versions."""
         standing = self.rows.get(key)
         cells = standing.cells if self.soft and standing is not None else {}
-        self.rows[key] = Row(cells, event.position, deleted=True)
+        row = Row(cells, event.position, deleted=True)
+        if self.history is not None:
+            self.result.placed.add(event.position)
+            before = () if standing is None else standing.versions
+            row = replace(row, versions=closed(before, Step(event.instant, event.position)))
+        self.rows[key] = row
 
     def truncate(self, event: ChangeEvent) -> None:
         """Remove every row that is older."""
         self.result.truncates.append(event.position)
         for key in [key for key, row in self.rows.items() if row.position < event.position]:
-            if self.soft:
+            if self.history is not None and self.rows[key].versions:
+                self.end(key, event)
+            elif self.soft:
                 self.delete(key, event)
             else:
                 del self.rows[key]
+
+    def end(self, key: Key, event: ChangeEvent) -> None:
+        """Close the open version of a key; a history whose row is gone already stays as it is."""
+        if not self.rows[key].deleted:
+            self.delete(key, event)
 
     def transaction(self, event: ChangeEvent) -> _Transaction:
         """Return what is known of the event's transaction; an unnamed one is the event's own."""
@@ -204,6 +233,18 @@ class Fold:
             transaction.covered[event.key] = standing
         transaction.entered.add(event.key)
         self.put(event, mover)
+
+
+def columns_of(dimension: Dimension) -> Columns | None:
+    """Return what the columns of a history do, or None of a dimension that keeps none."""
+    history, names, key = dimension.history, dimension.schema.names, dimension.key
+    if history is None:
+        return None
+    return Columns(
+        history.tracked(names, key),
+        history.of_kind(names, key, Kind.KEEP_FIRST),
+        history.of_kind(names, key, Kind.PREVIOUS),
+    )
 
 
 def completed(value: Cell, stored: Cell) -> Cell:

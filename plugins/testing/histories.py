@@ -60,12 +60,18 @@ class Change:
 
 @dataclass
 class Feed:
-    """Objects of events by their number, those of the full load, and the database at the end."""
+    """Objects of events by their number, those of the full load, and the database at the end.
+
+    `states` is how the database was when its capture began, at the time `began`, and after each
+    transaction since, one microsecond after the other.
+    """
 
     objects: dict[int, list[ChangeEvent]]
     loads: list[int]
     final: State
     ended: int
+    began: int = 0
+    states: Sequence[State] = ()
 
     @property
     def events(self) -> list[ChangeEvent]:
@@ -183,7 +189,8 @@ def feed(
             _event(change, Position(epoch, sequence, number, row), transaction, clock)
             for row, transaction, change, sequence in _numbered(database, transactions, features, start)
         ]
-    return Feed(objects, loads, database.rows, clock + len(database.log))
+    ended = clock + len(database.log)
+    return Feed(objects, loads, database.rows, ended, clock + start, database.states[start:])
 
 
 def _load(database: Database, start: int, first: Position, clock: int) -> dict[int, list[ChangeEvent]]:

@@ -1,0 +1,52 @@
+"""What must be true of the versions of each key, whatever made them; checked before they are committed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+
+from lakeward.core.history.versions import Columns, Version, Versions
+
+
+class Broken(Enum):
+    """A rule that versions break."""
+
+    EMPTY = "a version ends where it begins, or before"
+    OVERLAP = "two versions are valid at once"
+    TWO_CURRENT = "two versions are current"
+    GAP = "between two versions there is none, though the row was not deleted"
+    EQUAL = "a version is equal to the one that it follows at once"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule that is broken, and by which version."""
+
+    rule: Broken
+    version: Version
+
+    def __str__(self) -> str:
+        end = "" if self.version.valid_to is None else self.version.valid_to
+        return f"{self.rule.value} [{self.version.valid_from}, {end})"
+
+
+def violation(columns: Columns, versions: Versions) -> Violation | None:
+    """Return the first rule that the versions of a key break, or None where they are right."""
+    for version in versions:
+        if version.valid_to is not None and version.valid_to <= version.valid_from:
+            return Violation(Broken.EMPTY, version)
+    if len(current := [version for version in versions if version.is_current]) > 1:
+        return Violation(Broken.TWO_CURRENT, current[1])
+    for one, following in pairwise(versions):
+        if one.valid_to is None or one.valid_to > following.valid_from:
+            return Violation(Broken.OVERLAP, following)
+        if one.valid_to < following.valid_from and not one.deleted:
+            return Violation(Broken.GAP, following)
+        if one.valid_to == following.valid_from and columns.same(one.cells, following.cells):
+            return Violation(Broken.EQUAL, following)
+    return None if _ends_well(versions) else Violation(Broken.GAP, versions[-1])
+
+
+def _ends_well(versions: Versions) -> bool:
+    return not versions or versions[-1].is_current or versions[-1].deleted

@@ -1,0 +1,82 @@
+"""When an event counts, and how an instant is shown: the one place that knows units and zones."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Final
+
+from lakeward.core.events import UNSET, Cell, ChangeEvent, Operation
+from lakeward.core.history.options import TIMES, ByColumn, ByRun, History
+from lakeward.core.schema import Type
+
+_FIRST: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICRO: Final = timedelta(microseconds=1)
+_LEAVES_NO_ROW: Final = (Operation.DELETE, Operation.TRUNCATE)
+
+
+def instant_of(event: ChangeEvent, history: History, ran: int) -> int | None:
+    """Return the instant from which an event counts, or None where it has none of its own.
+
+    `ran` is when the batch was begun, in microseconds since 1970: it dates what the source does not.
+    What leaves no row has its instant in no column: it is its source time, where that is of the unit.
+    """
+    if event.is_load and event.position.epoch == 1 and history.first_load is not None:
+        return history.first_load
+    match history.validity:
+        case ByRun():
+            return _of_time(ran, history)
+        case ByColumn(column=column):
+            value = event.cells.get(column, UNSET)
+            if event.operation in _LEAVES_NO_ROW and (history.by_day or history.shown.type.name in TIMES):
+                return None if event.time is None else _of_time(event.time, history)
+            return None if value is UNSET or value is None else _of_cell(value, history)
+        case _:
+            return _of_time(ran if event.time is None else event.time, history)
+
+
+def day_of(micros: int, zone: str) -> int:
+    """Return the day of a time in microseconds since 1970, as days since 1970, where clocks show `zone`.
+
+    >>> day_of(23 * 3_600_000_000, "UTC"), day_of(23 * 3_600_000_000, "Europe/Berlin")
+    (0, 1)
+    """
+    from zoneinfo import ZoneInfo  # noqa: PLC0415  # it looks for the system's zones
+
+    local = (_FIRST + micros * _MICRO).astimezone(ZoneInfo(zone))
+    return local.toordinal() - _FIRST.toordinal()
+
+
+def shown(instant: int, type_: Type) -> Cell:
+    """Return an instant as a value of the type of the validity columns; a time without zone is in UTC."""
+    match type_.name:
+        case "date":
+            return date.fromordinal(_FIRST.toordinal() + instant)
+        case "timestamp":
+            return _FIRST + instant * _MICRO
+        case "timestamp_ntz":
+            return (_FIRST + instant * _MICRO).replace(tzinfo=None)
+        case "decimal":
+            return Decimal(instant)
+        case _:
+            return instant
+
+
+def _of_time(micros: int, history: History) -> int:
+    return day_of(micros, history.zone) if history.by_day else micros
+
+
+def _of_cell(value: object, history: History) -> int | None:
+    """Return what a column says: a time without zone is taken as it is, a number as a number."""
+    match value:
+        case datetime():
+            moment = value if value.tzinfo else value.replace(tzinfo=UTC)
+            if history.by_day and value.tzinfo is None:
+                return value.toordinal() - _FIRST.toordinal()
+            return _of_time((moment - _FIRST) // _MICRO, history)
+        case date():
+            return value.toordinal() - _FIRST.toordinal()
+        case int() | Decimal():
+            return int(value)
+        case _:
+            return None

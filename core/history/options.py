@@ -1,0 +1,179 @@
+"""How a history is kept: what dates a version, what opens one, and how both are shown.
+
+Instants are whole numbers, in one unit per history: days since 1970 where the validity columns
+are dates, microseconds since 1970 (UTC) where they are timestamps, else the number itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, TypeAlias
+
+from lakeward.core.errors import ConfigError
+from lakeward.core.schema import Column, Schema, Type
+
+
+class Kind(Enum):
+    """What a change of a column does, by the numbers that the field gives to slowly changing dimensions."""
+
+    KEEP_FIRST = 0
+    OVERWRITE = 1
+    VERSION = 2
+    PREVIOUS = 3
+    CURRENT = 6
+
+    @property
+    def is_tracked(self) -> bool:
+        """Whether a change opens a version."""
+        return self in (Kind.VERSION, Kind.CURRENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """Which columns are tracked: those named, or (`but`) all but those; all, where nothing is said."""
+
+    columns: frozenset[str] = frozenset()
+    but: bool = True
+
+    def __contains__(self, column: str) -> bool:
+        return (column in self.columns) != self.but
+
+
+@dataclass(frozen=True, slots=True)
+class ByTime:
+    """A version begins at the source time of the event that opens it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByColumn:
+    """A version begins at what the event has in one column."""
+
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class ByRun:
+    """A version begins on the day of the run that brings it."""
+
+
+Validity: TypeAlias = ByTime | ByColumn | ByRun
+
+
+class Surrogate(Enum):
+    """What a surrogate key is: a hash of key and start, or a number that a version keeps."""
+
+    HASH = "hash"
+    NUMBER = "number"
+
+
+TIMESTAMP: Final = Type("timestamp")
+TIMES: Final = ("timestamp", "timestamp_ntz")
+DAYS: Final = "date"
+NUMBERS: Final = ("int", "bigint", "decimal")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """How validity is shown: the names of its columns, their type, and what a current version ends at.
+
+    With `closed` a version shows the last day on which it is valid, else the instant at which the next
+    begins. `open_end` is in the unit of instants (None: NULL). `surrogate_column` names the surrogate key.
+    """
+
+    valid_from: str = "valid_from"
+    valid_to: str = "valid_to"
+    is_current: str | None = "is_current"
+    type: Type = TIMESTAMP
+    open_end: int | None = None
+    closed: bool = False
+    surrogate: Surrogate | None = None
+    surrogate_column: str = "version_key"
+
+
+PREVIOUS_KEY: Final = "_previous_key"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """Options of a dimension whose versions are kept.
+
+    `kinds` overrules `track` column by column. `first_load` is the instant at which rows of the first
+    full load begin (None: at their own). Days are cut in `zone`. With `previous_key` a version that a
+    key change opened tells which key its row had before.
+    """
+
+    validity: Validity = ByTime()
+    track: Track = Track()
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    first_load: int | None = None
+    zone: str = "UTC"
+    previous_key: bool = False
+    shown: Shown = Shown()
+
+    @property
+    def by_day(self) -> bool:
+        """Whether instants are days."""
+        return self.shown.type.name == DAYS
+
+    def kind(self, column: str) -> Kind:
+        """Return what a change of a column does."""
+        return self.kinds.get(column) or (Kind.VERSION if column in self.track else Kind.OVERWRITE)
+
+    def of_kind(self, columns: Sequence[str], key: Sequence[str], *kinds: Kind) -> tuple[str, ...]:
+        """Return those of the columns that are of these kinds; what is in the key has none."""
+        return tuple(name for name in columns if name not in key and self.kind(name) in kinds)
+
+    def tracked(self, columns: Sequence[str], key: Sequence[str]) -> tuple[str, ...]:
+        """Return the columns of which a change opens a version."""
+        return self.of_kind(columns, key, Kind.VERSION, Kind.CURRENT)
+
+    def schema(self, own: Schema, key: Sequence[str]) -> Schema:
+        """Return the columns that the table shows: those of the source, and what tells of versions."""
+        shown, names = self.shown, own.names
+        types = {column.name: column.type for column in own}
+        derived = [Column(f"previous_{c}", types[c]) for c in self.of_kind(names, key, Kind.PREVIOUS)]
+        derived += [Column(f"current_{c}", types[c]) for c in self.of_kind(names, key, Kind.CURRENT)]
+        derived += [Column(PREVIOUS_KEY, Type("string"))] if self.previous_key else []
+        derived += [Column(shown.valid_from, shown.type), Column(shown.valid_to, shown.type)]
+        derived += [Column(shown.is_current, Type("boolean"))] if shown.is_current else []
+        surrogates = {Surrogate.HASH: Type("string"), Surrogate.NUMBER: Type("bigint"), None: None}
+        first = surrogates[shown.surrogate]
+        return Schema((*([Column(shown.surrogate_column, first)] if first else []), *own, *derived))
+
+    def check(self, table: str, own: Schema, key: Sequence[str]) -> None:
+        """Raise ConfigError where these options cannot be kept of a table with these columns and this key."""
+        if not key:
+            raise _wrong(table, "a history needs a key", "Name the columns of its key, or keep it as a mirror.")
+        named = {*self.kinds, *self.track.columns}
+        named |= {self.validity.column} if isinstance(self.validity, ByColumn) else set()
+        if unknown := sorted(named - set(own.names)):
+            raise _wrong(table, f"no column {', '.join(unknown)}", f"There are {', '.join(own.names)}.")
+        if of_key := sorted({name for name in self.kinds if name in key}):
+            raise _wrong(table, f"{', '.join(of_key)} is of the key", "A column of the key has no kind.")
+        self._check_type(table, own)
+        names = [name.lower() for name in self.schema(own, key).names]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise _wrong(table, f"two columns {', '.join(twice)}", "Give the validity columns other names.")
+
+    def _check_type(self, table: str, own: Schema) -> None:
+        given = self.shown.type
+        allowed: Sequence[str] = (*TIMES, DAYS)
+        if isinstance(self.validity, ByRun) or self.shown.closed:
+            allowed = (DAYS,)
+        elif isinstance(self.validity, ByColumn):
+            column = own.find(self.validity.column)
+            is_number = column is not None and column.type.name in NUMBERS and column.type.scale == 0
+            is_date = column is not None and column.type.name == DAYS
+            allowed = NUMBERS if is_number else (DAYS,) if is_date else allowed
+        if given.name not in allowed or given.scale:
+            raise _wrong(table, f"{self.shown.valid_from} is {given.with_article}", f"It may be {_or(allowed)}.")
+
+
+def _or(names: Sequence[str]) -> str:
+    return " or ".join(names)
+
+
+def _wrong(table: str, found: str, todo: str) -> ConfigError:
+    return ConfigError(f"{table}: its history cannot be kept like this", found=found, todo=todo)

@@ -1,0 +1,75 @@
+"""Versions as the rows of a table: validity in its columns, what is derived, and surrogate keys."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from lakeward.core.dimension import Dimension
+from lakeward.core.events import Cell, Key
+from lakeward.core.history.instants import shown
+from lakeward.core.history.options import DAYS, PREVIOUS_KEY, History, Kind, Surrogate
+from lakeward.core.history.versions import Version, Versions
+from lakeward.core.literals import text_of
+
+Numbers: TypeAlias = Mapping[tuple[Key, int], int]
+"""The surrogate numbers of versions, by key and start."""
+
+
+def numbered(numbers: Numbers, histories: Mapping[Key, Versions]) -> Numbers:
+    """Return the numbers with one for each version that has none; what has one keeps it, cut or not."""
+    found, highest = dict(numbers), max(numbers.values(), default=0)
+    for key, versions in histories.items():
+        for version in versions:
+            if (place := (key, version.valid_from)) not in found:
+                highest += 1
+                found[place] = highest
+    return found
+
+
+def rows(dimension: Dimension, key: Key, versions: Versions, numbers: Numbers) -> Iterable[Mapping[str, Cell]]:
+    """Return the versions of a key as a table shows them, in order."""
+    history = dimension.history or History()
+    names = history.schema(dimension.schema, dimension.key).names
+    for version in versions:
+        cells = {**version.cells, **_derived(dimension, history, version, versions[-1])}
+        cells |= _validity(history, version)
+        if history.shown.surrogate is Surrogate.NUMBER:
+            cells[history.shown.surrogate_column] = numbers[key, version.valid_from]
+        if history.shown.surrogate is Surrogate.HASH:
+            cells[history.shown.surrogate_column] = surrogate_hash(dimension, key, version.valid_from)
+        yield {name: cells.get(name) for name in names}
+
+
+def surrogate_hash(dimension: Dimension, key: Key, valid_from: int) -> str:
+    """Return the SHA-256 of the texts of the key's parts and of the start, each behind its length and a colon."""
+    parts = [*_texts(dimension, key), str(valid_from)]
+    return hashlib.sha256("".join(f"{len(part)}:{part}" for part in parts).encode()).hexdigest()
+
+
+def _derived(dimension: Dimension, history: History, version: Version, newest: Version) -> dict[str, Cell]:
+    names, key = dimension.schema.names, dimension.key
+    cells = {f"previous_{name}": value for name, value in version.previous.items()}
+    cells |= {f"current_{name}": newest.cells.get(name) for name in history.of_kind(names, key, Kind.CURRENT)}
+    if history.previous_key:
+        old = version.previous_key
+        cells[PREVIOUS_KEY] = None if old is None else json.dumps(_texts(dimension, old), separators=(",", ":"))
+    return cells
+
+
+def _validity(history: History, version: Version) -> dict[str, Cell]:
+    form, end = history.shown, version.valid_to
+    if end is None:
+        end = form.open_end
+    elif form.closed and form.type.name == DAYS:
+        end -= 1
+    cells: dict[str, Cell] = {form.valid_from: shown(version.valid_from, form.type)}
+    cells[form.valid_to] = None if end is None else shown(end, form.type)
+    return cells if form.is_current is None else {**cells, form.is_current: version.is_current}
+
+
+def _texts(dimension: Dimension, key: Key) -> list[str]:
+    types = {column.name: column.type for column in dimension.schema}
+    return [text_of(part, types[name]) for part, name in zip(key, dimension.key, strict=True)]

@@ -1,0 +1,141 @@
+"""The laws of a history: the core's fold against the models, and deliveries against the fold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+
+from history_model import Told, histories, of_one_key
+
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.events import ChangeEvent, Key, Operation, Position
+from lakeward.core.fold import Row, apply, columns_of
+from lakeward.core.history.check import violation
+from lakeward.core.history.options import History, Kind, Track
+from lakeward.core.history.versions import Columns, Versions, spliced, tail
+from lakeward.core.schema import Column, Schema, Type
+from lakeward.plugins.testing.histories import Features, feed
+
+TRACKS = (Track(), Track(frozenset({"a"}), but=False), Track(frozenset({"a"})))
+
+KINDS = {"a": Kind.VERSION, "u": Kind.OVERWRITE, "k": Kind.KEEP_FIRST, "p": Kind.PREVIOUS}
+ONE = Dimension(
+    name=TableName("shop", "one"),
+    schema=Schema(tuple(Column(name, Type("int")) for name in ("id", *KINDS))),
+    key=("id",),
+    history=History(kinds=KINDS),
+)
+
+
+def dated(random: Random, event: ChangeEvent, runs_back: dict[int, int]) -> ChangeEvent:
+    """Say when an event counts: several transactions share an instant, and time may run back."""
+    return replace(event, instant=instant(random, event, runs_back))
+
+
+def instant(random: Random, event: ChangeEvent, runs_back: dict[int, int]) -> int:
+    time = 0 if event.time is None else event.time
+    offset = runs_back.setdefault(time, random.randrange(6) if random.random() < 0.3 else 0)
+    return (time - offset) // 2
+
+
+def check_database(random: Random) -> None:
+    """Convergence: the versions are those of the simulated database, whatever the events left out."""
+    features = Features(
+        sequence=random.choice(["commit", "unique"]),
+        unset=random.random() < 0.5,
+        moves=random.random() < 0.5,
+        truncates=random.random() < 0.5,
+        load=random.random() < 0.5,
+        overlap=False,
+    )
+    source = feed(random, features)
+    dimension = replace(features.dimension(), history=History(track=random.choice(TRACKS)))
+    columns = history_columns(dimension)
+    runs_back = dict.fromkeys(range(source.ended + 1), 0) if features.moves else dict[int, int]()
+    events = [dated(random, event, runs_back) for event in source.events]
+    found = apply(dimension, {}, random.sample(events, len(events))).rows
+    shown = {key: told(row.versions, columns.tracked) for key, row in found.items() if row.versions}
+    clock = {event.time: event.instant for event in events}
+    assert shown == histories(source, columns.tracked, lambda time: clock[time] or 0, lambda e: clock[e.time] or 0)
+    assert all(violation(columns, row.versions) is None for row in found.values())
+
+
+def check_as_of(random: Random) -> None:
+    """The history as of an instant is the database as it was then, and its current versions are the mirror."""
+    moves, unset = random.random() < 0.5, random.random() < 0.5
+    features = Features(sequence="unique", unset=unset, moves=moves, truncates=random.random() < 0.5)
+    source = feed(random, features)
+    dimension = replace(features.dimension(), history=History(track=random.choice(TRACKS)))
+    names = ("id", *history_columns(dimension).tracked)
+    events = [replace(event, instant=event.time) for event in source.events]
+    rows = apply(dimension, {}, events).rows
+    for place, state in enumerate(source.states):
+        seen = {key: found for key, row in rows.items() if (found := as_of(row, source.began + place)) is not None}
+        assert cells_of(seen, names) == cells_of({(k,): {"id": k, **image} for k, image in state.items()}, names)
+    mirror = apply(features.dimension(), {}, source.events).rows
+    current = {key: row.versions[-1].cells for key, row in rows.items() if row.versions and not row.deleted}
+    assert all(row.deleted != row.versions[-1].is_current for row in rows.values() if row.versions)
+    assert cells_of(current, names) == cells_of(
+        {k: row.cells for k, row in mirror.items() if not row.deleted}, names
+    )
+
+
+def as_of(row: Row, instant: int) -> Mapping[str, object] | None:
+    found = [version.cells for version in row.versions if version.covers(instant)]
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
+def cells_of(rows: Mapping[Key, Mapping[str, object]], names: tuple[str, ...]) -> dict[Key, dict[str, object]]:
+    return {key: {name: cells[name] for name in names} for key, cells in rows.items()}
+
+
+def history_columns(dimension: Dimension) -> Columns:
+    found = columns_of(dimension)
+    assert found is not None
+    return found
+
+
+def told(versions: Versions, names: tuple[str, ...]) -> list[Told]:
+    return [Told(v.valid_from, v.valid_to, {name: v.cells[name] for name in names}) for v in versions]
+
+
+def draw_events(random: Random) -> list[ChangeEvent]:
+    """Draw what happened to one key: few instants, so that several states share one, and some run back."""
+    now, events = 0, []
+    for number in range(1, random.randrange(2, 12)):
+        now += random.choice([-2, 0, 0, 1, 3])
+        operation = random.choice([Operation.DELETE, *[Operation.UPDATE] * 3])
+        cells = {name: random.randrange(3) for name in KINDS}
+        place = Position(1, number, 1, number)
+        events.append(
+            ChangeEvent(operation=operation, position=place, key=(1,), cells={"id": 1, **cells}, instant=now)
+        )
+    return events
+
+
+def check_key(random: Random) -> None:
+    """Columns of each kind, of one key."""
+    events = draw_events(random)
+    row = apply(ONE, {}, events).rows[(1,)]
+    states = [(e.instant or 0, None if e.operation is Operation.DELETE else e.cells) for e in events]
+    expected = of_one_key(states, ["a"], ["k"], ["p"])
+    shown = [Told(v.valid_from, v.valid_to, dict(v.cells), dict(v.previous)) for v in row.versions]
+    assert shown == expected
+
+
+def check_split(random: Random) -> None:
+    """Batching, in small: what the last two versions tell is enough to go on."""
+    events = draw_events(random)
+    whole = apply(ONE, {}, events).rows[(1,)]
+    place = random.randrange(len(events) + 1)
+    first = apply(ONE, {}, events[:place]).rows
+    base = {key: replace(row, versions=tail(row.versions)) for key, row in first.items()}
+    second = apply(ONE, base, events[place:]).rows
+    assert parted(first, base, second) == whole.versions
+
+
+def parted(first: Mapping[Key, Row], base: Mapping[Key, Row], second: Mapping[Key, Row]) -> Versions:
+    before = first[(1,)].versions if first else ()
+    return spliced(before, base[(1,)].versions if base else (), second[(1,)].versions)
