@@ -181,7 +181,9 @@ class Change:
 
     def may_be_made(self, error: BaseException) -> bool:
         """Whether the log may have the commit, although it ended with an error: what follows it may fail, too."""
-        return self.is_sent and (bool(self.transaction.getCommitted().isDefined()) or not lost_race(error))
+        committed = self.transaction.committed()
+        is_committed = bool(committed if self.jvm.is_of_3_5 else committed.isDefined())
+        return self.is_sent and (is_committed or not lost_race(error))
 
     def take_back(self) -> None:
         """Delete the files that were written and will not be committed."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from lakeward.adapters.delta.columns import field_of, written
+from lakeward.adapters.delta_rs.columns import field_of, written
 from lakeward.core.evolution import Kind, SchemaChange
 from lakeward.core.schema import Column
 

@@ -6,15 +6,15 @@ A commit made here carries rows, deletes and progress in one version of the log
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, cast
 
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.exceptions import DeltaError
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.delta.session import CATALOG, EXTENSION
+from lakeward.adapters.delta_rs import committing as committing_beside
 from lakeward.adapters.spark.errors import causes, was_made_meanwhile
 from lakeward.adapters.spark.line import line
 from lakeward.adapters.tables.committing import committing_by
@@ -23,8 +23,6 @@ from lakeward.core.errors import SetupError
 _LOST_RACE: Final = tuple(
     f"io.delta.exceptions.{name}" for name in ("Concurrent", "MetadataChanged", "ProtocolChanged")
 )
-_RACED: Final = re.compile("concurrent|conflict|already exists", re.IGNORECASE)
-"""What delta-rs says of a race, among all that it calls a failed commit."""
 
 
 class Jvm:
@@ -84,9 +82,7 @@ class Jvm:
 def lost_race(error: BaseException) -> bool:
     """Whether Delta refused a commit for what another writer did: then nothing of it is in the table."""
     names = list(causes(error))
-    if was_made_meanwhile(error):
-        return True
-    is_raced = isinstance(error, CommitFailedError) and _RACED.search(str(error)) is not None
+    is_raced = was_made_meanwhile(error) or committing_beside.lost_race(error)
     return is_raced or any(name.startswith(_LOST_RACE) for name in names)
 
 

@@ -17,9 +17,9 @@ from deltalake import QueryBuilder
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from lakeward.adapters.delta.beside import arrow_of, in_datafusion
-from lakeward.adapters.delta.places import Places
 from lakeward.adapters.delta.progress import commits_of, standing_of
+from lakeward.adapters.delta_rs.beside import arrow_of, in_datafusion
+from lakeward.adapters.delta_rs.places import Places
 from lakeward.adapters.spark.line import to_arrow
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.tables import known

@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lakeward.adapters.delta.options import DeltaOptions, TableOptions
-from lakeward.adapters.delta.places import Places
 from lakeward.adapters.delta.progress import standing_of
 from lakeward.adapters.delta.session import SETTINGS
+from lakeward.adapters.delta_rs.places import Places
 from lakeward.adapters.spark.java import check_spark
 from lakeward.adapters.tables.folders import refuse_shared
 from lakeward.core.dimension import Dimension, TableName
@@ -27,7 +27,7 @@ class DeltaLake:
     """Tables under one folder; each keeps its own progress."""
 
     def __init__(self, options: DeltaOptions, tables: Mapping[TableName, TableOptions], runtime: Runtime) -> None:
-        self.places = Places(options, runtime.base)
+        self.places = Places(options.warehouse, options.namespace, runtime.base, "Delta")
         self.tables = tables
         self.runtime = runtime
         refuse_shared(tables, options.namespace)
@@ -40,7 +40,7 @@ class DeltaLake:
     def schema_changes(self, dimension: Dimension) -> Sequence[Recorded]:
         """Return how the columns of a table changed, as its companion says."""
         check_spark()
-        from lakeward.adapters.delta.beside import DeltaBeside  # noqa: PLC0415  # it imports Spark
+        from lakeward.adapters.delta_rs.beside import DeltaBeside  # noqa: PLC0415  # it imports Spark
         from lakeward.adapters.tables.companion import CompanionTable  # noqa: PLC0415  # it imports Spark
 
         make = partial(DeltaBeside, self.places, dimension.name, self.runtime.spark)

@@ -14,8 +14,8 @@ from typing import Any, Final
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from lakeward.adapters.delta.columns import columns_of
-from lakeward.adapters.delta.places import Places
+from lakeward.adapters.delta_rs.columns import columns_of
+from lakeward.adapters.delta_rs.places import Places
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import TableError
 from lakeward.core.known import Made

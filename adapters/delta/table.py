@@ -16,14 +16,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeward.adapters.delta import ddl
-from lakeward.adapters.delta.beside import DeltaBeside
 from lakeward.adapters.delta.change import Change
 from lakeward.adapters.delta.evolving import properties_for, renamed
 from lakeward.adapters.delta.java import Jvm, committing
 from lakeward.adapters.delta.options import TableOptions
 from lakeward.adapters.delta.partitions import refuse_unkept
-from lakeward.adapters.delta.places import Places
 from lakeward.adapters.delta.progress import standing_of
+from lakeward.adapters.delta_rs.beside import DeltaBeside
+from lakeward.adapters.delta_rs.places import Places
 from lakeward.adapters.spark.fitting import called_now, fitted
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.tables.columns import check_names

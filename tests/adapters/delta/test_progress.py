@@ -11,11 +11,11 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
 from lakeward.adapters.delta import ddl
-from lakeward.adapters.delta.beside import DeltaBeside, arrow_of
-from lakeward.adapters.delta.columns import to_delta
-from lakeward.adapters.delta.options import DeltaOptions, TableOptions
-from lakeward.adapters.delta.places import Places
+from lakeward.adapters.delta.options import TableOptions
 from lakeward.adapters.delta.progress import APP, PROGRESS, commits_of, standing_of
+from lakeward.adapters.delta_rs.beside import DeltaBeside, arrow_of
+from lakeward.adapters.delta_rs.columns import to_delta
+from lakeward.adapters.delta_rs.places import Places
 from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, TableError
@@ -28,7 +28,7 @@ ITEM = TableName("shop", "item")
 @pytest.fixture
 def places(tmp_path: Path) -> Places:
     """A table that was made as version 0, and has two batches, one in each of the versions 1 and 2."""
-    found = Places(DeltaOptions(warehouse="lake"), tmp_path)
+    found = Places("lake", "{schema}", tmp_path, "Delta")
     found.prepare(ITEM)
     DeltaTable.create(found.of(ITEM), to_delta({"id": Type("int"), **SYSTEM_COLUMNS}))
     for batch in (1, 2):

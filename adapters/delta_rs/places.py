@@ -1,4 +1,4 @@
-"""Where Delta tables lie: each is a folder of the warehouse, and there is no catalog."""
+"""Where tables without a catalog lie: each is a folder of the warehouse."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from lakeward.adapters.delta.options import DeltaOptions
 from lakeward.adapters.tables.folders import identifier, slug
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, TableError
@@ -18,14 +17,17 @@ from lakeward.core.errors import ConfigError, TableError
 class Places:
     """The folders of tables, by the names of the source."""
 
-    options: DeltaOptions
+    warehouse: str
+    namespace: str
     base: Path
+    format: str
+    """What the tables are of, in a person's words."""
 
     def __post_init__(self) -> None:
-        given = self.options.warehouse
+        given = self.warehouse
         if "://" in given and not given.startswith("file://"):
             raise ConfigError(
-                f"the warehouse {given} cannot hold Delta tables yet",
+                f"the warehouse {given} cannot hold {self.format} tables yet",
                 found="lakeward writes them to a disk of this machine",
                 todo='Name a folder under [target], or take `kind = "iceberg"`, which writes to S3.',
             )
@@ -33,11 +35,11 @@ class Places:
     @property
     def folder(self) -> Path:
         """The warehouse."""
-        return (self.base / self.options.warehouse.removeprefix("file://")).absolute()
+        return (self.base / self.warehouse.removeprefix("file://")).absolute()
 
     def name(self, table: TableName, suffix: str = "") -> tuple[str, str]:
         """Return namespace and name of a table, or of one that stands beside it."""
-        return identifier(table, self.options.namespace, suffix)
+        return identifier(table, self.namespace, suffix)
 
     def of(self, table: TableName, suffix: str = "") -> str:
         """Return where a table lies; no name leads out of the warehouse."""

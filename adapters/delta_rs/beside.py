@@ -17,10 +17,11 @@ import pyarrow as pa
 from deltalake import QueryBuilder
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.delta.anew import rewritten
-from lakeward.adapters.delta.columns import columns_in, to_delta
-from lakeward.adapters.delta.java import committing
-from lakeward.adapters.delta.places import Places
+from lakeward.adapters.delta_rs import through_spark
+from lakeward.adapters.delta_rs.anew import rewritten
+from lakeward.adapters.delta_rs.columns import columns_in, to_delta
+from lakeward.adapters.delta_rs.committing import committing
+from lakeward.adapters.delta_rs.places import Places
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.fitting import called_now
 from lakeward.adapters.spark.line import from_arrow, to_arrow
@@ -156,15 +157,13 @@ class DeltaBeside(Beside):
         found = pa.table(QueryBuilder().register("beside", table).execute(query).read_all())
         return shaped(found, pa.schema([schema.field(name) for name in has]))
 
-    def _read(self, table: deltalake.DeltaTable) -> DataFrame:
-        return self.spark().read.format("delta").option("versionAsOf", table.version()).load(self.path)
-
     def frame(self, condition: str) -> DataFrame | None:
         """Return the rows that meet a condition, as they are now, or None where there is no table."""
         table = self.load()
         if table is None:
             return None
-        return called_now(self._read(table).where(condition), {**self.renames, **self.pending})
+        rows = through_spark.frame_of(self.spark(), table, columns_in(table.schema(), str(self.table)))
+        return called_now(rows.where(condition), {**self.renames, **self.pending})
 
     def _made(self, columns: Mapping[str, Type], partition_by: str | None) -> deltalake.DeltaTable:
         """Return the table, made where it is not there, and with the types that it lacked."""
@@ -215,8 +214,10 @@ class DeltaBeside(Beside):
                 whole = pa.concat_tables([shaped(part, schema) for part in parts])
                 deltalake.write_deltalake(table, whole, mode="append")
             else:
-                through_spark = [*frames, *([from_arrow(self.spark(), rows)] if rows.num_rows else [])]
-                self._whole(table, through_spark).write.format("delta").mode("append").save(self.path)
+                every = [*frames, *([from_arrow(self.spark(), rows)] if rows.num_rows else [])]
+                added = through_spark.written(table, self._whole(table, every))
+                by = table.metadata().partition_columns
+                table.create_write_transaction(list(added), "append", table.schema(), by)
 
     def _whole(self, table: deltalake.DeltaTable, frames: Sequence[DataFrame]) -> DataFrame:
         return whole(columns_in(table.schema(), str(self.table)), frames)
@@ -238,8 +239,11 @@ class DeltaBeside(Beside):
         if table is None:
             return
         with committing(str(self.table)):
-            writer = self._whole(table, frames).write.format("delta").mode("overwrite")
-            writer.option("replaceWhere", condition).save(self.path)
+            added = through_spark.written(table, self._whole(table, frames))
+            [by] = table.metadata().partition_columns
+            query = f"SELECT DISTINCT {in_datafusion(by)} AS value FROM beside WHERE {_exact(condition)}"
+            found = pa.table(QueryBuilder().register("beside", table).execute(query).read_all())
+            through_spark.replaced(table, by, found["value"].to_pylist(), added)
 
     def gather(self, condition: str) -> None:  # delta-rs gathers by partition, whatever is in it
         """Put the rows of each kind into one file, where the files are many: for all kinds at once."""
