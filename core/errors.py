@@ -101,13 +101,13 @@ class CommitConflict(LakewardError):
 
 
 class LockedError(LakewardError):
-    """Another process runs this pipeline."""
+    """Another process runs this pipeline, or took the place of this one while it slept."""
 
     retryable = True
 
 
 class StoreUnreachable(LakewardError):
-    """Where files lie does not answer, or asks to be left alone for now; nothing is wrong that can be seen."""
+    """Where files or leases lie does not answer, or asks to be left alone for now; nothing is seen to be wrong."""
 
     retryable = True
 

@@ -59,7 +59,7 @@ class Job(Generic[F]):
 
     `statistics` are those of the task that loads it, where they can be asked. `standing` looks at the
     table as somebody else would who has not opened it. A batch is worked out `attempts` times, in
-    all, where another writer commits in between.
+    all, where another writer commits in between. `check` raises where this process may not write any more.
     """
 
     dimension: Dimension
@@ -71,6 +71,7 @@ class Job(Generic[F]):
     statistics: Statistics | None = None
     standing: Callable[[], Standing] | None = None
     attempts: int = ATTEMPTS
+    check: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

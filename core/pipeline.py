@@ -29,16 +29,18 @@ F = TypeVar("F")
 def carry_out(job: Job[F], prepared: Prepared[F], watch: Watch = unwatched) -> Report:
     """Do what was worked out: quarantine, memory, then rows and progress at once; `finish` comes after it.
 
-    Raises CommitConflict where the table is not where the batch was worked out for.
+    Raises CommitConflict where the table is not where the batch was worked out for, and what `job.check` does.
     """
     planned, resolved, progress = prepared.plan, prepared.resolved, prepared.progress
     with watch("hold"):
+        job.check()
         if (lost := overtaken(job, planned.batch - 1)) is not None:  # nothing of another's memory is touched
             raise lost
         job.opened.quarantine.hold(planned, resolved)
     with watch("remember"):
         job.opened.companion.remember(planned, resolved)
     with watch("commit"):
+        job.check()
         commit = job.opened.table.commit(planned, resolved, progress)
     return Report(
         table=str(job.dimension.name),

@@ -620,3 +620,37 @@ class Ledger(Protocol):
     def write(self, table: str, notes: Notes) -> None:
         """Write notes of a table, all or none."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """For how long somebody has a lease: until a time of his own clock, in microseconds since 1970.
+
+    `owner` is a text that is nobody else's; where the lease was taken away by hand it is empty. `fence` is
+    greater than that of every term that another had before, and stays while the term is made longer.
+    """
+
+    lease: str
+    owner: str
+    until: int
+    fence: int
+
+
+class Lease(Protocol):
+    """Whose turn it is, on whatever machine: one owner at a time, until his term is over or given back.
+
+    It spares work and is no fence: who was stopped for longer than his term finds out by the commit.
+    Raises ConfigError where it cannot be asked as it is, StoreUnreachable where it does not answer.
+    """
+
+    def take(self, lease: str, owner: str) -> Term:
+        """Return a term of this owner, or that of another who has it: his clock may say that it is not over."""
+        ...
+
+    def renew(self, term: Term) -> Term:
+        """Return the term made longer; one with another fence where somebody has taken it since."""
+        ...
+
+    def give_back(self, term: Term) -> None:
+        """Let others have it at once; a term that somebody has taken since is left alone."""
+        ...

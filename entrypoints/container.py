@@ -15,7 +15,19 @@ from lakeward.core.books import Books
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.job import Job
-from lakeward.core.ports import Landing, Ledger, Notice, Queue, Source, SourceCatalogue, Statistics, Strays, Target
+from lakeward.core.ports import (
+    Landing,
+    Lease,
+    Ledger,
+    Notice,
+    Queue,
+    Source,
+    SourceCatalogue,
+    Statistics,
+    Strays,
+    Target,
+)
+from lakeward.entrypoints.leasing import Tenure
 from lakeward.entrypoints.sections import TableSettings
 from lakeward.entrypoints.settings import Configured
 from lakeward.entrypoints.shaping import check_rules, shaped
@@ -122,6 +134,17 @@ def make_ledger(registry: Registry, configured: Configured, runtime: Runtime) ->
     return _build(registry.ledgers, {**configured.settings.ledger, "state": configured.state}, runtime)
 
 
+def make_lease(registry: Registry, configured: Configured, runtime: Runtime) -> Lease | None:
+    """Build the lease that the settings name; without one, the lock in the state folder is all there is."""
+    options = configured.settings.lease
+    return None if options is None else _build(registry.leases, options, runtime)
+
+
+def make_tenure(lease: Lease | None, configured: Configured, runtime: Runtime) -> Tenure | None:
+    """Return what takes and keeps the lease of the pipeline."""
+    return None if lease is None else Tenure(lease, configured.settings.pipeline.name, runtime.now)
+
+
 def make_statistics(registry: Registry, configured: Configured, runtime: Runtime) -> Statistics | None:
     """Build what the task that writes the files says of itself, where the settings name it."""
     options = configured.settings.statistics
@@ -142,6 +165,7 @@ def make_job(
     statistics: Statistics | None,
     runtime: Runtime,
     spark: Callable[[], Any],
+    tenure: Tenure | None,
     table: TableName,
     notices: Sequence[Notice] = (),
 ) -> Job[Any]:
@@ -160,6 +184,7 @@ def make_job(
         statistics=statistics,
         standing=partial(target.standing, dimension),
         attempts=configured.settings.pipeline.commit_attempts,
+        check=(lambda: None) if tenure is None else tenure.check,
     )
 
 
@@ -185,6 +210,8 @@ class Container(containers.DeclarativeContainer):
     strays = providers.Singleton(make_strays, registry, configured, runtime)
     target = providers.Singleton(make_target, registry, configured, runtime)
     queue = providers.Singleton(make_queue, registry, configured, runtime)
+    lease = providers.Singleton(make_lease, registry, configured, runtime)
+    tenure = providers.Singleton(make_tenure, lease, configured, runtime)
     ledger = providers.Singleton(make_ledger, registry, configured, runtime)
     catalogue = providers.Singleton(make_catalogue, registry, configured, runtime)
     statistics = providers.Singleton(make_statistics, registry, configured, runtime)
@@ -198,5 +225,6 @@ class Container(containers.DeclarativeContainer):
         statistics=statistics,
         runtime=runtime,
         spark=spark,
+        tenure=tenure,
     )
     rules = providers.Callable(check_rules, configured=configured, source=source, spark=spark, runtime=runtime)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from lakeward.entrypoints.context import container_of, open_settings, start_logging, user
-from lakeward.entrypoints.locking import locked
+from lakeward.entrypoints.context import open_settings, start_logging, user
+from lakeward.entrypoints.leasing import alone
 
 if TYPE_CHECKING:
     from lakeward.core.job import Job
@@ -37,7 +37,7 @@ def deciding(table: str, by: str | None, config: Path, *, debug: bool) -> Iterat
     start_logging("off", debug=debug)
     configured = open_settings(config)
     (name,) = configured.choose([table])
-    with locked(configured.state), container_of(configured) as container:
+    with alone(configured) as container:
         yield Decision(str(name), container.job(table=name), by or user(), container.runtime().now())
 
 

@@ -22,6 +22,7 @@ from lakeward.adapters.delta.options import DeltaOptions
 from lakeward.adapters.delta.options import TableOptions as DeltaTableOptions
 from lakeward.adapters.dms.options import DmsOptions, DmsTableOptions
 from lakeward.adapters.dms.statistics import StatisticsOptions
+from lakeward.adapters.dynamodb import LeaseOptions
 from lakeward.adapters.files.form import Operations
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
@@ -104,6 +105,11 @@ What remembers each file ([the ledger](ledger.md)). The table may be left out: t
 `ledger.db` in the folder `state`, which has no further keys.
 """
 
+_LEASE: Final = """\
+What keeps a pipeline that more than one machine may run to one process at a time ([a lease](lease.md)). The table
+may be left out: then the lock in the folder `state` does, for processes that share it.
+"""
+
 _STATISTICS: Final = """\
 What the task that writes the files says of its full loads: one that a table waits for is complete once it says
 so ([a reload](reload.md#what-the-task-tells)). The table may be left out.
@@ -177,6 +183,10 @@ def _parts() -> Iterator[str]:
     yield from _table(DeltaOptions)
     yield from ("## `[queue]`\n", _QUEUE)
     yield from ("## `[ledger]`\n", _LEDGER)
+    yield "## `[lease]`\n"
+    yield _LEASE
+    yield '`kind = "dynamodb"`: ' + f"{_cell(LeaseOptions.__doc__ or '')}\n"
+    yield from _table(LeaseOptions)
     yield "## `[statistics]`\n"
     yield _STATISTICS
     yield '`kind = "file"`: ' + f"{StatisticsOptions.__doc__}\n"

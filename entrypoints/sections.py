@@ -366,6 +366,7 @@ class Settings(Strict):
     target: dict[str, Any]
     queue: dict[str, Any] = Field(default_factory=lambda: {"kind": "poll"})
     ledger: dict[str, Any] = Field(default_factory=lambda: {"kind": "sqlite"})
+    lease: dict[str, Any] | None = None
     statistics: dict[str, Any] | None = None
     catalogue: CatalogueSettings | None = None
     spark: SparkSettings = SparkSettings()

@@ -192,7 +192,7 @@ def validate(content: Mapping[str, Any], file: Path, found: Collection[TableName
     if isinstance(defaults, Mapping) and isinstance(tables, Mapping):
         tables = with_patterns(tables, defaults, found)
     settings = validated(Settings, {**content, "tables": tables}, str(file))
-    for part in ("source", "target", "queue", "ledger", "statistics"):
+    for part in ("source", "target", "queue", "ledger", "lease", "statistics"):
         said = getattr(settings, part)
         if said is not None and "kind" not in said:
             raise ConfigError(f"{file}: [{part}] has no `kind`", todo="`lakeward plugins` lists what there is.")

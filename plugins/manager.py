@@ -26,6 +26,7 @@ BUILTIN: Final = (
     "lakeward.adapters.delta",
     "lakeward.adapters.catalogue",
     "lakeward.adapters.secrets",
+    "lakeward.adapters.dynamodb",
 )
 """The adapters that come with lakeward; they register as anyone's do."""
 

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from lakeward.core.errors import LakewardError, PluginError
 from lakeward.core.ports import (
     Landing,
+    Lease,
     Ledger,
     Queue,
     Scout,
@@ -137,11 +138,12 @@ class Registry:
         self.formats: Shelf[Target[Any]] = Shelf("table format")
         self.queues: Shelf[Queue] = Shelf("queue")
         self.ledgers: Shelf[Ledger] = Shelf("ledger")
+        self.leases: Shelf[Lease] = Shelf("lease")
         self.catalogues: Shelf[SourceCatalogue] = Shelf("catalogue")
         self.scouts: Shelf[Scout] = Shelf("scout")
         self.statistics: Shelf[Statistics] = Shelf("kind of statistics")
         self.secrets: Shelf[Secrets] = Shelf("place of secrets")
 
     def __iter__(self) -> Iterator[Shelf[Any]]:
-        every = (self.sources, self.landings, self.formats, self.queues, self.ledgers)
+        every = (self.sources, self.landings, self.formats, self.queues, self.ledgers, self.leases)
         return iter((*every, self.catalogues, self.scouts, self.statistics, self.secrets, self.strays))

@@ -11,7 +11,7 @@ import os
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["spark", "project", "buckets", "installed"]
+pytest_plugins = ["spark", "project", "buckets", "installed", "tenancies"]
 
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("new", deadline=None)

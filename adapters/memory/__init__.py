@@ -1,4 +1,4 @@
-"""The reference adapter: a source, a lake, a queue, a ledger and statistics in plain Python.
+"""The reference adapter: a source, a lake, a queue, a ledger, a lease and statistics in plain Python.
 
 It does what the core says a plan means, and keeps what it did where a test can see it.
 Other adapters are held to it, and it is the default of the fast tests.
@@ -6,6 +6,7 @@ Other adapters are held to it, and it is the default of the fast tests.
 
 from __future__ import annotations
 
+from lakeward.adapters.memory.lease import MemoryLease
 from lakeward.adapters.memory.ledger import MemoryLedger
 from lakeward.adapters.memory.queue import MemoryQueue
 from lakeward.adapters.memory.source import Frame, MemorySource, event_of, facts_of
@@ -15,6 +16,7 @@ from lakeward.plugins import Options, Registry, Runtime, hookimpl
 
 __all__ = [
     "Frame",
+    "MemoryLease",
     "MemoryLedger",
     "MemoryQueue",
     "MemorySource",
@@ -46,6 +48,11 @@ def build_ledger(options: Options, runtime: Runtime) -> MemoryLedger:
     return MemoryLedger()
 
 
+def build_lease(options: Options, runtime: Runtime) -> MemoryLease:
+    """Make leases that nobody has."""
+    return MemoryLease(runtime.now)
+
+
 def build_statistics(options: Options, runtime: Runtime) -> MemoryStatistics:
     """Make statistics that say nothing."""
     return MemoryStatistics()
@@ -53,9 +60,10 @@ def build_statistics(options: Options, runtime: Runtime) -> MemoryStatistics:
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Register `memory` as source, table format, queue, ledger and kind of statistics."""
+    """Register `memory` as source, table format, queue, ledger, lease and kind of statistics."""
     registry.sources.add("memory", build_source)
     registry.formats.add("memory", build_target)
     registry.queues.add("memory", build_queue)
     registry.ledgers.add("memory", build_ledger)
+    registry.leases.add("memory", build_lease)
     registry.statistics.add("memory", build_statistics)

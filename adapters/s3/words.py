@@ -6,35 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from botocore.exceptions import (
-    BotoCoreError,
-    ClientError,
-    CredentialRetrievalError,
-    HTTPClientError,
-    IncompleteReadError,
-    NoCredentialsError,
-    PartialCredentialsError,
-    ProfileNotFound,
-    ResponseStreamingError,
-    UnauthorizedSSOTokenError,
-)
-from botocore.exceptions import ConnectionError as NotConnected
+from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeward.adapters.aws.failures import AS_WHOM, CUT_OFF, LACKS_CREDENTIALS
 from lakeward.adapters.s3.later import later
 from lakeward.core.errors import ConfigError, LakewardError, SourceError
 
-_AS_WHOM: Final = (
-    "Credentials come from where the AWS command line has them: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
-    "AWS_PROFILE, or the role of the machine. See docs/s3.md."
-)
-_LACKS_CREDENTIALS: Final = (
-    NoCredentialsError,
-    PartialCredentialsError,
-    CredentialRetrievalError,
-    ProfileNotFound,
-    UnauthorizedSSOTokenError,
-)
-_CUT_OFF: Final = (NotConnected, HTTPClientError, ResponseStreamingError, IncompleteReadError)
+_AS_WHOM: Final = f"{AS_WHOM} See docs/s3.md."
 _GONE: Final = ("404", "NoSuchKey", "NotFound")
 _OTHER: Final = ("412", "PreconditionFailed")
 _UNKNOWN: Final = (
@@ -72,11 +50,11 @@ def told(what: str) -> Iterator[None]:
     """
     try:
         yield
-    except _CUT_OFF as error:
+    except CUT_OFF as error:
         raise later(what, str(error)) from error
     except ClientError as error:
         raise _refused(what, error) from error
-    except _LACKS_CREDENTIALS as error:
+    except LACKS_CREDENTIALS as error:
         raise ConfigError(
             f"{what} cannot be reached: there are no credentials", found=str(error), todo=_AS_WHOM
         ) from error

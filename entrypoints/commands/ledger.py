@@ -22,7 +22,7 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
-from lakeward.entrypoints.locking import locked
+from lakeward.entrypoints.leasing import alone
 from lakeward.entrypoints.printable import escaped
 
 HELP = """What became of each file: seen, applied, quarantined, vanished, rewritten, archived.
@@ -126,7 +126,7 @@ def rebuild(
     start_logging("off", debug=debug)
     configured = open_settings(config)
     chosen = configured.choose(tables or ())
-    with locked(configured.state), container_of(configured) as container:
+    with alone(configured) as container:
         made = [(str(name), make_anew(container.job(table=name))) for name in chosen]
     if as_json:
         listed = [{"table": table, "objects": number} for table, number in made]

@@ -18,11 +18,10 @@ from lakeward.entrypoints.context import (
     Config,
     Debug,
     Tables,
-    container_of,
     open_settings,
     start_logging,
 )
-from lakeward.entrypoints.locking import locked
+from lakeward.entrypoints.leasing import alone
 from lakeward.entrypoints.printable import escaped
 from lakeward.entrypoints.sections import care_of
 
@@ -51,7 +50,7 @@ def maintain(
     start_logging("off", debug=debug)
     configured = open_settings(config)
     found: list[_Result] = []
-    with locked(configured.state), container_of(configured) as container:
+    with alone(configured) as container:
         for name in configured.choose(tables or ()):
             try:
                 care = care_of(configured.tables[name].maintain)

@@ -30,6 +30,7 @@ from lakeward.entrypoints.context import (
 )
 from lakeward.entrypoints.findings import Findings, look, remember
 from lakeward.entrypoints.follow import follow_tables
+from lakeward.entrypoints.leasing import alone, of_follower, of_writer
 from lakeward.entrypoints.lines import Lines
 from lakeward.entrypoints.locking import locked
 from lakeward.entrypoints.printable import escaped
@@ -138,7 +139,7 @@ def show_all(ran: Ran, *, is_chosen: bool) -> None:
 def _once(
     configured: Configured, tables: Sequence[TableName], stop: Stop, manager: PluginManager | None = None
 ) -> tuple[list[TableRun], Findings]:
-    with locked(configured.state), container_of(configured, manager) as container, view.Bars() as bars:
+    with alone(configured, manager) as container, view.Bars() as bars:
         _before(configured, container, tables)
         with hands(container) as pool:
             runs = run_tables(container, tables, bars, stop, pool)
@@ -151,6 +152,8 @@ def _follow(configured: Configured, tables: Sequence[TableName], stop: Stop) -> 
         locked(configured.state, "follow", "follows", "It goes on until it is stopped, with SIGTERM or Ctrl-C."),
         locked(configured.state) as lock,
         container_of(configured) as container,
+        of_follower(container) as follows,
+        of_writer(container) as tenure,
     ):
         found = _before(configured, container, tables)
         for table, said in found.cautions.items():
@@ -158,7 +161,13 @@ def _follow(configured: Configured, tables: Sequence[TableName], stop: Stop) -> 
                 log.warning("caution", table=str(table), what=words)
 
         def idle(seconds: float) -> bool:
-            return lock.lend(stop.pause, seconds, lambda: stop.is_asked)
+            def lend() -> bool:
+                return lock.lend(stop.pause, seconds, lambda: stop.is_asked)
+
+            if tenure is None or follows is None:
+                return lend()
+            follows.check()
+            return tenure.lend(lend, stop.pause, lambda: stop.is_asked)
 
         with hands(container) as pool:
             return follow_tables(container, tables, Lines(), stop, pool, idle), look(container, tables)

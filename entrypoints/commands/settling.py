@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,7 +29,7 @@ from lakeward.entrypoints.context import (
     start_logging,
 )
 from lakeward.entrypoints.entries import Kept, document, kept_of, named
-from lakeward.entrypoints.locking import locked
+from lakeward.entrypoints.leasing import alone
 from lakeward.entrypoints.printable import escaped
 
 FIX = """Mend rows that hold their key: write them to a file, and take the file back.
@@ -221,7 +221,7 @@ def _job(table: str, config: Path, log: str, *, debug: bool, reads: bool = False
     start_logging(log, debug=debug)
     configured = open_settings(config)
     (name,) = configured.choose([table])
-    with nullcontext() if reads else locked(configured.state), container_of(configured) as container:
+    with container_of(configured) if reads else alone(configured) as container:
         yield container.job(table=name)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -21,7 +20,7 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
-from lakeward.entrypoints.locking import locked
+from lakeward.entrypoints.leasing import alone
 from lakeward.entrypoints.printable import escaped
 
 HELP = """List rows that do not say of which table they are, as damaged ones of files of many tables.
@@ -48,7 +47,7 @@ def strays(
     """List, or give up."""
     start_logging("off", debug=debug)
     configured = open_settings(config)
-    with locked(configured.state) if discard else nullcontext(), container_of(configured) as container:
+    with alone(configured) if discard else container_of(configured) as container:
         kept = container.strays()
         if kept is None:
             raise ConfigError(

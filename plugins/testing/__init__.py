@@ -14,7 +14,7 @@ try:
     import pytest
 
     _OF_TABLES = ("cases", "going_back", "laws", "machine", "races", "small")
-    _WITH_CHECKS = (*_OF_TABLES, "catalogues", "ledgers", "queues", "sources", "vaults")
+    _WITH_CHECKS = (*_OF_TABLES, "catalogues", "leases", "ledgers", "queues", "sources", "vaults")
     pytest.register_assert_rewrite(*(f"{__name__}.{name}" for name in _WITH_CHECKS))
 
     from lakeward.plugins.testing.bench import Bench, Law, Trial
@@ -22,6 +22,7 @@ try:
     from lakeward.plugins.testing.catalogues import Catalogued, catalogue_contract
     from lakeward.plugins.testing.contract import table_contract, try_law
     from lakeward.plugins.testing.laws import LAWS
+    from lakeward.plugins.testing.leases import Tenancy, lease_contract
     from lakeward.plugins.testing.ledgers import ledger_contract
     from lakeward.plugins.testing.moments import Moment
     from lakeward.plugins.testing.play import Lake, MemoryLake, Player
@@ -51,10 +52,12 @@ __all__ = [
     "Player",
     "Rows",
     "Script",
+    "Tenancy",
     "Trial",
     "Vault",
     "catalogue_contract",
     "corpus",
+    "lease_contract",
     "ledger_contract",
     "queue_contract",
     "secrets_contract",

@@ -36,6 +36,7 @@ def test_the_adapters_that_come_along_register_as_anyones_do() -> None:
         ["delta", "iceberg", "memory"],
         ["memory", "poll"],
         ["memory", "sqlite"],
+        ["dynamodb", "memory"],
         ["file", "jdbc"],
         ["dms", "files"],
         ["file", "memory"],

@@ -81,7 +81,7 @@ def test_what_a_factory_says_in_lakewards_words_is_said_as_it_is(shelf: Shelf[An
 
 def test_every_kind_of_port_has_a_shelf() -> None:
     assert [shelf.kind for shelf in Registry()] == [
-        *("source", "landing", "table format", "queue", "ledger"),
+        *("source", "landing", "table format", "queue", "ledger", "lease"),
         *("catalogue", "scout", "kind of statistics", "place of secrets", "quarantine of a pipeline"),
     ]
 

@@ -1,0 +1,116 @@
+"""What DynamoDB refuses, and how it is reached, in words of what to do."""
+
+from __future__ import annotations
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, ReadTimeoutError
+from buckets import Buckets
+from tenancies import DynamoDb
+
+from lakeward.adapters import dynamodb as plugin
+from lakeward.adapters.dynamodb import access
+from lakeward.adapters.dynamodb.lease import DynamoDbLease
+from lakeward.adapters.dynamodb.words import told
+from lakeward.core.errors import ConfigError, LakewardError, SetupError, StoreUnreachable
+from lakeward.plugins import Runtime
+
+
+def refused(code: str, status: int = 400) -> ClientError:
+    return ClientError(
+        {"Error": {"Code": code, "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": status}}, "PutItem"
+    )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        EndpointConnectionError(endpoint_url="https://dynamodb"),
+        ReadTimeoutError(endpoint_url="https://dynamodb"),
+        refused("ThrottlingException"),
+        refused("ProvisionedThroughputExceededException"),
+        refused("InternalServerError", 500),
+        refused("Odd", 503),
+    ],
+    ids=lambda error: (
+        type(error).__name__ if not isinstance(error, ClientError) else error.response["Error"]["Code"]
+    ),
+)
+def test_what_may_be_over_soon_is_tried_again(error: Exception) -> None:
+    with pytest.raises(StoreUnreachable, match="DynamoDB does not answer"), told("the table"):
+        raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "what", "todo"),
+    [
+        (refused("AccessDeniedException"), "access is denied", "permissions"),
+        (refused("UnrecognizedClientException"), "credentials are not valid", "clock of this machine"),
+        (refused("ValidationException"), "no table of leases", "partition key"),
+        (refused("Odd"), "cannot be asked", "docs/lease.md"),
+        (NoCredentialsError(), "there are no credentials", "AWS_PROFILE"),
+    ],
+    ids=["denied", "unknown", "another key", "odd", "nobody"],
+)
+def test_what_will_not_be_over_is_said_with_what_to_do(error: Exception, what: str, todo: str) -> None:
+    with pytest.raises(ConfigError, match=what) as raised, told("the table"):
+        raise error
+    assert todo in str(raised.value.todo)
+    assert not raised.value.retryable
+
+
+def test_a_table_that_is_not_there_is_named_with_its_region(dynamodb: DynamoDb) -> None:
+    lease = DynamoDbLease(dynamodb.client, "nowhere", 1, dynamodb.clock)
+    with pytest.raises(ConfigError) as raised:
+        lease.take("shop", "a")
+    assert raised.value.what == "the DynamoDB table nowhere in eu-central-1 does not exist"
+    assert "docs/lease.md" in str(raised.value.todo)
+
+
+def test_a_table_with_another_key_is_said(dynamodb: DynamoDb) -> None:
+    dynamodb.client.create_table(
+        TableName=f"{dynamodb.table}-of-others",
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    lease = DynamoDbLease(dynamodb.client, f"{dynamodb.table}-of-others", 1, dynamodb.clock)
+    with pytest.raises(ConfigError, match="is no table of leases"):
+        lease.take("shop", "a")
+
+
+def test_without_boto3_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "find_spec", lambda _name: None)
+    with pytest.raises(SetupError, match="boto3 is not installed") as failed:
+        plugin.build({"table": "leases"}, Runtime(lambda: None))
+    assert "lakeward[dynamodb]" in str(failed.value.todo)
+
+
+def test_without_a_region_it_is_said(s3: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    with pytest.raises(ConfigError, match="DynamoDB cannot be reached") as failed:
+        plugin.build({"table": "leases"}, Runtime(lambda: None))
+    assert "region" in str(failed.value.found)
+
+
+# Settings.
+
+
+def test_its_options_are_read(dynamodb: DynamoDb) -> None:
+    lease = plugin.build({"table": "leases", "ttl": "5m"}, Runtime(lambda: None, now=dynamodb.clock))
+    assert (lease.table, lease.lasts, lease.now()) == ("leases", 300_000_000, dynamodb.clock())
+    assert plugin.build({"table": "leases"}, Runtime(lambda: None)).lasts == 60_000_000
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "lacks the key 'table'"),
+        ({"table": "leases", "tll": "5m"}, "has no key 'tll'"),
+        *(({"table": "leases", "ttl": ttl}, "a duration from") for ttl in ("9s", "2h", "5", "1d", "-5s")),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, str], said: str) -> None:
+    with pytest.raises(LakewardError, match="the settings are not right") as raised:
+        plugin.build(options, Runtime(lambda: None))
+    assert said in str(raised.value.found)
+    assert "[lease" in str(raised.value.found)

@@ -1,0 +1,54 @@
+"""`docs/lease.md`: the table that it makes is one, the permissions that it names are those that are used."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from typing import Any
+
+from pages import fences, text
+from tenancies import DynamoDb
+
+from lakeward.adapters.dynamodb.lease import APART, DynamoDbLease
+
+PAGE = "docs/lease.md"
+
+
+def of_the_command_line(words: str) -> list[dict[str, str]]:
+    """Read `AttributeName=lease,KeyType=HASH` as `aws` does."""
+    return [dict(pair.split("=") for pair in words.split(","))]
+
+
+def made_as_the_page_says(dynamodb: DynamoDb) -> str:
+    (command,) = [block.content for block in fences(PAGE, "console")]
+    aws, service, operation, *options = shlex.split(command.removeprefix("$ ").replace("\\\n", " "))
+    assert (aws, service, operation) == ("aws", "dynamodb", "create-table")
+    given = dict(zip(options[::2], options[1::2], strict=True))
+    dynamodb.client.create_table(
+        TableName=given["--table-name"],
+        BillingMode=given["--billing-mode"],
+        AttributeDefinitions=of_the_command_line(given["--attribute-definitions"]),
+        KeySchema=of_the_command_line(given["--key-schema"]),
+    )
+    return given["--table-name"]
+
+
+def test_the_table_that_is_made_holds_leases_and_the_permissions_are_those_that_are_used(
+    dynamodb: DynamoDb,
+) -> None:
+    table = made_as_the_page_says(dynamodb)
+    dynamodb.asked.clear()
+    lease: Any = DynamoDbLease(dynamodb.client, table, 60_000_000, dynamodb.clock)
+    lease.give_back(lease.renew(lease.take("shop", "a")))
+    (policy,) = [json.loads(block.content) for block in fences(PAGE, "json")]
+    (statement,) = policy["Statement"]
+    assert sorted(statement["Action"]) == sorted({f"dynamodb:{name}" for name in dynamodb.asked})
+    assert statement["Resource"].endswith(f":table/{table}")
+
+
+def test_the_seconds_that_clocks_may_differ_by_are_those_of_the_code() -> None:
+    assert APART == 5_000_000
+    assert re.search(
+        r"differ from that of DynamoDB by five seconds; nobody takes a lease before ten seconds", text(PAGE)
+    )

@@ -1,0 +1,94 @@
+"""A clock that tests turn, and leases by it: in memory, and in a DynamoDB that moto plays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from functools import cached_property
+from itertools import count
+from typing import Any
+
+import pytest
+from buckets import ENVIRONMENT, Buckets
+
+from lakeward.adapters.dynamodb.access import find_client
+from lakeward.adapters.dynamodb.lease import APART, DynamoDbLease
+from lakeward.adapters.memory import MemoryLease
+from lakeward.plugins.testing import Tenancy
+
+
+class Clock:
+    """A clock in microseconds since 1970, that stands until somebody turns it."""
+
+    def __init__(self) -> None:
+        self.micros = 1_795_000_000_000_000
+
+    def __call__(self) -> int:
+        return self.micros
+
+    def turn(self, micros: float) -> None:
+        self.micros += round(micros)
+
+
+def in_memory(kind: type[MemoryLease] = MemoryLease) -> Tenancy:
+    clock = Clock()
+    lease = kind(clock)
+    return Tenancy(open=lambda: lease, now=clock, pass_time=lambda part: clock.turn(part * lease.lasts))
+
+
+NUMBERS = count(1)
+KEY = {
+    "AttributeDefinitions": [{"AttributeName": "lease", "AttributeType": "S"}],
+    "KeySchema": [{"AttributeName": "lease", "KeyType": "HASH"}],
+    "BillingMode": "PAY_PER_REQUEST",
+}
+
+
+@dataclass
+class DynamoDb:
+    """A DynamoDB with a table of leases, whose clock is that of the test; `asked` are the operations."""
+
+    clock: Clock = field(default_factory=Clock)
+    table: str = field(default_factory=lambda: f"leases-{next(NUMBERS)}")
+    lasts: int = 60_000_000
+    asked: list[str] = field(default_factory=list)
+
+    @cached_property
+    def client(self) -> Any:
+        found = find_client()
+        found.meta.events.register("after-call.dynamodb", self._date)
+        return found
+
+    def _date(self, parsed: Any, model: Any, **_: Any) -> None:
+        self.asked.append(model.name)
+        parsed["ResponseMetadata"]["HTTPHeaders"]["date"] = formatdate(self.clock() / 1_000_000, usegmt=True)
+
+    def make(self) -> None:
+        """Make the table."""
+        self.client.create_table(TableName=self.table, **KEY)
+        self.asked.clear()
+
+    def lease(self, now: Callable[[], int] | None = None) -> DynamoDbLease:
+        """Open the leases as another machine would, by its own clock."""
+        return DynamoDbLease(self.client, self.table, self.lasts, now or self.clock)
+
+    def pass_time(self, part: float) -> None:
+        """Let a part of a term go by, and of what is allowed for clocks that differ."""
+        self.clock.turn(part * (self.lasts + 2 * APART))
+
+    def tenancy(self) -> Tenancy:
+        return Tenancy(open=self.lease, now=self.clock, pass_time=self.pass_time)
+
+
+@pytest.fixture
+def dynamodb(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Iterator[DynamoDb]:
+    """Return a DynamoDB that is named by the environment, with an empty table of leases."""
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    of_dynamodb = {"AWS_ENDPOINT_URL_DYNAMODB": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
+    for name, value in {**ENVIRONMENT, **of_dynamodb}.items():  # moto finds the service behind a key without blanks
+        monkeypatch.setenv(name, value)
+    found = DynamoDb()
+    found.make()
+    yield found
+    found.client.close()

@@ -1,0 +1,117 @@
+"""The laws of a lease can fail: each on a mistake that it is there to show."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from tenancies import in_memory
+
+from lakeward.adapters.memory import MemoryLease
+from lakeward.core.ports import Term
+from lakeward.plugins.testing import leases
+
+
+class IsOverAtOnce(MemoryLease):
+    def take(self, lease: str, owner: str) -> Term:
+        return replace(super().take(lease, owner), until=self.now())
+
+
+class IsTakenByWhoAsksLast(MemoryLease):
+    def take(self, lease: str, owner: str) -> Term:
+        self.terms.pop(lease, None)
+        return super().take(lease, owner)
+
+
+class IsOneForAll(MemoryLease):
+    def take(self, lease: str, owner: str) -> Term:
+        return super().take("", owner)
+
+
+class RefusesItsOwner(MemoryLease):
+    def take(self, lease: str, owner: str) -> Term:
+        had = self.terms.get(lease)
+        found = super().take(lease, owner)
+        return found if had is None or found.fence != had.fence else replace(had, owner="another")
+
+
+class LastsAsLongAsAtFirst(MemoryLease):
+    def renew(self, term: Term) -> Term:
+        return term
+
+
+class KeepsWhatIsGivenBack(MemoryLease):
+    def give_back(self, term: Term) -> None:
+        """Do nothing."""
+
+
+class LastsForEver(MemoryLease):
+    def take(self, lease: str, owner: str) -> Term:
+        return self.terms.get(lease) or super().take(lease, owner)
+
+
+class IsRenewedWhoeverHasIt(MemoryLease):
+    def renew(self, term: Term) -> Term:
+        self.terms[term.lease] = replace(term, until=self.now() + self.lasts)
+        return self.terms[term.lease]
+
+
+class KnowsNoTermsButOwners(MemoryLease):
+    def give_back(self, term: Term) -> None:
+        super().give_back(replace(term, fence=self.terms[term.lease].fence))
+
+
+class ForgetsTheFence(MemoryLease):
+    def give_back(self, term: Term) -> None:
+        if self.terms.get(term.lease) == term:
+            del self.terms[term.lease]
+
+
+class LooksBeforeItTakes(MemoryLease):
+    def take(self, lease: str, owner: str) -> Term:
+        found = self.terms.get(lease)
+        if found is not None and self.now() < found.until:
+            return found
+        time.sleep(0.05)
+        self.terms[lease] = Term(
+            lease=lease, owner=owner, until=self.now() + self.lasts, fence=1 if found is None else found.fence + 1
+        )
+        return self.terms[lease]
+
+
+class IsTakenTooEarly(MemoryLease):
+    def take(self, lease: str, owner: str) -> Term:
+        found = self.terms.get(lease)
+        if found is not None and self.now() > found.until - self.lasts // 2:
+            self.give_back(found)
+        return super().take(lease, owner)
+
+
+BROKEN: Mapping[str, type[MemoryLease]] = {
+    "what_nobody_has_is_taken_for_some_time": IsOverAtOnce,
+    "another_is_told_who_has_it_and_until_when": IsTakenByWhoAsksLast,
+    "leases_of_other_names_are_free": IsOneForAll,
+    "who_asks_again_has_what_he_has": RefusesItsOwner,
+    "what_is_renewed_lasts_longer": LastsAsLongAsAtFirst,
+    "what_is_given_back_is_free_at_once": KeepsWhatIsGivenBack,
+    "a_crashed_owner_keeps_it_until_his_term_is_over_and_no_longer": LastsForEver,
+    "who_wakes_up_too_late_is_told_who_has_it_and_takes_nothing_away": IsRenewedWhoeverHasIt,
+    "who_lost_it_does_not_make_the_term_longer_that_he_has_by_now": KnowsNoTermsButOwners,
+    "the_fence_is_greater_with_each_who_has_it": ForgetsTheFence,
+    "of_many_who_ask_at_once_one_gets_it": LooksBeforeItTakes,
+    "two_never_both_have_it": IsTakenTooEarly,
+}
+
+
+@pytest.mark.parametrize("law", leases.LAWS)
+def test_a_broken_lease_breaks_its_law(law: leases.Law) -> None:
+    law(in_memory())
+    broken = in_memory(BROKEN[law.__name__])
+    with pytest.raises(AssertionError):
+        law(broken)
+
+
+def test_every_law_has_a_lease_that_breaks_it() -> None:
+    assert [law.__name__ for law in leases.LAWS] == [*BROKEN]
