@@ -25,7 +25,8 @@ class Delivery:
     """A batch as it arrives: events and rejects in any order, and what a person resolved.
 
     `loaded` names the epoch whose full load is complete with this delivery. `believed` is
-    the latest source time that moves the mark (None: any does).
+    the latest source time that moves the mark (None: any does). `ran` is when the batch was
+    begun, in microseconds since 1970: it dates in a history what the source does not.
     """
 
     number: int
@@ -34,14 +35,16 @@ class Delivery:
     resolutions: Sequence[Resolution] = ()
     loaded: int | None = None
     believed: int | None = None
+    ran: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
 class Settled:
     """What a delivery amounts to; nothing of it is done yet.
 
-    `rows` maps each touched key to its new row, or None where it goes. With `replaces`
-    everything of earlier epochs goes as well, rows and memory.
+    `rows` maps each touched key to its new row, or None where it goes; in a history the row has
+    all versions of its key. With `replaces` everything of earlier epochs goes as well, memory and,
+    but for a history, rows.
     """
 
     rows: dict[Key, Row | None]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from lakeward.core.dimension import Deletes, Dimension
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position
 from lakeward.core.history.options import Kind
-from lakeward.core.history.versions import Columns, Step, Versions, closed, opened
+from lakeward.core.history.versions import Columns, Step, Versions, closed, opened, tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +233,18 @@ class Fold:
             transaction.covered[event.key] = standing
         transaction.entered.add(event.key)
         self.put(event, mover)
+
+
+def at_its_end(row: Row) -> Row:
+    """Return what is needed of a row to go on from it."""
+    return replace(row, versions=tail(row.versions)) if row.versions else row
+
+
+def row_of(versions: Versions) -> Row:
+    """Return the row that the versions of a key leave: the current one, or the memory that it went."""
+    last = versions[-1]
+    cells = last.cells if last.is_current else {}
+    return Row(cells, last.position, deleted=not last.is_current, versions=versions)
 
 
 def columns_of(dimension: Dimension) -> Columns | None:

@@ -16,7 +16,7 @@ from enum import Enum
 
 from lakeward.core.dimension import Dimension, Lateness, Ordered, Within
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Mark, Operation, Position
-from lakeward.core.fold import Row, apply
+from lakeward.core.fold import Row, apply, at_its_end
 
 
 class Reason(Enum):
@@ -207,11 +207,13 @@ def trim(dimension: Dimension, memory: Memory) -> list[ChangeEvent]:
             incomplete += [event for event in events if folded_on.is_waiting(event)]
         past |= {event.position for event in events}
         kept = {key for event in later for key in event.keys}
+        if dimension.history is not None and len(truncates) < len(_truncates(memory)):
+            kept |= keys  # versions that a truncate ended, which the mark has not passed
         for key in keys:
             memory.bases.pop(key, None)
             if key in kept:
                 row = folded.rows.get(key)
-                memory.bases[key] = Base(key, None if row is None or row.is_bare else row, 0)
+                memory.bases[key] = Base(key, None if row is None or row.is_bare else at_its_end(row), 0)
     pin = min(pins, default=None)
     past |= {t.position for t in _truncates(memory) if _is_past(t.position, memory.mark, pin)}
     memory.changes = {p: change for p, change in memory.changes.items() if p not in past}
@@ -238,7 +240,8 @@ def _chains(memory: Memory) -> list[set[Key]]:
         joined = [group for group in groups if group & keys]
         groups = [group for group in groups if not group & keys]
         groups.append(keys.union(*joined))
-    return groups
+    alone = set(memory.bases).difference(*groups)
+    return [*groups, *({key} for key in alone)]
 
 
 def _pin(memory: Memory, keys: set[Key], mark: Mark) -> Position | None:

@@ -9,15 +9,18 @@ keys, keys joined by key changes, and, under a late truncate, all that is rememb
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from lakeward.core import mending
 from lakeward.core.counts import Counts, Verdict
 from lakeward.core.delivery import Delivery, Settled, record_of
 from lakeward.core.dimension import Dimension, Ordered
-from lakeward.core.events import ChangeEvent, Key, Operation, Position, same
-from lakeward.core.fold import Folded, Row, apply
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position, same
+from lakeward.core.fold import Folded, Row, apply, at_its_end, columns_of
+from lakeward.core.history.instants import instant_of, instant_of_run
+from lakeward.core.history.reloads import outlasting
+from lakeward.core.history.versions import spliced
 from lakeward.core.memory import (
     Base,
     Change,
@@ -73,8 +76,9 @@ class _Settling:
         self.number = delivery.number
         self.replaces = delivery.loaded is not None and delivery.loaded > memory.epoch
         self.epoch = delivery.loaded if self.replaces and delivery.loaded else memory.epoch
-        self.stored: Mapping[Key, Row] = {} if self.replaces else rows
-        self.all_keys: set[Key] = set(rows) if self.replaces else set()
+        self.columns = columns_of(dimension)
+        self.stored = self.standing_rows(rows)
+        self.gone = {key: self.stored.get(key) for key, row in rows.items() if self.stored.get(key) is not row}
         self.changes = {p: c for p, c in memory.changes.items() if p.epoch >= self.epoch}
         self.bases = {} if self.replaces else memory.bases
         self.holds = {p: h for p, h in memory.holds.items() if p.epoch >= self.epoch}
@@ -88,12 +92,38 @@ class _Settling:
         for position in self.closed:
             self.holds.pop(position, None)
 
+    def standing_rows(self, rows: Mapping[Key, Row]) -> Mapping[Key, Row]:
+        """The rows that the delivery meets: none of earlier epochs, unless their versions are kept."""
+        if not self.replaces:
+            return rows
+        if self.dimension.history is None:
+            return {}
+        began = instant_of_run(self.dimension.history, self.delivery.ran)
+        return outlasting(rows, self.epoch, [*self.loaded_rows()], began)
+
+    def loaded_rows(self) -> Iterator[ChangeEvent | Reject]:
+        """The rows of the full load that takes the place of all others."""
+        staged = [change.event for change in self.memory.changes.values()]
+        items: list[ChangeEvent | Reject] = [*map(self.dated, [*self.delivery.events, *staged])]
+        items += [*self.delivery.rejects]
+        items += [Reject(hold.position, hold.reason, hold.keys) for hold in self.memory.holds.values()]
+        for item in items:
+            if item.position.epoch == self.epoch and item.position.sequence == LOAD_SEQUENCE:
+                yield item
+
+    def dated(self, event: ChangeEvent) -> ChangeEvent:
+        """Say from when an event counts in a history, once and for all."""
+        history = self.dimension.history
+        if history is None or event.instant is not None:
+            return event
+        return replace(event, instant=instant_of(event, history, self.delivery.ran))
+
     # What each event is, before any row is looked at.
 
     def sort_out(self) -> None:
         """Tell copies, other epochs and what comes too late from the events to fold."""
         known = self.known_facts()
-        for event in self.delivery.events:
+        for event in map(self.dated, self.delivery.events):
             if self.is_copy(event, known):
                 self.duplicates += 1
                 continue
@@ -101,6 +131,7 @@ class _Settling:
             self.judge(event)
         for reject in self.delivery.rejects:
             self.judge_reject(reject)
+        self.closed = {place: None if e is None else self.dated(e) for place, e in self.closed.items()}
         self.mended = [e for e in self.closed.values() if e and e.position.epoch == self.epoch]
         self.staged += [e for e in self.closed.values() if e and e.position.epoch > self.epoch]
 
@@ -177,7 +208,7 @@ class _Settling:
         self.let_through()
         self.link_keys()
         self.folds: list[Folded] = []
-        self.after: dict[Key, Row | None] = dict.fromkeys(self.all_keys)
+        self.after: dict[Key, Row | None] = dict(self.gone)
         slow = self.slow_keys()
         touched = {key for event in self.passed for key in event.keys}
         if any(event.operation is Operation.TRUNCATE for event in self.passed):
@@ -185,7 +216,7 @@ class _Settling:
         for keys in self.chains(slow):
             self.fold_keys(keys, self.rows_at_mark(keys), self.remembered_of(keys))
         for keys in self.chains(touched - slow):
-            standing = {key: row for key in keys if (row := self.standing(key)) is not None}
+            standing = {key: at_its_end(row) for key in keys if (row := self.standing(key)) is not None}
             self.fold_keys(keys, standing, self.old_truncates)
 
     def let_through(self) -> None:
@@ -243,7 +274,7 @@ class _Settling:
                 row = self.stored.get(key)
                 newer = (
                     high_water is None or event.position.mark > high_water.mark
-                    if row is None
+                    if row is None or row.deleted
                     else self.is_newer(event, row)
                 )
                 if not newer or key in self.links or event.position in unsettled:
@@ -256,7 +287,7 @@ class _Settling:
         return event.position > row.position
 
     def remembered_keys(self) -> set[Key]:
-        return {key for change in self.changes.values() for key in change.event.keys}
+        return {key for change in self.changes.values() for key in change.event.keys} | set(self.bases)
 
     def chains(self, keys: Iterable[Key]) -> list[set[Key]]:
         """Group keys, with all that key changes join to them."""
@@ -274,12 +305,8 @@ class _Settling:
 
     def rows_at_mark(self, keys: Iterable[Key]) -> dict[Key, Row]:
         """The rows as they stood before everything that is remembered of these keys."""
-        remembered = self.remembered_keys()
-        rows = {
-            key: self.bases[key].row if key in self.bases else None if key in remembered else self.stored.get(key)
-            for key in keys
-        }
-        return {key: row for key, row in rows.items() if row is not None}
+        rows = {key: self.bases[key].row if key in self.bases else self.stored.get(key) for key in keys}
+        return {key: at_its_end(row) for key, row in rows.items() if row is not None}
 
     def remembered_of(self, keys: set[Key]) -> list[ChangeEvent]:
         events = [c.event for c in self.changes.values() if not c.waiting]
@@ -304,8 +331,15 @@ class _Settling:
         folded = apply(self.dimension, rows, events)
         self.folds.append(folded)
         for key in keys:
-            row = folded.rows.get(key)
+            row = self.whole(key, rows.get(key), folded.rows.get(key))
             self.after[key] = None if row is None or row.is_bare else row
+
+    def whole(self, key: Key, base: Row | None, row: Row | None) -> Row | None:
+        """Return a row with all versions of its key: a fold has those from its base on."""
+        if row is None or self.columns is None or key not in self.stored:
+            return row
+        before = () if base is None else base.versions
+        return replace(row, versions=spliced(self.stored[key].versions, before, row.versions))
 
     # Key changes that cannot be decided are held.
 
@@ -403,9 +437,11 @@ class _Settling:
     def bases_to_remember(self) -> list[Base]:
         if self.ordered:
             return []
-        remembered = self.remembered_keys() | set(self.bases)
         keys = {key for event in [*self.passed, *self.waiting] for key in event.keys}
-        return [Base(key, self.stored.get(key), self.number) for key in keys - remembered]
+        if self.columns is not None and not all(event.keys for event in self.passed):
+            keys |= {key for key, row in self.stored.items() if not row.deleted}  # whose versions a truncate ends
+        rows = {key: self.stored.get(key) for key in keys - set(self.bases)}
+        return [Base(key, None if row is None else at_its_end(row), self.number) for key, row in rows.items()]
 
     def counts(self) -> Counts:
         tally = Counter(self.verdicts.values())

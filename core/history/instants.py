@@ -28,11 +28,16 @@ def instant_of(event: ChangeEvent, history: History, ran: int) -> int | None:
             return _of_time(ran, history)
         case ByColumn(column=column):
             value = event.cells.get(column, UNSET)
-            if event.operation in _LEAVES_NO_ROW and (history.by_day or history.shown.type.name in TIMES):
+            if event.operation in _LEAVES_NO_ROW and instant_of_run(history, ran) is not None:
                 return None if event.time is None else _of_time(event.time, history)
             return None if value is UNSET or value is None else _of_cell(value, history)
         case _:
             return _of_time(ran if event.time is None else event.time, history)
+
+
+def instant_of_run(history: History, ran: int) -> int | None:
+    """Return the instant of a run, or None where instants are no times."""
+    return _of_time(ran, history) if history.by_day or history.shown.type.name in TIMES else None
 
 
 def day_of(micros: int, zone: str) -> int:

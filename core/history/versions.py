@@ -119,10 +119,15 @@ def tail(versions: Versions) -> Versions:
 
 
 def spliced(stored: Versions, base: Versions, versions: Versions) -> Versions:
-    """Return the stored versions with those in place that a fold from `base` on has made."""
+    """Return the stored versions with those in place that a fold from `base` on has made.
+
+    Those before it stay: they begin earlier, and no event behind the base was folded into them.
+    """
     if not base:
         return versions
-    return (*(version for version in stored if version.valid_from < base[0].valid_from), *versions)
+    first = base[0]
+    before = (one for one in stored if one.valid_from < first.valid_from and one.position <= first.position)
+    return (*before, *versions)
 
 
 def in_order(versions: Sequence[Version]) -> Versions:

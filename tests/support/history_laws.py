@@ -7,15 +7,16 @@ from dataclasses import replace
 from random import Random
 
 from history_model import Told, histories, of_one_key
+from model_laws import Way, draw_features, loaded_by
 
-from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.events import ChangeEvent, Key, Operation, Position
+from lakeward.core.dimension import Dimension, Lateness, TableName
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
 from lakeward.core.fold import Row, apply, columns_of
 from lakeward.core.history.check import violation
 from lakeward.core.history.options import History, Kind, Track
 from lakeward.core.history.versions import Columns, Versions, spliced, tail
 from lakeward.core.schema import Column, Schema, Type
-from lakeward.plugins.testing.histories import Features, feed
+from lakeward.plugins.testing.histories import Features, Feed, batches, feed, with_repeats
 
 TRACKS = (Track(), Track(frozenset({"a"}), but=False), Track(frozenset({"a"})))
 
@@ -139,3 +140,46 @@ def check_split(random: Random) -> None:
 def parted(first: Mapping[Key, Row], base: Mapping[Key, Row], second: Mapping[Key, Row]) -> Versions:
     before = first[(1,)].versions if first else ()
     return spliced(before, base[(1,)].versions if base else (), second[(1,)].versions)
+
+
+def check_reload(random: Random, lateness: Lateness, way: Way) -> None:
+    """What a full load lacks ends at its greatest instant, or where it began; all else goes on, in any batches."""
+    features = draw_features(random, lateness)
+    first = way.feed(random, features)
+    second = way.feed(random, features, epoch=2, after=first)
+    if random.random() < 0.2:
+        without_instants(second)
+    player, delivered = way.player(features, lateness), set[int]()
+    for source in (first, second):
+        for batch in batches(random, with_repeats(random, way.order(random, source, lateness))):
+            delivered.update(batch)
+            epoch = 2 if source is second and delivered.issuperset(second.loads) else loaded_by(first, delivered)
+            player.deliver([event for number in batch for event in source.objects[number]], loaded=epoch, ran=RAN)
+    if not player.memory.holds:
+        events = [*first.events, *ended_by_load(player.dimension, first, second), *second.events]
+        dated = [event if event.instant is not None else replace(event, instant=RAN) for event in events]
+        assert way.seen(player.rows) == way.seen(apply(player.dimension, {}, dated).rows)
+
+
+RAN = 1_000
+"""When the runs of a law begin, which date what the source does not."""
+
+
+def without_instants(source: Feed) -> None:
+    """Let the rows of the load have no time."""
+    for number in source.loads:
+        source.objects[number][:] = [replace(e, time=None, instant=None) for e in source.objects[number]]
+
+
+def ended_by_load(dimension: Dimension, first: Feed, second: Feed) -> list[ChangeEvent]:
+    """Return a delete for each row of before that the load lacks."""
+    loaded = [event for number in second.loads for event in second.objects[number]]
+    held = {event.key for event in loaded}
+    end = max((RAN if event.instant is None else event.instant for event in loaded), default=RAN)
+    standing = apply(dimension, {}, first.events).rows
+    place = Position(2, LOAD_SEQUENCE, 0, 0)
+    return [
+        ChangeEvent(operation=Operation.DELETE, position=place, key=key, instant=end)
+        for key, row in standing.items()
+        if not row.deleted and key not in held
+    ]

@@ -1,0 +1,173 @@
+"""Any delivery of a feed gives its one history: the laws of `settle`, with all versions kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import model_laws
+import pytest
+from history_laws import check_reload
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from model_laws import MODES, Way, check_feed, check_other_names, check_quarantine
+
+from lakeward.core import memory, settle
+from lakeward.core.dimension import Dimension, Lateness, Ordered, Unbounded, Within
+from lakeward.core.events import Key
+from lakeward.core.fold import Row
+from lakeward.core.history import reloads
+from lakeward.core.history.options import History, Kind, Track
+from lakeward.core.history.versions import Versions
+from lakeward.core.memory import Base, Change, Memory
+from lakeward.core.settle import _Settling
+
+RANDOMS = st.randoms(use_true_random=False)
+thorough = settings(max_examples=200, deadline=None)
+
+WAYS = (
+    Way(History()),
+    Way(History(track=Track(frozenset({"a"}), but=False))),
+    Way(History(kinds={"b": Kind.PREVIOUS}, previous_key=True)),
+    Way(History(kinds={"b": Kind.KEEP_FIRST})),
+)
+
+FEEDS = 2000
+"""How many feeds a broken model gets to betray itself; most need a few."""
+
+
+@pytest.mark.parametrize("lateness", MODES, ids=repr)
+@thorough
+@given(random=RANDOMS, way=st.sampled_from(WAYS))
+def test_any_delivery_gives_the_same_history(lateness: Lateness, random: Random, way: Way) -> None:
+    """Batching, idempotence and lateness: any split, any repetition, any order within the lateness."""
+    check_feed(random, lateness, way)
+
+
+@pytest.mark.parametrize("lateness", MODES, ids=repr)
+@thorough
+@given(random=RANDOMS, way=st.sampled_from(WAYS))
+def test_copies_under_other_names_change_no_version(lateness: Lateness, random: Random, way: Way) -> None:
+    check_other_names(random, lateness, way)
+
+
+@pytest.mark.parametrize("lateness", MODES, ids=repr)
+@thorough
+@given(random=RANDOMS, way=st.sampled_from(WAYS))
+def test_a_mended_quarantine_gives_the_history_of_the_mended_feed(
+    lateness: Lateness, random: Random, way: Way
+) -> None:
+    check_quarantine(random, lateness, way)
+
+
+@pytest.mark.parametrize("lateness", MODES, ids=repr)
+@thorough
+@given(random=RANDOMS, way=st.sampled_from(WAYS))
+def test_a_reload_ends_what_it_lacks_and_keeps_all_versions(lateness: Lateness, random: Random, way: Way) -> None:
+    check_reload(random, lateness, way)
+
+
+def forgets_witnesses(self: _Settling) -> list[Change]:
+    """Those that changed nothing when they came: the row was as they say."""
+    kept = changes_to_remember(self)
+    stored = {key: row.cells for key, row in self.stored.items()}
+    return [change for change in kept if stored.get(change.event.key) != change.event.cells]
+
+
+def keeps_no_bases(self: _Settling) -> list[Base]:
+    return []
+
+
+def keeps_rows_for_bases(row: Row) -> Row:
+    return replace(row, versions=())
+
+
+def keeps_one_version_for_bases(row: Row) -> Row:
+    return replace(row, versions=row.versions[-1:])
+
+
+def takes_stored_rows_for_bases(self: _Settling, keys: Iterable[Key]) -> dict[Key, Row]:
+    return {key: self.stored[key] for key in keys if key in self.stored}
+
+
+def splices_by_start_alone(stored: Versions, base: Versions, found: Versions) -> Versions:
+    return (*(one for one in stored if not base or one.valid_from < base[0].valid_from), *found)
+
+
+def splices_twice(stored: Versions, base: Versions, found: Versions) -> Versions:
+    return (*(one for one in stored if base and one not in found), *found)
+
+
+def keeps_bases_of_events_alone(self: _Settling) -> list[Base]:
+    keys = {key for event in [*self.passed, *self.waiting] for key in event.keys}
+    return [base for base in bases_to_remember(self) if base.key in keys]
+
+
+def reads_no_memory(self: _Settling) -> set[Key]:
+    return set()
+
+
+def forgets_without_folding(dimension: Dimension, memory: Memory) -> None:
+    if memory.mark is not None:
+        memory.changes = {place: c for place, c in memory.changes.items() if place.mark > memory.mark}
+
+
+def ends_nothing(rows: Mapping[Key, Row], *_: object) -> Mapping[Key, Row]:
+    return rows
+
+
+def ends_all(row: Iterable[object]) -> set[Key]:
+    return set()
+
+
+def replaces_all(rows: Mapping[Key, Row], *_: object) -> Mapping[Key, Row]:
+    return {}
+
+
+changes_to_remember = _Settling.changes_to_remember
+bases_to_remember = _Settling.bases_to_remember
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "broken", "law", "lateness"),
+    [
+        (_Settling, "changes_to_remember", forgets_witnesses, check_feed, Unbounded()),
+        (_Settling, "bases_to_remember", keeps_no_bases, check_feed, Within(3)),
+        (settle, "at_its_end", keeps_rows_for_bases, check_feed, Within(3)),
+        (settle, "at_its_end", keeps_one_version_for_bases, check_feed, Ordered()),
+        (memory, "at_its_end", keeps_rows_for_bases, check_feed, Within(3)),
+        (_Settling, "rows_at_mark", takes_stored_rows_for_bases, check_feed, Unbounded()),
+        (settle, "spliced", splices_by_start_alone, check_feed, Within(3)),
+        (settle, "spliced", splices_twice, check_feed, Unbounded()),
+        (_Settling, "bases_to_remember", keeps_bases_of_events_alone, check_feed, Within(3)),
+        (_Settling, "slow_keys", reads_no_memory, check_feed, Unbounded()),
+        (model_laws, "trim", forgets_without_folding, check_feed, Within(3)),
+        (settle, "outlasting", ends_nothing, check_reload, Ordered()),
+        (settle, "outlasting", replaces_all, check_reload, Ordered()),
+        (reloads, "_keys", ends_all, check_reload, Ordered()),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_a_broken_model_breaks_a_law(
+    monkeypatch: pytest.MonkeyPatch,
+    where: object,
+    name: str,
+    broken: Any,
+    law: Callable[[Random, Lateness, Way], None],
+    lateness: Lateness,
+) -> None:
+    monkeypatch.setattr(where, name, broken)
+    with pytest.raises(AssertionError):
+        play(law, lateness, FEEDS)
+
+
+@pytest.mark.parametrize("law", [check_feed, check_other_names, check_quarantine, check_reload])
+def test_the_same_feeds_break_nothing_that_is_whole(law: Callable[[Random, Lateness, Way], None]) -> None:
+    play(law, Within(3), 200)
+
+
+def play(law: Callable[[Random, Lateness, Way], None], lateness: Lateness, feeds: int) -> None:
+    for seed in range(feeds):
+        law(Random(seed), lateness, WAYS[seed % len(WAYS)])
