@@ -10,11 +10,13 @@ import pytest
 
 from lakeward.adapters.memory import Frame, MemorySource
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import LakewardError
+from lakeward.core.errors import LakewardError, MendError
 from lakeward.core.events import ChangeEvent, Position
+from lakeward.core.facts import Capability
 from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.memory import Reject
-from lakeward.core.ports import Batch
+from lakeward.core.ports import Batch, Cells, Entry
+from lakeward.core.remaking import Remaking
 from lakeward.plugins.testing import Feed, sources
 from lakeward.plugins.testing.scripts import Item
 
@@ -126,6 +128,69 @@ class ArchivesAll(MemorySource):
         return [one.object.name for one in self.tables[dimension.name]]
 
 
+class LeavesTheKeyOut(MemorySource):
+    def written(self, dimension: Dimension) -> Dimension:
+        return replace(dimension, key=())
+
+
+class MakesAColumnAgain(MemorySource):
+    def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
+        return Remaking({"a": "a"}) if may_need else Remaking()
+
+
+class ShowsTheFirstRow(MemorySource):
+    def cells(self, dimension: Dimension, entry: Entry) -> Cells:
+        first = self.tables[dimension.name][0].items[0]
+        assert isinstance(first, ChangeEvent)
+        return Cells({name: str(cell) for name, cell in first.cells.items()})
+
+
+class ShowsWhatStandsNowhere(MemorySource):
+    def cells(self, dimension: Dimension, entry: Entry) -> Cells:
+        return Cells({"note": "of nobody"})
+
+
+class PutsMendedRowsBehindAllOthers(MemorySource):
+    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
+        return [placed(item, row=item.position.row + 100) for item in MemorySource.mend(self, dimension, entries)]
+
+
+class ReadsMendedRowsAsTheyWereWritten(MemorySource):
+    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
+        return MemorySource.mend(self, dimension, [replace(entry, mended=None) for entry in entries])
+
+
+class GivesAllTheCellsOfTheFirst(MemorySource):
+    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
+        return MemorySource.mend(self, dimension, [replace(entry, mended=entries[0].mended) for entry in entries])
+
+
+class TakesWhatIsNotMendedForGivenUp(MemorySource):
+    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
+        return MemorySource.mend(self, dimension, [entry for entry in entries if entry.mended is not None])
+
+
+class ReadsWhatIsNotMendedInEpochOne(MemorySource):
+    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
+        return MemorySource.mend(self, dimension, [replace(entry, epoch=1) for entry in entries])
+
+
+class NullsWhatDoesNotFit(MemorySource):
+    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
+        try:
+            return MemorySource.mend(self, dimension, entries)
+        except MendError:
+            return []
+
+
+class SaysThatSomeCellDoesNotFit(MemorySource):
+    def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
+        try:
+            return MemorySource.mend(self, dimension, entries)
+        except MendError as error:
+            raise MendError("some cell does not fit", todo="Correct it.") from error
+
+
 def placed(item: Item, *, row: int) -> ChangeEvent | Reject:
     return replace(item, position=item.position._replace(row=row))
 
@@ -145,6 +210,19 @@ BROKEN: Mapping[str, Sequence[type[MemorySource]]] = {
     "an_object_that_comes_late_is_taken_and_said_to_be_late": [LooksBehindTheLastAlone, SaysNothingOfTheFloor],
     "a_truncation_is_one_truncate_at_its_place": [TruncatesAtTheBeginning],
     "what_is_archived_is_what_was_applied": [ArchivesAll],
+    "without_rules_rows_have_the_columns_and_the_key_of_their_table": [LeavesTheKeyOut],
+    "without_rules_no_column_is_made_again": [MakesAColumnAgain],
+    "the_cells_of_a_row_in_quarantine_are_those_that_were_written": [ShowsTheFirstRow, ShowsWhatStandsNowhere],
+    "a_mended_row_is_an_event_in_its_place": [
+        PutsMendedRowsBehindAllOthers,
+        ReadsMendedRowsAsTheyWereWritten,
+        GivesAllTheCellsOfTheFirst,
+    ],
+    "one_that_is_not_mended_is_read_as_it_was_written": [
+        TakesWhatIsNotMendedForGivenUp,
+        ReadsWhatIsNotMendedInEpochOne,
+    ],
+    "a_cell_that_does_not_fit_its_column_is_refused_by_its_name": [NullsWhatDoesNotFit, SaysThatSomeCellDoesNotFit],
 }
 
 

@@ -117,7 +117,8 @@ class MemorySource:
         ]
 
     def _delivered(self, dimension: Dimension, entry: Entry) -> ChangeEvent:
-        items = [item for one in self.tables[dimension.name] for item in one.items]
+        every = [_of_epoch(one, entry.epoch) for one in self.tables[dimension.name]]
+        items = [item for one in every for item in one.items]
         return next(item for item in items if isinstance(item, ChangeEvent) and item.position == entry.position)
 
 

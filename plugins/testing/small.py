@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Unbounded
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
+from lakeward.core.evolution import Policies, Policy
 from lakeward.core.facts import Capability
+from lakeward.core.loads import Reload, Whole
 from lakeward.core.memory import Reason, Reject
-from lakeward.core.ports import Care
+from lakeward.core.ports import Ack, Care, Word
 from lakeward.core.progress import Progress
+from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.plugins.testing.bench import FOREIGN, Law, Trial
-from lakeward.plugins.testing.play import ABOUT_THE_COMMIT, CRASHES, Player
+from lakeward.plugins.testing.play import ABOUT_THE_COMMIT, CRASHES, Lake, Player
 from lakeward.plugins.testing.scripts import NAME, PACKED, TOLERANT, Item, Script
 
 KEY: Final = ("h", "id")
@@ -109,6 +113,78 @@ def a_row_that_cannot_be_applied_holds_its_key(trial: Trial) -> None:
     assert not released.quarantine
 
 
+@dataclass(frozen=True)
+class _KeepsItsColumns(Script):
+    """A script whose table does not follow the columns of its files."""
+
+    def table_after(self, arrived: int) -> Dimension:
+        """Return the dimension as it is."""
+        return self.dimension
+
+
+def rows_that_show_a_change_of_columns_are_refused_alone(trial: Trial) -> None:
+    """Where its policy sends them into quarantine: they hold their keys, and others go on without the column."""
+    insert = [_insert(1, key) for key in (1, 2, 3)]
+    now = [_with(_update(2), c=7), _with(_update(2, 2), c=None), _with(_delete(2, 3), c=9)]
+    whole = _script(insert, [_update(2, 2), _delete(2, 3)], [_update(3), _update(3, 2)])
+    script = _KeepsItsColumns(
+        replace(whole.dimension, policies=Policies(add=Policy.QUARANTINE)),
+        [insert, now, whole.deliveries[2]],
+        whole.events,
+        columns={1: Schema((*PACKED, Column("c", parse_type("int"))))},
+    )
+    player = trial.play(script)
+    _, refused, waiting, released = player.moments
+    assert {place: (reason, waits) for place, (reason, waits, *_) in refused.quarantine.items()} == {
+        now[0].position: (Reason.SCHEMA.value, 0)
+    }, f"in quarantine is not the row alone that has a value in the new column: {refused.quarantine}"
+    assert [key for key in refused.rows if refused.rows[key][1] == insert[0].position] == [(0, 1)]
+    assert waiting.quarantine[now[0].position][:2] == (Reason.SCHEMA.value, 1), "what follows it does not wait"
+    assert not released.quarantine
+
+
+def _with(event: ChangeEvent, **cells: Any) -> ChangeEvent:
+    return replace(event, cells={**event.cells, **cells})
+
+
+def what_a_person_said_is_known_to_whoever_opens_the_table(trial: Trial) -> None:
+    """In order, before there is a table and behind its batches; it changes neither rows nor progress."""
+    script, lake, said = _script([_insert(1), _insert(1, 2)], [_update(2)]), trial.bench.lake, list[Word]()
+    player = Player(script, lake)
+    words: list[list[Word]] = [
+        [Ack(code="LEDGER-001", about=("0000/1", "ü"), by="ann", reason=reason, at=at)]
+        for at, reason in ((1, None), (2, "copied late"), (3, ""))
+    ]
+    if trial.can(Capability.RELOAD):
+        words[-1] += [
+            Reload(epoch=2, cut=7, by="ann", reason="it was wrong", at=4),
+            Whole(epoch=2, about=("LOAD/1",), by="ben", at=5),
+        ]
+    for number, spoken in enumerate(words):
+        for word in spoken:
+            _say(lake, script.dimension, word)
+            said.append(word)
+            _check_words(lake, script.dimension, said)
+        if number < len(script.deliveries):
+            player.deliver()
+            _check_words(lake, script.dimension, said)
+    assert player.look() == player.moments[-1], "a word changed what can be seen of the table"
+
+
+def _say(lake: Lake, dimension: Dimension, word: Word) -> None:
+    opened = lake.open(dimension)
+    before = opened.table.standing()
+    opened.companion.recall(before.progress)
+    opened.companion.write_down(before.progress, word)
+    assert lake.open(dimension).table.standing() == before, "a word is no commit of the table"
+
+
+def _check_words(lake: Lake, dimension: Dimension, said: Sequence[Word]) -> None:
+    opened = lake.open(dimension)
+    found = [*opened.companion.recall(opened.table.standing().progress).words]
+    assert found == [*said], f"said was {said}, and known is {found}"
+
+
 def a_process_that_ends_anywhere_leaves_a_table_that_goes_on(trial: Trial) -> None:
     """Before and after each step of a batch (about its commit, where a batch is slow); it is applied once."""
     deliveries = [[_insert(1), _insert(1, 2)], [_update(2), _delete(2, 2)], [_insert(3, 2), _update(3)]]
@@ -191,6 +267,8 @@ LAWS: Final = tuple(
         (a_change_of_a_key_moves_the_row, Capability.KEY_CHANGE.value),
         (a_full_load_takes_the_place_of_all_rows, Capability.RELOAD.value),
         (a_row_that_cannot_be_applied_holds_its_key,),
+        (rows_that_show_a_change_of_columns_are_refused_alone,),
+        (what_a_person_said_is_known_to_whoever_opens_the_table,),
         (a_process_that_ends_anywhere_leaves_a_table_that_goes_on,),
         (a_commit_of_another_writer_hides_no_progress, FOREIGN),
         (maintenance_changes_no_row_and_hides_no_progress, Capability.MAINTAIN.value),

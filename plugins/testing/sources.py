@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import pytest
 
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.errors import AlarmRaised
+from lakeward.core.errors import AlarmRaised, MendError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.facts import BatchFacts
+from lakeward.core.facts import BatchFacts, Capability
 from lakeward.core.ledger import Past, SourceObject
 from lakeward.core.memory import Reason, Reject
-from lakeward.core.ports import Source
+from lakeward.core.ports import Entry, Mended, Source
+from lakeward.core.remaking import Remaking
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.plugins.testing.contract import port_contract
 from lakeward.plugins.testing.scripts import Item
@@ -41,14 +43,16 @@ class Feed:
     among those of a table, 1 being the first, with these rows in this order, written as the source has
     them; one that is put again takes the place of the one before. A row is a change, at its `time`, or a
     reject: a row whose key is NULL. `rows` reads events and rejects of a frame, in any order. A source
-    that does not tell all `operations` apart says those that it does. The tables are those of
-    `DIMENSION` and `OTHER`.
+    that does not tell all `operations` apart says those that it does. One that tells the cells of a row by
+    its original text gives the `texts` of a frame, by position. The tables are those of `DIMENSION` and
+    `OTHER`.
     """
 
     open: Callable[[], Source[Any]]
     put: Callable[[Dimension, int, Sequence[Item]], object]
     rows: Callable[[Any], Iterable[Item]]
     operations: Sequence[Operation] = (Operation.INSERT, Operation.UPDATE, Operation.DELETE)
+    texts: Callable[[Any], Mapping[Position, str]] = lambda _frame: {}
 
     @property
     def dimension(self) -> Dimension:
@@ -300,6 +304,94 @@ def what_is_archived_is_what_was_applied(feed: Feed) -> None:
     assert fresh.order > applied[-1].order
 
 
+def without_rules_rows_have_the_columns_and_the_key_of_their_table(feed: Feed) -> None:
+    """Rules are put behind a source; what a person mends has the columns that are written."""
+    assert feed.open().written(feed.dimension) == feed.dimension
+
+
+def without_rules_no_column_is_made_again(feed: Feed) -> None:
+    """Whatever events may call for."""
+    for may_need in (frozenset[Capability](), frozenset(Capability)):
+        assert feed.open().remaking(feed.dimension, may_need) == Remaking()
+
+
+def the_cells_of_a_row_in_quarantine_are_those_that_were_written(feed: Feed) -> None:
+    """Of that row and no other, to another process; what cannot be told is left out."""
+    feed.deliver(1, 2)
+    for item, entry in _in_quarantine(feed):
+        told = feed.open().cells(feed.dimension, entry)
+        written = {name: str(cell) for name, cell in item.cells.items()}
+        assert {*told.after} <= {*COLUMNS.names}, f"cells of columns that no row has: {told}"
+        differing = {name: text for name, text in told.after.items() if written.get(name) != text}
+        assert not differing, f"row {entry.row} of {entry.object} was written as {written}; told is {told}"
+        assert not told.before, "of a row that changes no key there is none before"
+
+
+def a_mended_row_is_an_event_in_its_place(feed: Feed) -> None:
+    """With the cells that a person wrote, at the time of the row; among others, each is its own."""
+    feed.deliver(1, 2)
+    rows = list(_in_quarantine(feed))
+    mended = [replace(entry, mended=_mended(item, a=f"mended {item.key}")) for item, entry in rows]
+    found = sorted(feed.rows(feed.open().mend(feed.dimension, mended)), key=lambda item: item.position[2:])
+    assert [item.position for item in found] == [item.position for item, _ in rows]
+    cells = [{**item.cells, "a": f"mended {item.key}"} for item, _ in rows]
+    assert _told(found) == [
+        (item.operation, item.key, cells, item.time) for (item, _), cells in zip(rows, cells, strict=True)
+    ]
+
+
+def one_that_is_not_mended_is_read_as_it_was_written(feed: Feed) -> None:
+    """A row that showed a change of columns is replayed so, once its table follows."""
+    feed.deliver(1, 2)
+    for item, entry in _in_quarantine(feed, Reason.SCHEMA):
+        (found,) = feed.rows(feed.open().mend(feed.dimension, [entry]))
+        assert (found.position, _words(found)) == (item.position, _words(item))
+
+
+def a_cell_that_does_not_fit_its_column_is_refused_by_its_name(feed: Feed) -> None:
+    """It is never taken for NULL, or for another value."""
+    feed.deliver(1)
+    ((item, entry), *_) = _in_quarantine(feed)
+    with pytest.raises(MendError) as refused:
+        feed.rows(feed.open().mend(feed.dimension, [replace(entry, mended=_mended(item, id="no number"))]))
+    assert "id" in str(refused.value).split("column ")[-1], f"the column is not named: {refused.value}"
+
+
+def _in_quarantine(feed: Feed, reason: Reason = Reason.QUALITY) -> Iterator[tuple[ChangeEvent, Entry]]:
+    """Read the next batch; return its rows that leave values as if they were in quarantine."""
+    source = feed.open()
+    batch = source.read(feed.dimension, source.take(feed.dimension, _past(())), EPOCH)
+    names = {known.object.order: known.object.name for known in batch.facts.objects}
+    items, texts = list(feed.rows(batch.frame)), feed.texts(batch.frame)
+    batch.close()
+    for item in sorted(items, key=lambda item: item.position[2:]):
+        if isinstance(item, ChangeEvent) and item.operation is not Operation.DELETE:
+            epoch, sequence, order, row = item.position
+            yield (
+                item,
+                Entry(
+                    key=json.dumps([str(part) for part in item.key], separators=(",", ":")),
+                    reason=reason.value,
+                    detail="",
+                    object=names[order],
+                    row=row,
+                    operation=item.operation.value,
+                    epoch=epoch,
+                    sequence=sequence,
+                    order=order,
+                    batch=1,
+                    since=0,
+                    text=texts.get(item.position, ""),
+                    time=item.time,
+                ),
+            )
+
+
+def _mended(item: ChangeEvent, **cells: str) -> Mended:
+    written = {name: str(item.cells[name]) for name in COLUMNS.names}
+    return Mended(operation=item.operation, cells={**written, **cells})
+
+
 LAWS: Final[tuple[Law, ...]] = (
     of_a_table_without_objects_nothing_is_taken,
     objects_come_in_order_however_they_were_delivered,
@@ -315,4 +407,10 @@ LAWS: Final[tuple[Law, ...]] = (
     an_object_that_comes_late_is_taken_and_said_to_be_late,
     a_truncation_is_one_truncate_at_its_place,
     what_is_archived_is_what_was_applied,
+    without_rules_rows_have_the_columns_and_the_key_of_their_table,
+    without_rules_no_column_is_made_again,
+    the_cells_of_a_row_in_quarantine_are_those_that_were_written,
+    a_mended_row_is_an_event_in_its_place,
+    one_that_is_not_mended_is_read_as_it_was_written,
+    a_cell_that_does_not_fit_its_column_is_refused_by_its_name,
 )

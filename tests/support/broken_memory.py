@@ -8,13 +8,25 @@ from dataclasses import dataclass, replace
 
 from contested import Contested
 
-from lakeward.adapters.memory import Frame, MemoryQueue, MemoryTable
+from lakeward.adapters.memory import Frame, MemoryQueue, MemoryTable, facts_of
 from lakeward.core.errors import CommitConflict
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Mark, Operation, Position, Sequences
 from lakeward.core.fold import Row
-from lakeward.core.memory import Memory, Reject
+from lakeward.core.memory import Memory, Reason, Reject
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Care, Cared, Commit, Entry, Notice, Recalled, Resolved, Standing, Undone
+from lakeward.core.ports import (
+    Batch,
+    Care,
+    Cared,
+    Commit,
+    Entry,
+    Notice,
+    Recalled,
+    Resolved,
+    Standing,
+    Undone,
+    Word,
+)
 from lakeward.core.progress import Progress
 
 
@@ -514,6 +526,77 @@ class MaintainsInADryRun(MemoryTable):
         return MemoryTable.maintain(self, care, is_dry=is_dry)
 
 
+class AppliesWhatShowsAChange(MemoryTable):
+    """Leaves the new columns out, and refuses no row for what it lacks then."""
+
+    def refuse(self, plan: MergePlan, batch: Batch[Frame]) -> Batch[Frame]:
+        names = plan.dimension.schema.names
+        kept = [
+            replace(item, cells={name: cell for name, cell in item.cells.items() if name in names})
+            if isinstance(item, ChangeEvent)
+            else item
+            for item in batch.frame
+        ]
+        return replace(batch, frame=kept)
+
+
+def _all_refused(plan: MergePlan, batch: Batch[Frame], *kinds: Operation) -> Batch[Frame]:
+    items = [
+        Reject(item.position, Reason.SCHEMA, item.keys, item.transaction, item.time)
+        if isinstance(item, ChangeEvent) and item.operation in kinds
+        else item
+        for item in batch.frame
+    ]
+    found = facts_of(plan.dimension, items)
+    facts = replace(batch.facts, operations=found.operations, rejects=found.rejects)
+    return Batch(items, facts, batch.close)
+
+
+class RefusesWhateverComesWithAChange(MemoryTable):
+    """Refuses every row of an object that has a new column, those too that have no value there."""
+
+    def refuse(self, plan: MergePlan, batch: Batch[Frame]) -> Batch[Frame]:
+        return _all_refused(plan, batch, *Operation)
+
+
+class RefusesDeletesThatShowAChange(MemoryTable):
+    """Refuses deletes, which leave no value behind that the table would lack."""
+
+    def refuse(self, plan: MergePlan, batch: Batch[Frame]) -> Batch[Frame]:
+        return _all_refused(plan, MemoryTable.refuse(self, plan, batch), Operation.DELETE)
+
+
+class KnowsTheLastWordAlone(MemoryTable):
+    """Writes a word in the place of those before it."""
+
+    def write_down(self, progress: Progress, word: Word) -> None:
+        self.words = [word]
+
+
+class ForgetsWordsWithABatch(MemoryTable):
+    """Keeps words until something else is to be remembered."""
+
+    def remember(self, plan: MergePlan, resolved: Resolved) -> None:
+        self.words.clear()
+        MemoryTable.remember(self, plan, resolved)
+
+
+class HearsNothingBeforeThereIsATable(MemoryTable):
+    """Has no place for a word while nothing was ever committed."""
+
+    def write_down(self, progress: Progress, word: Word) -> None:
+        if self.exists:
+            MemoryTable.write_down(self, progress, word)
+
+
+class TakesAWordForABatch(MemoryTable):
+    """Commits what a person said as if it were a batch."""
+
+    def write_down(self, progress: Progress, word: Word) -> None:
+        MemoryTable.write_down(self, progress, word)
+        self.progress = replace(self.progress, batch=self.progress.batch + 1)
+
+
 BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
     "a_table_that_was_never_written_stands_at_nothing": (ShowsColumnsBeforeItsFirstCommit,),
     "a_row_is_read_back_with_the_progress_of_its_batch": (WritesZeroForNull, LosesTheLastEvent),
@@ -528,6 +611,17 @@ BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
     "a_change_of_a_key_moves_the_row": (LeavesTheOldKey,),
     "a_full_load_takes_the_place_of_all_rows": (KeepsRowsThatALoadDoesNotHold,),
     "a_row_that_cannot_be_applied_holds_its_key": (HoldsNothing,),
+    "rows_that_show_a_change_of_columns_are_refused_alone": (
+        AppliesWhatShowsAChange,
+        RefusesWhateverComesWithAChange,
+        RefusesDeletesThatShowAChange,
+    ),
+    "what_a_person_said_is_known_to_whoever_opens_the_table": (
+        KnowsTheLastWordAlone,
+        ForgetsWordsWithABatch,
+        HearsNothingBeforeThereIsATable,
+        TakesAWordForABatch,
+    ),
     "a_process_that_ends_anywhere_leaves_a_table_that_goes_on": (KeepsProgressApart,),
     "a_commit_of_another_writer_hides_no_progress": (ForgetsItsProgressBehindAnothersCommit,),
     "maintenance_changes_no_row_and_hides_no_progress": (ForgetsItsProgressInMaintenance, MaintainsInADryRun),
