@@ -12,6 +12,7 @@ import broken_corpus
 import broken_delta
 import broken_iceberg
 import broken_memory
+import broken_upkeep
 import contested
 import pytest
 from delta_lake import LakeOfDelta
@@ -20,11 +21,13 @@ from spark import MakeLake
 from lakeward.adapters.delta.options import TableOptions as DeltaOptions
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.memory import MemoryQueue, MemoryTable
+from lakeward.adapters.tables import companion
 from lakeward.core.dimension import Dimension, Unbounded, Within
 from lakeward.core.errors import LakewardError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
 from lakeward.core.memory import Reason, Reject
-from lakeward.plugins.testing import LAWS, Law, machine, try_law
+from lakeward.plugins.testing import LAWS, Bench, Law, machine, try_law
+from lakeward.plugins.testing.bench import Trial
 from lakeward.plugins.testing.play import CRASHES, MemoryLake, Player
 from lakeward.plugins.testing.scripts import NAME, PACKED, Item, Script, pack, pack_late, pack_reloaded
 
@@ -224,6 +227,36 @@ def test_a_broken_delta_adapter_breaks_a_law(
     break_it(monkeypatch)
     with pytest.raises(SEEN):
         Player(whole.script, make_delta(options), expected=whole.moments).play()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("kind", "name", "break_it"),
+    [
+        (kind, name, break_it)
+        for kind, laws in broken_upkeep.BROKEN.items()
+        for name, breaks in laws.items()
+        for break_it in breaks
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_a_broken_rollback_or_maintenance_breaks_its_law(
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+    kind: str,
+    name: str,
+    break_it: broken_upkeep.Break,
+) -> None:
+    make = request.getfixturevalue({"iceberg": "make_lake", "delta": "make_delta"}[kind])
+    monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
+    break_it(monkeypatch)
+    (law,) = [law for law in LAWS if law.name == name]
+
+    def bench() -> Bench:
+        return Bench(lake=make(), histories=20)
+
+    with pytest.raises(SEEN):
+        law.check(Trial(law=law, make=bench, bench=bench(), random=Random(broken_upkeep.SEED)))
 
 
 @pytest.mark.spark

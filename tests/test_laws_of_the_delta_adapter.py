@@ -40,6 +40,7 @@ LAP = {
     "a_table_without_a_key_keeps_each_fact_once",
     "rows_in_part_and_key_changes_are_mended_into_their_place",
     "parts_of_rows_under_other_names_change_nothing_where_sequences_are_unique",
+    "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there",
 }
 """One lap of Delta's own ways for every change; the other laws are for the long suite."""
 
@@ -50,6 +51,7 @@ TRIMMED = {
     "key_changes_that_no_rule_decides_are_held_alike",
     "objects_under_other_names_change_nothing_where_sequences_are_unique",
     "parts_of_rows_under_other_names_change_nothing_where_sequences_are_unique",
+    "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there",
 }
 """Laws under which memory is trimmed with each batch, as that of the model; else, as by default, seldom."""
 

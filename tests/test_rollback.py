@@ -1,4 +1,4 @@
-"""Tables in Iceberg are taken back to an earlier commit: rows, progress and memory, and the next run goes on."""
+"""Tables are taken back to an earlier commit: rows, progress and memory, and the next run goes on."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from project import ITEM, Project
 from pyiceberg.catalog import load_catalog
+from pyspark.sql import SparkSession
 
-from lakeward.adapters.iceberg.rollback import IcebergVersions
+from lakeward.adapters.delta_rs.keeping import DeltaEarlier
+from lakeward.adapters.iceberg.keeping import IcebergEarlier
 from lakeward.adapters.tables import companion
 
 pytestmark = pytest.mark.spark
@@ -24,6 +27,14 @@ CHANGES = [
 ]
 AFTER_ALL = [(1, "z", D("7.00")), (2, "y", D("9.00")), (5, "e", D("5.00"))]
 AFTER_FIRST = [(1, "a", D("1.00")), (2, "x", D("2.00"))]
+
+
+@pytest.fixture(params=["iceberg", "delta"])
+def shop(request: pytest.FixtureRequest, project: Project) -> Project:
+    """Return a project of each format that keeps how its tables stood."""
+    project.kind = request.param
+    project.configure()
+    return project
 
 
 def fed(project: Project) -> None:
@@ -48,26 +59,37 @@ def take_back(project: Project, batch: int, *more: str) -> dict[str, Any]:
     return dict(ended.document)
 
 
-def catalog(project: Project) -> Any:
-    return load_catalog("lake", type="sql", uri=f"sqlite:///{project.folder}/lake/catalog.db")
+def in_iceberg(project: Project, name: str = "item") -> Any:
+    catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{project.folder}/lake/catalog.db")
+    return catalog.load_table(("shop", name))
 
 
-def test_rows_and_progress_go_back_together_and_the_next_run_applies_what_follows(project: Project) -> None:
-    fed(project)
-    assert [*versions(project)] == [4, 3, 2, 1]
-    said = take_back(project, 2, "--dry-run")
+def in_delta(project: Project, name: str = "item") -> DeltaTable:
+    return DeltaTable(str(project.folder / "lake/shop" / name))
+
+
+def columns_of(project: Project) -> list[str]:
+    if project.kind == "delta":
+        return [field.name for field in in_delta(project).schema().fields]
+    return list(in_iceberg(project).schema().column_names)
+
+
+def test_rows_and_progress_go_back_together_and_the_next_run_applies_what_follows(shop: Project) -> None:
+    fed(shop)
+    assert [*versions(shop)] == [4, 3, 2, 1]
+    said = take_back(shop, 2, "--dry-run")
     assert (said["batches"], said["done"], len(said["objects"])) == (3, False, 3)
-    assert project.rows() == AFTER_ALL
-    assert take_back(project, 2)["done"]
-    assert project.rows() == AFTER_FIRST
-    (status,) = project.call("status", "--json").document["tables"]
+    assert shop.rows() == AFTER_ALL
+    assert take_back(shop, 2)["done"]
+    assert shop.rows() == AFTER_FIRST
+    (status,) = shop.call("status", "--json").document["tables"]
     assert (status["batch"], status["rows"]) == (2, 2)
-    states = project.call("ledger", "list", "shop.item", "--json").document["states"]
+    states = shop.call("ledger", "list", "shop.item", "--json").document["states"]
     assert states == {"applied": 2}
-    assert [batch["batch"] for batch in project.run()["shop.item"]["batches"]] == [3]
-    assert project.rows() == AFTER_ALL
-    assert project.run()["shop.item"]["batches"] == []
-    assert [*versions(project)] == [2, 1]
+    assert [batch["batch"] for batch in shop.run()["shop.item"]["batches"]] == [3]
+    assert shop.rows() == AFTER_ALL
+    assert shop.run()["shop.item"]["batches"] == []
+    assert [*versions(shop)] == [2, 1]
 
 
 def test_it_says_what_it_undoes(project: Project) -> None:
@@ -84,91 +106,96 @@ def test_a_commit_that_is_none_is_refused(project: Project) -> None:
     fed(project)
     ended = project.call("rollback", "shop.item", "--to", "17")
     assert ended.code == 1
-    assert "has no snapshot 17" in ended.err
+    assert "has no commit 17" in ended.err
     assert project.rows() == AFTER_ALL
 
 
-def test_files_that_are_not_there_any_more_are_missed_before_anything_is_changed(project: Project) -> None:
-    project.configure(source='landing = "archived"\narchive = "backup"')
-    fed(project)
-    ended = project.call("rollback", "shop.item", "--to", versions(project)[3])
+def test_files_that_are_not_there_any_more_are_missed_before_anything_is_changed(shop: Project) -> None:
+    shop.configure(source='landing = "archived"\narchive = "backup"')
+    fed(shop)
+    ended = shop.call("rollback", "shop.item", "--to", versions(shop)[3])
     assert ended.code == 1
     assert "2 file(s) that were applied since are not there any more" in ended.err
-    assert project.rows() == AFTER_ALL
+    assert shop.rows() == AFTER_ALL
     for number in (2, 3):
         name = f"20261121-1{number}0000000.csv"
-        (project.folder / "backup/shop/item" / name).rename(project.folder / "landing/shop/item" / name)
-    take_back(project, 3)
-    project.run()
-    assert project.rows() == AFTER_ALL
+        (shop.folder / "backup/shop/item" / name).rename(shop.folder / "landing/shop/item" / name)
+    take_back(shop, 3)
+    shop.run()
+    assert shop.rows() == AFTER_ALL
 
 
 @pytest.mark.parametrize("to", [4, 3])
 def test_a_crash_in_between_is_taken_up_by_asking_again(
-    project: Project, monkeypatch: pytest.MonkeyPatch, to: int
+    shop: Project, monkeypatch: pytest.MonkeyPatch, to: int
 ) -> None:
     """The table went back, what stands beside it did not; also where it was trimmed with the batch behind."""
     monkeypatch.setattr(companion, "_TRIM_EVERY", 5)
-    fed(project)
-    name = versions(project)[to]
+    fed(shop)
+    name = versions(shop)[to]
 
     def ends(*_: object) -> None:
         raise RuntimeError("the process ends here")
 
     with monkeypatch.context() as patch:
-        patch.setattr(IcebergVersions, "_bring_back", ends)
+        for earlier in (IcebergEarlier, DeltaEarlier):
+            patch.setattr(earlier, "bring_back", ends)
         with pytest.raises(RuntimeError):
-            project.call("rollback", "shop.item", "--to", name, "--json")
-    assert "`lakeward rollback shop.item` takes back what it remembers, too" in project.fails()
-    assert take_back(project, to)["done"]
-    project.run()
-    assert project.rows() == AFTER_ALL
+            shop.call("rollback", "shop.item", "--to", name, "--json")
+    assert "`lakeward rollback shop.item` takes back what it remembers, too" in shop.fails()
+    assert take_back(shop, to)["done"]
+    shop.run()
+    assert shop.rows() == AFTER_ALL
 
 
-def test_what_was_trimmed_since_comes_back(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_trimmed_since_comes_back(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(companion, "_TRIM_EVERY", 2)
-    fed(project)
-    take_back(project, 1)
-    project.run()
-    assert project.rows() == AFTER_ALL
+    fed(shop)
+    take_back(shop, 1)
+    shop.run()
+    assert shop.rows() == AFTER_ALL
 
 
-def test_a_table_whose_memory_of_then_is_lost_says_so(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_whose_memory_of_then_is_lost_says_so(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(companion, "_TRIM_EVERY", 2)
-    fed(project)
-    first = versions(project)[1]
-    changes = catalog(project).load_table(("shop", "item__changes"))
-    with changes.manage_snapshots() as manage:
-        manage.remove_tag("lakeward-before-2")
-    assert [*versions(project)] == [4, 3, 2]
-    ended = project.call("rollback", "shop.item", "--to", first)
+    fed(shop)
+    first = versions(shop)[1]
+    if shop.kind == "delta":
+        in_delta(shop, "item__changes").delete(f"{companion.KIND} = 'kept' and _lakeward_batch = 2")
+    else:
+        with in_iceberg(shop, "item__changes").manage_snapshots() as manage:
+            manage.remove_tag("lakeward-before-2")
+    assert [*versions(shop)] == [4, 3, 2]
+    ended = shop.call("rollback", "shop.item", "--to", first)
     assert ended.code == 1
     assert "what it remembered at batch 1 was forgotten with batch 2" in ended.err
-    assert project.rows() == AFTER_ALL
+    assert shop.rows() == AFTER_ALL
 
 
-def test_a_table_that_others_took_back_is_given_the_memory_of_then(project: Project) -> None:
-    fed(project)
-    second = versions(project)[2]
-    table = catalog(project).load_table(("shop", "item"))
-    with table.manage_snapshots() as manage:
-        manage.rollback_to_snapshot(int(second))
-    assert "was rolled back to batch 2" in project.fails()
-    take_back(project, 2)
-    project.run()
-    assert project.rows() == AFTER_ALL
+def test_a_table_that_others_took_back_is_given_the_memory_of_then(shop: Project, spark: SparkSession) -> None:
+    fed(shop)
+    second = versions(shop)[2]
+    if shop.kind == "delta":
+        spark.sql(f"RESTORE TABLE delta.`{shop.folder}/lake/shop/item` TO VERSION AS OF {second}")
+    else:
+        with in_iceberg(shop).manage_snapshots() as manage:
+            manage.rollback_to_snapshot(int(second))
+    assert "`lakeward rollback shop.item` takes back what" in shop.fails()
+    take_back(shop, 2)
+    shop.run()
+    assert shop.rows() == AFTER_ALL
 
 
-def test_columns_that_batches_added_since_go_and_come_again(project: Project) -> None:
-    fed(project)
+def test_columns_that_batches_added_since_go_and_come_again(shop: Project) -> None:
+    fed(shop)
     more = ITEM.replace('price = "decimal(8,2)"', 'price = "decimal(8,2)", colour = "string"')
-    project.configure(tables=more)
-    project.put("20261121-200000000.csv", "U,1,z,7.00,red\n")
-    project.run()
+    shop.configure(tables=more)
+    shop.put("20261121-200000000.csv", "U,1,z,7.00,red\n")
+    shop.run()
     columns = ("id", "name", "colour")
-    assert (1, "z", "red") in project.rows(columns=columns)
-    take_back(project, 5)
-    assert "colour" not in catalog(project).load_table(("shop", "item")).schema().column_names
-    project.run()
-    assert (1, "z", "red") in project.rows(columns=columns)
-    assert [row[:1] for row in project.rows(columns=columns)] == [(1,), (2,), (5,)]
+    assert (1, "z", "red") in shop.rows(columns=columns)
+    take_back(shop, 5)
+    assert "colour" not in columns_of(shop)
+    shop.run()
+    assert (1, "z", "red") in shop.rows(columns=columns)
+    assert [row[:1] for row in shop.rows(columns=columns)] == [(1,), (2,), (5,)]

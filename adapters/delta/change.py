@@ -56,19 +56,7 @@ class Change:
         widened = self.jvm.single(self.jvm.delta, "TypeWideningMetadata")
         schema = widened.addTypeWideningMetadata(self.transaction, schema, was)
         partitions = [renamed(name, changes) for name in self.jvm.items(metadata.partitionColumns())]
-        self.transaction.updateMetadata(
-            self.jvm.delta.actions.Metadata(
-                metadata.id(),
-                metadata.name(),
-                metadata.description(),
-                metadata.format(),
-                schema.json(),
-                self.jvm.seq(partitions),
-                metadata.configuration(),
-                metadata.createdTime(),
-            ),
-            False,  # the properties that a session gives new tables are none of this one's
-        )
+        with_columns(self.jvm, self.transaction, schema.json(), partitions)
         self.schema_changes = changes
 
     def add(self, rows: DataFrame) -> None:
@@ -164,19 +152,10 @@ class Change:
 
     def commit(self, progress: Progress, written: int, removed: int) -> Commit:
         """Make the change visible, with the progress: one version of the log."""
-        line = progress.to_json()
-        said = {PROGRESS: line}
-        if self.schema_changes:
-            said[SCHEMA] = "; ".join(map(str, self.schema_changes))
-        actions = self.jvm.delta.actions
-        kept = [
-            actions.SetTransaction(APP, progress.batch, self.jvm.none),
-            actions.DomainMetadata(APP, line, False),
-        ]
+        said = {SCHEMA: "; ".join(map(str, self.schema_changes))} if self.schema_changes else {}
         operation = self.jvm.single(self.jvm.delta, "DeltaOperations$ManualUpdate")
         self.is_sent = True
-        with said_by(self.jvm.spark, said):
-            version = self.transaction.commit(self.jvm.seq([*self.added, *self.removed, *kept]), operation)
+        version = commit(self.jvm, self.transaction, [*self.added, *self.removed], progress, said, operation)
         return Commit(str(version), written, removed)
 
     def may_be_made(self, error: BaseException) -> bool:
@@ -193,6 +172,34 @@ class Change:
         files = base.getFileSystem(self.log.newDeltaHadoopConf())
         for path in paths:
             files.delete(path, False)
+
+
+def with_columns(jvm: Jvm, transaction: Any, schema: str, partitions: Sequence[str]) -> None:
+    """Give a table other columns with a transaction, as JSON of its log; all else of its metadata stays."""
+    metadata = transaction.metadata()
+    transaction.updateMetadata(
+        jvm.delta.actions.Metadata(
+            metadata.id(),
+            metadata.name(),
+            metadata.description(),
+            metadata.format(),
+            schema,
+            jvm.seq(partitions),
+            metadata.configuration(),
+            metadata.createdTime(),
+        ),
+        False,  # the properties that a session gives new tables are none of this one's
+    )
+
+
+def commit(
+    jvm: Jvm, transaction: Any, files: Sequence[Any], progress: Progress, said: Mapping[str, str], operation: Any
+) -> int:
+    """Commit files that are added and removed, with the progress and what else is `said`; return the version."""
+    line, actions = progress.to_json(), jvm.delta.actions
+    kept = [actions.SetTransaction(APP, progress.batch, jvm.none), actions.DomainMetadata(APP, line, False)]
+    with said_by(jvm.spark, {PROGRESS: line, **said}):
+        return int(transaction.commit(jvm.seq([*files, *kept]), operation))
 
 
 def _rows(file: Any) -> int | None:

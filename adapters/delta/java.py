@@ -58,6 +58,11 @@ class Jvm:
         """Return a table as it is now."""
         return self.log(path).update(False, self.none, self.none)
 
+    def snapshot_at(self, path: str, version: int) -> Any:
+        """Return a table as it was at a version."""
+        more = [] if self.is_of_3_5 else [False]  # whether to refuse a version older than the files that are kept
+        return self.log(path).getSnapshotAt(version, self.none, self.none, *more)
+
     @property
     def none(self) -> Any:
         """Scala's None."""

@@ -29,7 +29,8 @@ PROGRESS: Final = "lakeward.progress"
 SCHEMA: Final = "lakeward.schema"
 """What the `userMetadata` of a commit of ours has: the progress, and in words how columns changed."""
 
-_RESTORE: Final = "RESTORE"
+RESTORE: Final = "RESTORE"
+"""What Delta calls a commit that makes an earlier version the current one: that of others, and ours."""
 
 
 def standing_of(places: Places, name: TableName) -> Standing:
@@ -42,13 +43,13 @@ def standing_of(places: Places, name: TableName) -> Standing:
     if batch is None:
         return Standing(Progress(), columns)
     is_restored = False
-    for commit in _history(_log(places, name), table.version()):
-        progress = _progress_in(commit)
+    for commit in history(log_of(places, name), table.version()):
+        progress = progress_in(commit)
         if progress is not None:
             if progress.batch != batch:
                 raise _restored(name, f"what it was at batch {progress.batch}", batch)
-            return Standing(progress, columns, _micros(commit))
-        is_restored |= commit.get("operation") == _RESTORE
+            return Standing(progress, columns, micros_of(commit))
+        is_restored |= commit.get("operation") == RESTORE
     if is_restored:
         raise _restored(name, "a time, or to before lakeward's first commit", batch)
     return Standing(_kept(places, name, batch), columns)
@@ -58,7 +59,8 @@ def _restored(name: TableName, to: str, batch: int) -> TableError:
     return TableError(
         f"{name} was restored by another writer to {to}",
         found=f"it has seen batch {batch}: a RESTORE takes rows back, and nothing of what stands beside them",
-        todo="Restore it to the version before the RESTORE, by its number, or drop it to load it anew.",
+        todo=f"`lakeward rollback {name}` takes back what stands beside it, too, where the log says what was "
+        "restored. Or restore it to the version before the RESTORE, by its number, or drop it to load it anew.",
     )
 
 
@@ -66,24 +68,25 @@ def commits_of(places: Places, name: TableName) -> Mapping[int, Made]:
     """Return when each batch that the log still has was committed, and as which version."""
     table = places.load(name)
     found = {}
-    for commit in [] if table is None else _history(_log(places, name), table.version()):
-        progress, at = _progress_in(commit), _micros(commit)
+    for commit in [] if table is None else history(log_of(places, name), table.version()):
+        progress, at = progress_in(commit), micros_of(commit)
         if progress is not None and at is not None:
             found[progress.batch] = Made(at, str(commit["version"]))
     return found
 
 
-def _log(places: Places, name: TableName) -> Path:
+def log_of(places: Places, name: TableName) -> Path:
+    """Return the folder of a table's log."""
     return Path(places.of(name)) / "_delta_log"
 
 
-def _micros(commit: Mapping[str, Any]) -> int | None:
+def micros_of(commit: Mapping[str, Any]) -> int | None:
     """Return when a commit was made, in microseconds since 1970, where it says so."""
     return commit["timestamp"] * 1000 if "timestamp" in commit else None
 
 
-def _history(log: Path, upto: int) -> Iterator[Mapping[str, Any]]:
-    """Walk over what the commits that a version comes of say of themselves, newest first.
+def history(log: Path, upto: int) -> Iterator[Mapping[str, Any]]:
+    """Walk over what the commits that a version comes of say of themselves, newest first, with their `version`.
 
     Behind a RESTORE these are those up to its version; where it names a time instead, nobody knows them. The
     log is read as it is: `DeltaTable.history()` numbers the commits that it finds from the last one down.
@@ -94,9 +97,14 @@ def _history(log: Path, upto: int) -> Iterator[Mapping[str, Any]]:
             continue
         commit = {**_info(files[version]), "version": version}
         yield commit
-        if commit.get("operation") == _RESTORE:
-            to = commit.get("operationParameters", {}).get("version")
-            upto = -1 if to is None else int(to)
+        if commit.get("operation") == RESTORE:
+            upto = restored_by(commit)
+
+
+def restored_by(commit: Mapping[str, Any]) -> int:
+    """Return the version that a RESTORE made the current one, or -1 where it names none."""
+    to = commit.get("operationParameters", {}).get("version")
+    return -1 if to is None else int(to)
 
 
 def _info(file: Path) -> Mapping[str, Any]:
@@ -109,18 +117,24 @@ def _info(file: Path) -> Mapping[str, Any]:
     return {}
 
 
-def _progress_in(commit: Mapping[str, Any]) -> Progress | None:
-    """Return what a commit says of us, or None where it is another writer's."""
+def progress_in(commit: Mapping[str, Any]) -> Progress | None:
+    """Return the progress that a commit of ours carries, or None where it is another writer's."""
+    said = said_in(commit)
+    return Progress.from_json(said[PROGRESS]) if PROGRESS in said else None
+
+
+def said_in(commit: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a commit of ours says, by name; nothing where it is another writer's."""
     try:
         said = json.loads(commit.get("userMetadata") or "{}")
     except ValueError:
-        return None
-    return Progress.from_json(said[PROGRESS]) if isinstance(said, dict) and PROGRESS in said else None
+        return {}
+    return said if isinstance(said, dict) else {}
 
 
 def _kept(places: Places, name: TableName, batch: int) -> Progress:
     """Return the progress that the newest checkpoint kept, when the log has forgotten our commit."""
-    log = _log(places, name)
+    log = log_of(places, name)
     for checkpoint in sorted([*log.glob("*.checkpoint*.parquet"), *log.glob("*.checkpoint.*.json")], reverse=True):
         for domain in _domains(checkpoint):
             if domain["domain"] == APP and not domain.get("removed"):

@@ -22,21 +22,24 @@ from lakeward.adapters.delta.java import Jvm, committing
 from lakeward.adapters.delta.options import TableOptions
 from lakeward.adapters.delta.partitions import refuse_unkept
 from lakeward.adapters.delta.progress import standing_of
+from lakeward.adapters.delta.rollback import DeltaLine, oldest_batch
 from lakeward.adapters.delta_rs.beside import DeltaBeside
+from lakeward.adapters.delta_rs.keeping import DeltaEarlier
 from lakeward.adapters.delta_rs.places import Places
 from lakeward.adapters.spark.fitting import called_now, fitted
 from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.tables.beside import CHANGES
 from lakeward.adapters.tables.columns import check_names
 from lakeward.adapters.tables.committing import staging
-from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.resolving import resolved_by
 from lakeward.adapters.tables.rows import FILE, POS
+from lakeward.adapters.tables.undoing import KeepingEarlier
 from lakeward.adapters.tables.writing import written
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import CommitConflict
 from lakeward.core.evolution import with_new_names
-from lakeward.core.facts import PARTIAL, Capability
+from lakeward.core.facts import Capability
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Resolved, Standing
 from lakeward.core.progress import Progress
@@ -70,11 +73,7 @@ class _Version:
 class DeltaTable:
     """One table; what it remembers is `kept` in those that stand beside it."""
 
-    capabilities: frozenset[Capability] = PARTIAL | {
-        Capability.TRUNCATE,
-        Capability.RELOAD,
-        Capability.MAINTAIN,
-    }
+    capabilities: frozenset[Capability] = frozenset(Capability)
 
     def __init__(
         self, places: Places, dimension: Dimension, options: TableOptions, spark: Callable[[], SparkSession]
@@ -83,7 +82,9 @@ class DeltaTable:
         self.options = options
         self.spark = spark
         self.path = places.of(dimension.name)
-        self.kept = Keeping(dimension, partial(DeltaBeside, places, dimension.name, spark), spark)
+        make = partial(DeltaBeside, places, dimension.name, spark)
+        earlier = DeltaEarlier(make(CHANGES, {}, tuple), partial(oldest_batch, places, dimension.name))
+        self.kept = KeepingEarlier(dimension, make, spark, earlier)
 
     @property
     def dimension(self) -> Dimension:
@@ -96,6 +97,10 @@ class DeltaTable:
         if found.schema is not None:
             self.kept.know(with_new_names(found.schema, self.dimension.policies.renames))
         return found
+
+    def line(self) -> DeltaLine | None:
+        """Return the commits that its state comes from, or None where it is not there."""
+        return DeltaLine.of(self.places, self.dimension.name, self.spark)
 
     def resolve(self, plan: MergePlan, frame: DataFrame) -> Resolved:
         """Work out rows and counts; nothing is written."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import deltalake
@@ -21,6 +22,7 @@ from lakeward.adapters.delta_rs import through_spark
 from lakeward.adapters.delta_rs.anew import rewritten
 from lakeward.adapters.delta_rs.columns import columns_in, to_delta
 from lakeward.adapters.delta_rs.committing import committing
+from lakeward.adapters.delta_rs.noted import clean_up, noted
 from lakeward.adapters.delta_rs.places import Places
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.fitting import called_now
@@ -39,6 +41,9 @@ PROPERTIES: Final = {
 
 _ONCE: Final = "lakeward.once"
 """Which names a column had before, as metadata of the column."""
+
+_OF_NOBODY: Final = 24
+"""Hours in which a file that the log does not name may be of a commit that is being made."""
 
 _LONG: Final = re.compile(r"(?<![\w'])(-?\d{19,})(?![\w'])")
 """A number with more digits than SQL takes for a whole one."""
@@ -136,14 +141,18 @@ class DeltaBeside(Beside):
             reader = pa.RecordBatchReader.from_stream(
                 QueryBuilder().register("beside", table).execute("SELECT * FROM beside")
             )
-            batches = (rewritten(batch, schema, old, {names.OLD: nested}) for batch in reader)
-            deltalake.write_deltalake(
-                self.path,
-                pa.RecordBatchReader.from_batches(schema, batches),
-                partition_by=table.metadata().partition_columns,
-                mode="overwrite",
-                schema_mode="overwrite",
-            )
+            self.overwrite(schema, (rewritten(batch, schema, old, {names.OLD: nested}) for batch in reader))
+
+    def overwrite(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+        """Put other rows, with other columns, in the place of all, in one commit, a batch at a time."""
+        table = deltalake.DeltaTable(self.path)
+        deltalake.write_deltalake(
+            table,
+            pa.RecordBatchReader.from_batches(schema, batches),
+            partition_by=table.metadata().partition_columns,
+            mode="overwrite",
+            schema_mode="overwrite",
+        )
 
     def rows(self, condition: str, wanted: Sequence[str]) -> pa.Table:
         """Return these columns of the rows that meet a condition; no Spark is needed."""
@@ -253,11 +262,20 @@ class DeltaBeside(Beside):
                 table.optimize.compact()
 
     def expire(self) -> None:
-        """Remove the versions that nobody reads: of these tables only the last is ever asked."""
+        """Remove the versions that nobody reads: of these tables the last is asked, and those that are noted."""
         table = self.load()
         if table is not None:
             with committing(str(self.table)):
-                table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+                needed = list(noted(table).values())
+                for hours in (0, _OF_NOBODY):  # the files that the log says are removed, and those it forgot
+                    table.vacuum(
+                        hours,
+                        dry_run=False,
+                        enforce_retention_duration=False,
+                        full=hours > 0,
+                        keep_versions=needed,
+                    )
+                clean_up(Path(self.path) / "_delta_log", needed)
 
 
 def _called(type_: Type, renames: Mapping[str, str], column: str) -> Type:

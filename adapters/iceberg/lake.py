@@ -57,10 +57,10 @@ class IcebergLake:
         """Return the table of a dimension; it is made by its first commit."""
         check_spark()
         from lakeward.adapters.iceberg.maintenance import IcebergMaintenance  # noqa: PLC0415  # Spark is imported late
-        from lakeward.adapters.iceberg.rollback import IcebergVersions  # noqa: PLC0415  # Spark is imported when it is needed
         from lakeward.adapters.iceberg.table import IcebergTable  # noqa: PLC0415  # so is it here
+        from lakeward.adapters.tables.undoing import TableVersions  # noqa: PLC0415  # and here
 
         options = self.tables.get(dimension.name, TableOptions())
         table = IcebergTable(self.catalog, dimension, options, self.runtime.spark)
-        versions = IcebergVersions(table)
+        versions = TableVersions(table.kept, table.line)
         return Opened(".".join(table.name), table, table.kept, table.kept, versions, IcebergMaintenance(table))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -17,12 +18,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeward.adapters.iceberg import ddl
+from lakeward.adapters.iceberg.beside import IcebergBeside
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.change import Change
 from lakeward.adapters.iceberg.java import Jvm, committing
-from lakeward.adapters.iceberg.keeping import IcebergKeeping
+from lakeward.adapters.iceberg.keeping import IcebergEarlier
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.iceberg.progress import standing_of
+from lakeward.adapters.iceberg.rollback import IcebergLine
 from lakeward.adapters.spark.line import from_arrow, to_arrow
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.tables.columns import check_names
@@ -30,6 +33,7 @@ from lakeward.adapters.tables.committing import staging
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.resolving import resolved_by
 from lakeward.adapters.tables.rows import FILE, POS
+from lakeward.adapters.tables.undoing import KeepingEarlier
 from lakeward.adapters.tables.writing import written
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict
@@ -75,7 +79,11 @@ class IcebergTable:
         self.catalog = catalog
         self.options = options
         self.spark = spark
-        self.kept = IcebergKeeping(catalog, dimension, spark)
+        make, earlier = (
+            partial(IcebergBeside, catalog, dimension.name, spark),
+            IcebergEarlier(catalog, dimension.name),
+        )
+        self.kept = KeepingEarlier(dimension, make, spark, earlier)
 
     @property
     def dimension(self) -> Dimension:
@@ -93,6 +101,15 @@ class IcebergTable:
         if found.schema is not None:
             self.kept.know(with_new_names(found.schema, self.dimension.policies.renames))
         return found
+
+    def line(self) -> IcebergLine | None:
+        """Return the snapshots that its state comes from, or None where it is not there."""
+        table = self.catalog.load(self.dimension.name)
+        return None if table is None else IcebergLine(self.dimension.name, table, self._java)
+
+    def _java(self) -> tuple[Jvm, Any]:
+        jvm = Jvm(self.spark())
+        return jvm, jvm.table(*self.name)
 
     def resolve(self, plan: MergePlan, frame: DataFrame) -> Resolved:
         """Work out rows and counts; nothing is written."""

@@ -23,7 +23,7 @@ from lakeward.adapters.spark.fitting import fitted
 from lakeward.adapters.spark.names import column, quoted, text
 from lakeward.adapters.spark.resolve import keys_of_both, standing
 from lakeward.adapters.tables import records
-from lakeward.adapters.tables.beside import CHANGES, Make
+from lakeward.adapters.tables.beside import CHANGES, QUARANTINE, Make
 from lakeward.adapters.tables.columns import position_of, system_columns
 from lakeward.adapters.tables.keys import key_text
 from lakeward.adapters.tables.records import BatchRecord
@@ -81,12 +81,7 @@ class CompanionTable:
             self._read_records(min(upto, progress.batch), progress.batch)
         above = [batch for batch in self.records if batch > progress.batch]
         if max(above, default=0) > progress.batch + 1:
-            raise TableError(
-                f"{self.dimension.name} was rolled back to batch {progress.batch}",
-                found=f"its companion {'.'.join(self.table.name)} knows batch {max(above)}",
-                todo=f"`lakeward rollback {self.dimension.name}` takes back what it remembers, too, where the "
-                "format can. Or roll it forward again, or drop the table and its companion to load it anew.",
-            )
+            raise self._is_ahead(progress.batch, max(above))
         if progress.batch and progress.batch not in self.records:
             raise TableError(
                 f"{self.dimension.name} is at batch {progress.batch}, of which its companion has no record",
@@ -99,6 +94,24 @@ class CompanionTable:
         self.epoch = progress.epoch
         of_epoch = [known for known in self.records.values() if known.epoch == progress.epoch]
         return {found.object.name: found.object for known in of_epoch for found in known.facts}
+
+    def _is_ahead(self, here: int, known: int) -> TableError:
+        """Return what to say of a table that knows less than its companion; one at no batch was dropped."""
+        name, companion = self.dimension.name, ".".join(self.table.name)
+        found = f"its companion {companion} knows batch {known}"
+        if not here:
+            return TableError(
+                f"{name} has no batch, and what stands beside it has",
+                found=f"{found}: the table was dropped, or emptied of its history, and that was not",
+                todo=f"Put the table back; or drop {companion} as well, and {companion.removesuffix(CHANGES)}"
+                f"{QUARANTINE} where there is one, to load the table anew.",
+            )
+        return TableError(
+            f"{name} was rolled back to batch {here}",
+            found=found,
+            todo=f"`lakeward rollback {name}` takes back what it remembers, too, where the format can. Or roll it "
+            "forward again, or drop the table and its companion to load it anew.",
+        )
 
     @property
     def left(self) -> frozenset[str]:

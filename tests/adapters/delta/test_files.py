@@ -1,0 +1,135 @@
+"""Which files a log adds and removes, which versions are whole, and what of a log is kept; no Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import NoReturn
+
+import deltalake
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction
+
+from lakeward.adapters.delta.files import File, changed_by
+from lakeward.adapters.delta.progress import APP, PROGRESS
+from lakeward.adapters.delta.rollback import DeltaLine
+from lakeward.adapters.delta_rs.columns import to_delta
+from lakeward.adapters.delta_rs.noted import NOTE, clean_up, noted
+from lakeward.adapters.delta_rs.places import Places
+from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
+from lakeward.adapters.tables.companion import KIND, RECORD
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import TableError
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Type
+
+ITEM = TableName("shop", "item")
+
+
+def no_spark() -> NoReturn:
+    raise AssertionError("a look at the log starts no Spark")
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    """A table of four batches, in the versions 1 to 4; each takes the place of all rows."""
+    found = Places("lake", "{schema}", tmp_path, "Delta")
+    found.prepare(ITEM)
+    DeltaTable.create(found.of(ITEM), to_delta({"id": Type("int"), **SYSTEM_COLUMNS}))
+    for batch in (1, 2, 3, 4):
+        said = {"userMetadata": json.dumps({PROGRESS: Progress(batch=batch).to_json()})}
+        properties = CommitProperties(custom_metadata=said, app_transactions=[Transaction(APP, batch)])
+        table = DeltaTable(found.of(ITEM))
+        rows = pa.Table.from_pylist([{"id": batch}], schema=pa.schema(table.schema().to_arrow()))
+        deltalake.write_deltalake(table, rows, mode="overwrite", commit_properties=properties)
+    return found
+
+
+def line_of(places: Places) -> DeltaLine:
+    found = DeltaLine.of(places, ITEM, no_spark)
+    assert found is not None
+    return found
+
+
+def files_of(places: Places, version: int) -> list[Path]:
+    found = DeltaTable(places.of(ITEM), version=version)
+    return [Path(places.of(ITEM)) / uri.rsplit("/", 1)[1] for uri in found.file_uris()]
+
+
+def test_a_deletion_vector_lies_where_the_protocol_says(tmp_path: Path) -> None:
+    """Its own example, and one that stands in the log itself."""
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4}
+    inline = {"storageType": "i", "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"}
+    actions = [
+        {"commitInfo": {"operation": "DELETE"}},
+        {"add": {"path": "a%20b/one.parquet", "deletionVector": vector}},
+        {"remove": {"path": "a%20b/one.parquet", "deletionVector": inline}},
+        {"remove": {"path": "file:/elsewhere/two.parquet"}},
+    ]
+    (log / "7.json").write_text("".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions))
+    name = "deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
+    added, removed = changed_by(log / "7.json")
+    assert added == {File(tmp_path / "a b/one.parquet", tmp_path / "ab" / name)}
+    assert removed == {File(tmp_path / "a b/one.parquet", None), File(Path("/elsewhere/two.parquet"), None)}
+
+
+def test_a_version_without_a_file_of_its_own_is_none_to_go_back_to(places: Places) -> None:
+    assert [version.name for version in line_of(places).versions()] == ["4", "3", "2", "1"]
+    (gone,) = files_of(places, 2)
+    gone.unlink()
+    line = line_of(places)
+    assert [version.name for version in line.versions()] == ["4", "3", "1"]
+    line.check("1")
+    with pytest.raises(TableError, match="were removed, by VACUUM"):
+        line.check("2")
+
+
+def test_a_version_that_the_log_cannot_make_any_more_is_none_either(places: Places) -> None:
+    table = DeltaTable(places.of(ITEM), version=3)
+    table.create_checkpoint()
+    log = Path(places.of(ITEM)) / "_delta_log"
+    (log / f"{0:020}.json").unlink()
+    assert [version.name for version in line_of(places).versions()] == ["4", "3"]
+
+
+def test_a_line_knows_versions_of_others_by_the_batch_before_them(places: Places) -> None:
+    DeltaTable(places.of(ITEM)).alter.set_table_properties({"delta.logRetentionDuration": "interval 60 days"})
+    line = line_of(places)
+    found = line.find("5")
+    assert found is not None
+    assert (found.progress.batch, line.is_at("5"), line.is_at("4")) == (4, True, False)
+    assert [line.find(name) for name in ("0", "6", "four", "")] == [None] * 4
+
+
+def test_a_companion_says_which_of_its_versions_are_kept(tmp_path: Path) -> None:
+    path = str(tmp_path / "beside")
+    DeltaTable.create(
+        path, to_delta({KIND: Type("string"), "_lakeward_batch": Type("bigint"), RECORD: Type("string")})
+    )
+    assert noted(DeltaTable(path)) == {}
+    rows = {KIND: [NOTE, "batch"], "_lakeward_batch": [32, 40], RECORD: ["17", "{}"]}
+    deltalake.write_deltalake(path, pa.table(rows), mode="append")
+    assert noted(DeltaTable(path)) == {32: 17}
+    other = str(tmp_path / "quarantine")
+    DeltaTable.create(other, to_delta({"id": Type("int")}))
+    assert noted(DeltaTable(other)) == {}
+
+
+def test_of_an_old_log_stays_what_is_kept_and_what_the_last_checkpoint_needs(places: Places) -> None:
+    path = places.of(ITEM)
+    for version in (2, 4):
+        DeltaTable(path, version=version).create_checkpoint()
+    log = Path(path) / "_delta_log"
+    young = log / f"{1:020}.json"
+    for file in log.iterdir():
+        if file != young:
+            os.utime(file, (file.stat().st_atime, file.stat().st_mtime - 2 * 86_400))
+    clean_up(log, [2])
+    left = sorted(int(file.name.split(".")[0]) for file in log.glob("0*"))
+    assert left == [1, 2, 2, 4, 4]
+    assert DeltaTable(path, version=2).version() == 2
+    assert DeltaTable(path).version() == 4

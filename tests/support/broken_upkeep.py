@@ -1,0 +1,96 @@
+"""Rollback and maintenance of Iceberg and Delta, broken on purpose: each function makes one mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakeward.adapters.delta import restoring
+from lakeward.adapters.delta.maintenance import DeltaMaintenance
+from lakeward.adapters.delta.rollback import DeltaLine
+from lakeward.adapters.delta_rs.keeping import DeltaEarlier
+from lakeward.adapters.iceberg.keeping import IcebergEarlier
+from lakeward.adapters.iceberg.maintenance import IcebergMaintenance
+from lakeward.adapters.iceberg.progress import TAG
+from lakeward.core.ports import Version
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+def keeps_its_memory(patch: pytest.MonkeyPatch) -> None:
+    """Takes rows and progress back, and goes on knowing what came since."""
+    for kind in (IcebergEarlier, DeltaEarlier):
+        patch.setattr(kind, "bring_back", lambda *_: None)
+
+
+def takes_back_what_it_remembers_now_alone(patch: pytest.MonkeyPatch) -> None:
+    """Drops what is stamped above the batch; what was trimmed since then stays forgotten."""
+    of_iceberg, of_delta = IcebergEarlier.bring_back, DeltaEarlier.bring_back
+    patch.setattr(IcebergEarlier, "bring_back", lambda self, batch, _: of_iceberg(self, batch, None))
+    patch.setattr(DeltaEarlier, "bring_back", lambda self, batch, _: of_delta(self, batch, None))
+
+
+def takes_rows_back_alone(patch: pytest.MonkeyPatch) -> None:
+    """Leaves the progress where it was: what follows is never applied again."""
+    take_back = DeltaLine.take_back
+
+    def with_progress_of_now(self: DeltaLine, version: Version) -> None:
+        take_back(self, replace(version, progress=self.versions()[0].progress))
+
+    patch.setattr(DeltaLine, "take_back", with_progress_of_now)
+
+
+def takes_progress_back_alone(patch: pytest.MonkeyPatch) -> None:
+    """Leaves the files where they were."""
+    patch.setattr(restoring, "_lacking", lambda *_: [])
+
+
+def takes_a_file_for_what_it_was(patch: pytest.MonkeyPatch) -> None:
+    """Tells files by their paths alone: rows that were deleted since stay deleted."""
+    patch.setattr(restoring, "_KEY", ("path", "'' AS vector"))
+
+
+def lets_the_progress_expire(patch: pytest.MonkeyPatch) -> None:
+    """Holds our last commit by nothing while snapshots expire."""
+
+    def let_go(_: IcebergMaintenance, table: Any) -> None:
+        if table.refs().containsKey(TAG):
+            table.manageSnapshots().removeTag(TAG).commit()
+
+    patch.setattr(IcebergMaintenance, "_hold_ours", let_go)
+
+
+def tells_what_it_did_not_do(patch: pytest.MonkeyPatch) -> None:
+    """Counts files that it leaves as they are."""
+    compact = IcebergMaintenance._compact
+    patch.setattr(
+        IcebergMaintenance, "_compact", lambda self, jvm, care, is_dry: compact(self, jvm, care, is_dry=True)
+    )
+    patch.setattr(DeltaMaintenance, "_write_anew", lambda *_, **__: None)
+
+
+ROLLBACK = "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there"
+MAINTENANCE = "maintenance_changes_no_row_and_hides_no_progress"
+BROKEN: Mapping[str, Mapping[str, Sequence[Break]]] = {
+    "iceberg": {
+        ROLLBACK: (keeps_its_memory, takes_back_what_it_remembers_now_alone),
+        MAINTENANCE: (lets_the_progress_expire, tells_what_it_did_not_do),
+    },
+    "delta": {
+        ROLLBACK: (
+            keeps_its_memory,
+            takes_back_what_it_remembers_now_alone,
+            takes_rows_back_alone,
+            takes_progress_back_alone,
+            takes_a_file_for_what_it_was,
+        ),
+        MAINTENANCE: (tells_what_it_did_not_do,),
+    },
+}
+"""The mistakes, by the format that makes them and the law that shows them."""
+
+SEED = 1
+"""One that draws, for twenty histories, a feed that shows all of them; the reference adapter's mistakes, too."""
