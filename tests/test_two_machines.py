@@ -1,16 +1,25 @@
 """Two machines run one pipeline: by the lease one at a time, and who wakes up behind his time commits nothing.
 
-The lease spares work; that nothing is there twice is the batch number's, which the last test takes away.
+The lease spares work; that nothing is there twice is the batch number's, which one test takes away.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tenancies import Clock
+from tenancies import Clock, DynamoDb
 
 from lakeward.adapters.memory import MemoryLease, MemoryTable
 from lakeward.core.dimension import ORDERED, Dimension
@@ -129,3 +138,109 @@ class TakesWhateverComes(MemoryTable):
 def test_a_table_without_the_number_of_the_batch_is_seen_whatever_lease_there_is() -> None:
     with pytest.raises((AssertionError, TableError)):
         check_that_nothing_is_twice(Machines(script(()), MemoryLake(TakesWhateverComes)), sleeps_at=2)
+
+
+# Two processes in earnest, one of which is stopped.
+
+SETTINGS = """
+[pipeline]
+name = "shop"
+poll = "1s"
+[source]
+kind = "outbox"
+file = "../app.db"
+[target]
+kind = "sqlite"
+file = "../lake.db"
+[lease]
+kind = "dynamodb"
+table = "TABLE"
+ttl = "10s"
+[tables."shop.orders"]
+key = ["id"]
+columns = { id = "bigint" }
+"""
+SCRIPT = "from lakeward.entrypoints.cli import run; run()"
+
+
+@dataclass
+class Host:
+    """A folder with settings and a state of its own, beside a database and a lake that others have, too."""
+
+    folder: Path
+    site: Path
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start a command of lakeward."""
+        paths = os.pathsep.join(filter(None, [str(self.site), os.environ.get("PYTHONPATH")]))
+        return subprocess.Popen(
+            [sys.executable, "-c", SCRIPT, *words],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": paths},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *words: str) -> tuple[int, str]:
+        """Return what a command ends with, and what it says of errors."""
+        with self.start(*words) as process:
+            _, said = process.communicate()
+        return process.returncode, said
+
+    def write(self, number: int) -> None:
+        """Let the application write a row."""
+        row = (number, 1, time.time_ns() // 1000, "shop", "orders", "insert", json.dumps({"id": number}))
+        with closing(sqlite3.connect(self.folder.parent / "app.db")) as database, database:
+            database.execute("INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+
+    def rows(self) -> list[int]:
+        """Return what stands in the lake."""
+        with closing(sqlite3.connect(self.folder.parent / "lake.db")) as database:
+            there = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'shop.orders'").fetchone()
+            found = database.execute('SELECT id FROM "shop.orders" ORDER BY 1').fetchall() if there else []
+        return [number for (number,) in found]
+
+    def wait_for(self, *numbers: int) -> None:
+        """Return once these rows stand."""
+        until = time.monotonic() + 60
+        while self.rows() != [*numbers]:
+            assert time.monotonic() < until, f"there are {self.rows()}"
+            time.sleep(0.2)
+
+
+@pytest.mark.long
+def test_a_follower_that_is_stopped_is_followed_by_another_and_gives_up_when_it_goes_on(
+    dynamodb: DynamoDb, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(site))
+    from lakeward_outbox_source.outbox import SCHEMA  # noqa: PLC0415  # it is installed by now
+
+    with closing(sqlite3.connect(tmp_path / "app.db")) as database:
+        database.execute(SCHEMA)
+    hosts = [Host(tmp_path / name, site) for name in ("a", "b")]
+    for host in hosts:
+        host.folder.mkdir()
+        (host.folder / "lakeward.toml").write_text(SETTINGS.replace("TABLE", dynamodb.table), "utf-8")
+    first, second = hosts
+    first.write(1)
+    with first.start("run", "--follow", "--log", "off") as follower:
+        try:
+            first.wait_for(1)
+            code, said = second.run("run", "--follow")
+            assert (code, "error: another process follows this pipeline" in said) == (75, True), said
+            assert f"process {follower.pid} on " in said
+            follower.send_signal(signal.SIGSTOP)
+            first.write(2)
+            while (ended := second.run("run", "--follow", "--max-minutes", "0.3"))[0] == 75:
+                time.sleep(1)
+            assert ended[0] == 0, ended[1]
+            assert second.rows() == [1, 2]
+            follower.send_signal(signal.SIGCONT)
+            _, said = follower.communicate(timeout=60)
+        finally:
+            follower.kill()
+    assert (follower.returncode, "this process has lost its turn at the pipeline" in said) == (75, True), said
+    first.write(3)
+    assert first.run("run")[0] == 0
+    assert first.rows() == [1, 2, 3]

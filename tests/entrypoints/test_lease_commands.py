@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ from tenancies import DynamoDb
 from lakeward.adapters.dynamodb.lease import DynamoDbLease
 from lakeward.adapters.memory import MemoryLease
 from lakeward.core.ports import Term
+from lakeward.entrypoints.leasing import Tenure
 
 
 def now() -> int:
@@ -46,11 +50,29 @@ def test_a_run_takes_the_lease_and_gives_it_back(lakeward: Command, tmp_path: Pa
     write(tmp_path, settings(dynamodb))
     assert lakeward("run").code == 0
     assert items(dynamodb) == {"shop": ("", 1)}
+
+
+def test_a_follower_lends_it_while_nothing_is_to_be_done(
+    lakeward: Command, tmp_path: Path, dynamodb: DynamoDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual, lent = Tenure.lend, []
+
+    def lend(self: Tenure, meanwhile: Callable[[], bool], *rest: Any) -> bool:
+        def looked() -> bool:
+            lent.append(items(dynamodb))
+            return meanwhile()
+
+        found = usual(self, looked, *rest)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return found
+
+    monkeypatch.setattr(Tenure, "lend", lend)
     write(tmp_path, settings(dynamodb).replace('name = "shop"', 'name = "shop"\n    poll = "1s"'))
-    assert lakeward("run", "--follow", "--max-minutes", "0.03").code == 0
-    found = items(dynamodb)
-    assert {name: owner for name, (owner, _) in found.items()} == {"shop": "", "shop/follow": ""}
-    assert found["shop"][1] > 2, "it was lent while nothing was to do"
+    assert lakeward("run", "--follow").code == 0
+    ((owner, _),) = [found["shop"] for found in lent]
+    assert owner == "", "it is held while others may have their turn"
+    assert lent[0]["shop/follow"][0].startswith("process ")
+    assert items(dynamodb) == {"shop": ("", 2), "shop/follow": ("", 1)}
 
 
 @pytest.mark.parametrize(

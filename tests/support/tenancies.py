@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from buckets import ENVIRONMENT, Buckets
 
-from lakeward.adapters.dynamodb.access import find_client
+from lakeward.adapters.dynamodb import access
 from lakeward.adapters.dynamodb.lease import APART, DynamoDbLease
 from lakeward.adapters.memory import MemoryLease
 from lakeward.plugins.testing import Tenancy
@@ -56,7 +56,7 @@ class DynamoDb:
 
     @cached_property
     def client(self) -> Any:
-        found = find_client()
+        found = access.find_client()
         found.meta.events.register("after-call.dynamodb", self._date)
         return found
 
@@ -88,6 +88,7 @@ def dynamodb(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dy
     of_dynamodb = {"AWS_ENDPOINT_URL_DYNAMODB": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
     for name, value in {**ENVIRONMENT, **of_dynamodb}.items():  # moto finds the service behind a key without blanks
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(access, "_PATIENCE", 60)  # the machine may be slow
     found = DynamoDb()
     found.make()
     yield found
