@@ -42,6 +42,11 @@ class LastsAsLongAsAtFirst(MemoryLease):
         return term
 
 
+class KnowsATermByItsEndToo(MemoryLease):
+    def renew(self, term: Term) -> Term:
+        return super().renew(term) if self.terms.get(term.lease) == term else self.terms[term.lease]
+
+
 class KeepsWhatIsGivenBack(MemoryLease):
     def give_back(self, term: Term) -> None:
         """Do nothing."""
@@ -95,6 +100,7 @@ BROKEN: Mapping[str, type[MemoryLease]] = {
     "leases_of_other_names_are_free": IsOneForAll,
     "who_asks_again_has_what_he_has": RefusesItsOwner,
     "what_is_renewed_lasts_longer": LastsAsLongAsAtFirst,
+    "a_renewal_whose_answer_was_lost_is_followed_by_another": KnowsATermByItsEndToo,
     "what_is_given_back_is_free_at_once": KeepsWhatIsGivenBack,
     "a_crashed_owner_keeps_it_until_his_term_is_over_and_no_longer": LastsForEver,
     "who_wakes_up_too_late_is_told_who_has_it_and_takes_nothing_away": IsRenewedWhoeverHasIt,

@@ -86,6 +86,19 @@ def what_is_renewed_lasts_longer(tenancy: Tenancy) -> None:
         assert tenancy.open().take(NAME, "b").owner == "a"
 
 
+def a_renewal_whose_answer_was_lost_is_followed_by_another(tenancy: Tenancy) -> None:
+    """Who asked knows the term as it was before; it is his all the same, and lasts longer each time."""
+    lease = tenancy.open()
+    term = lease.take(NAME, "a")
+    ends = [term.until]
+    for _ in range(2):
+        tenancy.pass_time(0.2)
+        found = lease.renew(term)
+        assert (found.owner, found.fence) == ("a", term.fence)
+        ends.append(found.until)
+    assert ends == sorted(set(ends))
+
+
 def what_is_given_back_is_free_at_once(tenancy: Tenancy) -> None:
     """For anybody, and giving it back twice is no error."""
     lease = tenancy.open()
@@ -178,6 +191,7 @@ LAWS: Final[tuple[Law, ...]] = (
     leases_of_other_names_are_free,
     who_asks_again_has_what_he_has,
     what_is_renewed_lasts_longer,
+    a_renewal_whose_answer_was_lost_is_followed_by_another,
     what_is_given_back_is_free_at_once,
     a_crashed_owner_keeps_it_until_his_term_is_over_and_no_longer,
     who_wakes_up_too_late_is_told_who_has_it_and_takes_nothing_away,
