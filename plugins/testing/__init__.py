@@ -14,13 +14,15 @@ try:
     import pytest
 
     _OF_TABLES = ("cases", "going_back", "laws", "machine", "races", "small")
-    _WITH_CHECKS = (*_OF_TABLES, "catalogues", "leases", "ledgers", "queues", "sources", "vaults")
+    _OF_SOURCES = ("feeds", "mended_rows", "sources")
+    _WITH_CHECKS = (*_OF_TABLES, *_OF_SOURCES, "catalogues", "leases", "ledgers", "queues", "vaults")
     pytest.register_assert_rewrite(*(f"{__name__}.{name}" for name in _WITH_CHECKS))
 
     from lakeward.plugins.testing.bench import Bench, Law, Trial
     from lakeward.plugins.testing.cases import Case, Delivered, corpus
     from lakeward.plugins.testing.catalogues import Catalogued, catalogue_contract
     from lakeward.plugins.testing.contract import table_contract, try_law
+    from lakeward.plugins.testing.feeds import Feed
     from lakeward.plugins.testing.laws import LAWS
     from lakeward.plugins.testing.leases import Tenancy, lease_contract
     from lakeward.plugins.testing.ledgers import ledger_contract
@@ -28,7 +30,7 @@ try:
     from lakeward.plugins.testing.play import Lake, MemoryLake, Player
     from lakeward.plugins.testing.queues import Bell, queue_contract
     from lakeward.plugins.testing.scripts import Item, Rows, Script
-    from lakeward.plugins.testing.sources import Feed, source_contract
+    from lakeward.plugins.testing.sources import source_contract
     from lakeward.plugins.testing.vaults import Vault, secrets_contract
 except ModuleNotFoundError as error:
     if error.name not in ("pytest", "hypothesis"):
