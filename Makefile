@@ -12,21 +12,33 @@ BIN := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 LOCKED = $(INSTALL) --require-hashes --requirement
 
-.PHONY: help setup servers demo test test-all long lint types check docs bench lock clean
+.PHONY: help setup servers demo test lap gate line test-all long lint types check docs bench lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/installed $(VENV)/jars ## Make .venv with the locked dependencies, and fetch the jars (demo and test do it)
 
-demo: setup ## Mirror a small changing database into a lake (FORMAT=iceberg or delta), with a crash on the way, and compare
+demo: setup ## Mirror a small changing database into a lake (FORMAT=iceberg, delta or hudi), with a crash on the way, and compare
 	$(BIN)/lakeward demo --force --format $(FORMAT)
 
-test: check servers ## Run everything that must pass: lint, types and all tests
+test: check servers ## Lint, types, all tests without Spark, and a lap of each table format: half an hour
+	LAKEWARD_LAP=1 $(BIN)/python -m pytest
+	$(MAKE) lap LINE=3.5
+
+lap: setup ## Run the lap of the formats of a line (LINE=3.5 has Hudi)
+	LAKEWARD_LAP=1 $(BIN)/python -m pytest -m spark
+
+gate: check servers ## What CI runs: all tests but the long ones, and those of line 3.5: an hour
 	$(BIN)/python -m pytest
+	$(MAKE) line LINE=3.5
+
+line: setup ## Run the tests of a line on Spark (LINE=3.5)
+	$(BIN)/python -m pytest -m spark
 
 test-all: check servers ## Run everything, also what the gate has no time for: hours
 	LAKEWARD_LONG=1 $(BIN)/python -m pytest
+	LAKEWARD_LONG=1 $(MAKE) line LINE=3.5
 
 long: setup ## Run what the gate has no time for: 2,000 endpoints of DMS, and examples that nobody saw yet
 	LAKEWARD_DRAWS=2000 $(BIN)/python -m pytest tests/adapters/dms/test_endpoints.py
@@ -63,7 +75,7 @@ lock: ## Resolve the dependencies anew, from pyproject.toml into requirements/ (
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
 	build/lock/bin/uv pip compile --quiet $(COMPILE) --group build --output-file requirements/build.txt
-	build/lock/bin/uv pip compile --quiet $(COMPILE) pyproject.toml --extra spark --extra s3 --extra delta --group dev --output-file requirements/dev.txt
+	build/lock/bin/uv pip compile --quiet $(COMPILE) pyproject.toml --extra spark --extra s3 --extra delta --extra hudi --group dev --output-file requirements/dev.txt
 	build/lock/bin/uv pip compile --quiet $(COMPILE) pyproject.toml --extra spark-3.5 --extra s3 --extra hudi --group dev --output-file requirements/dev-3.5.txt
 
 clean: ## Remove what the targets made here; the jars stay in the user's cache

@@ -25,6 +25,8 @@ from lakeward.adapters.dms.statistics import StatisticsOptions
 from lakeward.adapters.dynamodb import LeaseOptions
 from lakeward.adapters.files.form import Operations
 from lakeward.adapters.files.options import FilesOptions
+from lakeward.adapters.hudi.options import HudiOptions
+from lakeward.adapters.hudi.options import TableOptions as HudiTableOptions
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.core.secrets import SecretName
 from lakeward.entrypoints.quality import QualityRule
@@ -142,6 +144,10 @@ _DELTA: Final = """\
 [Delta Lake](delta.md) tables need `pip install 'lakeward[delta]'`.
 """
 
+_HUDI: Final = """\
+[Apache Hudi](hudi.md) tables need Spark 3.5: `pip install 'lakeward[spark-3.5,hudi]'` in an environment of its own.
+"""
+
 _RULES: Final = """\
 Column rules, in order, each a table with the key `rule` and those of that rule;
 [column rules](column-rules.md) has examples.
@@ -181,6 +187,9 @@ def _parts() -> Iterator[str]:
     yield "## Target `delta`\n"
     yield _DELTA
     yield from _table(DeltaOptions)
+    yield "## Target `hudi`\n"
+    yield _HUDI
+    yield from _table(HudiOptions)
     yield from ("## `[queue]`\n", _QUEUE)
     yield from ("## `[ledger]`\n", _LEDGER)
     yield "## `[lease]`\n"
@@ -204,6 +213,8 @@ def _parts() -> Iterator[str]:
     yield from _table(TableOptions)
     yield "Those of `delta`:\n"
     yield from _table(DeltaTableOptions)
+    yield "Those of `hudi`, of which only `properties` may change later:\n"
+    yield from _table(HudiTableOptions)
     yield from _section('[tables."schema.table".columns]', ColumnSettings)
     yield from _section('[tables."schema.table".source]', DmsTableOptions)
     yield _OWN_OF_FILES

@@ -24,6 +24,7 @@ BUILTIN: Final = (
     "lakeward.adapters.files",
     "lakeward.adapters.iceberg",
     "lakeward.adapters.delta",
+    "lakeward.adapters.hudi",
     "lakeward.adapters.catalogue",
     "lakeward.adapters.secrets",
     "lakeward.adapters.dynamodb",

@@ -1,7 +1,9 @@
 """What all tests share: fixtures of more than one folder, and which examples hypothesis draws.
 
 The gate draws the same examples each time; `LAKEWARD_EXAMPLES=new` draws others, to look
-for what was not found yet. What is `long` is for `make test-all`, which sets `LAKEWARD_LONG`.
+for what was not found yet. What is `long` is for `make test-all`, which sets `LAKEWARD_LONG`. Of what needs Spark
+`make test` runs what is marked `lap`: it sets `LAKEWARD_LAP`.
+On another line of Spark than the default one, what is marked `lines` runs, and `hudi` where that is.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ import os
 import pytest
 from hypothesis import settings
 
+from lakeward.adapters.spark.line import LINES, line
+
 pytest_plugins = ["spark", "project", "buckets", "installed", "tenancies"]
 
 settings.register_profile("same", deadline=None, derandomize=True)
@@ -19,10 +23,18 @@ settings.load_profile(os.environ.get("LAKEWARD_EXAMPLES", "same"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is long, unless all is asked for, or a test by its name."""
+    """Leave out what is not of this line of Spark, and what is long, unless it is asked for or named."""
     is_named = any("::" in argument for argument in config.args)
-    if "LAKEWARD_LONG" in os.environ or is_named:
-        return
-    long = [item for item in items if item.get_closest_marker("long")]
-    config.hook.pytest_deselected(items=long)
-    items[:] = [item for item in items if item not in set(long)]
+    left = {item for item in items if not _is_of_line(item)}
+    if "LAKEWARD_LONG" not in os.environ and not is_named:
+        left |= {item for item in items if item.get_closest_marker("long")}
+    if "LAKEWARD_LAP" in os.environ:
+        left |= {item for item in items if item.get_closest_marker("spark") and not item.get_closest_marker("lap")}
+    config.hook.pytest_deselected(items=[item for item in items if item in left])
+    items[:] = [item for item in items if item not in left]
+
+
+def _is_of_line(item: pytest.Item) -> bool:
+    if line() == LINES[0]:
+        return item.get_closest_marker("hudi") is None
+    return any(item.get_closest_marker(name) for name in ("lines", "hudi"))

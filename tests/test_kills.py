@@ -28,6 +28,7 @@ from project import Project
 from pyiceberg.catalog import load_catalog
 
 from lakeward.adapters.delta.progress import PROGRESS
+from lakeward.adapters.hudi.timeline import Timeline
 from lakeward.adapters.iceberg.progress import commits_of
 from lakeward.core.progress import Progress
 
@@ -137,7 +138,10 @@ def configure(project: Project) -> None:
     settings.write_text(settings.read_text("utf-8").replace('name = "shop"', 'name = "shop"\npoll = "1s"'), "utf-8")
 
 
-@pytest.mark.parametrize("kind", ["iceberg", pytest.param("delta", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "kind",
+    ["iceberg", pytest.param("delta", marks=pytest.mark.long), pytest.param("hudi", marks=pytest.mark.hudi)],
+)
 def test_killed_at_random_times_the_tables_are_equal_and_no_batch_is_there_twice(
     project: Project, kind: str, seed: int
 ) -> None:
@@ -176,7 +180,7 @@ def test_killed_at_random_times_the_tables_are_equal_and_no_batch_is_there_twice
 
 def check_batches(project: Project, feed: Feed) -> None:
     """Each batch is there once, in the table and beside it, and each file in one of them."""
-    progresses, records = told_by_delta(project) if project.kind == "delta" else told_by_iceberg(project)
+    progresses, records = TOLD[project.kind](project)
     last = progresses[0]
     assert [progress.batch for progress in progresses] == [*range(last.batch, 0, -1)]
     assert last.totals.read == feed.lines == last.totals.applied + last.totals.superseded
@@ -201,6 +205,18 @@ def told_by_delta(project: Project) -> tuple[list[Progress], list[dict[str, Any]
     progresses = [Progress.from_json(line[PROGRESS]) for line in said if PROGRESS in line]
     beside = by_delta_rs(DeltaTable(lake / "item__changes")).to_pylist()
     return progresses, [row for row in beside if row["_lakeward_kind"] == "batch"]
+
+
+def told_by_hudi(project: Project) -> tuple[list[Progress], list[dict[str, Any]]]:
+    """Return what the commits say, the newest first, and the records beside."""
+    lake = project.folder / "lake/shop"
+    progresses = [instant.progress() for instant in Timeline(lake / "item").instants()]
+    beside = by_delta_rs(DeltaTable(lake / "item__changes")).to_pylist()
+    records = [row for row in beside if row["_lakeward_kind"] == "batch"]
+    return [progress for progress in progresses if progress is not None], records
+
+
+TOLD: Final = {"iceberg": told_by_iceberg, "delta": told_by_delta, "hudi": told_by_hudi}
 
 
 def _objects(record: dict[str, Any]) -> list[Any]:

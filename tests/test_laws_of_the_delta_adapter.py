@@ -11,6 +11,7 @@ from random import Random
 import pytest
 from delta_lake import LakeOfDelta
 from hypothesis import settings
+from laps import LAP, LINES, others
 
 from lakeward.adapters.delta.options import TableOptions
 from lakeward.adapters.tables import companion
@@ -29,21 +30,6 @@ ANY_LAYOUT = {
     "after_a_reload_the_table_is_that_of_the_new_epoch_alone",
     "after_a_reload_nothing_is_left_of_rows_in_part",
 }
-LAP = {
-    "a_commit_of_another_writer_hides_no_progress",
-    "of_two_processes_that_worked_out_one_batch_one_commits",
-    "a_commit_of_another_writer_in_the_midst_of_a_batch_changes_nothing",
-    "corpus_widening",
-    "a_crash_at_any_step_changes_nothing",
-    "after_every_held_row_is_fixed_or_discarded_the_tables_are_those_of_the_mended_feed",
-    "what_comes_too_late_is_told_apart",
-    "a_table_without_a_key_keeps_each_fact_once",
-    "rows_in_part_and_key_changes_are_mended_into_their_place",
-    "parts_of_rows_under_other_names_change_nothing_where_sequences_are_unique",
-    "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there",
-}
-"""One lap of Delta's own ways for every change; the other laws are for the long suite."""
-
 TRIMMED = {
     "any_play_shows_at_each_moment_what_the_model_shows",
     "rows_that_are_sent_in_part_and_keys_that_change_give_their_databases",
@@ -79,14 +65,12 @@ def trimming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 TestLayouts = table_contract(lambda make_delta, layout: bench(make_delta(layout)), laws=EVERY_LAYOUT)
 TestReloads = table_contract(lambda make_delta, any_layout: bench(make_delta(any_layout)), laws=ANY_LAYOUT)
-TestLap = table_contract(lambda make_delta: bench(make_delta()), laws=LAP)
+TestLines = pytest.mark.lap(pytest.mark.lines(table_contract(lambda make_delta: bench(make_delta()), laws=LINES)))
+TestLap = pytest.mark.lap(table_contract(lambda make_delta: bench(make_delta()), laws=LAP))
 TestDelta = pytest.mark.long(
-    table_contract(
-        lambda make_delta: bench(make_delta()),
-        laws=[law.name for law in LAWS if law.name not in EVERY_LAYOUT | ANY_LAYOUT | LAP],
-    )
+    table_contract(lambda make_delta: bench(make_delta()), laws=others(EVERY_LAYOUT, ANY_LAYOUT, LINES, LAP))
 )
 
 
 def test_the_laws_under_which_memory_is_trimmed_are_laws() -> None:
-    assert {law.name for law in LAWS} >= TRIMMED | LAP
+    assert {law.name for law in LAWS} >= TRIMMED

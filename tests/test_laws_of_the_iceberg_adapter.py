@@ -11,6 +11,7 @@ from random import Random
 import pytest
 from hypothesis import settings
 from iceberg_lake import LakeOfIceberg
+from laps import CORPUS, LAP, LINES, NAMES, others
 from spark import MakeLake
 
 from lakeward.adapters.iceberg.options import TableOptions
@@ -35,9 +36,6 @@ ANY_LAYOUT = {
     "after_a_reload_the_table_is_that_of_the_new_epoch_alone",
     "after_a_reload_nothing_is_left_of_rows_in_part",
 }
-CORPUS = {law.name for law in LAWS if law.name.startswith("corpus_")}
-"""Cases written by hand; the gate holds the reference adapter to them, and random laws hold Iceberg to that one."""
-
 TRIMMED = {
     "any_play_shows_at_each_moment_what_the_model_shows",
     "rows_that_are_sent_in_part_and_keys_that_change_give_their_databases",
@@ -78,11 +76,17 @@ def trimming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 TestLayouts = table_contract(lambda make_lake, layout: bench(make_lake(layout), make_lake), laws=EVERY_LAYOUT)
 TestReloads = table_contract(lambda make_lake, any_layout: bench(make_lake(any_layout), make_lake), laws=ANY_LAYOUT)
+TestLines = pytest.mark.lap(
+    pytest.mark.lines(table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=LINES))
+)
+TestLap = pytest.mark.lap(table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=LAP))
 TestIceberg = table_contract(
     lambda make_lake: bench(make_lake(), make_lake),
-    laws=[law.name for law in LAWS if law.name not in EVERY_LAYOUT | ANY_LAYOUT | CORPUS],
+    laws=others(EVERY_LAYOUT, ANY_LAYOUT, LINES, LAP, NAMES, CORPUS),
 )
-TestCorpus = pytest.mark.long(table_contract(lambda make_lake: bench(make_lake()), laws=CORPUS))
+TestLong = pytest.mark.long(
+    table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=NAMES | CORPUS - LAP)
+)
 
 
 def test_the_laws_under_which_memory_is_trimmed_are_laws() -> None:

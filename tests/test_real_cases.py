@@ -50,8 +50,16 @@ change_names = 'cdc-load(?P<counter>\d*)\.csv'
 """
 
 
-EVERY = pytest.mark.parametrize("kind", ["iceberg", "delta"])
-LARGE = pytest.mark.parametrize("kind", ["iceberg", pytest.param("delta", marks=pytest.mark.long)])
+OF_HUDI = pytest.param("hudi", marks=pytest.mark.hudi)
+EVERY = pytest.mark.parametrize("kind", ["iceberg", "delta", OF_HUDI])
+LARGE = pytest.mark.parametrize(
+    "kind",
+    [
+        "iceberg",
+        pytest.param("delta", marks=pytest.mark.long),
+        pytest.param("hudi", marks=[pytest.mark.hudi, pytest.mark.long]),
+    ],
+)
 
 
 def configure(project: Project, case: Path, tables: str, source: str = "") -> None:

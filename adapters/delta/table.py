@@ -20,7 +20,6 @@ from lakeward.adapters.delta.change import Change
 from lakeward.adapters.delta.evolving import properties_for, renamed
 from lakeward.adapters.delta.java import Jvm, committing
 from lakeward.adapters.delta.options import TableOptions
-from lakeward.adapters.delta.partitions import refuse_unkept
 from lakeward.adapters.delta.progress import standing_of
 from lakeward.adapters.delta.rollback import DeltaLine, oldest_batch
 from lakeward.adapters.delta_rs.beside import DeltaBeside
@@ -32,6 +31,7 @@ from lakeward.adapters.tables.beside import CHANGES
 from lakeward.adapters.tables.columns import check_names
 from lakeward.adapters.tables.committing import staging
 from lakeward.adapters.tables.outcome import Outcome
+from lakeward.adapters.tables.partitions import refuse_unkept
 from lakeward.adapters.tables.resolving import resolved_by
 from lakeward.adapters.tables.rows import FILE, POS
 from lakeward.adapters.tables.undoing import KeepingEarlier
@@ -116,7 +116,8 @@ class DeltaTable:
             try:
                 partitions = self.options.partition_by if version is None else version.partitions(jvm)
                 partitions = [renamed(name, plan.evolution.changes) for name in partitions]
-                refuse_unkept(str(self.dimension.name), written(plan, resolved), partitions, plan.dimension.key)
+                rows, key = written(plan, resolved), plan.dimension.key
+                refuse_unkept(str(self.dimension.name), rows, partitions, key, "Delta")
             except BaseException:
                 resolved.close()
                 raise

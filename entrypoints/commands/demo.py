@@ -27,6 +27,7 @@ class Format(StrEnum):
 
     ICEBERG = "iceberg"
     DELTA = "delta"
+    HUDI = "hudi"
 
 
 def demo(

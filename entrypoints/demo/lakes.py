@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -94,7 +95,7 @@ class DeltaLake:
 
     def rows(self, table: Dimension) -> Iterator[Row]:
         """Read the rows of a table."""
-        deltalake, path = _deltalake(), self._path(table)
+        deltalake, path = _imported("deltalake", "Delta", "delta"), self._path(table)
         if not deltalake.DeltaTable.is_deltatable(path):
             return
         reader = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(path))
@@ -119,6 +120,42 @@ class DeltaLake:
         """Nothing is open."""
 
 
+class HudiLake:
+    """Read by hudi-rs."""
+
+    jars = ("hudi",)
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+
+    def _path(self, table: Dimension) -> Path:
+        return self.folder.joinpath(*table.name)
+
+    def rows(self, table: Dimension) -> Iterator[Row]:
+        """Read the rows of a table."""
+        hudi, path = _imported("hudi", "Hudi", "spark-3.5,hudi"), self._path(table)
+        if not (path / ".hoodie").is_dir():
+            return
+        names = table.schema.names
+        batches = hudi.HudiTableBuilder.from_base_uri(str(path)).build().read()
+        found = pa.Table.from_batches([pa.record_batch(batch) for batch in batches])
+        yield from zip(*(found.column(name).to_pylist() for name in names), strict=True)
+
+    def look(self) -> Mapping[str, Sequence[str]]:
+        """Return how to look at a table."""
+        return {
+            "hudi-rs (Python)": (
+                "import pyarrow",
+                "from hudi import HudiTableBuilder",
+                f"batches = HudiTableBuilder.from_base_uri({str(self._path(ORDERS))!r}).build().read()",
+                "print(pyarrow.Table.from_batches(batches).slice(0, 5).to_pylist())",
+            ),
+        }
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 def _by_duckdb(extension: str, place: str) -> Sequence[str]:
     quoted = place.replace("'", "''")
     return (
@@ -127,16 +164,15 @@ def _by_duckdb(extension: str, place: str) -> Sequence[str]:
     )
 
 
-def _deltalake() -> Any:
+def _imported(package: str, what: str, extra: str) -> Any:
     try:
-        import deltalake  # noqa: PLC0415  # not every installation has it
+        return importlib.import_module(package)
     except ModuleNotFoundError as error:
         raise SetupError(
-            "Delta tables need the package deltalake, and it is not installed",
-            todo="Install it: `pip install 'lakeward[delta]'`.",
+            f"{what} tables need the package {package}, and it is not installed",
+            todo=f"Install it: `pip install 'lakeward[{extra}]'`.",
         ) from error
-    return deltalake
 
 
-LAKES: Final[Mapping[str, Callable[[Path], Lake]]] = {"iceberg": IcebergLake, "delta": DeltaLake}
+LAKES: Final[Mapping[str, Callable[[Path], Lake]]] = {"iceberg": IcebergLake, "delta": DeltaLake, "hudi": HudiLake}
 """What reads the demo's lake, by the name of the table format."""

@@ -10,6 +10,7 @@ import outside
 import pytest
 from commands import Ended
 from delta_lake import by_duckdb
+from hudi_lake import by_hudi_rs
 from pyspark.sql import SparkSession
 
 from lakeward.entrypoints import container
@@ -82,11 +83,13 @@ class Project:
         return f"{error['what']} | {error['found']} | {error['todo']}"
 
     def rows(self, table: str = "item", namespace: str = "shop", columns: tuple[str, ...] = ()) -> list[Any]:
-        """Return the rows that PyIceberg or DuckDB finds, by their first column."""
+        """Return the rows that a reader finds that is not Spark, by their first column."""
         names = columns or ("id", "name", "price")
         lake = self.folder / "lake"
         if self.kind == "delta":
             found = by_duckdb(str(lake / namespace / table)).to_pylist()
+        elif self.kind == "hudi":
+            found = by_hudi_rs(lake / namespace / table).to_pylist()
         else:
             found = outside.by_pyiceberg(lake, namespace, table, names).to_pylist()
         return sorted(tuple(row[name] for name in names) for row in found)

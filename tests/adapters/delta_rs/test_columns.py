@@ -16,9 +16,9 @@ from hypothesis import given
 from types_of_columns import TYPES, columns
 
 from lakeward.adapters.delta.evolving import properties_for, with_changes
-from lakeward.adapters.delta.known import _sql
 from lakeward.adapters.delta_rs.beside import _exact
 from lakeward.adapters.delta_rs.columns import columns_in, columns_of, to_delta
+from lakeward.adapters.delta_rs.finding import _sql
 from lakeward.adapters.tables.where import All, AtLeast, AtMost, Is, OneOf, Where
 from lakeward.core.errors import TableError
 from lakeward.core.evolution import Kind, SchemaChange, compare

@@ -1,0 +1,45 @@
+"""The table format `hudi`: Apache Hudi tables, exact and restartable."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+from lakeward.adapters.hudi.options import HudiOptions, TableOptions
+from lakeward.adapters.spark.line import line
+from lakeward.core.errors import SetupError
+from lakeward.core.ports import Target
+from lakeward.plugins import Options, Registry, Runtime, hookimpl
+from lakeward.plugins.options import validated
+
+
+def build(options: Options, runtime: Runtime) -> Target[Any]:
+    """Make the lake from the table [target] and what each table says of how it is made."""
+    for package in ("deltalake", "fastavro"):
+        if importlib.util.find_spec(package) is None:
+            raise SetupError(
+                f"Hudi tables need the package {package}, and it is not installed",
+                todo="Install it: `pip install 'lakeward[spark-3.5,hudi]'`.",
+            )
+    if line() != "3.5":
+        raise SetupError(
+            f"there is no Hudi for Spark {line()}",
+            found="Hudi 1.2 is built for Spark 3.5",
+            todo="Make a virtual environment of its own, and install `lakeward[spark-3.5,hudi]` there. Or take "
+            'another `kind` under [target]: "iceberg" or "delta".',
+        )
+    from lakeward.adapters.hudi.lake import HudiLake  # noqa: PLC0415  # fastavro is imported when it is needed
+
+    own = {name: value for name, value in options.items() if name != "tables"}
+    where = str(runtime.file)
+    tables = {
+        name: validated(TableOptions, value, where, also=runtime.table_keys, within=f'tables."{name}"')
+        for name, value in options["tables"].items()
+    }
+    return HudiLake(validated(HudiOptions, own, where, within="target"), tables, runtime)
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Register the table format `hudi`."""
+    registry.formats.add("hudi", build)

@@ -1,0 +1,76 @@
+"""What a Hudi table cannot be made with, or changed to; all of it is said before anything is written."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Final
+
+from lakeward.adapters.hudi.columns import META_COLUMNS, check_columns
+from lakeward.adapters.hudi.options import TableOptions
+from lakeward.adapters.hudi.writing import is_of_lakeward
+from lakeward.adapters.tables.columns import check_names
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import ConfigError, TableError
+from lakeward.core.evolution import Evolution
+
+_PARTITIONS: Final = ("boolean", "int", "bigint", "decimal", "string", "date", "timestamp", "timestamp_ntz")
+"""The types of columns that rows can be partitioned by: each value has one text."""
+
+
+def check(dimension: Dimension, options: TableOptions) -> None:
+    """Refuse columns and options that no Hudi table of lakeward can have."""
+    check_names(dimension, META_COLUMNS, "Hudi")
+    check_columns(dimension)
+    for name in options.properties:
+        if is_of_lakeward(name):
+            raise ConfigError(
+                f"{dimension.name}: {name} is not for `properties` to say",
+                todo="`write_mode`, `partition_by` and `buckets` say how a table is made; lakeward says how a row "
+                "is found and which one counts.",
+            )
+    for name in options.partition_by:
+        column = dimension.schema.find(name)
+        if column is None:
+            near = difflib.get_close_matches(name, dimension.schema.names, n=1)
+            raise ConfigError(
+                f"{dimension.name}: {name!r} under partition_by names no column",
+                found="the columns are " + ", ".join(dimension.schema.names),
+                todo=f"Did you mean {near[0]!r}?" if near else "Hudi knows no transforms: name a column.",
+            )
+        if column.type.name not in _PARTITIONS:
+            raise ConfigError(
+                f"{dimension.name}: rows cannot be partitioned by {name!r}",
+                found=f"it is {column.type}; it may be {', '.join(_PARTITIONS)}",
+                todo="Choose another column, or none.",
+            )
+
+
+def check_place(dimension: Dimension, path: Path) -> None:
+    """Refuse to make a table in a folder that holds something else."""
+    if path.is_dir() and any(path.iterdir()) and not (path / ".hoodie").is_dir():
+        raise TableError(
+            f"{dimension.name}: the folder {path} is no Hudi table, and not empty",
+            found=f"there is {min(entry.name for entry in path.iterdir())}",
+            todo="Nothing was applied. Choose another `warehouse` or `namespace` under [target], or empty it.",
+        )
+
+
+def check_change(dimension: Dimension, options: TableOptions, made: TableOptions, changes: Evolution) -> None:
+    """Refuse what a table that has rows would have to be loaded anew for; `made` is how it was made."""
+    for name in ("partition_by", "write_mode", "buckets"):
+        wanted, found = getattr(options, name), getattr(made, name)
+        if wanted != found:
+            raise ConfigError(
+                f"{dimension.name}: `{name}` of a Hudi table cannot change",
+                found=f"the table was made with {found!r}, and the settings say {wanted!r}",
+                todo="Put it back. Or drop the table together with what stands beside it, to load it anew.",
+            )
+    moved = [name for name in made.partition_by if name in changes.renames]
+    if moved:
+        raise ConfigError(
+            f"{dimension.name}: {moved[0]!r} cannot be renamed: the table is partitioned by it",
+            found=f"it would be called {changes.renames[moved[0]]!r}",
+            todo="Take the rename out of the settings. Or drop the table together with what stands beside it, to "
+            "load it anew.",
+        )

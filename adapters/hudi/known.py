@@ -1,0 +1,64 @@
+"""What is known of one key: the table is read by Spark, what stands beside it by delta-rs.
+
+hudi-rs 0.5.0, which needs no Spark, panics at columns of types that it does not know (`timestamp_ntz` is one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from lakeward.adapters.delta_rs.finding import found_in
+from lakeward.adapters.delta_rs.places import Places
+from lakeward.adapters.hudi.progress import commits_of, standing_of, timeline_of
+from lakeward.adapters.hudi.session import ready
+from lakeward.adapters.spark.line import to_arrow
+from lakeward.adapters.tables import known
+from lakeward.adapters.tables.conditions import as_column
+from lakeward.adapters.tables.known import Entry, entries_of
+from lakeward.adapters.tables.where import Where
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.events import Key
+from lakeward.core.known import Known
+from lakeward.core.progress import Progress
+
+
+def known_of(places: Places, dimension: Dimension, key: Key, spark: Callable[[], SparkSession]) -> Known:
+    """Return all that is known of a key, as of the last commit of ours."""
+    found = standing_of(places, dimension.name)
+    if not found.progress.batch or found.schema is None:
+        return Known(key=key, progress=Progress())
+    commits = commits_of(places, dimension.name)
+    finder = _Finder(places, dimension.name, found.schema.names, spark)
+    return known.known_of(finder, dimension, key, found.progress, commits)
+
+
+@dataclass(frozen=True, slots=True)
+class _Finder:
+    """Finds rows of a table, and of what stands beside it."""
+
+    places: Places
+    table: TableName
+    names: Collection[str]
+    spark: Callable[[], SparkSession]
+
+    def columns(self, suffix: str = "") -> Collection[str]:
+        """Return the names of its columns; none where it is not there."""
+        if not suffix:
+            return self.names
+        table = self.places.load(self.table, suffix)
+        return () if table is None else [field.name for field in table.schema().fields]
+
+    def rows(self, where: Where, suffix: str = "") -> Sequence[Entry]:
+        """Return the rows that meet a condition, whole."""
+        if suffix:
+            table = self.places.load(self.table, suffix)
+            return [] if table is None else found_in(table, where)
+        newest = timeline_of(self.places, self.table).newest()
+        if newest is None:
+            return []
+        reader = ready(self.spark()).read.format("hudi").option("as.of.instant", newest.requested)
+        rows = reader.load(self.places.of(self.table))
+        return entries_of(to_arrow(rows.where(as_column(where, rows.schema.jsonValue()))))

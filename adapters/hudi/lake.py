@@ -1,0 +1,64 @@
+"""A lake of Hudi tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lakeward.adapters.delta_rs.places import Places
+from lakeward.adapters.hudi.options import HudiOptions, TableOptions
+from lakeward.adapters.hudi.progress import standing_of
+from lakeward.adapters.hudi.session import SETTINGS
+from lakeward.adapters.spark.java import check_spark
+from lakeward.adapters.tables.folders import refuse_shared
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.events import Key
+from lakeward.core.evolution import Recorded
+from lakeward.core.known import Known
+from lakeward.core.ports import Opened, Standing
+from lakeward.plugins import Runtime
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class HudiLake:
+    """Tables under one folder; each keeps its own progress."""
+
+    def __init__(self, options: HudiOptions, tables: Mapping[TableName, TableOptions], runtime: Runtime) -> None:
+        self.places = Places(options.warehouse, options.namespace, runtime.base, "Hudi")
+        self.tables = tables
+        self.runtime = runtime
+        refuse_shared(tables, options.namespace)
+        runtime.require("hudi", settings=SETTINGS)
+
+    def standing(self, dimension: Dimension) -> Standing:
+        """Return what the last commit of ours says, without Spark."""
+        return standing_of(self.places, dimension.name)
+
+    def schema_changes(self, dimension: Dimension) -> Sequence[Recorded]:
+        """Return how the columns of a table changed, as its companion says."""
+        check_spark()
+        from lakeward.adapters.delta_rs.beside import DeltaBeside  # noqa: PLC0415  # it imports Spark
+        from lakeward.adapters.tables.companion import CompanionTable  # noqa: PLC0415  # it imports Spark
+
+        make = partial(DeltaBeside, self.places, dimension.name, self.runtime.spark)
+        return CompanionTable(dimension, make).schema_changes(self.standing(dimension).progress.batch)
+
+    def known(self, dimension: Dimension, key: Key) -> Known:
+        """Return what the table, its companion and its quarantine know of a key."""
+        check_spark()
+        from lakeward.adapters.hudi.known import known_of  # noqa: PLC0415  # it imports Spark
+
+        return known_of(self.places, dimension, key, self.runtime.spark)
+
+    def open(self, dimension: Dimension) -> Opened[DataFrame]:
+        """Return the table of a dimension; it is made by its first commit."""
+        check_spark()
+        from lakeward.adapters.hudi.table import HudiTable  # noqa: PLC0415  # Spark is imported late
+
+        options = self.tables.get(dimension.name, TableOptions())
+        table = HudiTable(self.places, dimension, options, self.runtime.spark)
+        name = ".".join(self.places.name(dimension.name))
+        return Opened(name, table, table.kept, table.kept)

@@ -1,0 +1,47 @@
+"""The settings of the target `hudi`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from lakeward.adapters.tables.namespace import Namespace
+
+
+class HudiOptions(BaseModel):
+    """Apache Hudi tables by path: `<warehouse>/<namespace>/<table>`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    warehouse: str = Field(
+        description="Where the tables lie: a path, relative to the settings file where it is not absolute."
+    )
+    namespace: Namespace = Field(
+        "{schema}", description="The folder of a table; {schema} stands for its schema at the source."
+    )
+
+
+class TableOptions(BaseModel):
+    """How one Hudi table is made."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    partition_by: list[str] = Field(
+        default_factory=list, description="Columns that rows are partitioned by; Hudi knows no transforms."
+    )
+    write_mode: Literal["merge-on-read", "copy-on-write"] = Field(
+        "merge-on-read",
+        description="Whether a change is added to a log beside the old rows (fast to write), or rewrites their "
+        "file (fast to read).",
+    )
+    buckets: int = Field(
+        4,
+        ge=1,
+        le=1000,
+        description="Into how many groups of files the keys of a partition are hashed, for good: one for each "
+        "million rows or so. A change is written by as many tasks.",
+    )
+    properties: dict[str, str] = Field(
+        default_factory=dict, description="Settings of Hudi's writer, as Hudi names them; they hold for each write."
+    )

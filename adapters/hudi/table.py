@@ -1,0 +1,230 @@
+"""Hudi tables: rows and progress of one dimension.
+
+What the plan does to the rows is worked out by joins that stream the table's keys past those of the batch. The
+commit is one instant of the timeline: a log or new files for what is written and what goes, and the progress.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from deltalake.exceptions import DeltaError
+from filelock import FileLock, Timeout
+from pyspark.sql import DataFrame, SparkSession
+
+from lakeward.adapters.delta_rs.beside import DeltaBeside
+from lakeward.adapters.delta_rs.committing import lost_race
+from lakeward.adapters.delta_rs.places import Places
+from lakeward.adapters.hudi import writing
+from lakeward.adapters.hudi.checking import check, check_change, check_place
+from lakeward.adapters.hudi.columns import KEY, META_COLUMNS
+from lakeward.adapters.hudi.options import TableOptions
+from lakeward.adapters.hudi.progress import standing_of, timeline_of
+from lakeward.adapters.hudi.session import ready
+from lakeward.adapters.hudi.timeline import Instant, Timeline
+from lakeward.adapters.spark.fitting import called_now, fitted
+from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.tables.committing import committing_by, staging
+from lakeward.adapters.tables.keeping import Keeping
+from lakeward.adapters.tables.outcome import Outcome
+from lakeward.adapters.tables.partitions import refuse_unkept
+from lakeward.adapters.tables.resolving import resolved_by
+from lakeward.adapters.tables.rows import FILE, POS
+from lakeward.adapters.tables.writing import written
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import CommitConflict
+from lakeward.core.evolution import with_new_names
+from lakeward.core.facts import PARTIAL, Capability
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import Commit, Resolved, Standing
+from lakeward.core.progress import Progress
+
+_PATIENCE: Final = 600.0
+"""Seconds to wait while another process commits: it holds no lock that it forgot, for its end frees it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """A table as an instant of its timeline has it."""
+
+    path: str
+    instant: Instant
+    spark: SparkSession
+    partitions: tuple[str, ...]
+
+    @property
+    def is_written(self) -> bool:
+        """Whether it was ever written to: Hudi makes a table with its first commit."""
+        return True
+
+    def rows(self) -> DataFrame:
+        """Return all rows, and in which partition each lies; where in it, is a matter of the key."""
+        reader = self.spark.read.format("hudi").option("as.of.instant", self.instant.requested)
+        rows = reader.load(self.path).drop(*META_COLUMNS, KEY)
+        lies = f"struct({', '.join(map(quoted, self.partitions))})" if self.partitions else "''"
+        return rows.selectExpr("*", f"{lies} AS {FILE}", f"CAST(NULL AS bigint) AS {POS}")
+
+
+class HudiTable:
+    """One table; what it remembers is `kept` in those that stand beside it."""
+
+    capabilities: frozenset[Capability] = PARTIAL | {Capability.TRUNCATE, Capability.RELOAD}
+
+    def __init__(
+        self, places: Places, dimension: Dimension, options: TableOptions, spark: Callable[[], SparkSession]
+    ) -> None:
+        self.places = places
+        self.options = options
+        self.spark = spark
+        self.path = Path(places.of(dimension.name))
+        self.kept = Keeping(dimension, partial(DeltaBeside, places, dimension.name, spark), spark)
+
+    @property
+    def dimension(self) -> Dimension:
+        """The dimension, with the columns of the table where it is there."""
+        return self.kept.dimension
+
+    @property
+    def timeline(self) -> Timeline:
+        """What was completed on the table."""
+        return timeline_of(self.places, self.dimension.name)
+
+    def standing(self) -> Standing:
+        """Return what the last commit of ours says, and take the columns from it."""
+        found = standing_of(self.places, self.dimension.name)
+        if found.schema is not None:
+            self.kept.know(with_new_names(found.schema, self.dimension.policies.renames))
+        return found
+
+    def resolve(self, plan: MergePlan, frame: DataFrame) -> Resolved:
+        """Work out rows and counts; nothing is written."""
+        self.kept.know(plan.evolution.schema)
+        check(self.dimension, self.options)
+        if plan.creates:
+            check_place(self.dimension, self.path)
+        with _committing(str(self.dimension.name)):
+            version = None if plan.creates else self._version(plan)
+            resolved = resolved_by(self.kept, plan, frame, version)
+            try:
+                rows, key = written(plan, resolved), plan.dimension.key
+                refuse_unkept(str(self.dimension.name), rows, self.options.partition_by, key, "Hudi")
+            except BaseException:
+                resolved.close()
+                raise
+            return resolved
+
+    def _version(self, plan: MergePlan) -> _Version:
+        newest = self.timeline.newest()
+        if newest is None:
+            raise CommitConflict(
+                f"{self.dimension.name}: another process removed the table in between",
+                todo="Nothing of this batch was applied. Run again: it is loaded anew.",
+            )
+        made = writing.made_with(self.timeline.instants())
+        check_change(self.dimension, self.options, self.options if made is None else made, plan.evolution)
+        return _Version(str(self.path), newest, ready(self.spark()), tuple(self.options.partition_by))
+
+    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+        """Make rows and progress visible in one commit."""
+        outcome: Outcome = resolved.detail
+        ready(self.spark())
+        what = str(self.dimension.name)
+        read = outcome.table if isinstance(outcome.table, _Version) else None
+        self.places.prepare(self.dimension.name)
+        with _committing(what), self._alone():
+            self._check_unchanged(plan, None if read is None else read.instant)
+            change = _Change(self.timeline, plan.batch)
+            rows = writing.as_records(written(plan, resolved), self.dimension)
+            with staging(what, change, "Hudi"), _kept(rows, outcome.removed is not None):
+                records, replaces = self._records(plan, outcome, rows, read)
+                options = {
+                    **writing.options_of(self.dimension, self.options),
+                    **writing.operation_of(plan, replaces=replaces),
+                    **writing.said(progress, self.options),
+                }
+                mode = "overwrite" if plan.creates else "append"
+                records.write.format("hudi").options(**options).mode(mode).save(str(self.path))
+        newest = self.timeline.newest()
+        return Commit("" if newest is None else newest.requested, resolved.written, resolved.removed)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other processes of lakeward from committing, until this one has."""
+        try:
+            with FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=_PATIENCE):
+                yield
+        except Timeout as error:
+            raise CommitConflict(
+                f"{self.dimension.name}: another process is committing to the table",
+                found=f"it has held {error.lock_file} for {_PATIENCE:.0f} s",
+                todo="Nothing of this batch was applied. Run again when it is done.",
+            ) from error
+
+    def _check_unchanged(self, plan: MergePlan, read: Instant | None) -> None:
+        """Raise CommitConflict where anybody committed since the rows were read; nobody of lakeward does."""
+        newest = self.timeline.newest()
+        batch = standing_of(self.places, self.dimension.name).progress.batch
+        if newest != read or batch != plan.batch - 1:
+            raise CommitConflict(
+                f"{self.dimension.name}: another writer committed to the table in between",
+                found=None if newest is None else f"its newest instant is {newest.requested}, at batch {batch}",
+                todo="Nothing of this batch was applied. Run again when the other writer is done.",
+            )
+
+    def _records(
+        self, plan: MergePlan, outcome: Outcome, rows: DataFrame, read: _Version | None
+    ) -> tuple[DataFrame, bool]:
+        """Return what is written, records that take others away among it, and whether it replaces all rows."""
+        if read is None or outcome.drops_all:
+            return rows, outcome.drops_all
+        if plan.evolution.renames:
+            return self._others(plan, outcome, read).unionByName(rows, allowMissingColumns=True), True
+        if outcome.removed is None:
+            return rows, False
+        return rows.unionByName(writing.deletes_of(outcome.removed, rows, self.dimension, read.partitions)), False
+
+    def _others(self, plan: MergePlan, outcome: Outcome, read: _Version) -> DataFrame:
+        """Return the rows that stay as they are, with their columns' new names: Hudi writes all of them anew."""
+        others = fitted(called_now(read.rows().drop(FILE, POS), plan.evolution.renames), plan.evolution.schema)
+        if outcome.removed is not None:
+            gone = outcome.removed.selectExpr(*map(quoted, plan.dimension.key))
+            others = others.join(gone, list(plan.dimension.key), "left_anti")
+        return writing.as_records(others, self.dimension)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A write of Hudi. What follows a commit (cleaning, compaction) may fail when that is made."""
+
+    timeline: Timeline
+    batch: int
+
+    def may_be_made(self, _error: BaseException) -> bool:
+        """Whether the timeline has the commit."""
+        newest = self.timeline.newest()
+        progress = None if newest is None else newest.progress()
+        return progress is not None and progress.batch == self.batch
+
+    def take_back(self) -> None:
+        """Leave the files: the next write of Hudi takes back what was not completed."""
+
+
+@contextmanager
+def _kept(rows: DataFrame, is_read_twice: bool) -> Iterator[None]:
+    """Keep rows that are read twice, while the context lasts."""
+    if is_read_twice:
+        rows.persist()
+    try:
+        yield
+    finally:
+        rows.unpersist()
+
+
+def _committing(what: str) -> AbstractContextManager[None]:
+    """Say in a person's words why a commit failed; that another writer was first, is seen before it."""
+    return committing_by(what, (DeltaError,), lost_race)

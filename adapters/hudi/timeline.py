@@ -1,0 +1,116 @@
+"""The timeline of a Hudi table, read from its files; no Spark is needed.
+
+A completed action is a file `<requested>_<completed>.<action>` with its metadata in Avro; older ones are archived
+in Parquet files (hudi.apache.org/tech-specs-1point0/#timeline).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import fastavro
+import pyarrow.parquet as pq
+
+from lakeward.core.errors import TableError
+from lakeward.core.progress import Progress
+
+PREFIX: Final = "lakeward."
+PROGRESS: Final = f"{PREFIX}progress"
+LAYOUT: Final = f"{PREFIX}layout"
+"""What a commit of ours has in its metadata: how far the table is, and how it was made."""
+
+_SCHEMA: Final = "schema"
+_COMPLETED: Final = re.compile(r"(\d{17})_(\d{17})\.(commit|deltacommit|replacecommit)")
+_WRITES: Final = ("commit", "deltacommit", "replacecommit")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Instant:
+    """A completed write of a table, in the order of completion; times are texts as Hudi writes them."""
+
+    completed: str
+    requested: str
+    metadata: bytes
+
+    def said(self) -> Mapping[str, str]:
+        """Return what the writer said with it, and the table's schema."""
+        if not self.metadata:
+            return {}
+        [content] = fastavro.reader(io.BytesIO(self.metadata))
+        said: Mapping[str, str] = content.get("extraMetadata") or {}  # type: ignore[union-attr]
+        return said
+
+    def progress(self) -> Progress | None:
+        """Return the progress that it carries, or None where it is another writer's, or a compaction."""
+        line = self.said().get(PROGRESS)
+        return None if line is None else Progress.from_json(line)
+
+    def micros(self) -> int:
+        """Return when it was completed, in microseconds since 1970."""
+        at = datetime.strptime(f"{self.completed}000", "%Y%m%d%H%M%S%f").replace(tzinfo=UTC)
+        return round(at.timestamp() * 1_000_000)
+
+
+class Timeline:
+    """What was completed on the table in a folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.folder = path / ".hoodie" / "timeline"
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the table was ever written to."""
+        return next(self.instants(), None) is not None
+
+    def newest(self) -> Instant | None:
+        """Return the write that was completed last, whoever made it."""
+        return next(self.instants(), None)
+
+    def instants(self) -> Iterator[Instant]:
+        """Return all writes, the newest first; those in the archive are read when they are asked for."""
+        active = []
+        for file in self.folder.glob("*"):
+            match = _COMPLETED.fullmatch(file.name)
+            if match is not None:
+                active.append((match[2], match[1], file))
+        seen = set()
+        for completed, requested, file in sorted(active, reverse=True):
+            if (content := _read(file)) is not None:
+                seen.add(requested)
+                yield Instant(completed, requested, content)
+        archived = [instant for instant in self._archived() if instant.requested not in seen]
+        yield from sorted(archived, reverse=True)
+
+    def _archived(self) -> Iterator[Instant]:
+        manifests = sorted(self.folder.glob("history/manifest_*"), key=lambda file: int(file.name.split("_")[1]))
+        newest = _read(manifests[-1]) if manifests else None
+        for entry in json.loads(newest)["files"] if newest is not None else []:
+            for row in pq.read_table(self.folder / "history" / entry["fileName"]).to_pylist():
+                if row["action"] in _WRITES:
+                    yield Instant(row["completionTime"], row["instantTime"], row["metadata"] or b"")
+
+    def schema(self) -> str | None:
+        """Return the Avro schema of the table, as JSON."""
+        said: Iterator[Any] = (instant.said().get(_SCHEMA) for instant in self.instants())
+        return next((schema for schema in said if schema), None)
+
+
+def _read(file: Path) -> bytes | None:
+    """Return what is in a file, or None where a writer has moved it into the archive meanwhile."""
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise TableError(
+            f"the table {file.parents[2]} cannot be read",
+            found=f"{file.name}: {error}",
+            todo="Nothing was applied. Mend that, and run again.",
+        ) from error

@@ -1,0 +1,126 @@
+"""What a write of Hudi is told: one instant of the timeline, with rows, deletes and progress.
+
+Which rows are written and which go, the plan has said; so the writer looks for no newer row, and for no row in
+another partition. Options are those of hudi.apache.org/docs/configurations.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.hudi.columns import KEY
+from lakeward.adapters.hudi.options import TableOptions
+from lakeward.adapters.hudi.timeline import LAYOUT, PREFIX, PROGRESS, Instant
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.tables.keys import key_text
+from lakeward.adapters.tables.rows import FILE
+from lakeward.core.dimension import Dimension
+from lakeward.core.plan import MergePlan
+from lakeward.core.progress import Progress
+
+DELETED: Final = -1
+"""The batch of a row that is sent to be deleted: no row that stands has it."""
+
+_WRITE: Final = "hoodie.datasource.write."
+
+_ALWAYS: Final[Mapping[str, str]] = {
+    "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING",  # what is newest, the plan has worked out
+    "hoodie.combine.before.upsert": "false",
+    "hoodie.combine.before.insert": "false",
+    "hoodie.payload.delete.field": names.BATCH,
+    "hoodie.payload.delete.marker": str(DELETED),
+    "hoodie.metadata.enable": "false",  # a table of its own within the table: it costs as much as a small batch
+    "hoodie.table.timeline.timezone": "UTC",
+    f"{_WRITE}hive_style_partitioning": "true",
+    f"{_WRITE}partitionpath.urlencode": "true",
+    f"{_WRITE}commitmeta.key.prefix": PREFIX,
+    f"{_WRITE}schema.allow.auto.evolution.column.drop": "true",  # a rename writes all rows anew
+}
+
+_LOGS: Final[Mapping[str, str]] = {
+    # Readers merge a log with each read: it is written into the rows' files now and then.
+    "hoodie.compact.inline": "true",
+    "hoodie.compact.inline.max.delta.commits": "10",
+}
+
+_OF_LAKEWARD: Final = re.compile(
+    r"hoodie\.(record\.merge|combine\.before|payload|datasource\.write|index|bucket|table)\..*"
+)
+"""What properties may not say: by it hangs that nothing is lost."""
+
+
+def is_of_lakeward(name: str) -> bool:
+    """Whether a property is not for the settings to say."""
+    return _OF_LAKEWARD.fullmatch(name) is not None
+
+
+def options_of(dimension: Dimension, options: TableOptions) -> Mapping[str, str]:
+    """Return what each write of a table is told."""
+    partitions = options.partition_by
+    generators = {0: "NonpartitionedKeyGenerator", 1: "SimpleKeyGenerator"}
+    keys = f"org.apache.hudi.keygen.{generators.get(len(partitions), 'ComplexKeyGenerator')}"
+    keyed = {
+        f"{_WRITE}recordkey.field": KEY,
+        # Where a row lies is a matter of its key, so that nothing is looked for: ten times faster than an index.
+        "hoodie.index.type": "BUCKET",
+        "hoodie.bucket.index.hash.field": KEY,
+        "hoodie.bucket.index.num.buckets": str(options.buckets),
+    }
+    return {
+        **_ALWAYS,
+        **(_LOGS if options.write_mode == "merge-on-read" else {}),
+        **options.properties,
+        **(keyed if dimension.key else {}),
+        "hoodie.table.name": re.sub(r"\W", "_", dimension.name.table),
+        f"{_WRITE}table.type": options.write_mode.replace("-", "_").upper(),
+        f"{_WRITE}keygenerator.class": keys,
+        **({f"{_WRITE}partitionpath.field": ",".join(partitions)} if partitions else {}),
+    }
+
+
+def operation_of(plan: MergePlan, *, replaces: bool) -> Mapping[str, str]:
+    """Return what kind of write carries out a plan."""
+    appends = "insert" if plan.appends else "upsert"
+    return {f"{_WRITE}operation": "insert_overwrite_table" if replaces else appends}
+
+
+def said(progress: Progress, options: TableOptions) -> Mapping[str, str]:
+    """Return what the commit says of itself: Hudi keeps nowhere into how many buckets it hashes."""
+    return {PROGRESS: progress.to_json(), LAYOUT: options.model_dump_json(exclude={"properties"})}
+
+
+def made_with(instants: Iterable[Instant]) -> TableOptions | None:
+    """Return how a table was made, or None where no commit of ours tells."""
+    layouts = (instant.said().get(LAYOUT) for instant in instants)
+    found = next((layout for layout in layouts if layout is not None), None)
+    return None if found is None else TableOptions.model_validate_json(found)
+
+
+def as_records(rows: DataFrame, dimension: Dimension) -> DataFrame:
+    """Return rows as Hudi takes them: with the record key, and no column that must not be NULL."""
+    columns = [f"if(true, {quoted(name)}, NULL) AS {quoted(name)}" for name in rows.columns if name != KEY]
+    return rows.selectExpr(f"if(true, {key_text(dimension)}, NULL) AS {KEY}", *columns)
+
+
+def deletes_of(
+    removed: DataFrame, records: DataFrame, dimension: Dimension, partitions: Sequence[str]
+) -> DataFrame:
+    """Return what takes rows away that stand where no record is written: of their key, in their partition."""
+    place = [KEY, *partitions]
+    lies = [f"{FILE}.{quoted(name)} AS {quoted(name)}" for name in partitions]
+    gone = removed.selectExpr(f"{key_text(dimension)} AS {KEY}", *lies)
+    is_same = [F.col(f"gone.{quoted(name)}").eqNullSafe(F.col(f"kept.{quoted(name)}")) for name in place]
+    gone = gone.alias("gone").join(records.select(*map(quoted, place)).alias("kept"), is_same, "left_anti")
+    types = {field.name: field.dataType.simpleString() for field in records.schema}
+    rest = [
+        f"CAST({DELETED if name == names.BATCH else 'NULL'} AS {type_}) AS {quoted(name)}"
+        for name, type_ in types.items()
+        if name not in place
+    ]
+    return gone.selectExpr("*", *rest).select(*map(quoted, records.columns))

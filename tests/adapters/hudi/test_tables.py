@@ -1,0 +1,171 @@
+"""Hudi tables through the commands: columns that change, rows that move, other writers, and refusals."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hudi_lake import by_hudi_rs
+from project import Project
+from pyspark.sql import SparkSession
+
+from lakeward.adapters.hudi import table as hudi
+from lakeward.adapters.hudi import writing
+from lakeward.adapters.hudi.timeline import Timeline
+
+pytestmark = [pytest.mark.spark, pytest.mark.hudi]
+
+D = Decimal
+
+LAYOUTS = ["", 'write_mode = "copy-on-write"', 'partition_by = ["name"]\nbuckets = 2']
+ITEM = 'id = "int", name = "string", price = "decimal(8,2)"'
+
+
+@pytest.fixture
+def shop(project: Project) -> Project:
+    project.kind = "hudi"
+    project.configure(item(ITEM), source="max_files = 1")
+    return project
+
+
+def item(columns: str, more: str = "", key: str = '"id"') -> str:
+    return f'[tables."shop.item"]\nkey = [{key}]\n{more}\ncolumns = {{ {columns} }}\n'
+
+
+def path_of(project: Project) -> Path:
+    return project.folder / "lake" / "shop" / "item"
+
+
+def put(project: Project, hour: int, *lines: str) -> None:
+    project.put(f"20261121-{hour:02}0000000.csv", "".join(f"{line}\n" for line in lines))
+
+
+def rows(project: Project) -> pa.Table:
+    return by_hudi_rs(path_of(project))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_rows_that_move_are_deleted_and_come_back_stand_once(shop: Project, layout: str) -> None:
+    shop.configure(item(ITEM, layout), source="max_files = 1")
+    put(shop, 10, "I,1,a,1.00", "I,2,b,2.00", "I,3,c,3.00")
+    put(shop, 11, "U,1,moved,1.50", "D,2,b,2.00", "D,9,none,0.00")
+    put(shop, 12, "I,2,again,2.50", "U,1,a,1.75", "D,3,c,3.00", "I,3,c,3.50")
+    shop.run()
+    assert shop.rows() == [(1, "a", D("1.75")), (2, "again", D("2.50")), (3, "c", D("3.50"))]
+    put(shop, 13, "D,1,a,0.00", "D,2,a,0.00", "D,3,a,0.00")
+    shop.run()
+    assert shop.rows() == []
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_columns_are_added_made_wider_and_renamed(shop: Project, layout: str) -> None:
+    layout = layout.replace('"name"', '"id"')
+    shop.configure(item('id = "int", name = "string", n = "int"', layout), source="max_files = 1")
+    put(shop, 10, "I,1,a,1", "I,2,b,2", "I,3,c,3")
+    shop.run()
+    wider = 'id = "int", name = "string", n = "bigint", new = "string"'
+    shop.configure(item(wider, layout), source="max_files = 1")
+    put(shop, 11, f"U,1,a,{2**40},x", "U,2,b,2,y")
+    shop.run()
+    columns = ("id", "name", "n", "new")
+    assert shop.rows(columns=columns) == [(1, "a", 2**40, "x"), (2, "b", 2, "y"), (3, "c", 3, None)]
+    renamed = 'id = "int", title = "string", n = "bigint", new = "string"'
+    settings = item(renamed, layout) + '[tables."shop.item".schema]\nrename = { name = "title" }\n'
+    shop.configure(settings, source="max_files = 1")
+    put(shop, 12, "D,1,a,1,x", "U,2,B,2,y", "I,4,d,4,z")
+    shop.run()
+    columns = ("id", "title", "n", "new")
+    assert shop.rows(columns=columns) == [(2, "B", 2, "y"), (3, "c", 3, None), (4, "d", 4, "z")]
+    assert "name" not in rows(shop).column_names
+    put(shop, 13, "U,3,C,5,w")
+    shop.run()
+    assert shop.rows(columns=columns) == [(2, "B", 2, "y"), (3, "C", 5, "w"), (4, "d", 4, "z")]
+
+
+def test_keys_whose_texts_hudi_would_mix_up_stay_apart(shop: Project) -> None:
+    shop.configure(item('a = "string", b = "string", n = "int"', key='"a", "b"'), source="max_files = 1")
+    put(shop, 10, 'I,"x,b:y",z,1', 'I,x,"y,b:z",2', 'I,"",q,3', 'I,q,"",4')
+    put(shop, 11, 'U,"x,b:y",z,10', 'D,q,"",4')
+    shop.run()
+    assert shop.rows(columns=("a", "b", "n")) == [("", "q", 3), ("x", "y,b:z", 2), ("x,b:y", "z", 10)]
+
+
+@pytest.mark.parametrize("more", ["buckets = 2", 'partition_by = ["name"]', 'write_mode = "copy-on-write"'])
+def test_what_says_where_rows_lie_is_kept(shop: Project, more: str) -> None:
+    put(shop, 10, "I,1,a,1.00")
+    shop.run()
+    shop.configure(item(ITEM, more), source="max_files = 1")
+    put(shop, 11, "U,1,b,1.00")
+    assert "of a Hudi table cannot change" in shop.fails()
+
+
+def test_a_text_that_a_partition_does_not_keep_stops_the_table(shop: Project) -> None:
+    shop.configure(item(ITEM, 'partition_by = ["name"]'), source="max_files = 1")
+    put(shop, 10, "I,1,a,1.00")
+    put(shop, 11, 'I,2,"",2.00')
+    assert "Hudi would make it NULL" in shop.fails()
+    assert [row[0] for row in shop.rows()] == [1]
+
+
+def test_compactions_hide_no_progress_and_bring_nothing_back(shop: Project) -> None:
+    properties = 'properties = { "hoodie.compact.inline.max.delta.commits" = "2" }'
+    shop.configure(item(ITEM, properties), source="max_files = 1")
+    put(shop, 10, "I,1,a,1.00", "I,2,b,2.00")
+    put(shop, 11, "D,1,a,1.00")
+    put(shop, 12, "U,2,c,3.00")
+    shop.run()
+    assert {instant.progress() is None for instant in Timeline(path_of(shop)).instants()} == {True, False}
+    assert shop.rows() == [(2, "c", D("3.00"))]
+    assert shop.run()["shop.item"]["batches"] == []
+
+
+def test_where_what_follows_a_commit_fails_the_commit_is_not_made_again(
+    shop: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(shop, 10, "I,1,a,1.00")
+    with monkeypatch.context() as broken:
+        broken.setattr(writing, "_LOGS", {**writing._LOGS, "hoodie.compact.inline.trigger.strategy": "NONE"})
+        assert "did not say whether the commit was made" in shop.fails()
+    assert shop.run()["shop.item"]["batches"] == []
+    assert [row[0] for row in shop.rows()] == [1]
+
+
+def test_a_commit_in_between_sends_the_batch_back(
+    shop: Project, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(shop, 10, "I,1,a,1.00", "I,2,b,2.00")
+    shop.run()
+    commit, others = hudi.HudiTable.commit, [1]
+
+    def after_another(self: hudi.HudiTable, *arguments: Any) -> Any:
+        if others.pop() if others else 0:
+            table = spark.read.format("hudi").load(str(self.path)).where("id = 2")
+            table = table.drop(*[name for name in table.columns if name.startswith("_hoodie")])
+            options = writing.options_of(self.dimension, self.options)
+            table.write.format("hudi").options(**options).mode("append").save(str(self.path))
+        return commit(self, *arguments)
+
+    monkeypatch.setattr(hudi.HudiTable, "commit", after_another)
+    put(shop, 11, "U,1,c,3.00")
+    shop.run()
+    assert shop.rows() == [(1, "c", D("3.00")), (2, "b", D("2.00"))]
+
+
+def test_a_folder_of_something_else_is_left_as_it_is(shop: Project) -> None:
+    path_of(shop).mkdir(parents=True)
+    (path_of(shop) / "thesis.doc").touch()
+    put(shop, 10, "I,1,a,1.00")
+    assert "is no Hudi table, and not empty" in shop.fails()
+    assert [file.name for file in path_of(shop).iterdir()] == ["thesis.doc"]
+
+
+def test_explain_says_what_is_known_of_a_key(shop: Project) -> None:
+    put(shop, 10, "I,1,a,1.00", "I,2,b,2.00")
+    put(shop, 11, "D,2,b,2.00")
+    shop.run()
+    stories = {key: shop.call("explain", "shop.item", key, "--json").document for key in ("1", "2")}
+    assert [event["operation"] for event in stories["2"]["events"]] == ["delete"]
+    assert "'a'" in str(stories["1"])

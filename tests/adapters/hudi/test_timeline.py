@@ -1,0 +1,139 @@
+"""The timeline of a Hudi table, as its files have it."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakeward.adapters.delta_rs.places import Places
+from lakeward.adapters.hudi.columns import META_COLUMNS
+from lakeward.adapters.hudi.progress import commits_of, standing_of
+from lakeward.adapters.hudi.timeline import PROGRESS, Timeline
+from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import TableError
+from lakeward.core.progress import Progress
+
+SCHEMA = {
+    "type": "record",
+    "name": "HoodieCommitMetadata",
+    "fields": [{"name": "extraMetadata", "type": ["null", {"type": "map", "values": "string"}]}],
+}
+TABLE = TableName("shop", "item")
+COLUMNS = json.dumps(
+    {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": name, "type": "long"} for name in ("id", *META_COLUMNS, *SYSTEM_COLUMNS)],
+    }
+)
+
+
+def instant(number: int) -> str:
+    return f"202611220000{number:02}000"
+
+
+def said(batch: int | None = None) -> bytes:
+    extra: dict[str, Any] = {"schema": COLUMNS}
+    if batch is not None:
+        extra[PROGRESS] = Progress(batch=batch).to_json()
+    written = io.BytesIO()
+    fastavro.writer(written, fastavro.parse_schema(SCHEMA), [{"extraMetadata": extra}])
+    return written.getvalue()
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    return Places("lake", "{schema}", tmp_path, "Hudi")
+
+
+def folder(places: Places) -> Path:
+    found = Path(places.of(TABLE)) / ".hoodie" / "timeline"
+    (found / "history").mkdir(parents=True, exist_ok=True)
+    return found
+
+
+def complete(places: Places, number: int, batch: int | None, action: str = "deltacommit", by: int = 0) -> None:
+    (folder(places) / f"{instant(number)}_{instant(by or number)}.{action}").write_bytes(said(batch))
+
+
+def archive(places: Places, version: int, files: dict[str, list[tuple[int, int | None]]]) -> None:
+    for name, instants in files.items():
+        rows = [
+            {
+                "instantTime": instant(n),
+                "completionTime": instant(n),
+                "action": "commit",
+                "metadata": None if batch == 0 else said(batch),
+            }
+            for n, batch in instants
+        ]
+        pq.write_table(pa.Table.from_pylist(rows), folder(places) / "history" / name)
+    listed = json.dumps({"files": [{"fileName": name, "fileLen": 1} for name in files]})
+    (folder(places) / "history" / f"manifest_{version}").write_text(listed, "utf-8")
+
+
+def test_a_table_that_is_not_there_stands_at_nothing(places: Places) -> None:
+    assert standing_of(places, TABLE) == standing_of(places, TableName("a", "b"))
+    assert standing_of(places, TABLE).schema is None
+    assert not Timeline(Path(places.of(TABLE))).is_there
+
+
+def test_compactions_and_other_writers_hide_no_progress(places: Places) -> None:
+    complete(places, 1, 1)
+    complete(places, 3, 2)
+    complete(places, 4, None, "commit")
+    complete(places, 5, None, "replacecommit")
+    found = standing_of(places, TABLE)
+    assert found.progress == Progress(batch=2)
+    assert found.schema is not None
+    assert found.schema.names == ("id",)
+    assert found.committed == 1_795_305_603_000_000
+
+
+def test_what_is_not_completed_is_not_there(places: Places) -> None:
+    complete(places, 1, 1)
+    for name in (f"{instant(2)}.deltacommit.requested", f"{instant(2)}.deltacommit.inflight", "x.clean"):
+        (folder(places) / name).touch()
+    newest = Timeline(Path(places.of(TABLE))).newest()
+    assert newest is not None
+    assert newest.requested == instant(1)
+
+
+def test_the_order_is_that_of_completion(places: Places) -> None:
+    complete(places, 1, None, "commit", by=9)  # a compaction that took long
+    complete(places, 2, 7, by=3)
+    newest = Timeline(Path(places.of(TABLE))).newest()
+    assert newest is not None
+    assert (newest.requested, newest.completed) == (instant(1), instant(9))
+    assert standing_of(places, TABLE).progress.batch == 7
+
+
+def test_progress_is_found_in_the_archive_by_its_newest_manifest(places: Places) -> None:
+    archive(places, 9, {"a.parquet": [(1, 1), (2, None)]})
+    archive(places, 10, {"a.parquet": [(1, 1), (2, None)], "b.parquet": [(3, 2), (4, 0)]})
+    complete(places, 5, None)
+    assert standing_of(places, TABLE).progress.batch == 2
+    assert {batch: made.commit for batch, made in commits_of(places, TABLE).items()} == {
+        1: instant(1),
+        2: instant(3),
+    }
+
+
+def test_an_instant_that_is_being_archived_counts_once(places: Places) -> None:
+    archive(places, 1, {"a.parquet": [(1, 1)]})
+    complete(places, 1, 1)
+    assert [found.requested for found in Timeline(Path(places.of(TABLE))).instants()] == [instant(1)]
+
+
+def test_a_timeline_that_cannot_be_read_is_an_error(places: Places) -> None:
+    (folder(places) / f"{instant(1)}_{instant(1)}.commit").mkdir()
+    with pytest.raises(TableError, match="cannot be read"):
+        standing_of(places, TABLE)

@@ -1,0 +1,80 @@
+"""Hudi as a lake under test: written through Spark, read by hudi-rs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from hudi import HudiTableBuilder
+from iceberg_lake import event_table
+from pyspark.sql import DataFrame, SparkSession
+
+from lakeward.adapters.hudi import writing
+from lakeward.adapters.hudi.lake import HudiLake
+from lakeward.adapters.hudi.options import HudiOptions, TableOptions
+from lakeward.adapters.spark.line import from_arrow
+from lakeward.adapters.tables.columns import position_of
+from lakeward.core.dimension import Dimension
+from lakeward.core.ports import Opened
+from lakeward.plugins import Runtime
+from lakeward.plugins.testing.scripts import Item, Rows
+
+
+def by_hudi_rs(path: Path) -> pa.Table:
+    """Read all rows by hudi-rs; it panics at types that it does not know."""
+    batches = HudiTableBuilder.from_base_uri(str(path)).build().read()
+    return pa.Table.from_batches([pa.record_batch(batch) for batch in batches])
+
+
+@dataclass
+class LakeOfHudi:
+    """One warehouse."""
+
+    spark: SparkSession
+    folder: Path
+    options: TableOptions = field(default_factory=TableOptions)
+    make: Callable[..., HudiLake] = HudiLake
+
+    def _session(self) -> SparkSession:
+        for name, value in self.runtime.settings.items():
+            if self.spark.conf.isModifiable(name) and name != "spark.sql.catalog.spark_catalog":
+                self.spark.conf.set(name, value)
+        return self.spark
+
+    def open(self, dimension: Dimension) -> Opened[Any]:
+        """Open the table with nothing remembered from before."""
+        self.runtime = Runtime(self._session, self.folder)
+        options = HudiOptions(warehouse=str(self.folder))
+        self.lake = self.make(options, {dimension.name: self.options}, self.runtime)
+        return self.lake.open(dimension)
+
+    def frame(self, dimension: Dimension, items: Sequence[Item], *, in_part: bool = False) -> DataFrame:
+        """Return items as a frame of events, in the form that sources give."""
+        return from_arrow(self.spark, event_table(dimension, items, in_part=in_part))
+
+    def rows(self, dimension: Dimension) -> Rows:
+        """Read rows and positions by hudi-rs."""
+        self.open(dimension)
+        if self.lake.standing(dimension).schema is None:
+            return {}
+        read = by_hudi_rs(Path(self.lake.places.of(dimension.name)))
+        found: dict[Any, Any] = {}
+        for row in read.to_pylist():
+            cells = {name: row[name] for name in dimension.schema.names}
+            position = position_of(row)
+            key = tuple(cells[name] for name in dimension.key) or tuple(position)
+            assert key not in found, f"{key} stands twice"
+            found[key] = (cells, position)
+        return found
+
+    def commit_as_another_writer(self, dimension: Dimension) -> None:
+        """Commit an instant that changes no row and says nothing of ours, where there is a table."""
+        if self.lake.standing(dimension).schema is not None:
+            path = self.lake.places.of(dimension.name)
+            nothing = self.spark.read.format("hudi").load(path).limit(0)
+            nothing = nothing.drop(*[name for name in nothing.columns if name.startswith("_hoodie_")])
+            options = writing.options_of(dimension, self.options)
+            nothing.write.format("hudi").options(**options).mode("append").save(path)

@@ -1,0 +1,45 @@
+"""Which laws of a table run where: some on each line of Spark, a lap of each format in `make test`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakeward.plugins.testing import LAWS
+
+LINES: Final = frozenset(
+    {
+        "a_commit_of_another_writer_hides_no_progress",
+        "of_two_processes_that_worked_out_one_batch_one_commits",
+        "a_crash_at_any_step_changes_nothing",
+        "rows_in_part_and_key_changes_are_mended_into_their_place",
+    }
+)
+"""Laws under which a format does all that differs between two lines of Spark."""
+
+LAP: Final = frozenset(
+    {
+        "a_commit_of_another_writer_in_the_midst_of_a_batch_changes_nothing",
+        "corpus_widening",
+        "after_every_held_row_is_fixed_or_discarded_the_tables_are_those_of_the_mended_feed",
+        "what_comes_too_late_is_told_apart",
+        "a_table_without_a_key_keeps_each_fact_once",
+        "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there",
+    }
+)
+"""One lap of a format's own ways for every change, with those of `LINES`."""
+
+NAMES: Final = frozenset(
+    {
+        "objects_under_other_names_change_nothing_where_sequences_are_unique",
+        "parts_of_rows_under_other_names_change_nothing_where_sequences_are_unique",
+    }
+)
+"""Laws of what every format shares, which take long; the gate has those of the memory adapter."""
+
+CORPUS: Final = frozenset(law.name for law in LAWS if law.name.startswith("corpus_"))
+"""Cases written by hand; the gate holds the reference adapter to them, and random laws hold formats to that one."""
+
+
+def others(*named: frozenset[str] | set[str]) -> list[str]:
+    """Return the laws that none of these sets has."""
+    return [law.name for law in LAWS if all(law.name not in names for names in named)]

@@ -1,0 +1,75 @@
+"""The laws of a table on Spark and Hudi: many histories in each job.
+
+The memory adapter, which the model judges, says what must be seen after each batch:
+rows with their positions, every count, and what waits in quarantine.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hudi_lake import LakeOfHudi
+from hypothesis import settings
+from laps import LAP, LINES, others
+
+from lakeward.adapters.hudi.options import TableOptions
+from lakeward.adapters.tables import companion
+from lakeward.plugins.testing import LAWS, Bench, table_contract
+
+pytestmark = [pytest.mark.spark, pytest.mark.hudi]
+
+LAYOUTS = {
+    "merge-on-read": TableOptions(),
+    "copy-on-write, partitioned": TableOptions(write_mode="copy-on-write", partition_by=["a"], buckets=2),
+    "merge-on-read, partitioned": TableOptions(partition_by=["b"], buckets=1),
+    "copy-on-write": TableOptions(write_mode="copy-on-write"),
+}
+EVERY_LAYOUT = {"any_delivery_of_many_histories_gives_their_databases"}
+ANY_LAYOUT = {
+    "after_a_reload_the_table_is_that_of_the_new_epoch_alone",
+    "after_a_reload_nothing_is_left_of_rows_in_part",
+}
+TRIMMED = {
+    "any_play_shows_at_each_moment_what_the_model_shows",
+    "rows_that_are_sent_in_part_and_keys_that_change_give_their_databases",
+    "rows_in_part_and_key_changes_are_mended_into_their_place",
+    "key_changes_that_no_rule_decides_are_held_alike",
+    "objects_under_other_names_change_nothing_where_sequences_are_unique",
+    "parts_of_rows_under_other_names_change_nothing_where_sequences_are_unique",
+}
+"""Laws under which memory is trimmed with each batch, as that of the model; else, as by default, seldom."""
+
+
+def bench(lake: LakeOfHudi) -> Bench:
+    return Bench(lake=lake, histories=40, foreign=lake.commit_as_another_writer)
+
+
+@pytest.fixture(params=LAYOUTS)
+def layout(request: pytest.FixtureRequest) -> TableOptions:
+    return LAYOUTS[request.param]
+
+
+@pytest.fixture
+def any_layout() -> TableOptions:
+    random = Random(0) if settings().derandomize else Random()
+    return random.choice([*LAYOUTS.values()])
+
+
+@pytest.fixture(autouse=True)
+def trimming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.function.__name__.removeprefix("test_") in TRIMMED:
+        monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
+
+
+TestLayouts = table_contract(lambda make_hudi, layout: bench(make_hudi(layout)), laws=EVERY_LAYOUT)
+TestReloads = table_contract(lambda make_hudi, any_layout: bench(make_hudi(any_layout)), laws=ANY_LAYOUT)
+TestLines = pytest.mark.lap(table_contract(lambda make_hudi: bench(make_hudi()), laws=LINES))
+TestLap = pytest.mark.lap(table_contract(lambda make_hudi: bench(make_hudi()), laws=LAP))
+TestHudi = pytest.mark.long(
+    table_contract(lambda make_hudi: bench(make_hudi()), laws=others(EVERY_LAYOUT, ANY_LAYOUT, LINES, LAP))
+)
+
+
+def test_the_laws_under_which_memory_is_trimmed_are_laws() -> None:
+    assert {law.name for law in LAWS} >= TRIMMED
