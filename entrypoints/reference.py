@@ -207,6 +207,13 @@ def _parts() -> Iterator[str]:
     yield from _table(JdbcOptions)
     yield from _section("[spark]", SparkSettings)
     yield from ("## `[defaults]`\n", _DEFAULTS)
+    yield from _of_tables()
+    yield from ("## Environment\n", _ENVIRONMENT.rstrip("\n"))
+    yield ""
+
+
+def _of_tables() -> Iterator[str]:
+    """Yield what may stand under a table."""
     yield from ('## `[tables."schema.table"]`\n', _TABLES)
     yield from _table(TableSettings)
     yield _OF_FORMAT
@@ -225,8 +232,6 @@ def _parts() -> Iterator[str]:
     yield from _section('[tables."schema.table".maintain]', MaintainSettings)
     yield from _rules('[[tables."schema.table".rules]]', _RULES, ColumnRule)
     yield from _rules('[[tables."schema.table".quality]]', _QUALITY, QualityRule)
-    yield from ("## Environment\n", _ENVIRONMENT.rstrip("\n"))
-    yield ""
 
 
 def _rules(name: str, words: str, union: Any) -> Iterator[str]:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 import typer
 from pages import DOCS, anchors, codes, fences, links, pages, prose, sections, tables, text
+from pydantic import BaseModel
 from repository import ROOT, modules
 
+from lakeward.adapters.delta.options import DeltaOptions
+from lakeward.adapters.delta.options import TableOptions as DeltaTableOptions
 from lakeward.adapters.dms.options import DmsOptions
 from lakeward.adapters.files.options import FilesOptions
+from lakeward.adapters.hudi.options import HudiOptions
+from lakeward.adapters.hudi.options import TableOptions as HudiTableOptions
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
 from lakeward.adapters.tables.quarantine import _columns
@@ -25,6 +30,12 @@ from lakeward.core.memory import HOLDING, Reason
 from lakeward.core.upkeep import PASSABLE
 from lakeward.entrypoints import cli, reference
 from lakeward.entrypoints.settings import validate
+
+FORMATS: Mapping[str, tuple[type[BaseModel], type[BaseModel]]] = {
+    "iceberg": (IcebergOptions, TableOptions),
+    "delta": (DeltaOptions, DeltaTableOptions),
+    "hudi": (HudiOptions, HudiTableOptions),
+}
 
 # Links, code, names.
 
@@ -55,9 +66,10 @@ def test_whole_settings_on_a_page_are_valid(tmp_path: Path) -> None:
                 configured = validate(content, tmp_path / "lakeward.toml")
                 options_of = {"dms": DmsOptions, "files": FilesOptions}[configured.settings.source["kind"]]
                 options_of.model_validate({k: v for k, v in configured.settings.source.items() if k != "kind"})
-                IcebergOptions.model_validate({k: v for k, v in configured.settings.target.items() if k != "kind"})
+                target, of_tables = FORMATS[configured.settings.target["kind"]]
+                target.model_validate({k: v for k, v in configured.settings.target.items() if k != "kind"})
                 for options in configured.format_options().values():
-                    TableOptions.model_validate(options)
+                    of_tables.model_validate(options)
                 found += 1
     assert found >= 3
 

@@ -33,7 +33,7 @@ def test_the_adapters_that_come_along_register_as_anyones_do() -> None:
     assert [[*shelf] for shelf in registry] == [
         ["dms", "files", "memory"],
         ["dms", "files"],
-        ["delta", "iceberg", "memory"],
+        ["delta", "hudi", "iceberg", "memory"],
         ["memory", "poll"],
         ["memory", "sqlite"],
         ["dynamodb", "memory"],
