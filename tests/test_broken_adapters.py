@@ -10,15 +10,18 @@ from typing import Any
 
 import broken_corpus
 import broken_delta
+import broken_hudi
 import broken_iceberg
 import broken_memory
 import broken_upkeep
 import contested
 import pytest
 from delta_lake import LakeOfDelta
+from hudi_lake import LakeOfHudi
 from spark import MakeLake
 
 from lakeward.adapters.delta.options import TableOptions as DeltaOptions
+from lakeward.adapters.hudi.options import TableOptions as HudiOptions
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.memory import MemoryQueue, MemoryTable
 from lakeward.adapters.tables import companion
@@ -227,6 +230,25 @@ def test_a_broken_delta_adapter_breaks_a_law(
     break_it(monkeypatch)
     with pytest.raises(SEEN):
         Player(whole.script, make_delta(options), expected=whole.moments).play()
+
+
+@pytest.mark.spark
+@pytest.mark.hudi
+@pytest.mark.parametrize(
+    ("name", "break_it", "options"), broken_hudi.BROKEN, ids=lambda value: getattr(value, "__name__", "")
+)
+def test_a_broken_hudi_adapter_breaks_a_law(
+    monkeypatch: pytest.MonkeyPatch,
+    make_hudi: Callable[..., LakeOfHudi],
+    name: str,
+    break_it: broken_hudi.Break,
+    options: HudiOptions,
+) -> None:
+    """In what is Hudi's own; what formats share is broken above."""
+    whole = _whole(name)
+    break_it(monkeypatch)
+    with pytest.raises(SEEN):
+        Player(whole.script, make_hudi(options), expected=whole.moments).play()
 
 
 @pytest.mark.spark
