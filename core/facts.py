@@ -24,6 +24,7 @@ class Capability(Enum):
     RELOAD = "reload"
     ROLLBACK = "rollback"
     MAINTAIN = "maintain"
+    HISTORY = "history"
 
 
 PARTIAL: Final = frozenset({Capability.UNSET, Capability.KEY_CHANGE})

@@ -21,6 +21,7 @@ from lakeward.core.progress import Progress
 from lakeward.core.refusals import (
     cannot_rename,
     refuse_flood,
+    refuse_history,
     refuse_incapable,
     refuse_key_changes,
     refuse_names_alike,
@@ -43,6 +44,7 @@ class MergePlan:
     taken one by one, in order; `in_part`, that they must then meet what is remembered, since
     some may not be whole. What lies at or below the `mark` comes too late; `copies` are the
     orders of objects that were delivered before, `truncates` those that the batch meets.
+    `ran` is when the batch was begun, in microseconds since 1970: in a history it dates what the source does not.
     `holds` are the keys that wait for a person. `releases` marks a batch of events that waited
     rather than of new ones: what held them is given up, or `mended`. `remaking` says which
     columns are made again of the rows that the fold leaves.
@@ -66,6 +68,7 @@ class MergePlan:
     mended: frozenset[Position] = frozenset()
     replaces: bool = False
     remaking: Remaking = field(default_factory=Remaking)
+    ran: int = 0
 
     @property
     def folded(self) -> Schema:
@@ -110,6 +113,7 @@ def plan(
     holds: tuple[Hold, ...] = (),
     releases: frozenset[Position] = frozenset(),
     mended: frozenset[Position] = frozenset(),
+    ran: int = 0,
 ) -> MergePlan:
     """Decide what applying a batch will do.
 
@@ -131,8 +135,9 @@ def plan(
     delivered = _delivered(facts, () if replaces else seen)
     refuse_unreadable(dimension, facts, delivered)
     refuse_flood(dimension, facts.rejects, facts.read)
-    refuse_incapable(dimension, facts.needs | ({Capability.RELOAD} if replaces else set()), capabilities)
+    refuse_incapable(dimension, _needs(dimension, facts, replaces=replaces), capabilities)
     refuse_key_changes(dimension, facts)
+    refuse_history(dimension, facts)
     epoch = facts.loaded if replaces and facts.loaded else progress.epoch
     records = [record for record in records if record.is_of(epoch)]
     truncates = _truncates(dimension, facts, records, progress.mark, delivered)
@@ -146,7 +151,7 @@ def plan(
         recalls=not _is_above(facts.least, progress.high_water),
         appends=not dimension.key,
         creates=stored is None,
-        folds=is_in_part or _meets_truncates(dimension, facts, truncates),
+        folds=is_in_part or dimension.history is not None or _meets_truncates(dimension, facts, truncates),
         in_part=is_in_part,
         mark=None if replaces else progress.mark,
         copies=delivered,
@@ -156,7 +161,15 @@ def plan(
         mended=mended,
         replaces=replaces,
         remaking=_remaking(dimension, facts, evolution, is_new=stored is None or replaces),
+        ran=ran,
     )
+
+
+def _needs(dimension: Dimension, facts: BatchFacts, *, replaces: bool) -> frozenset[Capability]:
+    needs = set(facts.needs)
+    needs |= {Capability.RELOAD} if replaces else set()
+    needs |= set() if dimension.history is None else {Capability.HISTORY}
+    return frozenset(needs)
 
 
 def _remaking(dimension: Dimension, facts: BatchFacts, evolution: Evolution, *, is_new: bool) -> Remaking:

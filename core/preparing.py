@@ -140,6 +140,7 @@ def work_out(job: Job[F], found: Found[F], watch: Watch) -> Prepared[F]:
                 holds=tuple(hold for hold in found.recalled.holds if hold.position not in releases),
                 releases=releases,
                 mended=frozenset(entry.position for entry in found.settled.mended),
+                ran=0 if job.books is None else job.books.now(),
             )
             refuse_small_load(planned, standing.progress, found.recalled.acked(planned.epoch))
             if planned.evolution.shown:
@@ -182,6 +183,7 @@ def _progress_after(found: Found[F], planned: MergePlan, resolved: Resolved) -> 
     reached = [position for position in (before.high_water, facts.greatest) if position is not None]
     times = [time for time in (before.time, None if planned.releases else facts.time) if time is not None]
     known = facts.ahead if planned.replaces else before.ahead
+    replaces_rows = planned.replaces and planned.dimension.history is None
     ahead = [found for found in (known, facts.ahead) if found is not None]
     return replace(
         before,
@@ -191,7 +193,7 @@ def _progress_after(found: Found[F], planned: MergePlan, resolved: Resolved) -> 
         mark=_mark_after(found, planned),
         object=objects[-1] if objects else before.object,
         time=max(times, default=None),
-        rows=resolved.written if planned.replaces else before.rows + resolved.written - resolved.removed,
+        rows=resolved.written if replaces_rows else before.rows + resolved.written - resolved.removed,
         held=resolved.held,
         inexact_since=(None if planned.replaces else before.inexact_since) or facts.inexact_since,
         ahead=max(ahead, default=None),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from lakeward.core.dimension import SHARE_FROM, Dimension, Ordered, Unreadable
+from lakeward.core.dimension import SHARE_FROM, Deletes, Dimension, Ordered, Unreadable
 from lakeward.core.errors import AlarmRaised, ConfigError, QuarantineFull, SchemaConflict, SourceError, TableError
 from lakeward.core.events import Operation, Sequences
 from lakeward.core.evolution import SchemaChange
@@ -64,6 +64,22 @@ def refuse_incapable(
             f"{dimension.name}: the table format cannot do what this batch needs",
             found="needed: " + ", ".join(sorted(item.value for item in missing)),
             todo="Nothing was applied. Choose a table format that declares it (`lakeward plugins`).",
+        )
+
+
+def refuse_history(dimension: Dimension, facts: BatchFacts) -> None:
+    """Raise ConfigError where the options of a history, or what else the table asks for, cannot be kept with it."""
+    if dimension.history is None:
+        return
+    dimension.history.check(str(dimension.name), dimension.schema, dimension.key)
+    is_soft = dimension.deletes is Deletes.SOFT
+    if is_soft or facts.remaking:
+        raise ConfigError(
+            f"{dimension.name}: its history cannot be kept like this",
+            found="its deletes are soft" if is_soft else "rules make columns of several others",
+            todo="A version that ended is kept anyway: leave `deletes` out."
+            if is_soft
+            else "Nothing was applied. Leave those rules out, or keep the table as a mirror.",
         )
 
 

@@ -78,7 +78,7 @@ class _Settling:
         self.epoch = delivery.loaded if self.replaces and delivery.loaded else memory.epoch
         self.columns = columns_of(dimension)
         self.stored = self.standing_rows(rows)
-        self.gone = {key: self.stored.get(key) for key, row in rows.items() if self.stored.get(key) is not row}
+        self.gone = {key for key, row in rows.items() if self.stored.get(key) is not row}
         self.changes = {p: c for p, c in memory.changes.items() if p.epoch >= self.epoch}
         self.bases = {} if self.replaces else memory.bases
         self.holds = {p: h for p, h in memory.holds.items() if p.epoch >= self.epoch}
@@ -208,7 +208,7 @@ class _Settling:
         self.let_through()
         self.link_keys()
         self.folds: list[Folded] = []
-        self.after: dict[Key, Row | None] = dict(self.gone)
+        self.after: dict[Key, Row | None] = {key: unless_bare(self.stored.get(key)) for key in self.gone}
         slow = self.slow_keys()
         touched = {key for event in self.passed for key in event.keys}
         if any(event.operation is Operation.TRUNCATE for event in self.passed):
@@ -331,8 +331,7 @@ class _Settling:
         folded = apply(self.dimension, rows, events)
         self.folds.append(folded)
         for key in keys:
-            row = self.whole(key, rows.get(key), folded.rows.get(key))
-            self.after[key] = None if row is None or row.is_bare else row
+            self.after[key] = unless_bare(self.whole(key, rows.get(key), folded.rows.get(key)))
 
     def whole(self, key: Key, base: Row | None, row: Row | None) -> Row | None:
         """Return a row with all versions of its key: a fold has those from its base on."""
@@ -485,6 +484,11 @@ class _Settling:
         if any(row.position.mark == group[0].position.mark for row in standing):
             return len(group)
         return 0 if all(_alike(group[0], event) for event in group) else len(group) - 1
+
+
+def unless_bare(row: Row | None) -> Row | None:
+    """Return a row, or None where nothing is left of it."""
+    return None if row is None or row.is_bare else row
 
 
 def _alike(one: ChangeEvent, other: ChangeEvent) -> bool:

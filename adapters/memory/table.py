@@ -19,7 +19,7 @@ from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position
 from lakeward.core.evolution import Recorded, SchemaChange
 from lakeward.core.facts import Capability, ObjectFacts
-from lakeward.core.fold import Row, apply
+from lakeward.core.fold import Row, apply, row_of
 from lakeward.core.holds import Waiter, Waiters
 from lakeward.core.known import Known, Refused, Remembered, Stored
 from lakeward.core.ledger import ObjectRecord
@@ -87,6 +87,7 @@ class MemoryTable:
             resolutions=[Resolution(position, mended.get(position[2:])) for position in plan.releases],
             loaded=plan.facts.loaded,
             believed=plan.facts.believed,
+            ran=plan.ran,
         )
         work_out = append if plan.appends else settle
         dimension = replace(self.dimension, schema=plan.folded)
@@ -100,8 +101,8 @@ class MemoryTable:
         held |= Waiters.of(_waiters(settled.changes, settled.epoch)).moved()
         return Resolved(
             counts=counts,
-            written=sum(row is not None for row in settled.rows.values()),
-            removed=sum(key in self.rows for key in settled.rows),
+            written=sum(_added(self.rows.get(key), row) for key, row in settled.rows.items()),
+            removed=sum(_added(row, self.rows.get(key)) for key, row in settled.rows.items()),
             held=len(held),
             rejects=Counter(reject.reason for reject in settled.rejects if reject.position in delivered),
             detail=settled,
@@ -121,8 +122,8 @@ class MemoryTable:
 
     def rows_after(self, settled: Settled) -> dict[Key, Row]:
         """Return the rows with what was worked out in place."""
-        changed = {**self.rows, **settled.rows}
-        return {key: row for key, row in changed.items() if row is not None}
+        changed = {key: None if row is None else _stored(row) for key, row in settled.rows.items()}
+        return {key: row for key, row in {**self.rows, **changed}.items() if row is not None}
 
     # The companion.
 
@@ -346,6 +347,18 @@ class MemoryTarget:
         """Return the table of that name."""
         table = self.tables.setdefault(dimension.name, MemoryTable(dimension))
         return Opened(str(dimension.name), table, table, table, table, table)
+
+
+def _added(before: Row | None, after: Row | None) -> int:
+    """Return how many rows a table has of a key that it had not before; of a history each version is one."""
+    if after is None or not after.versions:
+        return int(after is not None)
+    return len([one for one in after.versions if before is None or one not in before.versions])
+
+
+def _stored(row: Row) -> Row:
+    """Return a row as a table gives it back: of a history the versions are all that it has."""
+    return row_of(row.versions) if row.versions else row
 
 
 def _remade(row: Row | None, remaking: Remaking) -> Row | None:

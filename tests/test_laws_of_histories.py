@@ -1,0 +1,215 @@
+"""Histories through the pipeline, on tables in plain Python: with crashes, late files, and rows that are mended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemorySource, MemoryTable, MemoryTarget
+from lakeward.core.books import Books
+from lakeward.core.delivery import Settled
+from lakeward.core.dimension import Deletes, Dimension, Lateness, Ordered, TableName, Unbounded, Within
+from lakeward.core.errors import ConfigError
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
+from lakeward.core.facts import Capability
+from lakeward.core.fold import Row, apply
+from lakeward.core.history.options import ByRun, History, Kind, Shown, Track
+from lakeward.core.history.versions import Versions
+from lakeward.core.job import Job
+from lakeward.core.pipeline import apply_changes
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import Notice, Resolved
+from lakeward.core.schema import Column, Schema, Type
+from lakeward.plugins.testing.play import CRASHES, MemoryLake, Player
+from lakeward.plugins.testing.scripts import Rows, Script, pack_late, pack_reloaded
+
+WAYS = (
+    History(),
+    History(track=Track(frozenset({"a"}), but=False)),
+    History(kinds={"b": Kind.PREVIOUS}, previous_key=True),
+    History(kinds={"b": Kind.KEEP_FIRST}),
+)
+LATENESS = (Ordered(), Within(3), Unbounded())
+some = settings(max_examples=25, deadline=None)
+
+
+class VersionedLake(MemoryLake):
+    """The reference adapter, of which all versions are seen."""
+
+    def rows(self, dimension: Dimension) -> Rows:
+        rows = self.target.tables[dimension.name].rows
+        return {key: value for name, row in rows.items() for key, value in seen(name, row.versions).items()}
+
+
+def seen(key: Key, versions: Versions) -> dict[Key, tuple[Mapping[str, Any], Position]]:
+    return {
+        (*key, one.valid_from): (
+            {**one.cells, "valid_to": one.valid_to, "previous": dict(one.previous), "old": one.previous_key},
+            one.position,
+        )
+        for one in versions
+    }
+
+
+def truth(script: Script) -> Rows:
+    """What the fold makes of all events that are not given up."""
+    events = [replace(event, instant=event.time or 0) for event in script.events]
+    rows = apply(script.dimension, {}, events).rows
+    return {key: value for name, row in rows.items() for key, value in seen(name, row.versions).items()}
+
+
+def play(script: Script, ends: list[tuple[str, str]], kind: type[MemoryTable] = MemoryTable) -> Player:
+    """Play a script with and without crashes: each moment must be the same."""
+    expected = Player(script, VersionedLake()).play().moments
+    return Player(script, VersionedLake(kind), expected=expected).play(ends)
+
+
+def check(random: Random, lateness: Lateness, history: History, kind: type[MemoryTable] = MemoryTable) -> None:
+    """Batching, idempotence, lateness, quarantine and crash, of a history."""
+    in_part = random.random() < 0.5
+    truncates = random.random() < 0.5 and lateness != Ordered()  # of one database, while others are behind it
+    bad = 0.0 if truncates else 0.05  # what a truncate overrules is given up by nobody
+    script = pack_late(random, 2, lateness, bad=bad, fixed=0.6, in_part=in_part, truncates=truncates)
+    script = replace(script, dimension=replace(script.dimension, history=history))
+    player = play(script, random.sample(CRASHES, 4), kind)
+    if "key_shift" not in player.reasons:  # which a person gives up
+        assert player.moments[-1].rows == truth(script)
+
+
+@pytest.mark.parametrize("lateness", LATENESS, ids=repr)
+@some
+@given(random=st.randoms(use_true_random=False), history=st.sampled_from(WAYS))
+def test_any_order_and_any_crash_give_the_one_history(lateness: Lateness, random: Random, history: History) -> None:
+    check(random, lateness, history)
+
+
+class KeepsTheNewestVersion(MemoryTable):
+    def rows_after(self, settled: Settled) -> dict[Key, Row]:
+        rows = MemoryTable.rows_after(self, settled)
+        return {key: replace(row, versions=row.versions[-1:]) for key, row in rows.items()}
+
+
+class WritesVersionsTwice(MemoryTable):
+    def rows_after(self, settled: Settled) -> dict[Key, Row]:
+        rows = MemoryTable.rows_after(self, settled)
+        before = {key: row.versions for key, row in self.rows.items() if settled.rows.get(key)}
+        twice = {key: [one for one in old if one not in rows[key].versions] for key, old in before.items()}
+        return {key: replace(row, versions=(*twice.get(key, ()), *row.versions)) for key, row in rows.items()}
+
+
+class RemembersNoBases(MemoryTable):
+    def remember(self, plan: MergePlan, resolved: Resolved) -> None:
+        bases = [replace(base, row=None) for base in resolved.detail.bases]
+        MemoryTable.remember(self, plan, replace(resolved, detail=replace(resolved.detail, bases=bases)))
+
+
+class CommitsVersionsBeforeTheMemory(MemoryTable):
+    def remember(self, plan: MergePlan, resolved: Resolved) -> None:
+        MemoryTable.remember(self, plan, resolved)
+        self.rows = self.rows_after(resolved.detail)
+
+
+@pytest.mark.parametrize(
+    "kind", [KeepsTheNewestVersion, WritesVersionsTwice, RemembersNoBases, CommitsVersionsBeforeTheMemory]
+)
+def test_a_broken_table_is_found_out(kind: type[MemoryTable]) -> None:
+    with pytest.raises(AssertionError):
+        check_many(kind)
+
+
+def check_many(kind: type[MemoryTable]) -> None:
+    for seed in range(1500):
+        check(Random(seed), Within(3), WAYS[seed % len(WAYS)], kind)
+
+
+@pytest.mark.parametrize("lateness", LATENESS, ids=repr)
+@some
+@given(random=st.randoms(use_true_random=False), history=st.sampled_from(WAYS[:3]))
+def test_after_a_reload_the_current_versions_are_the_new_epoch(
+    lateness: Lateness, random: Random, history: History
+) -> None:
+    script = pack_reloaded(random, pack_late(random, 2, lateness), 2)
+    mirror = script.truth
+    script = replace(script, dimension=replace(script.dimension, history=history))
+    player = play(script, random.sample(CRASHES, 4))
+    current = {key[:-1]: cells for key, (cells, _) in player.moments[-1].rows.items() if cells["valid_to"] is None}
+    tracked = ("h", "id", "a")
+    assert {key: [cells[name] for name in tracked] for key, cells in current.items()} == {
+        key: [cells[name] for name in tracked] for key, (cells, _) in mirror.items()
+    }
+    assert player.moments[-1].progress.rows == len(player.moments[-1].rows)
+
+
+NAME = TableName("shop", "item")
+SCHEMA = Schema((Column("id", Type("int")), Column("a", Type("int"))))
+DIMENSION = Dimension(name=NAME, schema=SCHEMA, key=("id",), history=History())
+DAY = 86_400_000_000
+
+
+def job(source: MemorySource, table: MemoryTable, now: int = 0) -> Job[Any]:
+    queue = MemoryQueue([Notice(str(NAME))])
+    return Job(
+        dimension=table.dimension,
+        source=source,
+        opened=MemoryTarget({NAME: table}).open(table.dimension),
+        queue=queue,
+        notices=queue.receive(),
+        books=Books(ledger=MemoryLedger(), now=lambda: now),
+    )
+
+
+def change(operation: Operation, place: int, epoch: int = 1, key: int = 1, a: int = 0) -> ChangeEvent:
+    position = Position(epoch, LOAD_SEQUENCE if operation is Operation.READ else place, place, key)
+    return ChangeEvent(operation=operation, position=position, key=(key,), cells={"id": key, "a": a})
+
+
+def periods(table: MemoryTable) -> dict[Key, list[tuple[int, int | None]]]:
+    return {key: [(one.valid_from, one.valid_to) for one in row.versions] for key, row in table.rows.items()}
+
+
+def test_the_day_of_the_run_dates_what_it_brings_and_a_row_that_did_not_change_is_written_once() -> None:
+    history = History(validity=ByRun(), shown=Shown(type=Type("date")), first_load=-7)
+    table, source = MemoryTable(replace(DIMENSION, history=history)), MemorySource()
+    source.put(NAME, 1, [change(Operation.READ, 1), change(Operation.READ, 1, key=2)])
+    apply_changes(job(source, table, 5 * DAY))
+    source.put(NAME, 2, [change(Operation.UPDATE, 2, a=1)])
+    apply_changes(job(source, table, 6 * DAY + 1))
+    assert periods(table) == {(1,): [(-7, 6), (6, None)], (2,): [(-7, None)]}
+    assert table.progress.rows == 3
+
+
+def test_a_full_load_ends_on_the_day_of_its_run_what_it_lacks() -> None:
+    history = History(validity=ByRun(), shown=Shown(type=Type("date")))
+    table, source = MemoryTable(replace(DIMENSION, history=history)), MemorySource()
+    source.put(NAME, 1, [change(Operation.READ, 1), change(Operation.READ, 1, key=2)])
+    apply_changes(job(source, table, 5 * DAY))
+    source.put(NAME, 2, [change(Operation.READ, 2, epoch=2)])
+    source.loaded[NAME] = 2
+    apply_changes(job(source, table, 9 * DAY))
+    assert periods(table) == {(1,): [(5, None)], (2,): [(5, 9)]}
+    assert (table.progress.epoch, table.progress.rows) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("dimension", "capabilities", "found"),
+    [
+        (DIMENSION, frozenset(Capability) - {Capability.HISTORY}, "needed: history"),
+        (replace(DIMENSION, key=()), frozenset(Capability), "a history needs a key"),
+        (replace(DIMENSION, deletes=Deletes.SOFT), frozenset(Capability), "its deletes are soft"),
+    ],
+)
+def test_a_history_that_cannot_be_kept_is_refused_before_anything_is_written(
+    dimension: Dimension, capabilities: frozenset[Capability], found: str
+) -> None:
+    table, source = MemoryTable(dimension, capabilities=capabilities), MemorySource()
+    source.put(NAME, 1, [change(Operation.INSERT, 1)])
+    with pytest.raises(ConfigError) as refused:
+        apply_changes(job(source, table))
+    assert refused.value.found == found
+    assert not table.exists
