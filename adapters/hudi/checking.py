@@ -8,7 +8,8 @@ from typing import Final
 
 from lakeward.adapters.hudi.columns import META_COLUMNS, check_columns
 from lakeward.adapters.hudi.options import TableOptions
-from lakeward.adapters.hudi.writing import is_of_lakeward
+from lakeward.adapters.hudi.timeline import Timeline
+from lakeward.adapters.hudi.writing import is_harmless
 from lakeward.adapters.tables.columns import check_names
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, TableError
@@ -23,11 +24,11 @@ def check(dimension: Dimension, options: TableOptions) -> None:
     check_names(dimension, META_COLUMNS, "Hudi")
     check_columns(dimension)
     for name in options.properties:
-        if is_of_lakeward(name):
+        if not is_harmless(name):
             raise ConfigError(
                 f"{dimension.name}: {name} is not for `properties` to say",
-                todo="`write_mode`, `partition_by` and `buckets` say how a table is made; lakeward says how a row "
-                "is found and which one counts.",
+                todo="It may say how files are written, compacted and cleaned up. `write_mode`, `partition_by` and "
+                "`buckets` say how a table is made; lakeward says how a row is found and which one counts.",
             )
     for name in options.partition_by:
         column = dimension.schema.find(name)
@@ -47,13 +48,24 @@ def check(dimension: Dimension, options: TableOptions) -> None:
 
 
 def check_place(dimension: Dimension, path: Path) -> None:
-    """Refuse to make a table in a folder that holds something else."""
-    if path.is_dir() and any(path.iterdir()) and not (path / ".hoodie").is_dir():
-        raise TableError(
-            f"{dimension.name}: the folder {path} is no Hudi table, and not empty",
-            found=f"there is {min(entry.name for entry in path.iterdir())}",
-            todo="Nothing was applied. Choose another `warehouse` or `namespace` under [target], or empty it.",
-        )
+    """Refuse to make a table in a folder that holds something else, or where it is not known what."""
+    entries = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
+    if not entries:
+        return
+    metadata = path / ".hoodie"
+    old = sorted(file.name for file in metadata.glob("*.*commit"))
+    if old or Timeline(path).is_there:
+        what = "is a Hudi table that lakeward did not make"
+        found = f"{metadata / old[0]} is of an older Hudi" if old else "no commit of it says which columns it has"
+    elif not metadata.is_dir():
+        what, found = "is no Hudi table, and not empty", f"there is {entries[0]}"
+    else:
+        return  # a first commit that was not completed: the next write of Hudi takes it back
+    raise TableError(
+        f"{dimension.name}: the folder {path} {what}",
+        found=found,
+        todo="Nothing was applied. Choose another `warehouse` or `namespace` under [target], or empty it.",
+    )
 
 
 def check_change(dimension: Dimension, options: TableOptions, made: TableOptions, changes: Evolution) -> None:

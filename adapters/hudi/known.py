@@ -56,9 +56,7 @@ class _Finder:
         if suffix:
             table = self.places.load(self.table, suffix)
             return [] if table is None else found_in(table, where)
-        newest = timeline_of(self.places, self.table).newest()
-        if newest is None:
-            return []
-        reader = ready(self.spark()).read.format("hudi").option("as.of.instant", newest.requested)
+        as_of = timeline_of(self.places, self.table).greatest()
+        reader = ready(self.spark()).read.format("hudi").option("as.of.instant", as_of)
         rows = reader.load(self.places.of(self.table))
         return entries_of(to_arrow(rows.where(as_column(where, rows.schema.jsonValue()))))

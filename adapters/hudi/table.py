@@ -54,8 +54,10 @@ class _Version:
 
     path: str
     instant: Instant
+    as_of: str
     spark: SparkSession
     partitions: tuple[str, ...]
+    has_keys: bool
 
     @property
     def is_written(self) -> bool:
@@ -63,11 +65,17 @@ class _Version:
         return True
 
     def rows(self) -> DataFrame:
-        """Return all rows, and in which partition each lies; where in it, is a matter of the key."""
-        reader = self.spark.read.format("hudi").option("as.of.instant", self.instant.requested)
-        rows = reader.load(self.path).drop(*META_COLUMNS, KEY)
-        lies = f"struct({', '.join(map(quoted, self.partitions))})" if self.partitions else "''"
-        return rows.selectExpr("*", f"{lies} AS {FILE}", f"CAST(NULL AS bigint) AS {POS}")
+        """Return all rows, with the record key of each and its partition: no more says where it lies."""
+        rows = self.spark.read.format("hudi").option("as.of.instant", self.as_of).load(self.path)
+        lies = ", ".join(map(quoted, (*self.keys, *self.partitions)))
+        place = f"struct({lies})" if lies else "''"
+        placed = rows.selectExpr("*", f"{place} AS {FILE}", f"CAST(NULL AS bigint) AS {POS}")
+        return placed.drop(*META_COLUMNS, KEY)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The column of the record key, where rows have one: it is as it was when the row was written."""
+        return (KEY,) if self.has_keys else ()
 
 
 class HudiTable:
@@ -127,7 +135,14 @@ class HudiTable:
             )
         made = writing.made_with(self.timeline.instants())
         check_change(self.dimension, self.options, self.options if made is None else made, plan.evolution)
-        return _Version(str(self.path), newest, ready(self.spark()), tuple(self.options.partition_by))
+        return _Version(
+            path=str(self.path),
+            instant=newest,
+            as_of=self.timeline.greatest(),
+            spark=ready(self.spark()),
+            partitions=tuple(self.options.partition_by),
+            has_keys=bool(self.dimension.key),
+        )
 
     def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
         """Make rows and progress visible in one commit."""
@@ -147,8 +162,7 @@ class HudiTable:
                     **writing.operation_of(plan, replaces=replaces),
                     **writing.said(progress, self.options),
                 }
-                mode = "overwrite" if plan.creates else "append"
-                records.write.format("hudi").options(**options).mode(mode).save(str(self.path))
+                records.write.format("hudi").options(**options).mode("append").save(str(self.path))
         newest = self.timeline.newest()
         return Commit("" if newest is None else newest.requested, resolved.written, resolved.removed)
 
@@ -186,7 +200,7 @@ class HudiTable:
             return self._others(plan, outcome, read).unionByName(rows, allowMissingColumns=True), True
         if outcome.removed is None:
             return rows, False
-        return rows.unionByName(writing.deletes_of(outcome.removed, rows, self.dimension, read.partitions)), False
+        return rows.unionByName(writing.deletes_of(outcome.removed, rows, read.partitions)), False
 
     def _others(self, plan: MergePlan, outcome: Outcome, read: _Version) -> DataFrame:
         """Return the rows that stay as they are, with their columns' new names: Hudi writes all of them anew."""

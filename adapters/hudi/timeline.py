@@ -73,20 +73,28 @@ class Timeline:
         """Return the write that was completed last, whoever made it."""
         return next(self.instants(), None)
 
+    def greatest(self) -> str:
+        """Return the time up to which all that was completed can be read: a later write may be completed first."""
+        return max((instant.requested for instant in self._active()), default="")
+
     def instants(self) -> Iterator[Instant]:
         """Return all writes, the newest first; those in the archive are read when they are asked for."""
-        active = []
+        seen = set()
+        for instant in self._active():
+            seen.add(instant.requested)
+            yield instant
+        archived = [instant for instant in self._archived() if instant.requested not in seen]
+        yield from sorted(archived, reverse=True)
+
+    def _active(self) -> Iterator[Instant]:
+        found = []
         for file in self.folder.glob("*"):
             match = _COMPLETED.fullmatch(file.name)
             if match is not None:
-                active.append((match[2], match[1], file))
-        seen = set()
-        for completed, requested, file in sorted(active, reverse=True):
+                found.append((match[2], match[1], file))
+        for completed, requested, file in sorted(found, reverse=True):
             if (content := _read(file)) is not None:
-                seen.add(requested)
                 yield Instant(completed, requested, content)
-        archived = [instant for instant in self._archived() if instant.requested not in seen]
-        yield from sorted(archived, reverse=True)
 
     def _archived(self) -> Iterator[Instant]:
         manifests = sorted(self.folder.glob("history/manifest_*"), key=lambda file: int(file.name.split("_")[1]))

@@ -49,15 +49,16 @@ _LOGS: Final[Mapping[str, str]] = {
     "hoodie.compact.inline.max.delta.commits": "10",
 }
 
-_OF_LAKEWARD: Final = re.compile(
-    r"hoodie\.(record\.merge|combine\.before|payload|datasource\.write|index|bucket|table)\..*"
+_HARMLESS: Final = re.compile(
+    r"hoodie\.(archive|bulkinsert|clean|cleaner|compact|compaction|delete|insert|keep|logfile|markers|memory|parquet"
+    r"|upsert)\..+"
 )
-"""What properties may not say: by it hangs that nothing is lost."""
+"""What properties may say: how files are written and cleaned up, and never which rows there are."""
 
 
-def is_of_lakeward(name: str) -> bool:
-    """Whether a property is not for the settings to say."""
-    return _OF_LAKEWARD.fullmatch(name) is not None
+def is_harmless(name: str) -> bool:
+    """Whether a property is for the settings to say."""
+    return _HARMLESS.fullmatch(name) is not None
 
 
 def options_of(dimension: Dimension, options: TableOptions) -> Mapping[str, str]:
@@ -108,13 +109,13 @@ def as_records(rows: DataFrame, dimension: Dimension) -> DataFrame:
     return rows.selectExpr(f"if(true, {key_text(dimension)}, NULL) AS {KEY}", *columns)
 
 
-def deletes_of(
-    removed: DataFrame, records: DataFrame, dimension: Dimension, partitions: Sequence[str]
-) -> DataFrame:
-    """Return what takes rows away that stand where no record is written: of their key, in their partition."""
+def deletes_of(removed: DataFrame, records: DataFrame, partitions: Sequence[str]) -> DataFrame:
+    """Return what takes rows away that stand where no record is written: of their key, in their partition.
+
+    Their record keys are those that they have: a key whose column became wider may have another text by now.
+    """
     place = [KEY, *partitions]
-    lies = [f"{FILE}.{quoted(name)} AS {quoted(name)}" for name in partitions]
-    gone = removed.selectExpr(f"{key_text(dimension)} AS {KEY}", *lies)
+    gone = removed.selectExpr(*[f"{FILE}.{quoted(name)} AS {quoted(name)}" for name in place])
     is_same = [F.col(f"gone.{quoted(name)}").eqNullSafe(F.col(f"kept.{quoted(name)}")) for name in place]
     gone = gone.alias("gone").join(records.select(*map(quoted, place)).alias("kept"), is_same, "left_anti")
     types = {field.name: field.dataType.simpleString() for field in records.schema}

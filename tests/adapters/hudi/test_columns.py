@@ -118,6 +118,14 @@ def test_options_that_cannot_be_are_refused(options: TableOptions, says: str) ->
     assert says in f"{refused.value} {refused.value.todo}"
 
 
+@pytest.mark.parametrize(
+    "name", ["hoodie.storage.layout.type", "hoodie.populate.meta.fields", "hoodie.schema.on.read.enable", "path"]
+)
+def test_properties_that_may_change_rows_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="not for `properties` to say"):
+        check(dimension(id="int"), TableOptions(properties={name: "x"}))
+
+
 def test_properties_of_the_writer_are_taken() -> None:
     check(dimension(id="int"), TableOptions(properties={"hoodie.compact.inline.max.delta.commits": "3"}))
 
@@ -143,4 +151,21 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
     check_place(dimension(id="int"), tmp_path)
     (tmp_path / "thesis.doc").touch()
     with pytest.raises(TableError, match="is no Hudi table, and not empty"):
+        check_place(dimension(id="int"), tmp_path)
+
+
+def test_a_table_of_an_older_hudi_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / ".hoodie").mkdir()
+    check_place(dimension(id="int"), tmp_path)
+    (tmp_path / ".hoodie" / "20240101000000000.deltacommit").touch()
+    with pytest.raises(TableError, match="lakeward did not make") as refused:
+        check_place(dimension(id="int"), tmp_path)
+    assert "older Hudi" in str(refused.value.found)
+
+
+def test_a_table_whose_commits_say_no_columns_is_left_alone(tmp_path: Path) -> None:
+    timeline = tmp_path / ".hoodie" / "timeline"
+    timeline.mkdir(parents=True)
+    (timeline / "20261122000001000_20261122000002000.commit").touch()
+    with pytest.raises(TableError, match="lakeward did not make"):
         check_place(dimension(id="int"), tmp_path)

@@ -93,6 +93,28 @@ def test_keys_whose_texts_hudi_would_mix_up_stay_apart(shop: Project) -> None:
     assert shop.rows(columns=("a", "b", "n")) == [("", "q", 3), ("x", "y,b:z", 2), ("x,b:y", "z", 10)]
 
 
+def test_a_key_whose_text_changes_with_its_type_finds_its_row(shop: Project) -> None:
+    shop.configure(item('f = "float", n = "int"', key='"f"'), source="max_files = 1")
+    put(shop, 10, "I,0.1,1", "I,0.5,2")
+    shop.run()
+    shop.configure(item('f = "double", n = "int"', key='"f"'), source="max_files = 1")
+    put(shop, 11, "U,0.10000000149011612,3", "D,0.5,2")
+    shop.run()
+    assert shop.rows(columns=("n",)) == [(3,)]
+
+
+def test_a_first_commit_that_was_not_completed_is_taken_back(
+    shop: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(shop, 10, "I,1,a,1.00")
+    with monkeypatch.context() as broken:
+        broken.setattr(writing, "_ALWAYS", {**writing._ALWAYS, "hoodie.parquet.compression.codec": "none of them"})
+        shop.fails()
+    assert (path_of(shop) / ".hoodie").is_dir()
+    shop.run()
+    assert [row[0] for row in shop.rows()] == [1]
+
+
 @pytest.mark.parametrize("more", ["buckets = 2", 'partition_by = ["name"]', 'write_mode = "copy-on-write"'])
 def test_what_says_where_rows_lie_is_kept(shop: Project, more: str) -> None:
     put(shop, 10, "I,1,a,1.00")

@@ -113,6 +113,7 @@ def test_the_order_is_that_of_completion(places: Places) -> None:
     newest = Timeline(Path(places.of(TABLE))).newest()
     assert newest is not None
     assert (newest.requested, newest.completed) == (instant(1), instant(9))
+    assert Timeline(Path(places.of(TABLE))).greatest() == instant(2)
     assert standing_of(places, TABLE).progress.batch == 7
 
 
