@@ -551,11 +551,48 @@ class Maintenance(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreign:
+    """A table that another engine wrote: its state, named in the table's own terms, columns, and rows.
+
+    So many of the rows have NULL in the key, and so many keys stand `twice` or more, one of them for `example`.
+    `refused` says in words what it has that lakeward cannot write.
+    """
+
+    state: str
+    schema: Schema
+    rows: int
+    null_keys: int = 0
+    twice: int = 0
+    example: str | None = None
+    refused: Sequence[str] = ()
+
+
+class Adoption(Protocol):
+    """What takes over a table that another engine wrote; a format that can has it."""
+
+    def look(self) -> Foreign:
+        """Look at the table whole, changing nothing.
+
+        Raises ConfigError where there is none, or it is one of ours, and TableError where it cannot be read.
+        """
+        ...
+
+    def adopt(self, foreign: Foreign, plan: MergePlan, progress: Progress) -> Commit:
+        """Write the record of the plan beside the table, then give it our columns and the progress in one commit.
+
+        Its rows stay as they are, with NULL in our columns: they are older than every change. Raises CommitConflict
+        where the table is not in the state that was looked at.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Opened(Generic[F]):
     """One table of a target by its name there, with what it remembers and what it could not apply.
 
-    `versions` and `maintenance` are there where its format can take it back, and keep it in shape.
+    `versions` and `maintenance` are there where its format can take it back, and keep it in shape; `adoption`
+    where it can take over a table of another engine.
     """
 
     name: str
@@ -564,6 +601,7 @@ class Opened(Generic[F]):
     quarantine: Quarantine[F]
     versions: Versions | None = None
     maintenance: Maintenance | None = None
+    adoption: Adoption | None = None
 
 
 class Target(Protocol[F]):

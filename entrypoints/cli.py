@@ -27,6 +27,7 @@ COMMANDS: Final = (
     "load-complete",
     "truncate",
     "rollback",
+    "adopt",
     "maintain",
     "ledger",
     "plugins",

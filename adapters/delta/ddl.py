@@ -18,7 +18,7 @@ from lakeward.core.errors import ConfigError
 RESERVED: Final = frozenset({"_metadata"})
 """Spark's own name for where a row of a file lies."""
 
-_OURS: Final = {"delta.feature.domainMetadata": "supported"}
+OURS: Final = {"delta.feature.domainMetadata": "supported"}
 """Progress stands in the table's own metadata as well, where no cleaning of the log forgets it."""
 
 _CHANGES_OF_OURS: Final = (
@@ -33,7 +33,7 @@ def create(spark: SparkSession, path: str, dimension: Dimension, options: TableO
     """Create the table that mirrors a dimension."""
     columns = {**{c.name: c.type for c in dimension.schema}, **system_columns(dimension.sequences)}
     properties = {
-        **_OURS,
+        **OURS,
         "delta.enableDeletionVectors": str(options.write_mode == "merge-on-read").lower(),
         **(MAPPING if needs_mapping(dimension.schema) else {}),
         **options.properties,

@@ -58,9 +58,11 @@ class DeltaLake:
         check_spark()
         from lakeward.adapters.delta.maintenance import DeltaMaintenance  # noqa: PLC0415  # Spark is imported late
         from lakeward.adapters.delta.table import DeltaTable  # noqa: PLC0415  # so is it here
+        from lakeward.adapters.tables.adopting import TableAdoption  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.undoing import TableVersions  # noqa: PLC0415  # and here
 
         options = self.tables.get(dimension.name, TableOptions())
         table = DeltaTable(self.places, dimension, options, self.runtime.spark)
         name, versions = ".".join(self.places.name(dimension.name)), TableVersions(table.kept, table.line)
-        return Opened(name, table, table.kept, table.kept, versions, DeltaMaintenance(table))
+        care, adoption = DeltaMaintenance(table), TableAdoption(table.kept, table.theirs)
+        return Opened(name, table, table.kept, table.kept, versions, care, adoption)

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeward.adapters.delta import ddl
+from lakeward.adapters.delta.adopting import DeltaTheirs
 from lakeward.adapters.delta.change import Change
 from lakeward.adapters.delta.evolving import properties_for, renamed
 from lakeward.adapters.delta.java import Jvm, committing
@@ -101,6 +102,11 @@ class DeltaTable:
     def line(self) -> DeltaLine | None:
         """Return the commits that its state comes from, or None where it is not there."""
         return DeltaLine.of(self.places, self.dimension.name, self.spark)
+
+    def theirs(self) -> DeltaTheirs | None:
+        """Return it as it is, whoever wrote it, or None where it is not there."""
+        table = self.places.load(self.dimension.name)
+        return None if table is None else DeltaTheirs(Jvm(self.spark()), self.dimension.name, self.path, table)
 
     def resolve(self, plan: MergePlan, frame: DataFrame) -> Resolved:
         """Work out rows and counts; nothing is written."""

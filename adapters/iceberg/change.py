@@ -190,10 +190,12 @@ class Change:
         update = update.conflictDetectionFilter(always).validateDeletedFiles()
         update = update.validateNoConflictingDataFiles().validateNoConflictingDeleteFiles()
         update.validateDataFilesExist(self.jvm.list([deletion.path for deletion in self.deletions]))
+        files = self.jvm.iceberg.util.ContentFileUtil
         for task in self.dropped:
             update.removeRows(task.file())
             for delete in indexed(task.deletes()):
-                update.removeDeletes(delete)
+                if files.isFileScoped(delete):  # others are of other files, too
+                    update.removeDeletes(delete)
         for file in self.added:
             update.addRows(file)
         for file in self.delete_files:

@@ -80,6 +80,7 @@ class Jvm:
         tables.add(identifier, table)
         try:
             writer = frame.write.format("iceberg").mode("append")
+            writer.option("check-nullability", "false")  # another engine may have made the key a required column
             writer.option("rewritten-file-scan-task-set-id", identifier).save(identifier)
             files = list(staged.fetchNewFiles(table, identifier))
         finally:

@@ -33,6 +33,7 @@ from lakeward.adapters.tables import known
 from lakeward.adapters.tables.known import Entry, entries_of
 from lakeward.adapters.tables.where import All, AtLeast, AtMost, OneOf, Where
 from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import TableError
 from lakeward.core.events import Key, canonical
 from lakeward.core.known import Known, Made
 from lakeward.core.progress import Progress
@@ -68,7 +69,15 @@ class _Finder:
         if table is None:
             return []
         condition = _expression(where, table.schema())
-        tasks = list(table.scan(row_filter=condition).plan_files())
+        try:
+            tasks = list(table.scan(row_filter=condition).plan_files())
+        except ValueError as error:  # another engine has written what PyIceberg does not read
+            raise TableError(
+                f"{self.table}: a key of the table cannot be looked up",
+                found=f"{error}: another writer left equality deletes",
+                todo="Write them into its files: `CALL system.rewrite_data_files(…, options => "
+                "map('delete-file-threshold', '1'))` in Spark.",
+            ) from error
         narrow = ArrowScan(table.metadata, table.io, table.schema().select(names.ROW), condition)
         holding = [task for task in tasks if narrow.to_table([task]).num_rows]
         found = ArrowScan(table.metadata, table.io, table.schema(), condition).to_table(holding)

@@ -58,9 +58,11 @@ class IcebergLake:
         check_spark()
         from lakeward.adapters.iceberg.maintenance import IcebergMaintenance  # noqa: PLC0415  # Spark is imported late
         from lakeward.adapters.iceberg.table import IcebergTable  # noqa: PLC0415  # so is it here
+        from lakeward.adapters.tables.adopting import TableAdoption  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.undoing import TableVersions  # noqa: PLC0415  # and here
 
         options = self.tables.get(dimension.name, TableOptions())
         table = IcebergTable(self.catalog, dimension, options, self.runtime.spark)
         versions = TableVersions(table.kept, table.line)
-        return Opened(".".join(table.name), table, table.kept, table.kept, versions, IcebergMaintenance(table))
+        care, adoption = IcebergMaintenance(table), TableAdoption(table.kept, table.theirs)
+        return Opened(".".join(table.name), table, table.kept, table.kept, versions, care, adoption)

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeward.adapters.iceberg import ddl
+from lakeward.adapters.iceberg.adopting import IcebergTheirs
 from lakeward.adapters.iceberg.beside import IcebergBeside
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.change import Change
@@ -106,6 +107,11 @@ class IcebergTable:
         """Return the snapshots that its state comes from, or None where it is not there."""
         table = self.catalog.load(self.dimension.name)
         return None if table is None else IcebergLine(self.dimension.name, table, self._java)
+
+    def theirs(self) -> IcebergTheirs | None:
+        """Return it as it is, whoever wrote it, or None where it is not there."""
+        table = self.catalog.load(self.dimension.name)
+        return None if table is None else IcebergTheirs(Jvm(self.spark()), self.dimension.name, self.name, table)
 
     def _java(self) -> tuple[Jvm, Any]:
         jvm = Jvm(self.spark())

@@ -8,7 +8,7 @@ from typing import Any, Final
 from lakeward.adapters.spark import names
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, TableError
-from lakeward.core.events import Position, Sequences
+from lakeward.core.events import LOAD_SEQUENCE, Position, Sequences
 from lakeward.core.schema import Type
 
 SYSTEM_COLUMNS: Final[Mapping[str, Type]] = {
@@ -26,6 +26,16 @@ def system_columns(sequences: Sequences) -> Mapping[str, Type]:
     return {**SYSTEM_COLUMNS, names.SEQUENCE: names.sequence_type(sequences)}
 
 
+BEFORE: Final[Mapping[str, int]] = {
+    names.EPOCH: 1,
+    names.SEQUENCE: LOAD_SEQUENCE,
+    names.OBJECT: -(2**63),
+    names.ROW: 0,
+    names.BATCH: 1,
+}
+"""What NULL means in these columns, of a row that another engine wrote: it is older than all that comes."""
+
+
 def check_ours(found: Collection[str], table: str, where: str) -> None:
     """Raise TableError where a table with these columns is not one that lakeward made; `where` is the setting."""
     lacking = [name for name in SYSTEM_COLUMNS if name not in found]
@@ -33,7 +43,8 @@ def check_ours(found: Collection[str], table: str, where: str) -> None:
         raise TableError(
             f"{table}: the lake has a table of that name, and lakeward did not make it",
             found=f"it lacks the column {lacking[0]}",
-            todo=f"Choose another `{where}` under [target], or drop the table if nobody needs it.",
+            todo=f"`lakeward adopt {table}` takes it over, where its format can. Or choose another `{where}` under "
+            "[target].",
         )
 
 
@@ -49,4 +60,13 @@ def check_names(dimension: Dimension, reserved: Collection[str], format_: str) -
 
 def position_of(row: Mapping[str, Any]) -> Position:
     """Return the position of a row as it was read: a sequence of many digits is no whole number there."""
-    return Position(*[int(row[name]) for name in names.POSITION])
+    return Position(*[_said(row, name) for name in names.POSITION])
+
+
+def batch_of(row: Mapping[str, Any]) -> int:
+    """Return the batch that changed a row last."""
+    return _said(row, names.BATCH)
+
+
+def _said(row: Mapping[str, Any], name: str) -> int:
+    return BEFORE[name] if row[name] is None else int(row[name])

@@ -12,7 +12,7 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.tables import companion, quarantine
 from lakeward.adapters.tables.beside import CHANGES, QUARANTINE
-from lakeward.adapters.tables.columns import position_of
+from lakeward.adapters.tables.columns import batch_of, position_of
 from lakeward.adapters.tables.records import renames_of
 from lakeward.adapters.tables.where import All, AtLeast, AtMost, Is, OneOf, Where
 from lakeward.core.dimension import Dimension, Ordered
@@ -80,7 +80,7 @@ class _Search:
     def stored(self) -> Stored | None:
         """Return the row that stands."""
         for row in self.find.rows(self.of_key()):
-            return Stored(self._row(row), row[names.BATCH])
+            return Stored(self._row(row), batch_of(row))
         return None
 
     def _row(self, row: Entry) -> Row:

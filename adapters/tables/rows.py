@@ -21,6 +21,7 @@ from lakeward.adapters.spark.resolve import ID, IS_LIVE, SMALL, no_place, standi
 from lakeward.adapters.spark.truncates import literal, place_of
 from lakeward.adapters.spark.types import ddl as type_ddl
 from lakeward.adapters.spark.types import from_bound
+from lakeward.adapters.tables.columns import BEFORE
 from lakeward.core.plan import MergePlan
 
 FILE: Final = "_lakeward_standing_file"
@@ -39,6 +40,13 @@ class Loaded(Protocol):
     def rows(self) -> DataFrame:
         """Return all rows, with `FILE` and `POS`."""
         ...
+
+
+def placed(rows: DataFrame) -> DataFrame:
+    """Return the rows of a table; those that were there before lakeward are older than all others."""
+    types = dict(rows.dtypes)
+    said = {name: f"coalesce({name}, CAST('{value}' AS {types[name]}))" for name, value in BEFORE.items()}
+    return rows.selectExpr(*[f"{said[name]} AS {name}" if name in said else quoted(name) for name in rows.columns])
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +135,7 @@ class Rows:
     def _as_loaded(self) -> DataFrame:
         if self.table is None:
             raise LookupError("a table that is not there has no rows")
-        return self.table.rows()
+        return placed(self.table.rows())
 
     def kept(self, upserts: DataFrame, judged: DataFrame) -> DataFrame:
         """Give updated rows what stands in columns and fields that the batch has not; a new row has NULL there."""

@@ -1,0 +1,113 @@
+"""A Delta table that another engine wrote, and what makes it one of ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import deltalake
+from pyspark.sql import DataFrame
+
+from lakeward.adapters.delta import ddl
+from lakeward.adapters.delta.change import Change
+from lakeward.adapters.delta.java import Jvm, committing
+from lakeward.adapters.delta_rs.columns import columns_in
+from lakeward.adapters.tables.columns import check_names
+from lakeward.adapters.tables.committing import staging
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import CommitConflict
+from lakeward.core.evolution import SchemaChange
+from lakeward.core.ports import Commit
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Schema
+
+_DOMAINS: Final = "domainMetadata"
+_WRITTEN: Final = frozenset(
+    {
+        *("appendOnly", "invariants", "checkConstraints", "generatedColumns", "identityColumns"),
+        *("changeDataFeed", "columnMapping", "deletionVectors", _DOMAINS, "timestampNtz", "allowColumnDefaults"),
+        *("typeWidening", "typeWidening-preview", "v2Checkpoint", "vacuumProtocolCheck", "inCommitTimestamp"),
+        "rowTracking",
+    }
+)
+"""The features of writers that stand in no batch's way; how some of them are used is asked of the columns."""
+
+_BY_COLUMN: Final = {
+    "delta.generationExpression": "is computed by the table",
+    "delta.identity.start": "is numbered by the table",
+    "delta.invariants": "has an invariant",
+}
+"""What the metadata of a column says that would have Delta refuse or change what the source sends."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaTheirs:
+    """A table as it was loaded."""
+
+    jvm: Jvm
+    name: TableName
+    path: str
+    table: deltalake.DeltaTable
+
+    @property
+    def state(self) -> str:
+        """The number of its version."""
+        return str(self.table.version())
+
+    def columns(self) -> Schema:
+        """Return its columns."""
+        return columns_in(self.table.schema(), str(self.name))
+
+    def refused(self, dimension: Dimension) -> Sequence[str]:
+        """Return what it has that a batch could not be written to."""
+        check_names(dimension, ddl.RESERVED, "Spark")
+        return [*self._refused_features(), *self._refused_columns(dimension.key)]
+
+    def _refused_features(self) -> Iterator[str]:
+        unknown = set(self.table.protocol().writer_features or ()) - _WRITTEN
+        for feature in sorted(unknown):
+            yield f"it has the table feature {feature}"
+        settings = self.table.metadata().configuration
+        if settings.get("delta.appendOnly") == "true":
+            yield "it takes no updates or deletes (`delta.appendOnly`)"
+        for name in sorted(settings):
+            if name.startswith("delta.constraints."):
+                yield f"it has the constraint {name.removeprefix('delta.constraints.')}"
+
+    def _refused_columns(self, key: Sequence[str]) -> Iterator[str]:
+        fields: Sequence[Mapping[str, Any]] = json.loads(self.table.schema().to_json())["fields"]
+        for field in fields:
+            for name, words in _BY_COLUMN.items():
+                if name in field["metadata"]:
+                    yield f"its column {field['name']} {words}"
+            if not field["nullable"] and field["name"] not in key:
+                yield (
+                    f"its column {field['name']} is NOT NULL, and the source may send NULL "
+                    f"(`ALTER TABLE … ALTER COLUMN {field['name']} DROP NOT NULL`)"
+                )
+
+    def rows(self) -> DataFrame:
+        """Return all rows."""
+        return self.jvm.spark.read.format("delta").option("versionAsOf", self.table.version()).load(self.path)
+
+    def take_over(self, changes: Sequence[SchemaChange], progress: Progress) -> Commit:
+        """Commit a version with the same files, more columns, and the progress.
+
+        Where the table has no domains of metadata, a version before it allows them.
+        """
+        with committing(str(self.name)):
+            expected = self.table.version()
+            if _DOMAINS not in (self.table.protocol().writer_features or ()):
+                ddl.enable(self.jvm.spark, self.path, dict(ddl.OURS))
+                expected += 1
+            snapshot = self.jvm.snapshot(self.path)
+            if int(snapshot.version()) != expected:
+                raise CommitConflict(
+                    f"{self.name}: another writer has just committed to the table", todo="Ask again."
+                )
+            change = Change(self.jvm, self.path, snapshot)
+            with staging(str(self.name), change, "Delta"):
+                change.evolve(changes)
+                return change.commit(progress, 0, 0)

@@ -1,0 +1,101 @@
+"""`lakeward adopt`: take over a table that another job wrote, and go on where that one stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from lakeward.core.adopting import Asked, ask
+from lakeward.core.adopting import adopt as take_over
+from lakeward.core.ledger import SourceObject
+from lakeward.entrypoints import documents, view
+from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Config, Debug
+from lakeward.entrypoints.deciding import Table, Yes, asks, deciding
+from lakeward.entrypoints.printable import escaped
+
+HELP = """Take over a table that another job wrote, and go on where that one stopped.
+
+Stop the other job for good first. The table is looked at whole before anything is written: its columns against
+those of the source, its keys (each once, none NULL), and what its format has that lakeward cannot write. Its rows
+stay as they are. --from names the last file that the other job applied: the next run begins with the one behind
+it. Where none of the files that are there was applied, say --none. Without either, it only looks.
+
+Example: [bold]lakeward adopt shop.orders --from 20261120-103100000.csv --dry-run[/]
+"""
+
+Last = Annotated[str | None, typer.Option("--from", help="The last file that the other job applied.")]
+None_ = Annotated[bool, typer.Option("--none", help="None of the files that are there was applied.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only look, and say what it would do.")]
+
+
+def adopt(
+    table: Table,
+    last: Last = None,
+    none: None_ = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    config: Config = DEFAULT_FILE,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """Look at a table, or take it over."""
+    if none and last is not None:
+        raise typer.BadParameter("--from names a file, and --none says that there is none: say one of them")
+    is_told = none or last is not None
+    with deciding(table, None, config, debug=debug) as (name, job, _, _):
+        asked = ask(job, last)
+        is_done = is_told and not dry_run
+        if not as_json:
+            _show(name, asked, is_told=is_told)
+        if is_done:
+            if asks(yes=yes, as_json=as_json):
+                typer.confirm("Go on?", abort=True)
+            take_over(job, asked)
+    return _said(name, asked, as_json=as_json, is_told=is_told, is_done=is_done)
+
+
+def _show(table: str, asked: Asked, *, is_told: bool) -> None:
+    """Say what was found, and what becomes of the files that are there."""
+    out, foreign = view.console(), asked.foreign
+    found = f"{foreign.rows:,} rows, {len(foreign.schema)} columns, and nothing that stands in the way"
+    out.print(f"{escaped(table)} has {found}")
+    if is_told:
+        _list("were applied, and are not taken again", asked.applied)
+        _list("wait, and are applied by the next run", asked.behind)
+    else:
+        _list("are there; which of them were applied is for you to say", asked.behind)
+
+
+def _list(words: str, items: Sequence[SourceObject]) -> None:
+    if items:
+        ends = items[0].name if len(items) == 1 else f"{items[0].name} to {items[-1].name}"
+        view.console().print(f"   {len(items):,} file(s) {words}: {escaped(ends)}")
+
+
+def _said(table: str, asked: Asked, *, as_json: bool, is_told: bool, is_done: bool) -> int:
+    if as_json:
+        content = {
+            "table": table,
+            "rows": asked.foreign.rows,
+            "columns": list(asked.foreign.schema.names),
+            "applied": [item.name for item in asked.applied],
+            "behind": [item.name for item in asked.behind],
+            "done": is_done,
+        }
+        documents.emit("adopt", {**content, "exit_code": 0})
+        return 0
+    if is_done:
+        words = "Next: `lakeward run`"
+    elif is_told:
+        words = "Nothing was changed. Next: the same without --dry-run"
+    else:
+        words = f"Nothing was changed. Next: `lakeward adopt {escaped(table)} --from FILE --dry-run`, or --none"
+    view.console().print(words)
+    return 0
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("adopt", help=HELP)(adopt)

@@ -1,0 +1,51 @@
+"""Iceberg tables of others that lie elsewhere than their metadata says: their paths are written anew."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import fastavro
+
+_MOST = 2**63 - 1
+"""No longer number is one that Java reads."""
+
+
+def moved(source: Path, target: Path, was: str) -> Path:
+    """Copy a table whose paths begin with `was`, and let them lead to where they are; return its metadata."""
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.crc"))
+
+    def here(value: Any) -> Any:
+        if isinstance(value, str):
+            return value.replace(was, str(target))
+        if isinstance(value, dict):
+            return {key: here(part) for key, part in value.items()}
+        if isinstance(value, int) and value > _MOST:  # the number of a snapshot that was made by hand
+            return value // 10
+        return [here(part) for part in value] if isinstance(value, list) else value
+
+    metadata = target / "metadata"
+    for manifest in sorted(metadata.glob("*-m*.avro")):
+        _rewrite(manifest, here)
+    sizes = {str(file): file.stat().st_size for file in metadata.glob("*-m*.avro")}
+
+    def listed(entry: Any) -> Any:
+        found = here(entry)
+        return {**found, "manifest_length": sizes[found["manifest_path"]]}
+
+    for manifests in metadata.glob("snap-*.avro"):
+        _rewrite(manifests, listed)
+    newest = max(metadata.glob("*.metadata.json"), key=lambda file: len(json.loads(file.read_text())["snapshots"]))
+    newest.write_text(json.dumps(here(json.loads(newest.read_text()))))
+    return newest
+
+
+def _rewrite(file: Path, change: Any) -> None:
+    with file.open("rb") as stream:
+        reader = fastavro.reader(stream)
+        schema, rows = reader.writer_schema, [change(row) for row in reader]
+        metadata = {name: value for name, value in reader.metadata.items() if not name.startswith("avro.")}
+    with file.open("wb") as stream:
+        fastavro.writer(stream, schema, rows, metadata=metadata)

@@ -1,0 +1,183 @@
+"""Tables that another job wrote are taken over: looked at first, and gone on with behind its last file."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from project import ITEM, Project
+from pyiceberg.catalog import load_catalog
+from pyiceberg.schema import Schema
+from pyiceberg.types import DecimalType, IntegerType, NestedField, StringType
+
+from lakeward.adapters.delta.adopting import DeltaTheirs
+from lakeward.adapters.iceberg.adopting import IcebergTheirs
+
+pytestmark = pytest.mark.spark
+
+D = Decimal
+LOAD, FIRST, SECOND = "LOAD00000001.csv", "20261121-100000000.csv", "20261121-110000000.csv"
+THEIRS = [(1, "a", D("1.00")), (2, "x", D("2.00")), (5, "e", D("5.00"))]
+"""What another job made of the load and the first changes."""
+
+AFTER = [(2, "y", D("9.00")), (4, "d", D("4.00")), (5, "e", D("5.00"))]
+COLUMNS = pa.schema([("id", pa.int32()), ("name", pa.string()), ("price", pa.decimal128(8, 2))])
+
+
+@pytest.fixture(params=["iceberg", "delta"])
+def shop(request: pytest.FixtureRequest, project: Project) -> Project:
+    """Return a project whose source has a load and two files of changes."""
+    project.kind = request.param
+    project.configure()
+    project.put(LOAD, "1,a,1.00\n2,b,2.00\n3,c,3.00\n")
+    project.put(FIRST, "U,2,x,2.00\nD,3,c,3.00\nI,5,e,5.00\n")
+    project.put(SECOND, "U,2,y,9.00\nI,4,d,4.00\nD,1,a,1.00\n")
+    return project
+
+
+def catalog(project: Project) -> Any:
+    folder = project.folder / "lake"
+    folder.mkdir(exist_ok=True)
+    uri = f"sqlite:///{folder}/catalog.db"
+    return load_catalog("lake", type="sql", uri=uri, warehouse=f"file://{folder}")
+
+
+def written(project: Project, rows: list[Any], *, is_required: bool = True) -> None:
+    """Write the table as another engine does: PyIceberg, with a required key as Flink has it, or delta-rs."""
+    content = [dict(zip(COLUMNS.names, row, strict=True)) for row in rows]
+    if project.kind == "delta":
+        deltalake.write_deltalake(str(path_of(project)), pa.Table.from_pylist(content, COLUMNS))
+        return
+    lake = catalog(project)
+    lake.create_namespace("shop")
+    key = NestedField(1, "id", IntegerType(), required=is_required)
+    others = NestedField(2, "name", StringType()), NestedField(3, "price", DecimalType(8, 2))
+    schema = Schema(key, *others, identifier_field_ids=[1] if is_required else [])
+    table = lake.create_table(("shop", "item"), schema)
+    shape = COLUMNS.set(0, pa.field("id", pa.int32(), nullable=not is_required))
+    table.append(pa.Table.from_pylist(content, shape))
+
+
+def path_of(project: Project) -> Any:
+    return project.folder / "lake/shop/item"
+
+
+def state_of(project: Project) -> Any:
+    """Return what any commit would change."""
+    if project.kind == "delta":
+        return DeltaTable(str(path_of(project))).version()
+    return catalog(project).load_table(("shop", "item")).metadata_location
+
+
+def adopt(project: Project, *more: str, code: int = 0) -> Any:
+    ended = project.call("adopt", "shop.item", "--json", *more)
+    assert ended.code == code, ended.out + ended.err
+    return ended if code else ended.document
+
+
+def test_a_table_is_gone_on_with_behind_the_last_file_that_was_applied(shop: Project) -> None:
+    written(shop, THEIRS)
+    before = state_of(shop)
+    said = shop.call("adopt", "shop.item").out
+    assert "shop.item has 3 rows, 3 columns, and nothing that stands in the way" in said
+    assert "3 file(s) are there" in said
+    told = adopt(shop, "--from", FIRST, "--dry-run")
+    assert (told["applied"], told["behind"], told["done"]) == ([LOAD, FIRST], [SECOND], False)
+    assert state_of(shop) == before
+    assert adopt(shop, "--from", FIRST)["done"]
+    assert shop.rows() == THEIRS
+    (status,) = shop.call("status", "--json").document["tables"]
+    assert (status["batch"], status["rows"]) == (1, 3)
+    assert shop.call("ledger", "list", "shop.item", "--json").document["states"] == {"applied": 2}
+    (run,) = shop.run().values()
+    assert [(batch["batch"], batch["counts"]["applied"]) for batch in run["batches"]] == [(2, 3)]
+    assert shop.rows() == AFTER
+    assert shop.run()["shop.item"]["batches"] == []
+    told = shop.call("explain", "shop.item", "5", "--json")
+    assert told.document["stored"]["cells"]["name"] == "e", "a row that was there is explained"
+    assert "is one of lakeward's tables already" in adopt(shop, "--none", code=1).err
+
+
+def test_what_is_applied_again_ends_in_the_same_rows_and_a_rollback_goes_back_to_the_adoption(
+    shop: Project,
+) -> None:
+    written(shop, THEIRS)
+    adopt(shop, "--none")
+    assert shop.run()["shop.item"]["counts"]["read"] == 9
+    assert shop.rows() == AFTER
+    (version,) = shop.call("rollback", "shop.item", "--json").document["versions"]
+    assert shop.call("rollback", "shop.item", "--to", version["name"], "--json").code == 0
+    assert shop.rows() == THEIRS
+    shop.run()
+    assert shop.rows() == AFTER
+
+
+@pytest.mark.parametrize("write_mode", ["copy-on-write", "merge-on-read"])
+def test_a_truncate_and_a_reload_take_the_rows_that_were_there(shop: Project, write_mode: str) -> None:
+    shop.configure(tables=ITEM.replace("columns", f'write_mode = "{write_mode}"\ncolumns'))
+    written(shop, THEIRS)
+    adopt(shop, "--from", FIRST)
+    assert shop.call("truncate", "shop.item", "--at", SECOND, "--json").code == 0
+    assert shop.rows() == []
+    shop.run()
+    assert shop.rows() == [(2, "y", D("9.00")), (4, "d", D("4.00"))]
+
+
+def test_keys_that_are_null_or_stand_twice_are_counted_and_refused(shop: Project) -> None:
+    rows = [*THEIRS, (2, "again", None), (5, "again", None), (5, "and again", None), (None, "nobody", None)]
+    written(shop, rows, is_required=False)
+    before = state_of(shop)
+    said = adopt(shop, "--none", code=1).err
+    assert '1 rows have NULL in the key; 2 keys stand more than once, ["2"] among them' in said
+    assert state_of(shop) == before
+
+
+def test_columns_that_are_not_those_of_the_source_are_refused_with_all_reasons(shop: Project) -> None:
+    written(shop, THEIRS)
+    other = '[tables."shop.item"]\nkey = ["id", "no"]\ncolumns = { id = "string", no = "int", name = "int" }\n'
+    shop.configure(tables=other)
+    said = adopt(shop, "--none", code=1).err
+    assert "it lacks no of the key" in said
+    assert "the source differs: " in said
+
+
+def test_a_file_that_is_none_and_a_table_that_is_none_are_named(shop: Project) -> None:
+    said = adopt(shop, "--from", FIRST, code=1).err
+    assert "the lake has no such table" in said
+    written(shop, THEIRS)
+    assert "`lakeward adopt shop.item` takes it over, where" in shop.fails()
+    said = adopt(shop, "--from", "20261121-090000000.csv", code=1).err
+    assert f"there are 3, from {LOAD} to {SECOND}" in said
+    assert shop.call("adopt", "shop.item", "--none", "--from", FIRST).code == 2
+
+
+def test_a_crash_before_the_commit_is_taken_up_by_asking_again(
+    shop: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(shop, THEIRS)
+
+    def ends(*_: object) -> None:
+        raise RuntimeError("the process ends here")
+
+    with monkeypatch.context() as patch:
+        for theirs in (IcebergTheirs, DeltaTheirs):
+            patch.setattr(theirs, "take_over", ends)
+        with pytest.raises(RuntimeError):
+            adopt(shop, "--from", LOAD)
+    adopt(shop, "--from", FIRST)
+    shop.run()
+    assert shop.rows() == AFTER
+
+
+def test_a_commit_between_the_look_and_the_adoption_is_a_conflict(
+    shop: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(shop, THEIRS)
+    states = iter("12")
+    for theirs in (IcebergTheirs, DeltaTheirs):
+        monkeypatch.setattr(theirs, "state", property(lambda _: next(states)))
+    assert "another writer has just committed" in adopt(shop, "--none", code=75).err
