@@ -104,7 +104,7 @@ def readers(project: Project, names: Collection[str], spark: SparkSession) -> Ma
     if project.kind == "hudi":
         path = lake / "shop/item"
         if UNKNOWN_TO_HUDI_RS in names:
-            return {"Spark": to_arrow(spark.read.format("hudi").load(str(path)))}
+            return {"Spark": to_arrow(spark.newSession().read.format("hudi").load(str(path)))}
         return {"hudi-rs": by_hudi_rs(path)}
     if project.kind == "delta":
         path = str(lake / "shop/item")

@@ -41,7 +41,7 @@ SEED: Final = int(os.environ.get("LAKEWARD_SEED", Random().randrange(1_000_000) 
 KILLS: Final = 30 if IS_LONG else 5
 SCRIPT: Final = "from lakeward.entrypoints.cli import run; run()"
 KEYS: Final = 40
-PATIENCE: Final = 120
+PATIENCE: Final = 600
 """Seconds in which a process that lives makes its first commit, however slow the machine."""
 
 

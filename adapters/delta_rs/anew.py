@@ -13,6 +13,8 @@ def refitted(values: pa.Array, type_: pa.DataType, names: Mapping[str, str]) -> 
 
     `names` says what fields of the outermost struct are called now. A struct, list or map that is NULL stays so.
     """
+    if values.offset:  # Arrow makes none of these anew from a slice
+        values = pa.concat_arrays([values])
     if pa.types.is_struct(type_):
         has = [names.get(field.name, field.name) for field in values.type]
         parts: dict[str, Any] = dict(zip(has, values.flatten(), strict=True))

@@ -6,22 +6,23 @@ import difflib
 from pathlib import Path
 from typing import Final
 
-from lakeward.adapters.hudi.columns import META_COLUMNS, check_columns
+from lakeward.adapters.hudi.columns import check_columns
 from lakeward.adapters.hudi.options import TableOptions
 from lakeward.adapters.hudi.timeline import Timeline
-from lakeward.adapters.hudi.writing import is_harmless
+from lakeward.adapters.hudi.writing import LASTING, is_harmless
 from lakeward.adapters.tables.columns import check_names
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, TableError
 from lakeward.core.evolution import Evolution
 
-_PARTITIONS: Final = ("boolean", "int", "bigint", "decimal", "string", "date", "timestamp", "timestamp_ntz")
-"""The types of columns that rows can be partitioned by: each value has one text."""
+_PARTITIONS: Final = ("boolean", "int", "bigint", "decimal", "string", "date")
+"""The types of columns that rows can be partitioned by: Hudi reads back the text that it writes of a value."""
 
 
 def check(dimension: Dimension, options: TableOptions) -> None:
     """Refuse columns and options that no Hudi table of lakeward can have."""
-    check_names(dimension, META_COLUMNS, "Hudi")
+    reserved = [name for name in dimension.schema.names if name.startswith("_hoodie_")]
+    check_names(dimension, reserved, "Hudi")
     check_columns(dimension)
     for name in options.properties:
         if not is_harmless(name):
@@ -70,7 +71,7 @@ def check_place(dimension: Dimension, path: Path) -> None:
 
 def check_change(dimension: Dimension, options: TableOptions, made: TableOptions, changes: Evolution) -> None:
     """Refuse what a table that has rows would have to be loaded anew for; `made` is how it was made."""
-    for name in ("partition_by", "write_mode", "buckets"):
+    for name in LASTING:
         wanted, found = getattr(options, name), getattr(made, name)
         if wanted != found:
             raise ConfigError(

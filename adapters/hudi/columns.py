@@ -19,8 +19,13 @@ from lakeward.core.schema import Column, Schema, Type
 KEY: Final = f"{names.PREFIX}key"
 """The record key: the key's text. Hudi's own text of a key can be that of two, and must not be empty."""
 
-META: Final = ("_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path")
-META_COLUMNS: Final = (*META, "_hoodie_file_name")
+META_COLUMNS: Final = (
+    "_hoodie_commit_time",
+    "_hoodie_commit_seqno",
+    "_hoodie_record_key",
+    "_hoodie_partition_path",
+    "_hoodie_file_name",
+)
 """What Hudi adds to each row."""
 
 _LOGICAL: Final[Mapping[tuple[str, str], str]] = {
@@ -37,7 +42,7 @@ _PLAIN: Final[Mapping[str, str]] = {
     "string": "string",
     "bytes": "binary",
 }
-_NAME: Final = re.compile(r"[^\W\d]\w*")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def columns_of(schema: str, table: str) -> Schema:
@@ -99,7 +104,7 @@ def _check_names(dimension: Dimension, columns: Iterable[Column]) -> None:
         if not _NAME.fullmatch(column.name):
             raise ConfigError(
                 f"{dimension.name}: Hudi has no column {column.name!r}",
-                found="its names are letters, digits and _, and do not begin with a digit (they are Avro's)",
+                found="its names are a to z, A to Z, digits and _, and do not begin with a digit (they are Avro's)",
                 todo="Let DMS rename it (a transformation rule `rename-column`). Nothing was applied.",
             )
         if column.type.name == "struct":

@@ -26,11 +26,11 @@ def standing_of(places: Places, name: TableName) -> Standing:
     if schema is None:
         return Standing(Progress(), None)
     columns = columns_of(schema, str(name))
-    for instant in timeline.instants():
-        progress = instant.progress()
-        if progress is not None:
-            return Standing(progress, columns, instant.micros())
-    return Standing(Progress(), columns)
+    ours = timeline.newest_of_ours()
+    if ours is None:
+        return Standing(Progress(), columns)
+    instant, progress = ours
+    return Standing(progress, columns, instant.micros())
 
 
 def commits_of(places: Places, name: TableName) -> Mapping[int, Made]:

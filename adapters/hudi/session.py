@@ -37,8 +37,7 @@ def ready(spark: SparkSession) -> SparkSession:
         raise SetupError(
             "Spark was started without Hudi",
             found=lacking,
-            todo="Start it with the settings of hudi.apache.org/docs/quick-start-guide "
-            "(on Glue: --datalake-formats hudi).",
+            todo="Start it with the settings of hudi.apache.org/docs/quick-start-guide.",
         )
     # Parquet's older form of lists, the default of its Avro writer, cannot hold NULL in a list.
     context = cast("Any", spark.sparkContext)

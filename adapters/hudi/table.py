@@ -37,7 +37,7 @@ from lakeward.adapters.tables.resolving import resolved_by
 from lakeward.adapters.tables.rows import FILE, POS
 from lakeward.adapters.tables.writing import written
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import CommitConflict
+from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.evolution import with_new_names
 from lakeward.core.facts import PARTIAL, Capability
 from lakeward.core.plan import MergePlan
@@ -133,7 +133,7 @@ class HudiTable:
                 f"{self.dimension.name}: another process removed the table in between",
                 todo="Nothing of this batch was applied. Run again: it is loaded anew.",
             )
-        made = writing.made_with(self.timeline.instants())
+        made = writing.made_with(self.timeline.instants(), str(self.dimension.name))
         check_change(self.dimension, self.options, self.options if made is None else made, plan.evolution)
         return _Version(
             path=str(self.path),
@@ -163,8 +163,19 @@ class HudiTable:
                     **writing.said(progress, self.options),
                 }
                 records.write.format("hudi").options(**options).mode("append").save(str(self.path))
-        newest = self.timeline.newest()
-        return Commit("" if newest is None else newest.requested, resolved.written, resolved.removed)
+            return Commit(self._made(plan.batch), resolved.written, resolved.removed)
+
+    def _made(self, batch: int) -> str:
+        """Return the instant of a batch that was written just now."""
+        ours = self.timeline.newest_of_ours()
+        if ours is None or ours[1].batch != batch:
+            raise TableError(
+                f"{self.dimension.name}: Hudi wrote the batch, and its timeline does not have it",
+                found=f"{self.timeline.folder} ends with {'nothing' if ours is None else f'batch {ours[1].batch}'}",
+                todo="Is it another Hudi than 1.2, with which lakeward was tested? Let nobody write the table "
+                "until this is known.",
+            )
+        return ours[0].requested
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -173,7 +184,7 @@ class HudiTable:
             with FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=_PATIENCE):
                 yield
         except Timeout as error:
-            raise CommitConflict(
+            raise TableError(
                 f"{self.dimension.name}: another process is committing to the table",
                 found=f"it has held {error.lock_file} for {_PATIENCE:.0f} s",
                 todo="Nothing of this batch was applied. Run again when it is done.",
@@ -181,8 +192,8 @@ class HudiTable:
 
     def _check_unchanged(self, plan: MergePlan, read: Instant | None) -> None:
         """Raise CommitConflict where anybody committed since the rows were read; nobody of lakeward does."""
-        newest = self.timeline.newest()
-        batch = standing_of(self.places, self.dimension.name).progress.batch
+        newest, ours = self.timeline.newest(), self.timeline.newest_of_ours()
+        batch = 0 if ours is None else ours[1].batch
         if newest != read or batch != plan.batch - 1:
             raise CommitConflict(
                 f"{self.dimension.name}: another writer committed to the table in between",
@@ -220,9 +231,8 @@ class _Change:
 
     def may_be_made(self, _error: BaseException) -> bool:
         """Whether the timeline has the commit."""
-        newest = self.timeline.newest()
-        progress = None if newest is None else newest.progress()
-        return progress is not None and progress.batch == self.batch
+        ours = self.timeline.newest_of_ours()
+        return ours is not None and ours[1].batch == self.batch
 
     def take_back(self) -> None:
         """Leave the files: the next write of Hudi takes back what was not completed."""

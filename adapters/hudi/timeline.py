@@ -9,13 +9,14 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import fastavro
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeward.core.errors import TableError
@@ -28,6 +29,7 @@ LAYOUT: Final = f"{PREFIX}layout"
 
 _SCHEMA: Final = "schema"
 _COMPLETED: Final = re.compile(r"(\d{17})_(\d{17})\.(commit|deltacommit|replacecommit)")
+_MANIFEST: Final = re.compile(r"manifest_(\d+)")
 _WRITES: Final = ("commit", "deltacommit", "replacecommit")
 
 
@@ -97,12 +99,28 @@ class Timeline:
                 yield Instant(completed, requested, content)
 
     def _archived(self) -> Iterator[Instant]:
-        manifests = sorted(self.folder.glob("history/manifest_*"), key=lambda file: int(file.name.split("_")[1]))
-        newest = _read(manifests[-1]) if manifests else None
-        for entry in json.loads(newest)["files"] if newest is not None else []:
-            for row in pq.read_table(self.folder / "history" / entry["fileName"]).to_pylist():
+        for name in self._archives():
+            try:
+                rows = pq.read_table(self.folder / "history" / name).to_pylist()
+            except (OSError, pa.ArrowInvalid) as error:
+                raise _unreadable(self.folder / "history" / name, error) from error
+            for row in rows:
                 if row["action"] in _WRITES:
                     yield Instant(row["completionTime"], row["instantTime"], row["metadata"] or b"")
+
+    def _archives(self) -> Sequence[str]:
+        """Return the files of the archive, by its newest manifest; one that a newer one replaced may be gone."""
+        numbered = ((_MANIFEST.fullmatch(file.name), file) for file in self.folder.glob("history/manifest_*"))
+        found = sorted((int(match[1]), file) for match, file in numbered if match is not None)
+        for _, file in reversed(found):
+            if (content := _read(file)) is not None:
+                return [entry["fileName"] for entry in json.loads(content)["files"]]
+        return ()
+
+    def newest_of_ours(self) -> tuple[Instant, Progress] | None:
+        """Return the newest write that carries progress, with it."""
+        found = ((instant, instant.progress()) for instant in self.instants())
+        return next(((instant, progress) for instant, progress in found if progress is not None), None)
 
     def schema(self) -> str | None:
         """Return the Avro schema of the table, as JSON."""
@@ -117,8 +135,12 @@ def _read(file: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise TableError(
-            f"the table {file.parents[2]} cannot be read",
-            found=f"{file.name}: {error}",
-            todo="Nothing was applied. Mend that, and run again.",
-        ) from error
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(file: Path, error: Exception) -> TableError:
+    return TableError(
+        f"the timeline of a Hudi table cannot be read: {file}",
+        found=str(error).splitlines()[0] if str(error) else type(error).__name__,
+        todo="Nothing was applied. Mend that, and run again.",
+    )

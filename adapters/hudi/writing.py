@@ -6,6 +6,7 @@ another partition. Options are those of hudi.apache.org/docs/configurations.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -21,15 +22,23 @@ from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.tables.keys import key_text
 from lakeward.adapters.tables.rows import FILE
 from lakeward.core.dimension import Dimension
+from lakeward.core.errors import TableError
 from lakeward.core.plan import MergePlan
 from lakeward.core.progress import Progress
 
 DELETED: Final = -1
 """The batch of a row that is sent to be deleted: no row that stands has it."""
 
+LASTING: Final = ("partition_by", "write_mode", "buckets")
+"""The options that say where rows lie, and how: they hold for good."""
+
+_KEYS: Final = 1
+"""The form of record keys; of another one, rows would be looked for in vain."""
+
 _WRITE: Final = "hoodie.datasource.write."
 
 _ALWAYS: Final[Mapping[str, str]] = {
+    "hoodie.write.table.version": "9",  # its timeline is the one that lakeward reads
     "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING",  # what is newest, the plan has worked out
     "hoodie.combine.before.upsert": "false",
     "hoodie.combine.before.insert": "false",
@@ -74,9 +83,9 @@ def options_of(dimension: Dimension, options: TableOptions) -> Mapping[str, str]
         "hoodie.bucket.index.num.buckets": str(options.buckets),
     }
     return {
-        **_ALWAYS,
         **(_LOGS if options.write_mode == "merge-on-read" else {}),
         **options.properties,
+        **_ALWAYS,
         **(keyed if dimension.key else {}),
         "hoodie.table.name": re.sub(r"\W", "_", dimension.name.table),
         f"{_WRITE}table.type": options.write_mode.replace("-", "_").upper(),
@@ -92,21 +101,41 @@ def operation_of(plan: MergePlan, *, replaces: bool) -> Mapping[str, str]:
 
 
 def said(progress: Progress, options: TableOptions) -> Mapping[str, str]:
-    """Return what the commit says of itself: Hudi keeps nowhere into how many buckets it hashes."""
-    return {PROGRESS: progress.to_json(), LAYOUT: options.model_dump_json(exclude={"properties"})}
+    """Return what the commit says of itself: Hudi keeps nowhere into how many buckets it hashes, and which keys."""
+    layout = {**{name: getattr(options, name) for name in LASTING}, "keys": _KEYS}
+    return {PROGRESS: progress.to_json(), LAYOUT: json.dumps(layout)}
 
 
-def made_with(instants: Iterable[Instant]) -> TableOptions | None:
-    """Return how a table was made, or None where no commit of ours tells."""
+def made_with(instants: Iterable[Instant], table: str) -> TableOptions | None:
+    """Return how a table was made, or None where no commit of ours tells.
+
+    Raises TableError where a newer lakeward made it, with record keys of another form.
+    """
     layouts = (instant.said().get(LAYOUT) for instant in instants)
-    found = next((layout for layout in layouts if layout is not None), None)
-    return None if found is None else TableOptions.model_validate_json(found)
+    found = next((json.loads(layout) for layout in layouts if layout is not None), None)
+    if found is None:
+        return None
+    if found["keys"] != _KEYS:
+        raise TableError(
+            f"{table}: another lakeward made the table",
+            found=f"its record keys are of form {found['keys']}, and this one writes form {_KEYS}",
+            todo="Nothing was applied. Install that version of lakeward.",
+        )
+    return TableOptions(**{name: found[name] for name in LASTING})
 
 
 def as_records(rows: DataFrame, dimension: Dimension) -> DataFrame:
     """Return rows as Hudi takes them: with the record key, and no column that must not be NULL."""
     columns = [f"if(true, {quoted(name)}, NULL) AS {quoted(name)}" for name in rows.columns if name != KEY]
-    return rows.selectExpr(f"if(true, {key_text(dimension)}, NULL) AS {KEY}", *columns)
+    return rows.selectExpr(f"if(true, {_record_key(dimension)}, NULL) AS {KEY}", *columns)
+
+
+def _record_key(dimension: Dimension) -> str:
+    """Return the text of a key without a colon, as SQL: the bucket index takes what is before one for a name.
+
+    It is JSON, of which a colon may be written so; at several of them Hudi 1.2 looks for the next name for ever.
+    """
+    return rf"replace({key_text(dimension)}, ':', '\\u003a')"
 
 
 def deletes_of(removed: DataFrame, records: DataFrame, partitions: Sequence[str]) -> DataFrame:

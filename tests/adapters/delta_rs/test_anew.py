@@ -50,3 +50,15 @@ def test_columns_and_fields_of_a_key_get_new_names() -> None:
     schema = pa.schema([("_lakeward_old", pa.struct([("no", pa.int64())])), ("no", pa.int64())])
     found = rewritten(batch, schema, {"no": "id"}, {"_lakeward_old": {"id": "no"}})
     assert found.to_pylist() == [{"_lakeward_old": {"no": 2}, "no": 1}]
+
+
+@pytest.mark.parametrize(
+    ("values", "type_"),
+    [
+        ([[1], None, [2]], pa.list_(pa.int32())),
+        ([[("a", 1)], None, [("b", 2)]], pa.map_(pa.string(), pa.int32())),
+        ([{"a": 1}, None, {"a": 2}], pa.struct([("a", pa.int32())])),
+    ],
+)
+def test_a_slice_is_as_good_as_a_whole(values: list[Any], type_: pa.DataType) -> None:
+    assert refitted(pa.array(values, type_)[1:], type_, {}).to_pylist() == values[1:]

@@ -81,7 +81,7 @@ def test_a_table_of_others_is_told_apart() -> None:
         columns_of(foreign, "shop.item")
 
 
-@pytest.mark.parametrize("name", ["a b", "1a", "a-b", "a.b", ""])
+@pytest.mark.parametrize("name", ["a b", "1a", "a-b", "a.b", "", "m²", "é"])
 def test_names_that_avro_has_not_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="Hudi has no column"):
         check(dimension(**{"id": "int", name: "int"}), TableOptions())
@@ -99,9 +99,10 @@ def test_maps_of_other_keys_than_texts_are_refused() -> None:
         check(dimension(id="int", m="list<map<int,string>>"), TableOptions())
 
 
-def test_columns_of_hudi_are_not_for_others() -> None:
-    with pytest.raises(ConfigError, match="_hoodie_file_name"):
-        check(dimension(id="int", _hoodie_file_name="string"), TableOptions())
+@pytest.mark.parametrize("name", ["_hoodie_file_name", "_hoodie_is_deleted"])
+def test_columns_of_hudi_are_not_for_others(name: str) -> None:
+    with pytest.raises(ConfigError, match=name):
+        check(dimension(**{"id": "int", name: "string"}), TableOptions())
 
 
 @pytest.mark.parametrize(
@@ -109,17 +110,28 @@ def test_columns_of_hudi_are_not_for_others() -> None:
     [
         (TableOptions(partition_by=["idd"]), "Did you mean 'id'?"),
         (TableOptions(partition_by=["price"]), "rows cannot be partitioned by 'price'"),
+        (TableOptions(partition_by=["at"]), "rows cannot be partitioned by 'at'"),
         (TableOptions(properties={"hoodie.index.type": "SIMPLE"}), "not for `properties` to say"),
     ],
 )
 def test_options_that_cannot_be_are_refused(options: TableOptions, says: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        check(dimension(id="int", price="double"), options)
+        check(dimension(id="int", price="double", at="timestamp"), options)
     assert says in f"{refused.value} {refused.value.todo}"
 
 
 @pytest.mark.parametrize(
-    "name", ["hoodie.storage.layout.type", "hoodie.populate.meta.fields", "hoodie.schema.on.read.enable", "path"]
+    "name",
+    [
+        "hoodie.storage.layout.type",
+        "hoodie.populate.meta.fields",
+        "hoodie.schema.on.read.enable",
+        "path",
+        "hoodie.write.table.version",
+        "hoodie.write.concurrency.mode",
+        "as.of.instant",
+        "hoodie.metadata.enable",
+    ],
 )
 def test_properties_that_may_change_rows_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="not for `properties` to say"):

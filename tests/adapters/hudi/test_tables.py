@@ -115,6 +115,23 @@ def test_a_first_commit_that_was_not_completed_is_taken_back(
     assert [row[0] for row in shop.rows()] == [1]
 
 
+@pytest.mark.parametrize("layout", ["", 'partition_by = ["p"]', 'partition_by = ["p", "q"]\nbuckets = 2'])
+def test_keys_with_colons_and_several_partitions(shop: Project, layout: str) -> None:
+    """Hudi 1.2 reads such keys for ever, if they are left to it as they are."""
+    columns = 'a = "string", b = "string", n = "int", p = "decimal(4,1)", q = "date"'
+    shop.configure(item(columns, layout, key='"a", "b"'), source="max_files = 1")
+    keys = ["7,2026-01-01 10:00:00", "00:1A:2B,x", "arn:aws:s3,x", '"https://h:80/?a,b",::']
+    put(shop, 10, *[f"I,{key},1,1.0,2026-01-01" for key in keys])
+    put(shop, 11, *[f"U,{key},2,2.5,NULL" for key in keys[:3]], f"D,{keys[3]},1,1.0,2026-01-01")
+    put(shop, 12, f"U,{keys[0]},3,NULL,2026-01-02")
+    shop.run()
+    assert shop.rows(columns=("a", "b", "n")) == [
+        ("00:1A:2B", "x", 2),
+        ("7", "2026-01-01 10:00:00", 3),
+        ("arn:aws:s3", "x", 2),
+    ]
+
+
 @pytest.mark.parametrize("more", ["buckets = 2", 'partition_by = ["name"]', 'write_mode = "copy-on-write"'])
 def test_what_says_where_rows_lie_is_kept(shop: Project, more: str) -> None:
     put(shop, 10, "I,1,a,1.00")
@@ -142,6 +159,30 @@ def test_compactions_hide_no_progress_and_bring_nothing_back(shop: Project) -> N
     assert {instant.progress() is None for instant in Timeline(path_of(shop)).instants()} == {True, False}
     assert shop.rows() == [(2, "c", D("3.00"))]
     assert shop.run()["shop.item"]["batches"] == []
+
+
+def test_a_compaction_that_is_completed_behind_a_later_batch_hides_none_of_it(shop: Project) -> None:
+    """So it is where a process is killed in a compaction: the next batch comes first, and then completes it."""
+
+    def with_compaction(inline: str, schedule: str, after: int) -> None:
+        said = {"inline": inline, "schedule.inline": schedule, "inline.max.delta.commits": str(after)}
+        properties = ", ".join(f'"hoodie.compact.{name}" = "{value}"' for name, value in said.items())
+        shop.configure(item(ITEM, f"properties = {{ {properties} }}"), source="max_files = 1")
+
+    with_compaction("false", "true", 1)
+    put(shop, 10, "I,1,a,1.00", "I,2,b,2.00")
+    put(shop, 11, "U,1,b,1.50")
+    shop.run()
+    with_compaction("true", "false", 100)
+    put(shop, 12, "I,3,c,3.00", "U,1,c,1.75")
+    shop.run()
+    timeline = Timeline(path_of(shop))
+    newest = timeline.newest()
+    assert newest is not None
+    assert newest.requested < timeline.greatest()
+    put(shop, 13, "D,3,c,3.00", "U,1,d,2.00")
+    shop.run()
+    assert shop.rows() == [(1, "d", D("2.00")), (2, "b", D("2.00"))]
 
 
 def test_where_what_follows_a_commit_fails_the_commit_is_not_made_again(

@@ -128,6 +128,19 @@ def test_progress_is_found_in_the_archive_by_its_newest_manifest(places: Places)
     }
 
 
+def test_a_manifest_that_is_being_written_is_none_yet(places: Places) -> None:
+    archive(places, 7, {"a.parquet": [(1, 1)]})
+    (folder(places) / "history" / "manifest_8.0b1c").write_text("{", "utf-8")
+    assert standing_of(places, TABLE).progress.batch == 1
+
+
+def test_an_archive_that_is_not_there_is_an_error(places: Places) -> None:
+    archive(places, 7, {"a.parquet": [(1, 1)]})
+    (folder(places) / "history" / "a.parquet").unlink()
+    with pytest.raises(TableError, match=r"cannot be read: .*a\.parquet"):
+        standing_of(places, TABLE)
+
+
 def test_an_instant_that_is_being_archived_counts_once(places: Places) -> None:
     archive(places, 1, {"a.parquet": [(1, 1)]})
     complete(places, 1, 1)
