@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from lakeward.adapters.spark.line import LINES, line
@@ -20,6 +21,12 @@ pytest_plugins = ["spark", "project", "buckets", "installed", "tenancies"]
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("new", deadline=None)
 settings.load_profile(os.environ.get("LAKEWARD_EXAMPLES", "same"))
+
+
+@pytest.fixture(autouse=True)
+def logging_as_at_first() -> None:
+    """Let no test see what a command before it set up of logging."""
+    structlog.reset_defaults()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
