@@ -89,6 +89,7 @@ def make_runtime(registry: Registry, configured: Configured, spark: LateSpark) -
     """Return what factories may use."""
     keys = tuple(TableSettings.model_fields)
     runtime = Runtime(spark, configured.base, configured.file, keys, now=clock, state=configured.state)
+    runtime.declared = configured.declared()
     runtime.secret = lambda name: registry.secrets.build(name.kind, {}, runtime).read(name.name)
     spark.runtime = runtime
     return runtime

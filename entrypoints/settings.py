@@ -124,6 +124,12 @@ class Configured:
         """Return the rules of a table, and the columns that its source is declared to have."""
         return self._made[name].rules
 
+    def declared(self) -> Mapping[TableName, Schema]:
+        """Return the columns of each table whose columns the settings or the catalogue say."""
+        return {
+            name: one.shape.schema for name, one in self._made.items() if len(one.rules.source) and not one.error
+        }
+
     def formats(self) -> Mapping[TableName, Mapping[str, str]]:
         """Return the formats of columns that have one, by table."""
         return {

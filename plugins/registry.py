@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError, PluginError
 from lakeward.core.ports import (
     Landing,
@@ -23,6 +24,7 @@ from lakeward.core.ports import (
     Strays,
     Target,
 )
+from lakeward.core.schema import Schema
 from lakeward.core.secrets import Secret, SecretName
 
 P = TypeVar("P")
@@ -50,7 +52,8 @@ class Runtime:
     `base`, the folder of the settings `file`. `table_keys` are the keys that every table
     of the settings has beside those of its format. `now` is the clock, in microseconds
     since 1970. In the folder `state` an adapter may keep what can be made anew. `secret` reads
-    a secret, when it is needed and not before.
+    a secret, when it is needed and not before. `declared` are the columns of those tables of which the settings,
+    or the catalogue, say them all.
     """
 
     spark: Callable[[], Any]
@@ -62,6 +65,7 @@ class Runtime:
     now: Callable[[], int] = clock
     secret: Callable[[SecretName], Secret] = _no_secret
     state: Path = field(default_factory=Path)
+    declared: Mapping[TableName, Schema] = field(default_factory=dict)
 
     def require(self, *jars: str, settings: Mapping[str, str] | None = None) -> None:
         """Ask for groups of jars and for session settings."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
+from lakeward.adapters.delta.checking import check
 from lakeward.adapters.delta.options import DeltaOptions, TableOptions
+from lakeward.adapters.tables.declared import check_declared
 from lakeward.core.errors import SetupError
 from lakeward.core.ports import Target
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
@@ -27,7 +29,9 @@ def build(options: Options, runtime: Runtime) -> Target[Any]:
         name: validated(TableOptions, value, where, also=runtime.table_keys, within=f'tables."{name}"')
         for name, value in options["tables"].items()
     }
-    return DeltaLake(validated(DeltaOptions, own, where, within="target"), tables, runtime)
+    lake = DeltaLake(validated(DeltaOptions, own, where, within="target"), tables, runtime)
+    check_declared(lake, tables, runtime, check)
+    return lake
 
 
 @hookimpl

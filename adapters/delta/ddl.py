@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -13,20 +12,12 @@ from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.types import ddl
 from lakeward.adapters.tables.columns import system_columns
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import ConfigError
 
 RESERVED: Final = frozenset({"_metadata"})
 """Spark's own name for where a row of a file lies."""
 
 OURS: Final = {"delta.feature.domainMetadata": "supported"}
 """Progress stands in the table's own metadata as well, where no cleaning of the log forgets it."""
-
-_CHANGES_OF_OURS: Final = (
-    "delta.appendOnly",
-    "delta.enableDeletionVectors",
-    "delta.columnMapping.mode",
-    "delta.setTransactionRetentionDuration",  # the table would forget at which batch it is
-)
 
 
 def create(spark: SparkSession, path: str, dimension: Dimension, options: TableOptions) -> None:
@@ -43,32 +34,6 @@ def create(spark: SparkSession, path: str, dimension: Dimension, options: TableO
     partitioned = f"PARTITIONED BY ({partitions}) " if partitions else ""
     set_ = ", ".join(f"{text(name)} = {text(value)}" for name, value in properties.items())
     spark.sql(f"CREATE TABLE delta.{quoted(path)} ({listed}) USING delta {partitioned}TBLPROPERTIES ({set_})")
-
-
-def check(dimension: Dimension, options: TableOptions) -> None:
-    """Refuse, before anything is written, what the table could not be made with."""
-    for name in options.partition_by:
-        column = dimension.schema.find(name)
-        if column is None:
-            near = difflib.get_close_matches(name, dimension.schema.names, n=1)
-            raise ConfigError(
-                f"{dimension.name}: {name!r} under partition_by names no column",
-                found="the columns are " + ", ".join(dimension.schema.names),
-                todo=f"Did you mean {near[0]!r}?" if near else "Delta knows no transforms: name a column.",
-            )
-        if column.type.is_nested or column.type.name == "binary":
-            raise ConfigError(
-                f"{dimension.name}: rows cannot be partitioned by {name!r}",
-                found=f"it is {column.type}",
-                todo="Delta partitions by columns of plain types: choose another, or none.",
-            )
-    for name in options.properties:
-        if name in _CHANGES_OF_OURS:
-            raise ConfigError(
-                f"{dimension.name}: {name} is not for `properties` to say",
-                todo="`write_mode` says whether there are deletion vectors; lakeward maps columns where it must, "
-                "and asks the table at which batch it is.",
-            )
 
 
 def enable(spark: SparkSession, path: str, properties: dict[str, str]) -> None:

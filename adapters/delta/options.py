@@ -12,7 +12,7 @@ from lakeward.adapters.tables.namespace import Namespace
 class DeltaOptions(BaseModel):
     """Delta Lake tables by path: `<warehouse>/<namespace>/<table>`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     warehouse: str = Field(
         description="Where the tables lie: a path, relative to the settings file where it is not absolute."
@@ -25,7 +25,7 @@ class DeltaOptions(BaseModel):
 class TableOptions(BaseModel):
     """How one Delta table is made."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     partition_by: list[str] = Field(
         default_factory=list, description="Columns that rows are partitioned by; Delta knows no transforms."

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.delta import ddl
 from lakeward.adapters.delta.adopting import DeltaTheirs
 from lakeward.adapters.delta.change import Change
+from lakeward.adapters.delta.checking import check
 from lakeward.adapters.delta.evolving import properties_for, renamed
 from lakeward.adapters.delta.java import Jvm, committing
 from lakeward.adapters.delta.options import TableOptions
@@ -32,7 +33,7 @@ from lakeward.adapters.tables.beside import CHANGES
 from lakeward.adapters.tables.columns import check_names
 from lakeward.adapters.tables.committing import staging
 from lakeward.adapters.tables.outcome import Outcome
-from lakeward.adapters.tables.partitions import refuse_unkept
+from lakeward.adapters.tables.partitions import Partitions
 from lakeward.adapters.tables.resolving import resolved_by
 from lakeward.adapters.tables.rows import FILE, POS
 from lakeward.adapters.tables.undoing import KeepingEarlier
@@ -115,19 +116,12 @@ class DeltaTable:
         jvm = Jvm(spark)
         check_names(self.dimension, ddl.RESERVED, "Spark")
         if plan.creates:
-            ddl.check(self.dimension, self.options)
+            check(self.dimension, self.options)
         with committing(str(self.dimension.name)):
             version = None if plan.creates else self._version(jvm)
-            resolved = resolved_by(self.kept, plan, frame, version)
-            try:
-                partitions = self.options.partition_by if version is None else version.partitions(jvm)
-                partitions = [renamed(name, plan.evolution.changes) for name in partitions]
-                rows, key = written(plan, resolved), plan.dimension.key
-                refuse_unkept(str(self.dimension.name), rows, partitions, key, "Delta")
-            except BaseException:
-                resolved.close()
-                raise
-            return resolved
+            columns = self.options.partition_by if version is None else version.partitions(jvm)
+            partitions = Partitions("Delta", [renamed(name, plan.evolution.changes) for name in columns])
+            return resolved_by(self.kept, plan, frame, version, partitions)
 
     def _version(self, jvm: Jvm) -> _Version:
         snapshot = jvm.snapshot(self.path)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
+from lakeward.adapters.hudi.checking import check_options
 from lakeward.adapters.hudi.options import HudiOptions, TableOptions
 from lakeward.adapters.spark.line import line
+from lakeward.adapters.tables.declared import check_declared
 from lakeward.core.errors import SetupError
 from lakeward.core.ports import Target
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
@@ -36,7 +38,9 @@ def build(options: Options, runtime: Runtime) -> Target[Any]:
         name: validated(TableOptions, value, where, also=runtime.table_keys, within=f'tables."{name}"')
         for name, value in options["tables"].items()
     }
-    return HudiLake(validated(HudiOptions, own, where, within="target"), tables, runtime)
+    lake = HudiLake(validated(HudiOptions, own, where, within="target"), tables, runtime)
+    check_declared(lake, tables, runtime, check_options)
+    return lake
 
 
 @hookimpl

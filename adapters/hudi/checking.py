@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from lakeward.adapters.hudi.columns import check_columns
-from lakeward.adapters.hudi.options import TableOptions
+from lakeward.adapters.hudi.options import LASTING, TableOptions, is_harmless
 from lakeward.adapters.hudi.timeline import Timeline
-from lakeward.adapters.hudi.writing import LASTING, is_harmless
 from lakeward.adapters.tables.columns import check_names
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, TableError
@@ -24,6 +23,11 @@ def check(dimension: Dimension, options: TableOptions) -> None:
     reserved = [name for name in dimension.schema.names if name.startswith("_hoodie_")]
     check_names(dimension, reserved, "Hudi")
     check_columns(dimension)
+    check_options(dimension, options)
+
+
+def check_options(dimension: Dimension, options: TableOptions) -> None:
+    """Refuse properties that lakeward decides, and partitions by columns that there are not, or cannot be."""
     for name in options.properties:
         if not is_harmless(name):
             raise ConfigError(

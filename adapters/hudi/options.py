@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from lakeward.adapters.tables.namespace import Namespace
 
+LASTING: Final = ("partition_by", "write_mode", "buckets")
+"""The options that say where rows lie, and how: they hold for good."""
+
+_HARMLESS: Final = re.compile(
+    r"hoodie\.(archive|bulkinsert|clean|cleaner|compact|compaction|delete|insert|keep|logfile|markers|memory|parquet"
+    r"|upsert)\..+"
+)
+"""What properties may say: how files are written and cleaned up, and never which rows there are."""
+
 
 class HudiOptions(BaseModel):
     """Apache Hudi tables by path: `<warehouse>/<namespace>/<table>`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     warehouse: str = Field(
         description="Where the tables lie: a path, relative to the settings file where it is not absolute."
@@ -25,7 +35,7 @@ class HudiOptions(BaseModel):
 class TableOptions(BaseModel):
     """How one Hudi table is made."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     partition_by: list[str] = Field(
         default_factory=list, description="Columns that rows are partitioned by; Hudi knows no transforms."
@@ -45,3 +55,8 @@ class TableOptions(BaseModel):
     properties: dict[str, str] = Field(
         default_factory=dict, description="Settings of Hudi's writer, as Hudi names them; they hold for each write."
     )
+
+
+def is_harmless(name: str) -> bool:
+    """Whether a property is for the settings to say."""
+    return _HARMLESS.fullmatch(name) is not None

@@ -32,7 +32,7 @@ from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.tables.committing import committing_by, staging
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.outcome import Outcome
-from lakeward.adapters.tables.partitions import refuse_unkept
+from lakeward.adapters.tables.partitions import Partitions
 from lakeward.adapters.tables.resolving import resolved_by
 from lakeward.adapters.tables.rows import FILE, POS
 from lakeward.adapters.tables.writing import written
@@ -117,14 +117,7 @@ class HudiTable:
             check_place(self.dimension, self.path)
         with _committing(str(self.dimension.name)):
             version = None if plan.creates else self._version(plan)
-            resolved = resolved_by(self.kept, plan, frame, version)
-            try:
-                rows, key = written(plan, resolved), plan.dimension.key
-                refuse_unkept(str(self.dimension.name), rows, self.options.partition_by, key, "Hudi")
-            except BaseException:
-                resolved.close()
-                raise
-            return resolved
+            return resolved_by(self.kept, plan, frame, version, Partitions("Hudi", self.options.partition_by))
 
     def _version(self, plan: MergePlan) -> _Version:
         newest = self.timeline.newest()

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.hudi.columns import KEY
-from lakeward.adapters.hudi.options import TableOptions
+from lakeward.adapters.hudi.options import LASTING, TableOptions
 from lakeward.adapters.hudi.timeline import LAYOUT, PREFIX, PROGRESS, Instant
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.names import quoted
@@ -28,9 +28,6 @@ from lakeward.core.progress import Progress
 
 DELETED: Final = -1
 """The batch of a row that is sent to be deleted: no row that stands has it."""
-
-LASTING: Final = ("partition_by", "write_mode", "buckets")
-"""The options that say where rows lie, and how: they hold for good."""
 
 _KEYS: Final = 1
 """The form of record keys; of another one, rows would be looked for in vain."""
@@ -57,17 +54,6 @@ _LOGS: Final[Mapping[str, str]] = {
     "hoodie.compact.inline": "true",
     "hoodie.compact.inline.max.delta.commits": "10",
 }
-
-_HARMLESS: Final = re.compile(
-    r"hoodie\.(archive|bulkinsert|clean|cleaner|compact|compaction|delete|insert|keep|logfile|markers|memory|parquet"
-    r"|upsert)\..+"
-)
-"""What properties may say: how files are written and cleaned up, and never which rows there are."""
-
-
-def is_harmless(name: str) -> bool:
-    """Whether a property is for the settings to say."""
-    return _HARMLESS.fullmatch(name) is not None
 
 
 def options_of(dimension: Dimension, options: TableOptions) -> Mapping[str, str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from lakeward.adapters.iceberg.checking import check
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
+from lakeward.adapters.tables.declared import check_declared
 from lakeward.core.ports import Target
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
@@ -20,7 +22,9 @@ def build(options: Options, runtime: Runtime) -> Target[Any]:
         name: validated(TableOptions, value, where, also=runtime.table_keys, within=f'tables."{name}"')
         for name, value in options["tables"].items()
     }
-    return IcebergLake(validated(IcebergOptions, own, where, within="target"), tables, runtime)
+    lake = IcebergLake(validated(IcebergOptions, own, where, within="target"), tables, runtime)
+    check_declared(lake, tables, runtime, check)
+    return lake
 
 
 @hookimpl

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
+from lakeward.adapters.iceberg.checking import check, sort_field, transform
 from lakeward.adapters.iceberg.java import Jvm
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.spark.names import quoted, text
@@ -22,8 +22,6 @@ RESERVED: Final = frozenset(
 )
 """Iceberg's own names for what a row has beside its columns."""
 
-_TRANSFORMS: Final = ("day", "days", "hour", "hours", "month", "months", "year", "years")
-_CALL: Final = re.compile(r"^\s*(?P<name>\w+)\s*\(\s*(?:(?P<number>\d+)\s*,\s*)?(?P<column>.+?)\s*\)\s*$")
 _PER_COLUMN: Final = (
     "write.metadata.metrics.column.",
     "write.parquet.bloom-filter-enabled.column.",
@@ -43,7 +41,7 @@ def create_main(
     }
     columns = {**{c.name: c.type for c in dimension.schema}, **system_columns(dimension.sequences)}
     listed = ", ".join(f"{quoted(column)} {ddl(type_)}" for column, type_ in columns.items())
-    partitions = ", ".join(_transform(item, dimension) for item in options.partition_by)
+    partitions = ", ".join(transform(item, dimension) for item in options.partition_by)
     partitioned = f"PARTITIONED BY ({partitions}) " if partitions else ""
     set_ = ", ".join(f"{text(key)} = {text(value)}" for key, value in properties.items())
     spark.sql(
@@ -52,38 +50,11 @@ def create_main(
     )
 
 
-def _transform(item: str, dimension: Dimension) -> str:
-    if dimension.schema.find(item) is not None:
-        return quoted(item)
-    call = _CALL.match(item)
-    if call is None or dimension.schema.find(call["column"]) is None:
-        raise _unknown_column(item, dimension, "partition_by")
-    column, name = quoted(call["column"]), call["name"].lower()
-    if name in _TRANSFORMS and call["number"] is None:
-        return f"{name.rstrip('s')}s({column})"
-    if name in ("bucket", "truncate") and call["number"] is not None:
-        return f"{name}({call['number']}, {column})"
-    raise ConfigError(
-        f"{dimension.name}: {item!r} under partition_by is no transform of Iceberg",
-        todo="Transforms are day(c), hour(c), month(c), year(c), bucket(n, c), truncate(n, c), and c itself.",
-    )
-
-
-def _sort_field(item: str, dimension: Dimension) -> tuple[str, bool]:
-    """Return the column of an item of `sort_by`, and whether it is in descending order."""
-    name, _, direction = item.rpartition(" ")
-    if direction.lower() not in ("asc", "desc") or dimension.schema.find(item) is not None:
-        name, direction = item, "asc"
-    if dimension.schema.find(name) is None:
-        raise _unknown_column(item, dimension, "sort_by")
-    return name, direction.lower() == "desc"
-
-
 def order(jvm: Jvm, table: Any, dimension: Dimension, sort_by: Sequence[str]) -> None:
     """Set the sort order, NULLs where Iceberg puts them by default."""
     sorting, nulls = table.replaceSortOrder(), jvm.iceberg.NullOrder
     for item in sort_by:
-        name, descends = _sort_field(item, dimension)
+        name, descends = sort_field(item, dimension)
         column = jvm.iceberg.expressions.Expressions.ref(name)
         if descends:
             sorting.desc(column, nulls.NULLS_LAST)
@@ -92,21 +63,9 @@ def order(jvm: Jvm, table: Any, dimension: Dimension, sort_by: Sequence[str]) ->
     sorting.commit()
 
 
-def _unknown_column(item: str, dimension: Dimension, where: str) -> ConfigError:
-    near = difflib.get_close_matches(item, dimension.schema.names, n=1)
-    return ConfigError(
-        f"{dimension.name}: {item!r} under {where} names no column",
-        found="the columns are " + ", ".join(dimension.schema.names),
-        todo=f"Did you mean {near[0]!r}?" if near else None,
-    )
-
-
 def check_options(jvm: Jvm, dimension: Dimension, options: TableOptions) -> None:
     """Refuse, before anything is written, what the table could not be made with."""
-    for item in options.partition_by:
-        _transform(item, dimension)
-    for item in options.sort_by:
-        _sort_field(item, dimension)
+    check(dimension, options)
     if not options.properties:
         return
     known = set(known_properties(jvm))

@@ -12,7 +12,7 @@ from lakeward.adapters.tables.namespace import Namespace
 class IcebergOptions(BaseModel):
     """Apache Iceberg tables under one catalog: `<catalog_name>.<namespace>.<table>`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     warehouse: str = Field(
         description="Where the tables lie: a path, relative to the settings file where it is not absolute, or "
@@ -41,7 +41,7 @@ class IcebergOptions(BaseModel):
 class TableOptions(BaseModel):
     """How one Iceberg table is made."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     partition_by: list[str] = Field(
         default_factory=list,

@@ -115,7 +115,7 @@ def late_as_rejects(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, Mappi
         names.DETAIL: f"concat_ws('; ', {names.DETAIL}, {text(words)})",
     }
     frame = frame.withColumns({n: F.expr(f"CASE WHEN {holds} THEN {sql} ELSE {n} END") for n, sql in told.items()})
-    late = _rejected(frame, plan.dimension, is_late, Reason.TOO_LATE, words)
+    late = rejected(frame, plan.dimension, is_late, Reason.TOO_LATE, words)
     return late, {None if row[0] is None else Reason(row[0]): row["count"] for row in alike}
 
 
@@ -129,17 +129,18 @@ def as_incomplete(events: DataFrame, dimension: Dimension) -> DataFrame:
     rejects = events.selectExpr(
         "*", *[f"string(NULL) AS {name}" for name in (names.REASON, names.DETAIL, names.TEXT)]
     )
-    return _rejected(rejects, dimension, "true", Reason.INCOMPLETE_ROW, INCOMPLETE)
+    return rejected(rejects, dimension, "true", Reason.INCOMPLETE_ROW, INCOMPLETE)
 
 
 def as_rejects(frame: DataFrame, plan: MergePlan, ids: DataFrame, reason: Reason, words: str) -> DataFrame:
     """Turn the events of these IDs into rejects."""
     wrong = F.broadcast(ids.selectExpr(f"shiftright({ID}, 2) AS {names.ARRIVAL}", "true AS is_wrong"))
-    marked = _rejected(frame.join(wrong, names.ARRIVAL, "left"), plan.dimension, "is_wrong", reason, words)
+    marked = rejected(frame.join(wrong, names.ARRIVAL, "left"), plan.dimension, "is_wrong", reason, words)
     return marked.drop("is_wrong")
 
 
-def _rejected(frame: DataFrame, dimension: Dimension, is_wrong: str, reason: Reason, words: str) -> DataFrame:
+def rejected(frame: DataFrame, dimension: Dimension, is_wrong: str, reason: Reason, words: str) -> DataFrame:
+    """Turn the rows that are wrong, as SQL, into rejects for a reason, in words."""
     time = f"timestamp_micros({names.TIME}) AS {names.TIME}"
     row = as_json([names.OPERATION, time, *map(quoted, dimension.schema.names)])
     return frame.withColumns(
@@ -303,4 +304,4 @@ def winners(events: DataFrame, judged: DataFrame, *, deletes: bool) -> DataFrame
 def reject_without_key(frame: DataFrame, dimension: Dimension) -> DataFrame:
     """Turn updates, deletes and truncates into rejects: a table without a key has facts that stay."""
     refused = f"({IS_EVENT} AND {names.OPERATION} IN ('update', 'delete', 'truncate'))"
-    return _rejected(frame, dimension, refused, Reason.NO_KEY, "the table has no key to find the row by")
+    return rejected(frame, dimension, refused, Reason.NO_KEY, "the table has no key to find the row by")

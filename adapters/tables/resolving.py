@@ -51,8 +51,10 @@ from lakeward.adapters.spark.truncates import in_force, not_overruled, without_t
 from lakeward.adapters.tables.companion import CompanionTable
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.outcome import Outcome
+from lakeward.adapters.tables.partitions import Partitions
 from lakeward.adapters.tables.quarantine import QuarantineTable
 from lakeward.adapters.tables.rows import FILE, POS, Loaded, Rows
+from lakeward.adapters.tables.writing import written
 from lakeward.core import mending
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Ordered
@@ -60,6 +62,8 @@ from lakeward.core.errors import SchemaConflict
 from lakeward.core.memory import HOLDING, Reason
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Resolved
+
+_NO_PARTITIONS: Final = Partitions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +122,25 @@ class _Decided:
         return passing.unionByName(shifted, allowMissingColumns=True)
 
 
-def resolved_by(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> Resolved:
-    """Work out what a plan does to a table, or to one that is not there yet."""
-    frame = fitted(frame, plan.dimension.schema)
+def resolved_by(
+    kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None, partitions: Partitions = _NO_PARTITIONS
+) -> Resolved:
+    """Work out what a plan does to a table, or to one that is not there yet.
+
+    Rows of which its `partitions` would not keep a text go into quarantine.
+    """
+    plan, frame = partitions.without_unkept(plan, fitted(frame, plan.dimension.schema))
     resolver = Resolver(kept.companion, kept.quarantine, kept.spark)
     if plan.appends:
         return resolver.appends(plan, frame, table)
-    return resolver.reload(plan, frame, table) if plan.replaces else resolver.merge(plan, frame, table)
+    resolve = resolver.reload if plan.replaces else resolver.merge
+    resolved = resolve(plan, frame, table)
+    try:
+        partitions.refuse_unkept(plan, written(plan, resolved))
+    except BaseException:
+        resolved.close()
+        raise
+    return resolved
 
 
 @dataclass(frozen=True, slots=True)

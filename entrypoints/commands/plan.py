@@ -55,7 +55,7 @@ def plan(
     start_logging(log, debug=debug)
     configured = open_settings(config, asks=True)
     with container_of(configured) as container:
-        container.source()
+        container.source(), container.target()
         chosen = configured.choose(tables or ())
         found_there = look(container, chosen)
         container.rules(tables=chosen)

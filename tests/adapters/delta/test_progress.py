@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
-from lakeward.adapters.delta import ddl
+from lakeward.adapters.delta.checking import check
 from lakeward.adapters.delta.options import TableOptions
 from lakeward.adapters.delta.progress import APP, PROGRESS, commits_of, standing_of
 from lakeward.adapters.delta_rs.beside import DeltaBeside, arrow_of
@@ -99,7 +99,7 @@ def test_a_table_that_would_forget_its_batch_is_refused() -> None:
     dimension = Dimension(name=ITEM, schema=Schema((Column("id", Type("int")),)))
     options = TableOptions(properties={"delta.setTransactionRetentionDuration": "interval 7 days"})
     with pytest.raises(ConfigError, match="is not for `properties` to say"):
-        ddl.check(dimension, options)
+        check(dimension, options)
 
 
 def forget(places: Places) -> Path:

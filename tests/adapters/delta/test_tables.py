@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from delta_lake import by_delta_rs, by_duckdb
 from deltalake import DeltaTable
@@ -203,34 +204,38 @@ def test_a_table_of_another_writer_is_left_alone(shop: Project, spark: SparkSess
     assert "lakeward did not make it" in shop.fails()
 
 
-@pytest.mark.parametrize(
-    ("option", "words"),
-    [
-        ('partition_by = ["day(at)"]', "under partition_by names no column"),
-        ('partition_by = ["nam"]', "Did you mean 'name'?"),
-        ('properties = { "delta.enableDeletionVectors" = "false" }', "is not for `properties` to say"),
-    ],
-)
-def test_options_that_cannot_be_are_refused_before_anything_is_written(
-    shop: Project, option: str, words: str
+def test_a_partition_by_a_column_that_files_do_not_bring_is_refused_before_anything_is_written(
+    shop: Project,
 ) -> None:
-    shop.configure(ITEM.replace("columns", f"{option}\ncolumns"))
-    put(shop, 10, "I,1,a,1.00")
-    assert words in shop.fails()
+    shop.configure('[tables."shop.item"]\nkey = ["id"]\npartition_by = ["nam"]\n', source='format = "parquet"')
+    rows = pa.table({"Op": ["I"], "id": [1], "name": ["a"]})
+    pq.write_table(rows, shop.put("20261121-100000000.parquet", ""))
+    assert "Did you mean 'name'?" in shop.fails()
     assert not (shop.folder / "lake").exists()
 
 
 @pytest.mark.parametrize("value", ["", "__HIVE_DEFAULT_PARTITION__"])
-def test_a_text_that_a_partition_would_make_null_is_refused(shop: Project, value: str) -> None:
+def test_a_text_that_a_partition_would_make_null_is_held_until_it_is_another(shop: Project, value: str) -> None:
     shop.configure(ITEM.replace("columns", 'partition_by = ["name"]\ncolumns'))
     put(shop, 10, "I,1,a,1.00", "I,2,NULL,2.00")
     shop.run()
-    put(shop, 11, f"U,1,{value},1.50")
-    words = f"{value!r} in 'name', and Delta would make it NULL"
-    planned = shop.call("plan")
-    assert words in planned.out + planned.err
-    assert words in shop.fails()
-    assert shop.rows() == [(1, "a", D("1.00")), (2, None, D("2.00"))]
+    put(shop, 11, f"U,1,{value},1.50", "U,2,b,2.50")
+    assert "1 cast" in shop.call("plan").out
+    shop.run(3)
+    assert shop.rows() == [(1, "a", D("1.00")), (2, "b", D("2.50"))]
+    [entry] = shop.entries()
+    assert "Delta would make it NULL" in entry["detail"]
+    fix = shop.folder / "shop.item.fix.toml"
+    shop.call("quarantine", "fix", "shop.item", "1")
+    head = fix.read_text("utf-8").partition("[row.cells]")[0]
+    fix.write_text(f'{head}[row.cells]\nid = "1"\nname = "{value}"\nprice = "1.50"\n', "utf-8")
+    assert shop.call("quarantine", "fix", "shop.item", "--from", fix.name).code == 0
+    refused = shop.call("quarantine", "replay", "shop.item")
+    assert f"as it was mended has {value!r} in 'name'" in refused.err
+    fix.write_text(f'{head}[row.cells]\nid = "1"\nname = "c"\nprice = "1.50"\n', "utf-8")
+    assert shop.call("quarantine", "fix", "shop.item", "--from", fix.name).code == 0
+    assert shop.call("quarantine", "replay", "shop.item").code == 0
+    assert shop.rows() == [(1, "c", D("1.50")), (2, "b", D("2.50"))]
 
 
 def test_a_bucket_is_refused(shop: Project) -> None:

@@ -141,12 +141,17 @@ def test_what_says_where_rows_lie_is_kept(shop: Project, more: str) -> None:
     assert "of a Hudi table cannot change" in shop.fails()
 
 
-def test_a_text_that_a_partition_does_not_keep_stops_the_table(shop: Project) -> None:
+def test_a_row_of_which_a_partition_does_not_keep_a_text_goes_into_quarantine(shop: Project) -> None:
     shop.configure(item(ITEM, 'partition_by = ["name"]'), source="max_files = 1")
-    put(shop, 10, "I,1,a,1.00")
-    put(shop, 11, 'I,2,"",2.00')
-    assert "Hudi would make it NULL" in shop.fails()
-    assert [row[0] for row in shop.rows()] == [1]
+    put(shop, 10, "I,1,a,1.00", 'I,2,"",2.00', "I,3,NULL,3.00")
+    put(shop, 11, "U,2,b,2.50", "U,1,b,1.50", 'D,3,"",3.00')
+    shop.run(3)
+    assert shop.rows() == [(1, "b", D("1.50"))]
+    [entry] = shop.entries()
+    assert (entry["reason"], entry["row"], entry["waits"]) == ("cast", 2, 1)
+    assert "Hudi would make it NULL" in entry["detail"]
+    assert shop.call("quarantine", "discard", "shop.item", "2").code == 0
+    assert shop.rows() == [(1, "b", D("1.50")), (2, "b", D("2.50"))]
 
 
 def test_compactions_hide_no_progress_and_bring_nothing_back(shop: Project) -> None:

@@ -1,0 +1,43 @@
+"""What a Delta table cannot be made with."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Final
+
+from lakeward.adapters.delta.options import TableOptions
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import ConfigError
+
+_CHANGES_OF_OURS: Final = (
+    "delta.appendOnly",
+    "delta.enableDeletionVectors",
+    "delta.columnMapping.mode",
+    "delta.setTransactionRetentionDuration",  # the table would forget at which batch it is
+)
+
+
+def check(dimension: Dimension, options: TableOptions) -> None:
+    """Refuse, before anything is written, what the table could not be made with."""
+    for name in options.partition_by:
+        column = dimension.schema.find(name)
+        if column is None:
+            near = difflib.get_close_matches(name, dimension.schema.names, n=1)
+            raise ConfigError(
+                f"{dimension.name}: {name!r} under partition_by names no column",
+                found="the columns are " + ", ".join(dimension.schema.names),
+                todo=f"Did you mean {near[0]!r}?" if near else "Delta knows no transforms: name a column.",
+            )
+        if column.type.is_nested or column.type.name == "binary":
+            raise ConfigError(
+                f"{dimension.name}: rows cannot be partitioned by {name!r}",
+                found=f"it is {column.type}",
+                todo="Delta partitions by columns of plain types: choose another, or none.",
+            )
+    for name in options.properties:
+        if name in _CHANGES_OF_OURS:
+            raise ConfigError(
+                f"{dimension.name}: {name} is not for `properties` to say",
+                todo="`write_mode` says whether there are deletion vectors; lakeward maps columns where it must, "
+                "and asks the table at which batch it is.",
+            )

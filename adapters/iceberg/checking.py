@@ -1,0 +1,60 @@
+"""What an Iceberg table cannot be made with, as far as it is known without Spark."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Final
+
+from lakeward.adapters.iceberg.options import TableOptions
+from lakeward.adapters.spark.names import quoted
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import ConfigError
+
+_TRANSFORMS: Final = ("day", "days", "hour", "hours", "month", "months", "year", "years")
+_CALL: Final = re.compile(r"^\s*(?P<name>\w+)\s*\(\s*(?:(?P<number>\d+)\s*,\s*)?(?P<column>.+?)\s*\)\s*$")
+
+
+def check(dimension: Dimension, options: TableOptions) -> None:
+    """Refuse columns under `partition_by` and `sort_by` that there are not, and what is no transform."""
+    for item in options.partition_by:
+        transform(item, dimension)
+    for item in options.sort_by:
+        sort_field(item, dimension)
+
+
+def transform(item: str, dimension: Dimension) -> str:
+    """Return an item of `partition_by` as SQL."""
+    if dimension.schema.find(item) is not None:
+        return quoted(item)
+    call = _CALL.match(item)
+    if call is None or dimension.schema.find(call["column"]) is None:
+        raise _unknown_column(item, dimension, "partition_by")
+    column, name = quoted(call["column"]), call["name"].lower()
+    if name in _TRANSFORMS and call["number"] is None:
+        return f"{name.rstrip('s')}s({column})"
+    if name in ("bucket", "truncate") and call["number"] is not None:
+        return f"{name}({call['number']}, {column})"
+    raise ConfigError(
+        f"{dimension.name}: {item!r} under partition_by is no transform of Iceberg",
+        todo="Transforms are day(c), hour(c), month(c), year(c), bucket(n, c), truncate(n, c), and c itself.",
+    )
+
+
+def sort_field(item: str, dimension: Dimension) -> tuple[str, bool]:
+    """Return the column of an item of `sort_by`, and whether it is in descending order."""
+    name, _, direction = item.rpartition(" ")
+    if direction.lower() not in ("asc", "desc") or dimension.schema.find(item) is not None:
+        name, direction = item, "asc"
+    if dimension.schema.find(name) is None:
+        raise _unknown_column(item, dimension, "sort_by")
+    return name, direction.lower() == "desc"
+
+
+def _unknown_column(item: str, dimension: Dimension, where: str) -> ConfigError:
+    near = difflib.get_close_matches(item, dimension.schema.names, n=1)
+    return ConfigError(
+        f"{dimension.name}: {item!r} under {where} names no column",
+        found="the columns are " + ", ".join(dimension.schema.names),
+        todo=f"Did you mean {near[0]!r}?" if near else None,
+    )

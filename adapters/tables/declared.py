@@ -1,0 +1,38 @@
+"""Options of tables, put to the columns that the settings declare, before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import ConfigError, LakewardError
+from lakeward.core.ports import Target
+from lakeward.plugins import Runtime
+
+Made = TypeVar("Made")
+
+
+def check_declared(
+    lake: Target[Any], tables: Mapping[TableName, Made], runtime: Runtime, check: Callable[[Dimension, Made], None]
+) -> None:
+    """Raise ConfigError for options with which a table of these columns could not be made.
+
+    A table that is there was made with what it has; what it may not change to is said by its next batch.
+    """
+    for name, schema in runtime.declared.items():
+        dimension = Dimension(name=name, schema=schema)
+        try:
+            check(dimension, tables[name])
+        except ConfigError as error:
+            if _is_there(lake, dimension):
+                continue
+            raise ConfigError(f"{runtime.file}: {error.what}", found=error.found, todo=error.todo) from error
+
+
+def _is_there(lake: Target[Any], dimension: Dimension) -> bool:
+    """Whether a table is there, or it cannot be told: then that is for its own turn to say."""
+    try:
+        return lake.standing(dimension).schema is not None
+    except LakewardError:
+        return True

@@ -1,0 +1,79 @@
+"""Options of table formats are settings: what is wrong with them is said before anything starts, without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import small_lake
+from commands import Command
+from projects import DMS, write
+
+from lakeward.adapters import hudi
+
+TABLE = """
+[tables."shop.orders"]
+key = ["id"]
+{option}
+columns = {{ id = "int", name = "string", at = "timestamp" }}
+"""
+
+COMMANDS = [("plan",), ("status",), ("run", "--once"), ("quarantine", "list")]
+
+
+def configure(folder: Path, kind: str, option: str) -> None:
+    write(folder, DMS.replace("iceberg", kind), TABLE.format(option=option))
+
+
+@pytest.fixture(autouse=True)
+def _on_the_line_of_hudi(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hudi, "line", lambda: "3.5")
+
+
+@pytest.mark.parametrize(
+    ("kind", "option", "words"),
+    [
+        ("hudi", 'buckets = "8"', '[tables."shop.orders".buckets]: input should be a valid integer'),
+        ("hudi", 'partition_by = "name"', '[tables."shop.orders".partition_by]: input should be a valid list'),
+        ("hudi", 'partition_by = ["nam"]', "shop.orders: 'nam' under partition_by names no column"),
+        ("hudi", 'partition_by = ["at"]', "shop.orders: rows cannot be partitioned by 'at'"),
+        ("hudi", 'properties = { "hoodie.index.type" = "SIMPLE" }', "is not for `properties` to say"),
+        ("delta", "write_mode = true", '[tables."shop.orders".write_mode]'),
+        ("delta", 'partition_by = ["day(at)"]', "Delta knows no transforms"),
+        ("delta", 'partition_by = ["nam"]', "Did you mean 'name'?"),
+        ("delta", 'properties = { "delta.enableDeletionVectors" = "false" }', "is not for `properties` to say"),
+        ("iceberg", 'format_version = "2"', '[tables."shop.orders".format_version]'),
+        ("iceberg", 'partition_by = ["day(att)"]', "shop.orders: 'day(att)' under partition_by names no column"),
+        ("iceberg", 'partition_by = ["week(at)"]', "'week(at)' under partition_by is no transform of Iceberg"),
+        ("iceberg", 'sort_by = ["nam desc"]', "'nam desc' under sort_by names no column"),
+    ],
+)
+def test_an_option_that_cannot_be_is_an_error_of_the_settings(
+    lakeward: Command, tmp_path: Path, kind: str, option: str, words: str
+) -> None:
+    configure(tmp_path, kind, option)
+    (tmp_path / "landing").mkdir()
+    for command in COMMANDS:
+        ended = lakeward(*command)
+        assert (ended.code, words in " ".join(ended.err.split())) == (1, True), (command, ended.err)
+        assert "lakeward.toml: " in ended.err
+    assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.parametrize("option", ['partition_by = ["day(at)", "name"]', 'sort_by = ["name desc"]'])
+def test_options_that_can_be_are_taken(lakeward: Command, tmp_path: Path, option: str) -> None:
+    configure(tmp_path, "iceberg", option)
+    assert lakeward("status").code == 0
+
+
+def test_a_table_that_is_there_does_not_depend_on_what_it_could_be_made_with(
+    lakeward: Command, tmp_path: Path
+) -> None:
+    configure(tmp_path, "iceberg", 'partition_by = ["gone"]')
+    small_lake.make(tmp_path)
+    assert "names no column" not in lakeward("status").err
+
+
+def test_columns_that_are_not_declared_are_not_missed(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, DMS, '[tables."shop.orders"]\nkey = ["id"]\npartition_by = ["of_the_files"]\n')
+    assert lakeward("status").code == 0
