@@ -14,6 +14,7 @@ from lakeward.adapters.files.lines import STRANGE, json_rows, read_lines
 from lakeward.adapters.files.looking import File
 from lakeward.adapters.files.messages import message_rows
 from lakeward.adapters.files.table import TableFiles
+from lakeward.adapters.files.variants import check_files
 from lakeward.adapters.landed.csv_frames import WHOLE_FILES, read_csv
 from lakeward.adapters.landed.layout import Layout
 from lakeward.adapters.landed.parquet import read_parquet
@@ -27,6 +28,7 @@ ODD: Final = "_lakeward_odd"
 
 def frame_of(table: TableFiles, files: Sequence[File]) -> DataFrame:
     """Read files that are alike together, whatever their number."""
+    check_files(str(table.dimension.name), [file.item.name for file in files if file.format == "json"])
     spark = table.spark()
     is_text = any(file.format != "parquet" for file in files)
     for name, value in WHOLE_FILES.items():
