@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 LOCKED = $(INSTALL) --require-hashes --requirement
 
-.PHONY: help setup servers demo test lap gate line test-all long lint types check docs bench lock clean
+.PHONY: help setup servers demo test gate fast lines line test-all long lint types check docs bench lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,22 +23,25 @@ demo: setup ## Mirror a small changing database into a lake (FORMAT=iceberg, del
 	$(BIN)/lakeward demo --force --format $(FORMAT)
 
 test: check servers ## Lint, types, all tests without Spark, and a lap of each table format: half an hour
-	LAKEWARD_LAP=1 $(BIN)/python -m pytest
-	$(MAKE) lap LINE=3.5
+	LAKEWARD_LAP=1 $(MAKE) --jobs=2 --keep-going fast lines
 
-lap: setup ## Run the lap of the formats of a line (LINE=3.5 has Hudi)
-	LAKEWARD_LAP=1 $(BIN)/python -m pytest -m spark
+gate: check servers ## What CI runs: all tests but the long ones, on both lines of Spark: under an hour
+	$(MAKE) --jobs=2 --keep-going fast lines
 
-gate: check servers ## What CI runs: all tests but the long ones, and those of line 3.5: an hour
-	$(BIN)/python -m pytest
+# A JVM leaves half of two cores to tests without one. What these say comes at their end, as one piece.
+fast: setup ## Run the tests without Spark
+	@mkdir -p build
+	$(BIN)/python -m pytest -m "not spark" >build/fast.log 2>&1; code=$$?; cat build/fast.log; exit $$code
+
+lines: setup ## Run the tests on Spark, one line after the other
+	$(MAKE) line
 	$(MAKE) line LINE=3.5
 
-line: setup ## Run the tests of a line on Spark (LINE=3.5)
+line: setup ## Run the tests of a line on Spark (LINE=3.5 has Hudi); with LAKEWARD_LAP=1, a lap of each format
 	$(BIN)/python -m pytest -m spark
 
 test-all: check servers ## Run everything, also what the gate has no time for: hours
-	LAKEWARD_LONG=1 $(BIN)/python -m pytest
-	LAKEWARD_LONG=1 $(MAKE) line LINE=3.5
+	LAKEWARD_LONG=1 $(MAKE) --jobs=2 --keep-going fast lines
 
 long: setup ## Run what the gate has no time for: 2,000 endpoints of DMS, and examples that nobody saw yet
 	LAKEWARD_DRAWS=2000 $(BIN)/python -m pytest tests/adapters/dms/test_endpoints.py

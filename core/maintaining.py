@@ -1,13 +1,15 @@
-"""Keeping a table in shape: files, snapshots and what is left over, and never a row or the progress."""
+"""Keeping a table in shape: how it is made, files, snapshots and what is left over; never a row or the progress."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from lakeward.core.errors import ConfigError, TableError
 from lakeward.core.facts import Capability
 from lakeward.core.job import Job
-from lakeward.core.ports import Care, Cared
+from lakeward.core.ports import Care, Cared, LayoutChange
 
 F = TypeVar("F")
 
@@ -15,6 +17,7 @@ F = TypeVar("F")
 def maintain(job: Job[F], care: Care, *, is_dry: bool = False) -> Cared:
     """Take care of a table, or (`is_dry`) only tell what that would do; one that was never written needs none.
 
+    What its settings say of how it is made comes first, so that files which are written anew are written so.
     Raises ConfigError where its format cannot, and TableError, before anything is done, for a table in doubt.
     """
     found = job.opened.maintenance
@@ -28,7 +31,8 @@ def maintain(job: Job[F], care: Care, *, is_dry: bool = False) -> Cared:
     if before.schema is None:
         return Cared()
     job.opened.companion.recall(before.progress)
-    cared = found.maintain(care, is_dry=is_dry)
+    changes = _layout(job, is_dry=is_dry)
+    cared = replace(found.maintain(care, is_dry=is_dry), layout=changes)
     after = job.opened.table.standing()
     if after.progress != before.progress:
         raise TableError(
@@ -37,3 +41,19 @@ def maintain(job: Job[F], care: Care, *, is_dry: bool = False) -> Cared:
             todo="Let nobody write to the table besides. `lakeward status` shows how far it is.",
         )
     return cared
+
+
+def layout_changes(job: Job[F]) -> Sequence[LayoutChange]:
+    """Return how a table is made otherwise than its settings say; nothing, where its format cannot change that."""
+    return () if job.opened.layout is None else job.opened.layout.differences()
+
+
+def _layout(job: Job[F], *, is_dry: bool) -> Sequence[LayoutChange]:
+    """Make a table as its settings say, or (`is_dry`) only tell what that changes."""
+    changes = layout_changes(job)
+    for change in changes:
+        if change.refused is not None:
+            raise ConfigError(f"{job.dimension.name}: {change}", found=change.refused, todo=change.todo)
+    if changes and job.opened.layout is not None and not is_dry:
+        job.opened.layout.change(changes)
+    return changes

@@ -532,12 +532,54 @@ class Care:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cared:
-    """What care did, or would do: data files written anew, their bytes, snapshots expired, files removed."""
+    """What care did, or would do: data files written anew, their bytes, snapshots expired, files removed.
+
+    `layout` is what it changed of how the table is made.
+    """
 
     files: int = 0
     bytes: int = 0
     snapshots: int = 0
     orphans: Sequence[str] = ()
+    layout: Sequence[LayoutChange] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayoutChange:
+    """An option of how a table is made that the table has otherwise than its settings say.
+
+    `how` says what making it so means for a table that has rows. Where the format cannot, `refused` says why, and
+    `todo` what to do instead.
+    """
+
+    option: str
+    before: str
+    after: str
+    how: str = ""
+    refused: str | None = None
+    todo: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.option} is {self.before}, and the settings say {self.after}"
+
+
+class Layout(Protocol):
+    """How a table with rows is made, against what its settings say of it; they change no row."""
+
+    def differences(self) -> Sequence[LayoutChange]:
+        """Return what the settings name and the table has otherwise; no engine is started.
+
+        What they do not name is as the table has it. Nothing differs in a table that is not there.
+        """
+        ...
+
+    def change(self, changes: Sequence[LayoutChange]) -> None:
+        """Make the table as the settings say, in one commit of its own; none of the changes is refused.
+
+        Raises ConfigError, before anything is changed, for what names no column or property of it, and
+        CommitConflict where another writer was there first.
+        """
+        ...
 
 
 class Maintenance(Protocol):
@@ -592,7 +634,7 @@ class Opened(Generic[F]):
     """One table of a target by its name there, with what it remembers and what it could not apply.
 
     `versions` and `maintenance` are there where its format can take it back, and keep it in shape; `adoption`
-    where it can take over a table of another engine.
+    where it can take over a table of another engine, `layout` where it can change how a table with rows is made.
     """
 
     name: str
@@ -602,6 +644,7 @@ class Opened(Generic[F]):
     versions: Versions | None = None
     maintenance: Maintenance | None = None
     adoption: Adoption | None = None
+    layout: Layout | None = None
 
 
 class Target(Protocol[F]):

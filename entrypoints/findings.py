@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError
+from lakeward.core.maintaining import layout_changes
 from lakeward.core.ports import Landing, Stray, Strays
 from lakeward.entrypoints.patterns import plain, table_name
 from lakeward.entrypoints.settings import Configured
 
 _FILE: Final = "tables.json"
+_NEXT: Final = "Next: `lakeward maintain --dry-run`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,11 @@ class Findings:
     cautions: Mapping[TableName, Sequence[str]] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     strays: int = 0
+
+    def with_cautions(self, more: Mapping[TableName, Sequence[str]]) -> Findings:
+        """Return these with more cautions."""
+        said = {table: (*words, *more.get(table, ())) for table, words in self.cautions.items()}
+        return replace(self, cautions=said)
 
 
 def look(container: Any, tables: Iterable[TableName]) -> Findings:
@@ -49,6 +57,16 @@ def look(container: Any, tables: Iterable[TableName]) -> Findings:
     unconfigured = _unconfigured(there, known)
     cautions = {table: (*_cautions(landing, table), *said) for table, said in of_catalogue.items()}
     return Findings(unconfigured, cautions, warnings, len(strays))
+
+
+def layouts(container: Any, tables: Iterable[TableName]) -> Mapping[TableName, Sequence[str]]:
+    """Say of tables how they are made otherwise than their settings say; one that cannot be read says nothing."""
+    found = {}
+    for table in tables:
+        with suppress(LakewardError):
+            changes = layout_changes(container.job(table=table))
+            found[table] = [f"{change}. {change.refused or _NEXT}" for change in changes]
+    return found
 
 
 def _unconfigured(there: Sequence[TableName], known: Collection[TableName]) -> Sequence[TableName]:

@@ -1,4 +1,4 @@
-"""Feeds that others wrote, through the command that users run; read by PyIceberg or delta-rs, and by DuckDB.
+"""Feeds that others wrote, through the command that users run; read by a format's own reader, and by DuckDB.
 
 Which feeds those are, and where their results are from, is said in the `case.json` beside each.
 """

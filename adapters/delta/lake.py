@@ -56,8 +56,9 @@ class DeltaLake:
     def open(self, dimension: Dimension) -> Opened[DataFrame]:
         """Return the table of a dimension; it is made by its first commit."""
         check_spark()
-        from lakeward.adapters.delta.maintenance import DeltaMaintenance  # noqa: PLC0415  # Spark is imported late
-        from lakeward.adapters.delta.table import DeltaTable  # noqa: PLC0415  # so is it here
+        from lakeward.adapters.delta.layout import DeltaLayout  # noqa: PLC0415  # Spark is imported late
+        from lakeward.adapters.delta.maintenance import DeltaMaintenance  # noqa: PLC0415  # so is it here
+        from lakeward.adapters.delta.table import DeltaTable  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.adopting import TableAdoption  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.undoing import TableVersions  # noqa: PLC0415  # and here
 
@@ -65,4 +66,4 @@ class DeltaLake:
         table = DeltaTable(self.places, dimension, options, self.runtime.spark)
         name, versions = ".".join(self.places.name(dimension.name)), TableVersions(table.kept, table.line)
         care, adoption = DeltaMaintenance(table), TableAdoption(table.kept, table.theirs)
-        return Opened(name, table, table.kept, table.kept, versions, care, adoption)
+        return Opened(name, table, table.kept, table.kept, versions, care, adoption, DeltaLayout(table))

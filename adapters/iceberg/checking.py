@@ -18,23 +18,42 @@ _CALL: Final = re.compile(r"^\s*(?P<name>\w+)\s*\(\s*(?:(?P<number>\d+)\s*,\s*)?
 def check(dimension: Dimension, options: TableOptions) -> None:
     """Refuse columns under `partition_by` and `sort_by` that there are not, and what is no transform."""
     for item in options.partition_by:
-        transform(item, dimension)
+        transform_parts(item, dimension)
     for item in options.sort_by:
         sort_field(item, dimension)
 
 
 def transform(item: str, dimension: Dimension) -> str:
-    """Return an item of `partition_by` as SQL."""
+    """Return an item of `partition_by` as Spark's SQL writes it."""
+    name, number, column = transform_parts(item, dimension)
+    if name == "identity":
+        return quoted(column)
+    return f"{name}s({quoted(column)})" if number is None else f"{name}({number}, {quoted(column)})"
+
+
+def plain_transform(item: str, dimension: Dimension) -> str:
+    """Return an item of `partition_by` in the one way to write it: `days( at )` is `day(at)`."""
+    name, number, column = transform_parts(item, dimension)
+    if name == "identity":
+        return column
+    return f"{name}({column})" if number is None else f"{name}({number}, {column})"
+
+
+def transform_parts(item: str, dimension: Dimension) -> tuple[str, int | None, str]:
+    """Return the name of a transform as Iceberg has it, its number, if it takes one, and its column.
+
+    Raises ConfigError for what is no transform, or names no column.
+    """
     if dimension.schema.find(item) is not None:
-        return quoted(item)
+        return "identity", None, item
     call = _CALL.match(item)
     if call is None or dimension.schema.find(call["column"]) is None:
         raise _unknown_column(item, dimension, "partition_by")
-    column, name = quoted(call["column"]), call["name"].lower()
-    if name in _TRANSFORMS and call["number"] is None:
-        return f"{name.rstrip('s')}s({column})"
-    if name in ("bucket", "truncate") and call["number"] is not None:
-        return f"{name}({call['number']}, {column})"
+    name, number = call["name"].lower(), call["number"]
+    if name in _TRANSFORMS and number is None:
+        return name.rstrip("s"), None, call["column"]
+    if name in ("bucket", "truncate") and number is not None:
+        return name, int(number), call["column"]
     raise ConfigError(
         f"{dimension.name}: {item!r} under partition_by is no transform of Iceberg",
         todo="Transforms are day(c), hour(c), month(c), year(c), bucket(n, c), truncate(n, c), and c itself.",

@@ -56,8 +56,9 @@ class IcebergLake:
     def open(self, dimension: Dimension) -> Opened[DataFrame]:
         """Return the table of a dimension; it is made by its first commit."""
         check_spark()
-        from lakeward.adapters.iceberg.maintenance import IcebergMaintenance  # noqa: PLC0415  # Spark is imported late
-        from lakeward.adapters.iceberg.table import IcebergTable  # noqa: PLC0415  # so is it here
+        from lakeward.adapters.iceberg.layout import IcebergLayout  # noqa: PLC0415  # Spark is imported late
+        from lakeward.adapters.iceberg.maintenance import IcebergMaintenance  # noqa: PLC0415  # so is it here
+        from lakeward.adapters.iceberg.table import IcebergTable  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.adopting import TableAdoption  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.undoing import TableVersions  # noqa: PLC0415  # and here
 
@@ -65,4 +66,5 @@ class IcebergLake:
         table = IcebergTable(self.catalog, dimension, options, self.runtime.spark)
         versions = TableVersions(table.kept, table.line)
         care, adoption = IcebergMaintenance(table), TableAdoption(table.kept, table.theirs)
-        return Opened(".".join(table.name), table, table.kept, table.kept, versions, care, adoption)
+        layout = IcebergLayout(table)
+        return Opened(".".join(table.name), table, table.kept, table.kept, versions, care, adoption, layout)

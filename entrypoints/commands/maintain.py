@@ -25,11 +25,11 @@ from lakeward.entrypoints.leasing import alone
 from lakeward.entrypoints.printable import escaped
 from lakeward.entrypoints.sections import care_of
 
-HELP = """Keep tables in shape: data files with many deleted rows, or too small ones, are written anew, old
-snapshots expire, and files that no snapshot names are removed.
+HELP = """Keep tables in shape: they are made as their settings say, data files with many deleted rows, or too
+small ones, are written anew, old snapshots expire, and files that no snapshot names are removed.
 
-What is due is said by `maintain` of each table. No row changes; the commit that says how far a table is stays,
-whatever expires. A run of the pipeline is never disturbed.
+What is due is said by `maintain` of each table; how it is made, by `partition_by` and the like. No row changes; the
+commit that says how far a table is stays, whatever expires. A run of the pipeline is never disturbed.
 
 Example: [bold]lakeward maintain --dry-run[/]
 """
@@ -78,6 +78,9 @@ def _document(name: TableName, one: Cared | LakewardError) -> dict[str, Any]:
         "bytes": one.bytes,
         "snapshots": one.snapshots,
         "orphans": list(one.orphans),
+        "layout": [
+            {"option": change.option, "before": change.before, "after": change.after} for change in one.layout
+        ],
     }
 
 
@@ -88,6 +91,10 @@ def _show(found: Sequence[_Result]) -> None:
         if isinstance(one, Cared):
             counted = (one.files, one.bytes, one.snapshots, len(one.orphans))
             grid.add_row(escaped(str(name)), *(f"{count:,}" for count in counted))
+    for name, one in found:
+        for change in one.layout if isinstance(one, Cared) else ():
+            words = f"{name}: {change.option} {change.before} → {change.after}: {change.how}"
+            view.console().print(escaped(words), soft_wrap=True)
     if grid.row_count:
         view.console().print(grid)
     for _, one in found:

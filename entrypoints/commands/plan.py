@@ -30,7 +30,7 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
-from lakeward.entrypoints.findings import look
+from lakeward.entrypoints.findings import layouts, look
 from lakeward.entrypoints.printable import escaped
 
 log_lines = structlog.get_logger()
@@ -59,6 +59,7 @@ def plan(
         chosen = configured.choose(tables or ())
         found_there = look(container, chosen)
         container.rules(tables=chosen)
+        found_there = found_there.with_cautions(layouts(container, chosen))
         kind = configured.settings.target["kind"]
         planned = [
             _planned(container, name, kind, found_there.cautions.get(name, ()), as_json=as_json) for name in chosen

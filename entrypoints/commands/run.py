@@ -28,7 +28,7 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
-from lakeward.entrypoints.findings import Findings, look, remember
+from lakeward.entrypoints.findings import Findings, layouts, look, remember
 from lakeward.entrypoints.follow import follow_tables
 from lakeward.entrypoints.leasing import alone, of_follower, of_writer
 from lakeward.entrypoints.lines import Lines
@@ -143,7 +143,8 @@ def _once(
         _before(configured, container, tables)
         with hands(container) as pool:
             runs = run_tables(container, tables, bars, stop, pool)
-            return runs, look(container, tables)  # what was read shows more
+            found = look(container, tables)  # what was read shows more
+            return runs, found.with_cautions(layouts(container, tables))
 
 
 def _follow(configured: Configured, tables: Sequence[TableName], stop: Stop) -> tuple[list[TableRun], Findings]:
@@ -155,7 +156,7 @@ def _follow(configured: Configured, tables: Sequence[TableName], stop: Stop) -> 
         of_follower(container) as follows,
         of_writer(container) as tenure,
     ):
-        found = _before(configured, container, tables)
+        found = _before(configured, container, tables).with_cautions(layouts(container, tables))
         for table, said in found.cautions.items():
             for words in said:
                 log.warning("caution", table=str(table), what=words)

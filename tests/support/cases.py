@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
+import duckdb
 import outside
+import pyarrow as pa
 from delta_lake import by_delta_rs, duck
 from deltalake import DeltaTable
+from hudi_lake import by_hudi_rs
 
 PGBENCH = """
 [tables."public.pgbench_accounts"]
@@ -42,34 +48,46 @@ TICKETING = {
 
 
 def check(folder: Path, schema: str, table: str, expected: Path) -> int:
-    """Compare both readers' rows with the expected ones, as typed values; return how many there are.
+    """Compare each reader's rows with the expected ones, as typed values; return how many there are.
 
-    They are DuckDB, and PyIceberg or delta-rs.
+    They are DuckDB, and PyIceberg, delta-rs or hudi-rs; DuckDB reads no Hudi.
     """
-    warehouse = folder / "lake"
-    is_delta = not (warehouse / "catalog.db").exists()
-    connection = duck() if is_delta else outside.duck()
-    connection.execute("SET TimeZone = 'UTC'")
-    path = str(warehouse / schema / table)
-    scan = f"delta_scan('{path}')" if is_delta else f"iceberg_scan('{outside.metadata(warehouse, schema, table)}')"
-    described = connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()
-    types = {name: kind for name, kind, *_ in described if not name.startswith("_lakeward_")}
-    own = ", ".join(f'"{name}"' for name in types)
-    cast = ", ".join(f'CAST("{name}" AS {kind}) AS "{name}"' for name, kind in types.items())
-    connection.execute(
-        f"CREATE TABLE expected AS SELECT {cast} FROM "
-        f"read_csv('{expected}', header = true, all_varchar = true, nullstr = '\\N')"
-    )
-    if is_delta:
-        connection.register("arrow", by_delta_rs(DeltaTable(path)))
-    else:
-        connection.register("arrow", outside.by_pyiceberg(warehouse, schema, table, list(types)))
-    for reader in (scan, "arrow"):
-        for one, other in ((reader, "expected"), ("expected", reader)):
-            missing = connection.execute(
-                f"SELECT {own} FROM {one} EXCEPT ALL SELECT {own} FROM {other} LIMIT 5"
-            ).fetchall()
-            assert not missing, f"{table}: {one} has rows that {other} lacks: {missing}"
-    [rows] = connection.execute("SELECT count(*) FROM expected").fetchall()
-    connection.close()
+    readers = _readers(folder / "lake", schema, table)
+    with readers.duck as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("arrow", readers.own())
+        described = connection.execute("DESCRIBE SELECT * FROM arrow").fetchall()
+        types = {name: kind for name, kind, *_ in described if not name.startswith(("_lakeward_", "_hoodie_"))}
+        own = ", ".join(f'"{name}"' for name in types)
+        cast = ", ".join(f'CAST("{name}" AS {kind}) AS "{name}"' for name, kind in types.items())
+        connection.execute(
+            f"CREATE TABLE expected AS SELECT {cast} FROM "
+            f"read_csv('{expected}', header = true, all_varchar = true, nullstr = '\\N')"
+        )
+        for reader in ("arrow", *readers.scans):
+            for one, other in ((reader, "expected"), ("expected", reader)):
+                missing = connection.execute(
+                    f"SELECT {own} FROM {one} EXCEPT ALL SELECT {own} FROM {other} LIMIT 5"
+                ).fetchall()
+                assert not missing, f"{table}: {one} has rows that {other} lacks: {missing}"
+        [rows] = connection.execute("SELECT count(*) FROM expected").fetchall()
     return int(rows[0])
+
+
+class _Readers(NamedTuple):
+    """The format's own reader, and DuckDB with the scans that it has of the table."""
+
+    own: Callable[[], pa.Table]
+    duck: duckdb.DuckDBPyConnection
+    scans: Sequence[str]
+
+
+def _readers(warehouse: Path, schema: str, table: str) -> _Readers:
+    path = warehouse / schema / table
+    if (warehouse / "catalog.db").exists():
+        metadata = outside.metadata(warehouse, schema, table)
+        own = partial(outside.by_pyiceberg, warehouse, schema, table)
+        return _Readers(own, outside.duck(), [f"iceberg_scan('{metadata}')"])
+    if (path / ".hoodie").exists():
+        return _Readers(partial(by_hudi_rs, path), duckdb.connect(), [])
+    return _Readers(lambda: by_delta_rs(DeltaTable(path)), duck(), [f"delta_scan('{path}')"])

@@ -25,8 +25,9 @@ from lakeward.plugins.testing.scripts import Item, Rows
 
 def by_hudi_rs(path: Path) -> pa.Table:
     """Read all rows by hudi-rs; it panics at types that it does not know."""
-    batches = HudiTableBuilder.from_base_uri(str(path)).build().read()
-    return pa.Table.from_batches([pa.record_batch(batch) for batch in batches])
+    table = HudiTableBuilder.from_base_uri(str(path)).build()
+    batches = [pa.record_batch(batch) for batch in table.read()]
+    return pa.Table.from_batches(batches, None if batches else pa.schema(table.get_schema()))
 
 
 @dataclass

@@ -35,7 +35,7 @@ def lakeward(folder: Path, *arguments: str, code: int = 0) -> Any:
     return json.loads(ended.stdout)
 
 
-def by_pyiceberg(warehouse: Path, namespace: str, table: str, columns: Sequence[str]) -> pa.Table:
+def by_pyiceberg(warehouse: Path, namespace: str, table: str, columns: Sequence[str] = ("*",)) -> pa.Table:
     """Read a table by PyIceberg, from the catalog's file alone."""
     catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{warehouse}/catalog.db")
     try:

@@ -32,41 +32,51 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         extensions = {"spark.sql.extensions": f"{HUDI['spark.sql.extensions']},{DELTA['spark.sql.extensions']}"}
         settings, jars = {**HUDI, **settings, **extensions}, jars | {"hudi"}
     sessions = Sessions(jars, settings, log)
-    yield sessions()
+    session = sessions()
+    # A session loads its catalog at first use, by the settings of the session that is active then: now, by its own.
+    session.sql("SHOW TABLES").collect()
+    yield session
     sessions.stop()
 
 
 @pytest.fixture
-def make_lake(spark: SparkSession, tmp_path: Path) -> MakeLake:
+def active(spark: SparkSession) -> SparkSession:
+    """Return that session as the active one, by whose settings formats go: a command leaves its own behind."""
+    spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)  # type: ignore[union-attr]
+    return spark
+
+
+@pytest.fixture
+def make_lake(active: SparkSession, tmp_path: Path) -> MakeLake:
     """Return what makes a lake of its own, with options for its tables."""
 
     def make(options: TableOptions | None = None) -> LakeOfIceberg:
         folder = tmp_path / f"lake{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
-        return LakeOfIceberg(spark, folder, options or TableOptions())
+        return LakeOfIceberg(active, folder, options or TableOptions())
 
     return make
 
 
 @pytest.fixture
-def make_delta(spark: SparkSession, tmp_path: Path) -> Callable[..., LakeOfDelta]:
+def make_delta(active: SparkSession, tmp_path: Path) -> Callable[..., LakeOfDelta]:
     """Return what makes a lake of Delta tables, with options for its tables."""
 
     def make(options: DeltaTableOptions | None = None) -> LakeOfDelta:
         folder = tmp_path / f"lake{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
-        return LakeOfDelta(spark, folder, options or DeltaTableOptions())
+        return LakeOfDelta(active, folder, options or DeltaTableOptions())
 
     return make
 
 
 @pytest.fixture
-def make_hudi(spark: SparkSession, tmp_path: Path) -> Callable[..., LakeOfHudi]:
+def make_hudi(active: SparkSession, tmp_path: Path) -> Callable[..., LakeOfHudi]:
     """Return what makes a lake of Hudi tables, with options for its tables."""
 
     def make(options: HudiTableOptions | None = None) -> LakeOfHudi:
         folder = tmp_path / f"lake{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
-        return LakeOfHudi(spark, folder, options or HudiTableOptions())
+        return LakeOfHudi(active, folder, options or HudiTableOptions())
 
     return make

@@ -1,0 +1,74 @@
+"""How a Delta table with rows is made, against what its settings say.
+
+Properties change, deletion vectors with them; partitions do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from deltalake import DeltaTable as Log
+
+from lakeward.adapters.delta import ddl
+from lakeward.adapters.delta.checking import check
+from lakeward.adapters.delta.java import Jvm, committing
+from lakeward.core.ports import LayoutChange
+
+if TYPE_CHECKING:
+    from lakeward.adapters.delta.table import DeltaTable
+
+_VECTORS: Final = "delta.enableDeletionVectors"
+_MODES: Final = {"true": "merge-on-read", "false": "copy-on-write"}
+_HOW: Final = {
+    "merge-on-read": "from the next batch on deleted rows are marked in vectors, which every reader must know",
+    "copy-on-write": "from the next batch on files are written anew; vectors that there are stay until theirs is",
+}
+
+
+class DeltaLayout:
+    """The layout of one table."""
+
+    def __init__(self, table: DeltaTable) -> None:
+        self.table = table
+
+    def differences(self) -> Sequence[LayoutChange]:
+        """Return what its settings name and it has otherwise."""
+        found = self.table.places.load(self.table.dimension.name)
+        return () if found is None else tuple(_differences(found, self.table))
+
+    def change(self, changes: Sequence[LayoutChange]) -> None:
+        """Make it as its settings say, in one commit."""
+        check(self.table.dimension, self.table.options)
+        with committing(str(self.table.dimension.name)):
+            ddl.enable(Jvm(self.table.spark()).spark, self.table.path, dict(map(_property, changes)))
+
+
+def _differences(log: Log, ours: DeltaTable) -> Iterator[LayoutChange]:
+    options, named, metadata = ours.options, ours.options.model_fields_set, log.metadata()
+    if "partition_by" in named and options.partition_by != list(metadata.partition_columns):
+        yield LayoutChange(
+            option="partition_by",
+            before=_listed(metadata.partition_columns),
+            after=_listed(options.partition_by),
+            refused="Delta partitions a table once, when it is made.",
+            todo=f"Write partition_by = {list(metadata.partition_columns)}, or drop the table to load it anew.",
+        )
+    has: Mapping[str, str | None] = metadata.configuration
+    mode = _MODES.get(has.get(_VECTORS) or "false", "copy-on-write")
+    if "write_mode" in named and mode != options.write_mode:
+        yield LayoutChange(option="write_mode", before=mode, after=options.write_mode, how=_HOW[options.write_mode])
+    for name, value in options.properties.items():
+        if has.get(name) != value:
+            before = has.get(name) or "not set"
+            yield LayoutChange(option=name, before=before, after=value, how="a property of the table")
+
+
+def _property(change: LayoutChange) -> tuple[str, str]:
+    if change.option == "write_mode":
+        return _VECTORS, str(change.after == "merge-on-read").lower()
+    return change.option, change.after
+
+
+def _listed(items: Sequence[str]) -> str:
+    return ", ".join(items) or "none"

@@ -1,0 +1,151 @@
+"""How a table with rows is made follows its settings through `lakeward maintain`, or is refused; no row changes."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from project import ITEM, Project
+from pyiceberg.catalog import load_catalog
+
+pytestmark = pytest.mark.spark
+
+D = Decimal
+ROWS = [(1, "z", D("1.00")), (3, "c", D("3.00")), (4, "x", D("4.00"))]
+
+
+@pytest.fixture
+def fed(project: Project) -> Project:
+    """A table of three rows, one of them marked as deleted, with nothing said of how it is made."""
+    project.put("LOAD00000001.csv", "1,a,1.00\n2,b,2.00\n3,c,3.00\n")
+    project.put("20261121-100000000.csv", "D,2,b,2.00\n")
+    return project
+
+
+def says(project: Project, *options: str) -> None:
+    project.configure(tables=ITEM + "\n".join(options) + "\n")
+
+
+def maintained(project: Project, *more: str) -> list[tuple[str, str, str]]:
+    ended = project.call("maintain", "--json", *more)
+    assert ended.code == 0, ended.out + ended.err
+    return [tuple(change.values()) for change in ended.document["tables"][0]["layout"]]
+
+
+def go_on(project: Project) -> None:
+    """Change a row that stood before, delete none, add one."""
+    project.put("20261121-110000000.csv", "U,1,z,1.00\nI,4,x,4.00\n")
+    project.run()
+    assert project.rows() == ROWS
+
+
+def table(project: Project) -> Any:
+    catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{project.folder}/lake/catalog.db")
+    return catalog.load_table(("shop", "item"))
+
+
+def test_iceberg_takes_partitions_order_version_and_properties_without_a_new_row(fed: Project) -> None:
+    fed.run()
+    says(
+        fed,
+        'partition_by = ["bucket( 4, id )", "name"]',
+        'sort_by = ["price desc"]',
+        "format_version = 3",
+        'write_mode = "copy-on-write"',
+        'properties = { "write.parquet.compression-codec" = "gzip" }',
+    )
+    expected = [
+        ("partition_by", "none", "bucket(4, id), name"),
+        ("sort_by", "none", "price desc"),
+        ("format_version", "2", "3"),
+        ("write_mode", "merge-on-read", "copy-on-write"),
+        ("write.parquet.compression-codec", "zstd", "gzip"),
+    ]
+    (planned,) = fed.call("plan", "--json").document["tables"]
+    assert [words.split(" is ")[0] for words in planned["warnings"]] == [option for option, *_ in expected]
+    assert all("lakeward maintain" in words for words in fed.run()["shop.item"]["warnings"])
+    before = table(fed)
+    assert maintained(fed, "--dry-run") == expected
+    assert table(fed).metadata == before.metadata
+    assert maintained(fed) == expected
+    after = table(fed)
+    assert after.current_snapshot() == before.current_snapshot()
+    assert [str(field.transform) for field in after.spec().fields] == ["bucket[4]", "identity"]
+    assert after.format_version == 3
+    assert maintained(fed, "--dry-run") == []
+    assert fed.run()["shop.item"]["warnings"] == []
+    go_on(fed)
+    files = {task.file.file_path: task.file.spec_id for task in table(fed).scan().plan_files()}
+    assert after.spec().spec_id in files.values()
+
+
+def test_iceberg_gives_partitions_up_again_and_vectors_follow_deletes_by_position(fed: Project) -> None:
+    says(fed, 'partition_by = ["name"]')
+    fed.run()
+    says(fed, "partition_by = []", "format_version = 3")
+    assert [option for option, *_ in maintained(fed)] == ["partition_by", "format_version"]
+    assert table(fed).spec().is_unpartitioned()
+    go_on(fed)
+    fed.put("20261121-120000000.csv", "D,3,c,3.00\n")
+    fed.run()
+    assert fed.rows() == [ROWS[0], ROWS[2]]
+
+
+def test_iceberg_refuses_to_go_back_and_what_names_no_column(fed: Project) -> None:
+    says(fed, "format_version = 3")
+    fed.run()
+    before = table(fed).metadata
+    for option, code, word in (
+        ("format_version = 2", 4, "goes back to an older version"),
+        ('partition_by = ["nobody"]', 2, "names no column"),
+        ('properties = { "write.nothing" = "1" }', 4, "knows no table property"),
+    ):
+        says(fed, option)
+        ended = fed.call("maintain")
+        assert ended.code == code, ended.err
+        assert word in ended.err.replace("\n", " ")
+    assert table(fed).metadata == before
+
+
+def test_what_the_settings_do_not_name_stays_as_it_is(fed: Project) -> None:
+    says(fed, 'partition_by = ["name"]', "format_version = 3")
+    fed.run()
+    says(fed)
+    assert maintained(fed) == []
+
+
+@pytest.mark.parametrize("modes", [("merge-on-read", "copy-on-write"), ("copy-on-write", "merge-on-read")])
+def test_delta_goes_from_one_write_mode_to_the_other(fed: Project, modes: tuple[str, str]) -> None:
+    fed.kind = "delta"
+    says(fed, f'write_mode = "{modes[0]}"')
+    fed.run()
+    says(
+        fed,
+        f'write_mode = "{modes[1]}"',
+        'properties = { "delta.logRetentionDuration" = "interval 60 days" }',
+    )
+    expected = [("write_mode", *modes), ("delta.logRetentionDuration", "not set", "interval 60 days")]
+    assert maintained(fed, "--dry-run") == maintained(fed) == expected
+    assert maintained(fed, "--dry-run") == []
+    vectors = len(list(fed.folder.glob("lake/shop/item/**/deletion_vector_*")))
+    go_on(fed)
+    fed.put("20261121-120000000.csv", "D,3,c,3.00\n")
+    fed.run()
+    assert fed.rows() == [ROWS[0], ROWS[2]]
+    has_more = len(list(fed.folder.glob("lake/shop/item/**/deletion_vector_*"))) > vectors
+    assert has_more == (modes[1] == "merge-on-read")
+
+
+def test_delta_refuses_other_partitions_before_anything_is_done(fed: Project) -> None:
+    fed.kind = "delta"
+    fed.configure()
+    fed.run()
+    says(fed, 'partition_by = ["name"]', 'write_mode = "copy-on-write"')
+    version = DeltaTable(str(fed.folder / "lake/shop/item")).version()
+    ended = fed.call("maintain")
+    assert ended.code == 4
+    assert "partitions a table once" in ended.err
+    assert DeltaTable(str(fed.folder / "lake/shop/item")).version() == version
+    assert "partitions a table once" in fed.run()["shop.item"]["warnings"][0]
