@@ -31,6 +31,8 @@ def write_settings(
     not_sent: str | None = None,
     tables: Sequence[TableName] = (TABLE,),
     parallel: int | None = None,
+    kind: str = "iceberg",
+    write_mode: str | None = None,
 ) -> Path:
     """Write the settings of a pipeline that mirrors tables; everything else is as lakeward has it."""
     lines = [
@@ -43,7 +45,7 @@ def write_settings(
         f'timestamp_column = "{TIME}"',
         *([] if not_sent is None else [f'no_sup_value = "{not_sent}"']),
         "[target]",
-        'kind = "iceberg"',
+        f'kind = "{kind}"',
         'warehouse = "lake/"',
         "[spark.settings]",
         *[f'"{name}" = "{value}"' for name, value in spark.items()],
@@ -53,6 +55,7 @@ def write_settings(
             f'[tables."{table}"]',
             f'key = ["{KEY}"]',
             f'lateness = "{lateness}"',
+            *([] if write_mode is None else [f'write_mode = "{write_mode}"']),
             f'[tables."{table}".columns]',
             *[f'{name} = "{type_}"' for name, type_ in TYPES.items()],
         ]
@@ -106,7 +109,7 @@ class Mirror:
 
     def checksum(self) -> tuple[int, int]:
         """Return the number of rows, and a number that any other content would change."""
-        return checksum(self.container.spark()(), f"lake.{TABLE.schema}.{TABLE.table}")
+        return checksum(self.container.spark()().table(f"lake.{TABLE.schema}.{TABLE.table}"))
 
     def rows(self) -> pa.Table:
         """Return the rows as PyIceberg reads them."""

@@ -10,12 +10,11 @@ from typing import Final
 import pyarrow as pa
 from feed import KEY, OP, TABLE, TIME, TYPES
 from pyiceberg.catalog import load_catalog
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.spark.session import Sessions
 
 CATALOG: Final = "naive"
-_NAME: Final = f"{CATALOG}.{TABLE.schema}.{TABLE.table}"
 
 
 def catalog_settings(folder: Path) -> Mapping[str, str]:
@@ -33,20 +32,33 @@ def catalog_settings(folder: Path) -> Mapping[str, str]:
 class Naive:
     """The table as a job of plain Spark SQL keeps it."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
+    def __init__(self, spark: SparkSession, folder: Path, mode: str = "copy-on-write") -> None:
         self.spark = spark
         self.folder = folder
+        self.mode = mode
         folder.mkdir(parents=True, exist_ok=True)
-        for name, value in catalog_settings(folder).items():
+        for name, value in self.settings().items():
             spark.conf.set(name, value)
+
+    def settings(self) -> Mapping[str, str]:
+        """Return what the session is told of the table's catalog."""
+        return catalog_settings(self.folder)
+
+    @property
+    def name(self) -> str:
+        """The table in SQL."""
+        return f"{CATALOG}.{TABLE.schema}.{TABLE.table}"
 
     def load(self, files: Sequence[Path]) -> float:
         """Write the full load as the table, in as many files as it comes in; return the seconds it took."""
         began = time.perf_counter()
-        self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {CATALOG}.{TABLE.schema}")
-        rows = self.spark.read.parquet(*map(str, files)).select(*TYPES).coalesce(len(files))
-        rows.writeTo(_NAME).tableProperty("write.merge.mode", "copy-on-write").create()
+        self.create(self.spark.read.parquet(*map(str, files)).select(*TYPES).coalesce(len(files)))
         return time.perf_counter() - began
+
+    def create(self, rows: DataFrame) -> None:
+        """Make the table of these rows."""
+        self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {CATALOG}.{TABLE.schema}")
+        rows.writeTo(self.name).tableProperty("write.merge.mode", self.mode).create()
 
     def apply(self, files: Sequence[Path]) -> float:
         """Merge one file after another; return the seconds it took."""
@@ -57,15 +69,13 @@ class Naive:
 
     def merge(self, file: Path) -> None:
         """Merge the newest event of each key of a file."""
-        types = {OP: "string", TIME: "timestamp", **TYPES}
-        schema = ", ".join(f"{name} {type_}" for name, type_ in types.items())
-        self.spark.read.csv(str(file), schema, nullValue="NULL", escape='"').createOrReplaceTempView("changes")
+        self.changes(file).createOrReplaceTempView("changes")
         updates = ", ".join(f"{name} = s.{name}" for name in TYPES)
         names, values = ", ".join(TYPES), ", ".join(f"s.{name}" for name in TYPES)
         newest = f"row_number() OVER (PARTITION BY {KEY} ORDER BY {TIME} DESC) = 1"
         self.spark.sql(
             f"""
-            MERGE INTO {_NAME} t
+            MERGE INTO {self.name} t
             USING (SELECT * FROM (SELECT *, {newest} AS is_newest FROM changes) WHERE is_newest) s
             ON t.{KEY} = s.{KEY}
             WHEN MATCHED AND s.{OP} = 'D' THEN DELETE
@@ -74,9 +84,15 @@ class Naive:
             """
         )
 
+    def changes(self, file: Path) -> DataFrame:
+        """Return the events of a file."""
+        types = {OP: "string", TIME: "timestamp", **TYPES}
+        schema = ", ".join(f"{name} {type_}" for name, type_ in types.items())
+        return self.spark.read.csv(str(file), schema, nullValue="NULL", escape='"')
+
     def checksum(self) -> tuple[int, int]:
         """Return the number of rows, and a number that any other content would change."""
-        return checksum(self.spark, _NAME)
+        return checksum(self.spark.table(self.name))
 
     def rows(self) -> pa.Table:
         """Return the rows as PyIceberg reads them."""
@@ -89,10 +105,10 @@ def start(folder: Path, settings: Mapping[str, str]) -> Naive:
     return Naive(Sessions({"iceberg", "sqlite"}, settings, folder / "spark.log")(), folder)
 
 
-def checksum(spark: SparkSession, table: str) -> tuple[int, int]:
-    """Return the number of rows of a table, and a sum over the hashes of its rows."""
-    hashed = f"xxhash64({', '.join(TYPES)})"
-    count, total = spark.sql(f"SELECT count(*), sum(CAST({hashed} AS decimal(38,0))) FROM {table}").first()
+def checksum(rows: DataFrame) -> tuple[int, int]:
+    """Return the number of rows, and a sum over their hashes."""
+    hashed = f"CAST(xxhash64({', '.join(TYPES)}) AS decimal(38,0))"
+    count, total = rows.selectExpr("count(*)", f"sum({hashed})").first()
     return count, int(total)
 
 

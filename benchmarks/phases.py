@@ -141,13 +141,13 @@ def _random_changes(folder: Path, size: Size, rows: int, bound: float | None, sa
         say(f"phase 1: a table of {rows:,} rows")
         load = dict.fromkeys(ways, feed.load())
         load[IN_PART] = feed.in_part(load[IN_PART], parts)
-        say(f"  loaded: {_words(_by_turns(ways, lambda name, way: way.load(load[name])))}")
+        say(f"  loaded: {words(by_turns(ways, lambda name, way: way.load(load[name])))}")
         for pair in range(size.pairs + 1):
             for files, found in seconds.items():
                 changes = dict.fromkeys(ways, feed.change(size.keys, files))
                 changes[IN_PART] = feed.in_part(changes[IN_PART], parts)
-                taken = _by_turns(ways, lambda name, way, c=changes: way.apply(c[name]), turn=pair)
-                say(f"  {files} file(s): {_words(taken)}{'' if pair else UNCOUNTED}")
+                taken = by_turns(ways, lambda name, way, c=changes: way.apply(c[name]), turn=pair)
+                say(f"  {files} file(s): {words(taken)}{'' if pair else UNCOUNTED}")
                 if pair:
                     found.append(taken)
         check_equal(ways)
@@ -182,12 +182,12 @@ def many_files(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
     with started(folder, folder / "landing") as ways:
         say(f"phase 2: {size.many_files} files of {size.events_per_file:,} rows")
         load = feed.load()
-        _by_turns(ways, lambda _, way: way.load(load))
+        by_turns(ways, lambda _, way: way.load(load))
         for pair in range(size.pairs + 1):
             files = [file for _ in range(size.many_files) for file in feed.change(size.events_per_file // 2)]
             parts = {"lakeward": files, "naive": files[: size.naive_files]}
-            taken = _by_turns(ways, lambda name, way, p=parts: way.apply(p[name]), turn=pair)
-            say(f"  {size.naive_files} of them naively: {_words(taken)}{'' if pair else UNCOUNTED}")
+            taken = by_turns(ways, lambda name, way, p=parts: way.apply(p[name]), turn=pair)
+            say(f"  {size.naive_files} of them naively: {words(taken)}{'' if pair else UNCOUNTED}")
             if pair:
                 seconds.append(taken)
             for name, part in parts.items():
@@ -217,7 +217,7 @@ def first_row(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
     for start in range(size.starts):
         order = list(starts) if start % 2 else list(starts)[::-1]
         seconds.append({name: starts[name](folder / f"{start} {name}") for name in order})
-        say(f"  {_words(seconds[-1])}")
+        say(f"  {words(seconds[-1])}")
     times = {name: [taken[name] for taken in seconds] for name in starts}
     what = "start of the process to the first committed row"
     pairs = {
@@ -260,13 +260,13 @@ def many_batches(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
         )
 
 
-def _by_turns(ways: Mapping[str, Way], measure: Callable[[str, Way], float], turn: int = 0) -> Mapping[str, float]:
+def by_turns(ways: Mapping[str, Way], measure: Callable[[str, Way], float], turn: int = 0) -> Mapping[str, float]:
     """Measure one way after the other; who is first changes with the turn."""
     order = list(ways.items())
     return {name: measure(name, way) for name, way in (order if turn % 2 else order[::-1])}
 
 
-def _words(seconds: Mapping[str, float]) -> str:
+def words(seconds: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {taken:.1f} s" for name, taken in sorted(seconds.items()))
 
 

@@ -132,10 +132,12 @@ def _part_words(field: PartitionField, column: str) -> str:
 
 
 def _sort_words(field: SortField, column: str) -> str:
-    direction = "desc" if field.direction is SortDirection.DESC else "asc"
-    return (
-        f"{column} {direction}" if isinstance(field.transform, IdentityTransform) else f"{field.transform} {column}"
-    )
+    name = column if isinstance(field.transform, IdentityTransform) else f"{field.transform}({column})"
+    return _order_words(name, field.direction is SortDirection.DESC)
+
+
+def _order_words(column: str, descends: bool) -> str:
+    return f"{column} desc" if descends else column
 
 
 def _listed(items: Sequence[str]) -> str:
