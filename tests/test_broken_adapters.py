@@ -1,4 +1,7 @@
-"""The laws can fail: each mistake that an adapter could make is seen by them."""
+"""The laws can fail: each mistake that an adapter could make is seen by them.
+
+Those that a table of any format could make alike are in `test_broken_formats.py`, for each law of the kit.
+"""
 
 from __future__ import annotations
 
@@ -107,21 +110,6 @@ OF_ICEBERG: Mapping[str, Callable[[], Script]] = {
 """One script each, which shows all its mistakes."""
 
 
-LAW_OF: Mapping[str, str] = {
-    "in order": "any_delivery_of_many_histories_gives_their_databases",
-    "late": "any_order_within_the_lateness_gives_their_databases",
-    "in part": "rows_that_are_sent_in_part_and_keys_that_change_give_their_databases",
-    "parts of loaded rows": "cells_that_were_not_sent_keep_their_values",
-    "truncated": "a_truncate_takes_every_older_row_away",
-    "undecided": "key_changes_that_no_rule_decides_are_held_alike",
-    "late and bad": "what_comes_too_late_is_told_apart",
-    "mended": "after_every_held_row_is_fixed_or_discarded_the_tables_are_those_of_the_mended_feed",
-    "other names": "objects_under_other_names_change_nothing_where_sequences_are_unique",
-    "reloaded": "after_a_reload_the_table_is_that_of_the_new_epoch_alone",
-}
-"""The law that a script of a format is of: what breaks the one breaks the other."""
-
-
 @cache
 def _whole(name: str, seed: int | None = None) -> Player:
     """Return what the whole memory adapter makes of a script, without a crash."""
@@ -177,19 +165,6 @@ def _try_each_case(law: Law, kind: type[MemoryTable]) -> None:
 def test_every_law_of_the_kit_is_shown_to_fail() -> None:
     assert sorted(BY_LAW) == sorted(law.name for law in LAWS)
     assert all(BY_LAW.values())
-
-
-OF_FORMATS = {"iceberg": {*broken_iceberg.BROKEN}, "delta": {name for name, *_ in broken_delta.BROKEN}}
-
-
-@pytest.mark.parametrize("kind", OF_FORMATS)
-def test_the_laws_that_a_broken_format_shows_are_laws_and_the_others_are_told(kind: str) -> None:
-    """All are shown to fail on the reference adapter; `pytest -rP` tells which no broken format is there for."""
-    shown = {LAW_OF[name] for name in OF_FORMATS[kind]}
-    lacking = [law.name for law in LAWS if law.name not in shown]
-    assert len(lacking) == len(LAWS) - len(shown), "a script is of a law that there is not"
-    print(f"{kind}: {len(shown)} of {len(LAWS)} laws have a broken adapter of their own; these have none:")
-    print(*lacking, sep="\n")
 
 
 @pytest.mark.parametrize("name", OF_MEMORY)

@@ -11,11 +11,11 @@ from random import Random
 import pytest
 from delta_lake import LakeOfDelta
 from hypothesis import settings
-from laps import LAP, LINES, others
+from laps import LAP, LINES, TRIMMED, others
 
 from lakeward.adapters.delta.options import TableOptions
 from lakeward.adapters.tables import companion
-from lakeward.plugins.testing import LAWS, Bench, table_contract
+from lakeward.plugins.testing import Bench, table_contract
 
 pytestmark = pytest.mark.spark
 
@@ -30,16 +30,6 @@ ANY_LAYOUT = {
     "after_a_reload_the_table_is_that_of_the_new_epoch_alone",
     "after_a_reload_nothing_is_left_of_rows_in_part",
 }
-TRIMMED = {
-    "any_play_shows_at_each_moment_what_the_model_shows",
-    "rows_that_are_sent_in_part_and_keys_that_change_give_their_databases",
-    "rows_in_part_and_key_changes_are_mended_into_their_place",
-    "key_changes_that_no_rule_decides_are_held_alike",
-    "objects_under_other_names_change_nothing_where_sequences_are_unique",
-    "parts_of_rows_under_other_names_change_nothing_where_sequences_are_unique",
-    "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there",
-}
-"""Laws under which memory is trimmed with each batch, as that of the model; else, as by default, seldom."""
 
 
 def bench(lake: LakeOfDelta) -> Bench:
@@ -70,7 +60,3 @@ TestLap = pytest.mark.lap(table_contract(lambda make_delta: bench(make_delta()),
 TestDelta = pytest.mark.long(
     table_contract(lambda make_delta: bench(make_delta()), laws=others(EVERY_LAYOUT, ANY_LAYOUT, LINES, LAP))
 )
-
-
-def test_the_laws_under_which_memory_is_trimmed_are_laws() -> None:
-    assert {law.name for law in LAWS} >= TRIMMED

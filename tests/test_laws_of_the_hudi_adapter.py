@@ -11,11 +11,11 @@ from random import Random
 import pytest
 from hudi_lake import LakeOfHudi
 from hypothesis import settings
-from laps import LAP, LINES, others
+from laps import LAP, LINES, TRIMMED, others
 
 from lakeward.adapters.hudi.options import TableOptions
 from lakeward.adapters.tables import companion
-from lakeward.plugins.testing import LAWS, Bench, table_contract
+from lakeward.plugins.testing import Bench, table_contract
 
 pytestmark = [pytest.mark.spark, pytest.mark.hudi]
 
@@ -30,15 +30,6 @@ ANY_LAYOUT = {
     "after_a_reload_the_table_is_that_of_the_new_epoch_alone",
     "after_a_reload_nothing_is_left_of_rows_in_part",
 }
-TRIMMED = {
-    "any_play_shows_at_each_moment_what_the_model_shows",
-    "rows_that_are_sent_in_part_and_keys_that_change_give_their_databases",
-    "rows_in_part_and_key_changes_are_mended_into_their_place",
-    "key_changes_that_no_rule_decides_are_held_alike",
-    "objects_under_other_names_change_nothing_where_sequences_are_unique",
-    "parts_of_rows_under_other_names_change_nothing_where_sequences_are_unique",
-}
-"""Laws under which memory is trimmed with each batch, as that of the model; else, as by default, seldom."""
 
 
 def bench(lake: LakeOfHudi) -> Bench:
@@ -69,7 +60,3 @@ TestLap = pytest.mark.lap(table_contract(lambda make_hudi: bench(make_hudi()), l
 TestHudi = pytest.mark.long(
     table_contract(lambda make_hudi: bench(make_hudi()), laws=others(EVERY_LAYOUT, ANY_LAYOUT, LINES, LAP))
 )
-
-
-def test_the_laws_under_which_memory_is_trimmed_are_laws() -> None:
-    assert {law.name for law in LAWS} >= TRIMMED

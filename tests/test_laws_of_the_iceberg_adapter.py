@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from hypothesis import settings
 from iceberg_lake import LakeOfIceberg
-from laps import CORPUS, LAP, LINES, NAMES, others
+from laps import CORPUS, LAP, LINES, NAMES, TRIMMED, others
 from spark import MakeLake
 
 from lakeward.adapters.iceberg.options import TableOptions
@@ -36,16 +36,6 @@ ANY_LAYOUT = {
     "after_a_reload_the_table_is_that_of_the_new_epoch_alone",
     "after_a_reload_nothing_is_left_of_rows_in_part",
 }
-TRIMMED = {
-    "any_play_shows_at_each_moment_what_the_model_shows",
-    "rows_that_are_sent_in_part_and_keys_that_change_give_their_databases",
-    "rows_in_part_and_key_changes_are_mended_into_their_place",
-    "key_changes_that_no_rule_decides_are_held_alike",
-    "objects_under_other_names_change_nothing_where_sequences_are_unique",
-    "parts_of_rows_under_other_names_change_nothing_where_sequences_are_unique",
-    "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there",
-}
-"""Laws under which memory is trimmed with each batch, as that of the model; else, as by default, seldom."""
 
 
 def bench(lake: LakeOfIceberg, make_lake: MakeLake) -> Bench:

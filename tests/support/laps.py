@@ -40,6 +40,20 @@ CORPUS: Final = frozenset(law.name for law in LAWS if law.name.startswith("corpu
 """Cases written by hand; the gate holds the reference adapter to them, and random laws hold formats to that one."""
 
 
+TRIMMED: Final = frozenset(
+    {
+        "any_play_shows_at_each_moment_what_the_model_shows",
+        "rows_that_are_sent_in_part_and_keys_that_change_give_their_databases",
+        "rows_in_part_and_key_changes_are_mended_into_their_place",
+        "key_changes_that_no_rule_decides_are_held_alike",
+        "objects_under_other_names_change_nothing_where_sequences_are_unique",
+        "parts_of_rows_under_other_names_change_nothing_where_sequences_are_unique",
+        "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there",
+    }
+)
+"""Laws under which memory is trimmed with each batch, as that of the model; else, as by default, seldom."""
+
+
 def others(*named: frozenset[str] | set[str]) -> list[str]:
     """Return the laws that none of these sets has."""
     return [law.name for law in LAWS if all(law.name not in names for names in named)]

@@ -1,0 +1,198 @@
+"""Tables of any format, broken on purpose: in what they are told, in the plan of a batch, or in what they answer.
+
+A `Whole` table passes on what goes through the ports of one that a format opened. Each other class makes
+one mistake on the way, so that it breaks Iceberg, Delta and Hudi alike. What a mistake loses it calls
+superseded: counts that do not add up would say so at once, and the law is to find it in the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakeward.core.dimension import Dimension
+from lakeward.core.events import ChangeEvent
+from lakeward.core.facts import Capability
+from lakeward.core.ledger import ObjectRecord
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import (
+    Batch,
+    Care,
+    Cared,
+    Commit,
+    Entry,
+    Opened,
+    Recalled,
+    Resolved,
+    Standing,
+    Undone,
+    Version,
+    Word,
+)
+from lakeward.core.progress import Progress
+from lakeward.plugins.testing import Bench, Item, Lake, Rows
+
+
+@dataclass
+class BrokenLake:
+    """A lake whose tables make a mistake; it keeps what a mistake must know from one process to the next.
+
+    `told` are the items of all frames until now, `remembered` is the last batch that the companion wrote,
+    and `is_behind` says that the commit before was none of ours.
+    """
+
+    lake: Lake
+    kind: type[Whole]
+    told: list[Item] = field(default_factory=list)
+    remembered: int = 0
+    is_behind: bool = False
+
+    def open(self, dimension: Dimension) -> Opened[Any]:
+        """Open the table, with all its ports in one."""
+        opened = self.lake.open(dimension)
+        table = self.kind(opened, self, dimension)
+        versions = None if opened.versions is None else table
+        return Opened(opened.name, table, table, table, versions, None if opened.maintenance is None else table)
+
+    def frame(self, dimension: Dimension, items: Sequence[Item], *, in_part: bool = False) -> Any:
+        """Return a frame of what the table is told in the place of these items."""
+        told = self.kind.told(self, items)
+        self.told += items
+        return self.lake.frame(dimension, told, in_part=in_part)
+
+    def rows(self, dimension: Dimension) -> Rows:
+        """Return what stands."""
+        return self.lake.rows(dimension)
+
+
+def bench_of(
+    lake: Lake, kind: type[Whole], histories: int | None, foreign: Callable[[Dimension], object] | None
+) -> Bench:
+    """Return a bench of broken tables; `foreign` makes a commit of another writer."""
+    broken = BrokenLake(lake, kind)
+
+    def commit(dimension: Dimension) -> None:
+        assert foreign is not None
+        foreign(dimension)
+        broken.is_behind = True
+
+    return Bench(lake=broken, examples=1, histories=histories, foreign=None if foreign is None else commit)
+
+
+class Whole:
+    """One table with all its ports, as a process opened it, without a mistake."""
+
+    def __init__(self, opened: Opened[Any], lake: BrokenLake, dimension: Dimension) -> None:
+        self.opened = opened
+        self.lake = lake
+        self.dimension = dimension
+
+    @classmethod
+    def told(cls, lake: BrokenLake, items: Sequence[Item]) -> Sequence[Item]:
+        """Return the items that the table is told in the place of these."""
+        return [found for item in items for found in cls.told_one(lake, item)]
+
+    @classmethod
+    def told_one(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
+        """Return what it is told in the place of one item."""
+        return [cls.told_event(item)] if isinstance(item, ChangeEvent) else [item]
+
+    @staticmethod
+    def told_event(event: ChangeEvent) -> ChangeEvent:
+        """Return what it is told in the place of an event."""
+        return event
+
+    def planned(self, plan: MergePlan) -> MergePlan:
+        """Return the plan that is carried out in the place of this one."""
+        return plan
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What the table declares."""
+        return self.opened.table.capabilities
+
+    def standing(self) -> Standing:
+        """Pass it on."""
+        return self.opened.table.standing()
+
+    def resolve(self, plan: MergePlan, frame: Any) -> Resolved:
+        """Pass it on; what a mistake lost is called superseded."""
+        resolved = self.opened.table.resolve(self.planned(plan), frame)
+        if plan.releases:
+            return resolved
+        c = resolved.counts
+        known = c.skipped + c.duplicates + c.quarantined + c.waiting + c.stale + c.applied
+        read = plan.facts.read
+        return replace(resolved, counts=replace(c, read=read, superseded=max(0, read - known)))
+
+    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+        """Pass it on."""
+        commit = self.opened.table.commit(self.planned(plan), resolved, progress)
+        self.lake.is_behind = False
+        return commit
+
+    def recall(self, progress: Progress) -> Recalled:
+        """Pass it on."""
+        return self.opened.companion.recall(progress)
+
+    def remember(self, plan: MergePlan, resolved: Resolved) -> None:
+        """Pass it on."""
+        self.opened.companion.remember(self.planned(plan), resolved)
+        self.lake.remembered = plan.batch
+
+    def trim(self, progress: Progress) -> None:
+        """Pass it on."""
+        self.opened.companion.trim(progress)
+
+    def write_down(self, progress: Progress, word: Word) -> None:
+        """Pass it on."""
+        self.opened.companion.write_down(progress, word)
+
+    def applied(self, progress: Progress, after: int) -> Sequence[ObjectRecord]:
+        """Pass it on."""
+        return self.opened.companion.applied(progress, after)
+
+    def refuse(self, plan: MergePlan, batch: Batch[Any]) -> Batch[Any]:
+        """Pass it on."""
+        return self.opened.quarantine.refuse(plan, batch)
+
+    def hold(self, plan: MergePlan, resolved: Resolved) -> None:
+        """Pass it on."""
+        self.opened.quarantine.hold(self.planned(plan), resolved)
+
+    def entries(self, progress: Progress) -> Sequence[Entry]:
+        """Pass it on."""
+        return self.opened.quarantine.entries(progress)
+
+    def incomplete(self, progress: Progress) -> Sequence[Entry]:
+        """Pass it on."""
+        return self.opened.quarantine.incomplete(progress)
+
+    def mend(self, progress: Progress, entries: Sequence[Entry], events: Any) -> None:
+        """Pass it on."""
+        self.opened.quarantine.mend(progress, entries, events)
+
+    def waiting(self, progress: Progress, resolved: Sequence[Entry], mended: Any) -> Batch[Any]:
+        """Pass it on."""
+        return self.opened.quarantine.waiting(progress, resolved, mended)
+
+    def versions(self) -> Sequence[Version]:
+        """Pass it on."""
+        assert self.opened.versions is not None
+        return self.opened.versions.versions()
+
+    def behind(self, name: str) -> Undone:
+        """Pass it on."""
+        assert self.opened.versions is not None
+        return self.opened.versions.behind(name)
+
+    def roll_back(self, undone: Undone) -> None:
+        """Pass it on."""
+        assert self.opened.versions is not None
+        self.opened.versions.roll_back(undone)
+
+    def maintain(self, care: Care, *, is_dry: bool) -> Cared:
+        """Pass it on."""
+        assert self.opened.maintenance is not None
+        return self.opened.maintenance.maintain(care, is_dry=is_dry)

@@ -1,0 +1,127 @@
+"""Each law of the kit fails on tables of each format that are broken on purpose, and a test counts that it does.
+
+What is broken is what goes through the ports of a table, so that a mistake is written once for all formats
+(`broken_tables.py`). What a format could do wrong in ways of its own is in `test_broken_adapters.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Any
+
+import contested
+import pytest
+from broken_ports import Whole, bench_of
+from broken_tables import BY_LAW, DRAWS, Draw
+from laps import TRIMMED
+
+from lakeward.adapters.delta.table import DeltaTable
+from lakeward.adapters.hudi.table import HudiTable
+from lakeward.adapters.iceberg.table import IcebergTable
+from lakeward.adapters.tables import companion
+from lakeward.core.errors import LakewardError
+from lakeward.core.facts import Capability
+from lakeward.plugins.testing import LAWS, Bench, Law
+from lakeward.plugins.testing.bench import COLUMNS, FOREIGN, Trial
+
+SEEN = (AssertionError, LakewardError)
+"""How a law fails: what it finds is another table, or the adapter's own checks stop it."""
+
+MAKERS = {"iceberg": "make_lake", "delta": "make_delta", "hudi": "make_hudi"}
+CAN: Mapping[str, frozenset[Capability]] = {
+    "iceberg": IcebergTable.capabilities,
+    "delta": DeltaTable.capabilities,
+    "hudi": HudiTable.capabilities,
+}
+LAW = {law.name: law for law in LAWS}
+
+
+def _run_on(kind: str) -> Sequence[str]:
+    """Return the names of the laws that are run on tables of a format."""
+    can = frozenset({capability.value for capability in CAN[kind]} | {FOREIGN, COLUMNS})
+    return [law.name for law in LAWS if not law.closed_by(can)]
+
+
+def _broken(kind: str) -> Sequence[tuple[str, type[Whole]]]:
+    """Return the laws that are run on a format, each with the mistakes that must break it."""
+    return [(name, mistake) for name in _run_on(kind) for mistake in BY_LAW.get(name, ())]
+
+
+def _is_planned(mistake: type[Whole]) -> bool:
+    """Whether it is one of the plan, which the reference adapter does not carry out but takes its own view of."""
+    return mistake.planned is not Whole.planned
+
+
+def _try(law: Law, bench: Callable[[Draw], Bench]) -> None:
+    """Try a law once, on a draw that shows what breaks it."""
+    draw = DRAWS.get(law.name, Draw())
+    cases: Sequence[Any] = [law.cases[draw.case]] if draw.case else [*law.cases.values()] or [None]
+
+    def make() -> Bench:
+        return bench(draw)
+
+    law.check(Trial(law=law, make=make, bench=make(), random=Random(draw.seed), case=cases[0]))
+
+
+def _of_memory(mistake: type[Whole]) -> Callable[[Draw], Bench]:
+    def bench(draw: Draw) -> Bench:
+        whole = contested.bench()
+        return bench_of(whole.lake, mistake, draw.histories, whole.foreign)
+
+    return bench
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_every_law_that_a_format_is_held_to_is_shown_to_fail_on_it(kind: str) -> None:
+    lacking = sorted(set(_run_on(kind)) - {name for name, _ in _broken(kind)})
+    assert not lacking, f"{kind}: of these laws no broken table shows that they can fail: {', '.join(lacking)}"
+
+
+def test_what_is_broken_and_drawn_is_of_laws() -> None:
+    assert {*BY_LAW, *DRAWS, *TRIMMED} <= {*LAW}
+
+
+@pytest.mark.parametrize("name", LAW)
+def test_the_same_draws_break_no_whole_table(name: str) -> None:
+    """What breaks those below is their mistake, and not that so few histories say nothing."""
+    _try(LAW[name], _of_memory(Whole))
+
+
+@pytest.mark.parametrize(
+    ("name", "mistake"),
+    [(name, mistake) for name, mistakes in BY_LAW.items() for mistake in mistakes if not _is_planned(mistake)],
+)
+def test_a_mistake_of_any_format_breaks_its_law_on_the_reference_adapter(name: str, mistake: type[Whole]) -> None:
+    with pytest.raises(SEEN):
+        _try(LAW[name], _of_memory(mistake))
+
+
+@pytest.mark.spark
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("kind", "name", "mistake"),
+    [
+        pytest.param(kind, name, mistake, marks=[pytest.mark.hudi] if kind == "hudi" else [])
+        for kind in MAKERS
+        for name, mistake in _broken(kind)
+    ],
+)
+def test_a_broken_table_breaks_its_law(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    name: str,
+    mistake: type[Whole],
+) -> None:
+    make = request.getfixturevalue(MAKERS[kind])
+    if name in TRIMMED:
+        monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
+
+    def bench(draw: Draw) -> Bench:
+        lake = make()
+        return bench_of(lake, mistake, draw.histories, lake.commit_as_another_writer)
+
+    with pytest.raises(SEEN) as seen:
+        _try(LAW[name], bench)
+    print(str(seen.value).splitlines()[:3])
