@@ -119,3 +119,7 @@ def exit_code_of(error: BaseException) -> int:
 def run() -> None:
     """Run as the installed script."""
     sys.exit(main())
+
+
+if __name__ == "__main__":
+    run()

@@ -7,7 +7,6 @@ from typing import Any
 
 from lakeward.adapters.hudi.checking import check_options
 from lakeward.adapters.hudi.options import HudiOptions, TableOptions
-from lakeward.adapters.spark.line import line
 from lakeward.adapters.tables.declared import check_declared
 from lakeward.core.errors import SetupError
 from lakeward.core.ports import Target
@@ -23,13 +22,6 @@ def build(options: Options, runtime: Runtime) -> Target[Any]:
                 f"Hudi tables need the package {package}, and it is not installed",
                 todo="Install it: `pip install 'lakeward[spark-3.5,hudi]'`.",
             )
-    if line() != "3.5":
-        raise SetupError(
-            f"there is no Hudi for Spark {line()}",
-            found="Hudi 1.2 is built for Spark 3.5",
-            todo="Make a virtual environment of its own, and install `lakeward[spark-3.5,hudi]` there. Or take "
-            'another `kind` under [target]: "iceberg" or "delta".',
-        )
     from lakeward.adapters.hudi.lake import HudiLake  # noqa: PLC0415  # fastavro is imported when it is needed
 
     own = {name: value for name, value in options.items() if name != "tables"}

@@ -11,8 +11,10 @@ from lakeward.adapters.hudi.options import HudiOptions, TableOptions
 from lakeward.adapters.hudi.progress import standing_of
 from lakeward.adapters.hudi.session import SETTINGS
 from lakeward.adapters.spark.java import check_spark
+from lakeward.adapters.spark.line import line
 from lakeward.adapters.tables.folders import refuse_shared
 from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import SetupError
 from lakeward.core.events import Key
 from lakeward.core.evolution import Recorded
 from lakeward.core.known import Known
@@ -48,17 +50,29 @@ class HudiLake:
 
     def known(self, dimension: Dimension, key: Key) -> Known:
         """Return what the table, its companion and its quarantine know of a key."""
-        check_spark()
+        _check_line()
         from lakeward.adapters.hudi.known import known_of  # noqa: PLC0415  # it imports Spark
 
         return known_of(self.places, dimension, key, self.runtime.spark)
 
     def open(self, dimension: Dimension) -> Opened[DataFrame]:
         """Return the table of a dimension; it is made by its first commit."""
-        check_spark()
+        _check_line()
         from lakeward.adapters.hudi.table import HudiTable  # noqa: PLC0415  # Spark is imported late
 
         options = self.tables.get(dimension.name, TableOptions())
         table = HudiTable(self.places, dimension, options, self.runtime.spark)
         name = ".".join(self.places.name(dimension.name))
         return Opened(name, table, table.kept, table.kept)
+
+
+def _check_line() -> None:
+    """Raise SetupError where there is no Spark, or none that Hudi tables are read and written with."""
+    check_spark()
+    if line() != "3.5":
+        raise SetupError(
+            f"there is no Hudi for Spark {line()}",
+            found="Hudi 1.2 is built for Spark 3.5",
+            todo="Make a virtual environment of its own, and install `lakeward[spark-3.5,hudi]` there. Or take "
+            'another `kind` under [target]: "iceberg" or "delta".',
+        )

@@ -9,8 +9,6 @@ import small_lake
 from commands import Command
 from projects import DMS, write
 
-from lakeward.adapters import hudi
-
 TABLE = """
 [tables."shop.orders"]
 key = ["id"]
@@ -23,11 +21,6 @@ COMMANDS = [("plan",), ("status",), ("run", "--once"), ("quarantine", "list")]
 
 def configure(folder: Path, kind: str, option: str) -> None:
     write(folder, DMS.replace("iceberg", kind), TABLE.format(option=option))
-
-
-@pytest.fixture(autouse=True)
-def _on_the_line_of_hudi(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hudi, "line", lambda: "3.5")
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from projects import write
 
+from lakeward.adapters.hudi import lake as hudi_lake
 from lakeward.adapters.sqlite_ledger import SqliteLedger
 from lakeward.core.alarms import Alarm
 from lakeward.core.clock import SLACK, Ahead
@@ -265,3 +266,21 @@ def test_a_table_that_may_be_asked_again_is_told_by_the_code(
     monkeypatch.setattr(SqliteLedger, "account", fails)
     ended = lakeward("status", "--json")
     assert (ended.code, ended.document["exit_code"]) == (code, code)
+
+
+@pytest.mark.parametrize("command", [("status",), ("status", "--schema"), ("plan",)])
+def test_where_hudi_cannot_be_written_it_says_how_far_its_tables_are(
+    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(hudi_lake, "line", lambda: "4.1")
+    write(tmp_path, small_lake.SETTINGS.replace("iceberg", "hudi"))
+    (tmp_path / "landing").mkdir()
+    ended = lakeward(*command)
+    refused = "there is no Hudi for Spark 4.1" in ended.err
+    assert (ended.code, refused) == ((1, True) if command == ("plan",) else (0, False)), ended.err
+
+
+def test_the_module_of_the_commands_is_the_command(tmp_path: Path) -> None:
+    module = [sys.executable, "-m", "lakeward.entrypoints.cli"]
+    ended = subprocess.run([*module, "status"], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (ended.returncode, "lakeward.toml does not exist" in ended.stderr) == (1, True)

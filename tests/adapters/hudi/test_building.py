@@ -7,8 +7,15 @@ from pathlib import Path
 import pytest
 
 from lakeward.adapters import hudi
+from lakeward.adapters.hudi import lake
+from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SetupError
+from lakeward.core.ports import Standing
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Column, Schema, Type
 from lakeward.plugins import Runtime
+
+ITEM = Dimension(name=TableName("shop", "item"), schema=Schema((Column("id", Type("int")),)), key=("id",))
 
 
 def no_spark() -> object:
@@ -21,10 +28,19 @@ def runtime(tmp_path: Path) -> Runtime:
 
 
 def test_on_another_line_it_says_which_extra_has_hudi(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hudi, "line", lambda: "4.1")
-    with pytest.raises(SetupError, match=r"no Hudi for Spark 4\.1") as refused:
-        hudi.build({"warehouse": "lake", "tables": {}}, runtime)
-    assert "lakeward[spark-3.5,hudi]" in str(refused.value.todo)
+    monkeypatch.setattr(lake, "line", lambda: "4.1")
+    made = hudi.build({"warehouse": "lake", "tables": {}}, runtime)
+    for use in (lambda: made.open(ITEM), lambda: made.known(ITEM, (1,))):
+        with pytest.raises(SetupError, match=r"no Hudi for Spark 4\.1") as refused:
+            use()
+        assert "lakeward[spark-3.5,hudi]" in str(refused.value.todo)
+
+
+def test_on_another_line_it_says_where_a_table_stands(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lake, "line", lambda: "4.1")
+    made = hudi.build({"warehouse": "lake", "tables": {}}, runtime)
+    assert made.standing(ITEM) == Standing(Progress(), None)
+    assert not made.schema_changes(ITEM)
 
 
 def test_a_package_that_is_missing_is_named(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,8 +49,7 @@ def test_a_package_that_is_missing_is_named(runtime: Runtime, monkeypatch: pytes
         hudi.build({"warehouse": "lake", "tables": {}}, runtime)
 
 
-def test_a_warehouse_in_s3_is_refused(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hudi, "line", lambda: "3.5")
+def test_a_warehouse_in_s3_is_refused(runtime: Runtime) -> None:
     with pytest.raises(ConfigError, match="cannot hold Hudi tables yet"):
         hudi.build({"warehouse": "s3://bucket/lake", "tables": {}}, runtime)
     assert not list(runtime.base.iterdir())
