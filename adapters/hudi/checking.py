@@ -75,14 +75,6 @@ def check_place(dimension: Dimension, path: Path) -> None:
 
 def check_change(dimension: Dimension, options: TableOptions, made: TableOptions, changes: Evolution) -> None:
     """Refuse what a table that has rows would have to be loaded anew for; `made` is how it was made."""
-    for name in LASTING:
-        wanted, found = getattr(options, name), getattr(made, name)
-        if wanted != found:
-            raise ConfigError(
-                f"{dimension.name}: `{name}` of a Hudi table cannot change",
-                found=f"the table was made with {found!r}, and the settings say {wanted!r}",
-                todo="Put it back. Or drop the table together with what stands beside it, to load it anew.",
-            )
     moved = [name for name in made.partition_by if name in changes.renames]
     if moved:
         raise ConfigError(
@@ -91,3 +83,11 @@ def check_change(dimension: Dimension, options: TableOptions, made: TableOptions
             todo="Take the rename out of the settings. Or drop the table together with what stands beside it, to "
             "load it anew.",
         )
+    for name in LASTING:
+        wanted, found = getattr(options, name), getattr(made, name)
+        if wanted != found:
+            raise ConfigError(
+                f"{dimension.name}: `{name}` of a Hudi table cannot change",
+                found=f"the table was made with {found!r}, and the settings say {wanted!r}",
+                todo="Put it back. Or drop the table together with what stands beside it, to load it anew.",
+            )

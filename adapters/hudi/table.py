@@ -112,8 +112,8 @@ class HudiTable:
     def resolve(self, plan: MergePlan, frame: DataFrame) -> Resolved:
         """Work out rows and counts; nothing is written."""
         self.kept.know(plan.evolution.schema)
-        check(self.dimension, self.options)
         if plan.creates:
+            check(self.dimension, self.options)
             check_place(self.dimension, self.path)
         with _committing(str(self.dimension.name)):
             version = None if plan.creates else self._version(plan)
@@ -128,6 +128,7 @@ class HudiTable:
             )
         made = writing.made_with(self.timeline.instants(), str(self.dimension.name))
         check_change(self.dimension, self.options, self.options if made is None else made, plan.evolution)
+        check(self.dimension, self.options)
         return _Version(
             path=str(self.path),
             instant=newest,

@@ -150,12 +150,13 @@ def test_what_says_where_rows_lie_cannot_change(made: TableOptions) -> None:
         check_change(dimension(id="int"), TableOptions(), made, Evolution(Schema(())))
 
 
-def test_a_column_that_rows_are_partitioned_by_keeps_its_name() -> None:
+@pytest.mark.parametrize("wanted", ["id", "no"])
+def test_a_column_that_rows_are_partitioned_by_keeps_its_name(wanted: str) -> None:
     rename = SchemaChange(Kind.RENAME, "id", None, None, to="no")
     changes = Evolution(Schema(()), ((rename, Policy.EVOLVE),))
     made = TableOptions(partition_by=["id"])
     with pytest.raises(ConfigError, match="'id' cannot be renamed"):
-        check_change(dimension(id="int"), made, made, changes)
+        check_change(dimension(no="int"), TableOptions(partition_by=[wanted]), made, changes)
 
 
 def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:

@@ -132,6 +132,15 @@ def test_keys_with_colons_and_several_partitions(shop: Project, layout: str) -> 
     ]
 
 
+@pytest.mark.parametrize(("partitions", "before"), [('"name"', ""), ('"id", "name"', "_lakeward_key:")])
+def test_the_record_key_is_as_the_page_says(shop: Project, partitions: str, before: str) -> None:
+    shop.configure(item(ITEM, f"partition_by = [{partitions}]"), source="max_files = 1")
+    put(shop, 10, "I,1,a,1.00")
+    shop.run()
+    [row] = rows(shop).to_pylist()
+    assert row["_hoodie_record_key"] == before + row["_lakeward_key"]
+
+
 @pytest.mark.parametrize("more", ["buckets = 2", 'partition_by = ["name"]', 'write_mode = "copy-on-write"'])
 def test_what_says_where_rows_lie_is_kept(shop: Project, more: str) -> None:
     put(shop, 10, "I,1,a,1.00")
@@ -139,6 +148,17 @@ def test_what_says_where_rows_lie_is_kept(shop: Project, more: str) -> None:
     shop.configure(item(ITEM, more), source="max_files = 1")
     put(shop, 11, "U,1,b,1.00")
     assert "of a Hudi table cannot change" in shop.fails()
+
+
+@pytest.mark.parametrize("partition", ["name", "title"])
+def test_a_rename_of_a_column_that_rows_are_partitioned_by_is_told_as_one(shop: Project, partition: str) -> None:
+    shop.configure(item(ITEM, 'partition_by = ["name"]'), source="max_files = 1")
+    put(shop, 10, "I,1,a,1.00")
+    shop.run()
+    renamed = item(ITEM.replace("name", "title"), f'partition_by = ["{partition}"]')
+    shop.configure(f'{renamed}schema.rename = {{ name = "title" }}\n', source="max_files = 1")
+    put(shop, 11, "U,1,b,1.00")
+    assert "'name' cannot be renamed: the table is partitioned by it" in shop.fails()
 
 
 def test_a_row_of_which_a_partition_does_not_keep_a_text_goes_into_quarantine(shop: Project) -> None:
