@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+import broken_adoptions
 import deltalake
 import pyarrow as pa
 import pytest
@@ -181,3 +184,39 @@ def test_a_commit_between_the_look_and_the_adoption_is_a_conflict(
     for theirs in (IcebergTheirs, DeltaTheirs):
         monkeypatch.setattr(theirs, "state", property(lambda _: next(states)))
     assert "another writer has just committed" in adopt(shop, "--none", code=75).err
+
+
+BROKEN = [
+    (broken_adoptions.forgets_what_was_applied, test_a_table_is_gone_on_with_behind_the_last_file_that_was_applied),
+    (
+        broken_adoptions.takes_its_rows_for_newer_than_any_change,
+        test_what_is_applied_again_ends_in_the_same_rows_and_a_rollback_goes_back_to_the_adoption,
+    ),
+    (
+        broken_adoptions.truncates_what_the_batch_names_alone,
+        test_a_truncate_and_a_reload_take_the_rows_that_were_there,
+    ),
+    (broken_adoptions.counts_no_keys, test_keys_that_are_null_or_stand_twice_are_counted_and_refused),
+    (
+        broken_adoptions.compares_no_columns,
+        test_columns_that_are_not_those_of_the_source_are_refused_with_all_reasons,
+    ),
+    (broken_adoptions.takes_any_name_for_none, test_a_file_that_is_none_and_a_table_that_is_none_are_named),
+    (broken_adoptions.leaves_what_a_crash_left, test_a_crash_before_the_commit_is_taken_up_by_asking_again),
+    (broken_adoptions.adopts_whatever_stands, test_a_commit_between_the_look_and_the_adoption_is_a_conflict),
+]
+"""Mistakes, and the check that each must fail at."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("break_it", "check"), BROKEN, ids=lambda value: value.__name__.removeprefix("test_"))
+def test_a_broken_adoption_fails_its_check(
+    shop: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    break_it: broken_adoptions.Break,
+    check: Callable[..., None],
+) -> None:
+    break_it(monkeypatch)
+    given = {"shop": shop, "monkeypatch": monkeypatch, "write_mode": "merge-on-read"}
+    with pytest.raises(AssertionError):
+        check(**{name: given[name] for name in inspect.signature(check).parameters})

@@ -1,0 +1,95 @@
+"""Adoption of Iceberg and Delta tables, broken on purpose: each function makes one mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakeward.adapters.spark import names
+from lakeward.adapters.tables import adopting as looking
+from lakeward.adapters.tables import rows
+from lakeward.adapters.tables.adopting import TableAdoption
+from lakeward.adapters.tables.companion import CompanionTable
+from lakeward.adapters.tables.rows import Rows
+from lakeward.core import adopting
+from lakeward.core.ledger import SourceObject, digest_of
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import Commit, Foreign
+from lakeward.core.progress import Progress
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+def forgets_what_was_applied(patch: pytest.MonkeyPatch) -> None:
+    """Takes the table over as if no file had been applied to it."""
+    adopt = TableAdoption.adopt
+
+    def forgetful(self: TableAdoption, foreign: Foreign, plan: MergePlan, progress: Progress) -> Commit:
+        plan = replace(plan, facts=replace(plan.facts, objects=()))
+        return adopt(self, foreign, plan, replace(progress, digest=digest_of(())))
+
+    patch.setattr(TableAdoption, "adopt", forgetful)
+
+
+def takes_its_rows_for_newer_than_any_change(patch: pytest.MonkeyPatch) -> None:
+    """Puts the rows that were there behind all changes."""
+    patch.setattr(rows, "BEFORE", {**rows.BEFORE, names.SEQUENCE: 1 << 60})
+
+
+def truncates_what_the_batch_names_alone(patch: pytest.MonkeyPatch) -> None:
+    """Spares the rows that were there from a truncate."""
+    patch.setattr(Rows, "with_truncated", lambda _self, stood: stood)
+
+
+def counts_no_keys(patch: pytest.MonkeyPatch) -> None:
+    """Looks for no key that is NULL or stands twice."""
+    patch.setattr(looking, "_counted", lambda found, _dimension: (found.count(), 0, 0, None))
+
+
+def compares_no_columns(patch: pytest.MonkeyPatch) -> None:
+    """Takes the table's columns for those of the source."""
+    patch.setattr(adopting, "_reasons", lambda _job, foreign: iter(foreign.refused))
+
+
+def takes_any_name_for_none(patch: pytest.MonkeyPatch) -> None:
+    """Begins at the first file where there is none of the name that a person gave."""
+    place = adopting._place
+
+    def lenient(job: Any, listed: list[SourceObject], last: str | None) -> int:
+        return place(job, listed, last if last in {item.name for item in listed} else None)
+
+    patch.setattr(adopting, "_place", lenient)
+
+
+def leaves_what_a_crash_left(patch: pytest.MonkeyPatch) -> None:
+    """Writes its memory beside what a crash left of the adoption before."""
+    objects = CompanionTable.objects
+
+    def blind(self: CompanionTable, progress: Progress) -> Mapping[str, SourceObject]:
+        found = objects(self, progress)
+        self.has_leftovers = False
+        return found
+
+    patch.setattr(CompanionTable, "objects", blind)
+
+
+class _Any(str):
+    """A state that is every other."""
+
+    __hash__ = str.__hash__
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+
+def adopts_whatever_stands(patch: pytest.MonkeyPatch) -> None:
+    """Does not look whether the table is as it was looked at."""
+    adopt = TableAdoption.adopt
+    patch.setattr(
+        TableAdoption,
+        "adopt",
+        lambda self, foreign, plan, progress: adopt(self, replace(foreign, state=_Any()), plan, progress),
+    )
