@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lakeward.core.catalogue import Answer, Declared, complete, key_differs
 from lakeward.core.dimension import TableName
-from lakeward.core.errors import ConfigError
+from lakeward.core.errors import ConfigError, LakewardError, SchemaConflict
 from lakeward.core.quality import check as check_quality
 from lakeward.core.schema import Column, Schema, alike, parse_type
 from lakeward.core.shape import SYSTEM_PREFIX, Shape, shape, source_key, table_key
@@ -28,7 +28,7 @@ class Made:
     orders: tuple[tuple[str, ...], ...] = ()
     announced: frozenset[str] = frozenset()
     cautions: tuple[str, ...] = ()
-    error: ConfigError | None = None
+    error: LakewardError | None = None
 
 
 def with_catalogue(name: TableName, table: TableSettings, answers: Sequence[Answer]) -> Made:
@@ -112,13 +112,17 @@ def check_table(name: TableName, table: TableSettings, rules: TableRules) -> Sha
 
 
 def _check_case(name: TableName, columns: Iterable[str]) -> None:
-    """Refuse columns whose names differ only in case: a header is read in any, and most readers see one."""
+    """Refuse columns whose names differ only in case: a header is read in any, and most readers see one.
+
+    A table of the source may be like that; so it raises SchemaConflict, which is no mistake of the settings.
+    """
     both = alike(columns)
     if both is not None:
-        raise ConfigError(
+        raise SchemaConflict(
             f"{name}: two columns differ only in case",
             found=f"found {both[0]} and {both[1]}",
-            todo="Let DMS rename one (a transformation rule `rename-column`).",
+            todo="Nothing of the table was applied; other tables go on. Let DMS rename one (a transformation rule "
+            "`rename-column`).",
         )
 
 

@@ -15,7 +15,7 @@ from lakeward.core.dimension import (
     Lateness,
     TableName,
 )
-from lakeward.core.errors import ConfigError
+from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.events import Sequences
 from lakeward.core.nearest import nearest
 from lakeward.core.schema import Schema
@@ -71,11 +71,14 @@ class Configured:
         _check_names(self.tables)
 
     def _complete(self, name: TableName, table: TableSettings) -> Made:
-        """Return a table with what the catalogue adds; where there is one, a wrong table stops itself alone."""
+        """Return a table with what the catalogue adds.
+
+        Where there is a catalogue, and where its columns are none that a lake could have, it stops itself alone.
+        """
         try:
             return with_catalogue(name, table, self.said.answers.get(name, ()))
-        except ConfigError as error:
-            if not self.asks(name):
+        except (ConfigError, SchemaConflict) as error:
+            if isinstance(error, ConfigError) and not self.asks(name):
                 raise
             return Made(table=table, rules=rules_of(table), shape=shape((), Schema(())), error=error)
 

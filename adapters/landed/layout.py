@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakeward.adapters.landed.csv import Dialect, Field, Record, fields, records
+from lakeward.adapters.landed.form import refuse_other_form
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.evolution import Kind, Policy
@@ -101,9 +102,10 @@ class Expected:
 def find_layout(name: str, head: str, expected: Expected, *, is_load: bool) -> Layout:
     """Find a file's layout from its first rows; the last of `head` may be cut.
 
-    Raises SchemaConflict where a header names other columns than the table has, or where
-    a file of changes has no Op column.
+    Raises SchemaConflict where a header names other columns than the table has, where a file of changes has no Op
+    column, and where rows are parted by another delimiter; SourceError where it is no UTF-8.
     """
+    refuse_other_form(expected.dimension.name, name, head, expected.dialect, len(expected.plain))
     rows = [record for record in records(head, expected.dialect) if record.text.strip("\r")]
     if len(rows) > 1 and rows[-1].fields is None:
         rows.pop()  # the head may end within a row

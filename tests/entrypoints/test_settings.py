@@ -9,7 +9,7 @@ import pytest
 from projects import MEMORY, write
 
 from lakeward.core.dimension import Lateness, Ordered, TableName, Tolerance, Unbounded, Unreadable, Within
-from lakeward.core.errors import ConfigError
+from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.evolution import Kind, Policies, Policy
 from lakeward.core.job import Job
 from lakeward.core.progress import Progress
@@ -265,9 +265,13 @@ def test_a_column_may_not_look_like_one_of_ours(tmp_path: Path) -> None:
     assert "begins with _lakeward_" in error.what
 
 
-def test_columns_may_not_differ_only_in_case(tmp_path: Path) -> None:
-    error = refusal(tmp_path, MEMORY, '[tables."shop.orders".columns]\nid = "int"\nID = "int"')
-    assert (error.what, error.found) == ("shop.orders: two columns differ only in case", "found id and ID")
+def test_columns_that_differ_only_in_case_stop_their_table_alone(tmp_path: Path) -> None:
+    both = '[tables."shop.orders".columns]\nid = "int"\nID = "int"\n'
+    configured = load(write(tmp_path, MEMORY, both, '[tables."shop.other".columns]\nid = "int"\n'))
+    with pytest.raises(SchemaConflict, match="two columns differ only in case") as refused:
+        configured.dimension(TableName("shop", "orders"))
+    assert refused.value.found == "found id and ID"
+    assert configured.dimension(TableName("shop", "other")).schema.names == ("id",)
 
 
 @pytest.mark.parametrize("rule", ["row_count", 'length", column = "name'])

@@ -9,7 +9,7 @@ import pytest
 from lakeward.adapters.landed.csv import Dialect
 from lakeward.adapters.landed.layout import BEFORE, IGNORED, OP, SEQUENCE, TIME, Expected, Layout, find_layout
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.errors import SchemaConflict
+from lakeward.core.errors import SchemaConflict, SourceError
 from lakeward.core.evolution import FOLLOWING, Kind, Policies, Policy
 from lakeward.core.schema import Column, Schema, Type
 
@@ -273,3 +273,31 @@ def test_files_that_never_have_an_operation_are_of_the_columns_of_the_table(head
     with pytest.raises(SchemaConflict) as refused:
         find_layout("file.csv", "op,ID,Name\n", expected, is_load=False)
     assert "it has op, which the table has not" in str(refused.value.found)
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        ("I;1;a;b\nU;2;c;d\n", "one field by ',', and 4 by ';'"),
+        ("Op;id;name;city\nI;1;a;b\n", 'Set `delimiter = ";"` under [source]'),
+        ("I\t1\ta\tb\n", 'Set `delimiter = "\\t"` under [source]'),
+        ("1|a|b\n", "one field by ',', and 3 by '|'"),
+    ],
+)
+def test_another_delimiter_is_named(head: str, words: str) -> None:
+    with pytest.raises(SchemaConflict, match="is written with another delimiter") as refused:
+        layout(head, is_load=head.startswith("1"))
+    assert words in f"{refused.value.found} {refused.value.todo}"
+
+
+@pytest.mark.parametrize("coding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_a_file_that_is_no_utf_8_is_named_so(coding: str) -> None:
+    head = "I,1,a,b\n".encode(coding).decode("utf-8", errors="replace")
+    with pytest.raises(SourceError, match="is no UTF-8") as refused:
+        layout(head)
+    assert "iconv" in str(refused.value.todo)
+
+
+@pytest.mark.parametrize("head", ["I,1,a;b,c;d\n", "I,1,a\0,b\n", "I,1,\ufffd\ufffd,b\n", "x\n", ""])
+def test_a_file_of_the_declared_form_is_none_of_those(head: str) -> None:
+    layout(head, is_load=True)

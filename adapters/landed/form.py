@@ -1,0 +1,38 @@
+"""CSV files of another form than is declared, known by their beginning: what they are is likelier than damage."""
+
+from __future__ import annotations
+
+from lakeward.adapters.landed.csv import Dialect
+from lakeward.adapters.landed.sampling import delimiter_of, rows_of
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import SchemaConflict, SourceError
+
+_REST = "Nothing of the table was applied; other tables go on."
+
+
+def refuse_other_form(table: TableName, name: str, head: str, dialect: Dialect, width: int) -> None:
+    """Refuse a file that is no UTF-8 or has another delimiter; rows have `width` fields at the least.
+
+    Raises SourceError for text in UTF-16 or UTF-32, and SchemaConflict where rows have one field by the delimiter
+    that is declared, and as many as they should by another.
+    """
+    if 4 * head.count("\0") > len(head) or head.startswith("\ufffd\ufffd"):
+        raise SourceError(
+            f"{table}: {name} is no UTF-8",
+            found="it begins as text in UTF-16 or UTF-32 does",
+            todo=f"{_REST} Write the file in UTF-8 (`iconv -f UTF-16 -t UTF-8`), or keep it back.",
+        )
+    other = delimiter_of([head])
+    if width < 2 or other == dialect.delimiter or {len(row) for row in rows_of(head, dialect)} != {1}:
+        return
+    found = min(len(row) for row in rows_of(head, Dialect(other, dialect.quote, dialect.null_text)))
+    if found >= width:
+        raise SchemaConflict(
+            f"{table}: {name} is written with another delimiter",
+            found=f"its rows have one field by {dialect.delimiter!r}, and {found} by {other!r}",
+            todo=f"{_REST} Set `delimiter = {_toml(other)}` under [source], or keep the file back.",
+        )
+
+
+def _toml(delimiter: str) -> str:
+    return '"\\t"' if delimiter == "\t" else f'"{delimiter}"'

@@ -1,0 +1,40 @@
+"""A table is dropped with all that stands beside it, as docs/reload.md says, and the next run makes it anew."""
+
+from __future__ import annotations
+
+import shutil
+from decimal import Decimal
+
+import pytest
+from project import ITEM, Project
+from pyiceberg.catalog import load_catalog
+
+pytestmark = pytest.mark.spark
+
+SUFFIXES = ("", "__changes", "__quarantine")
+
+
+def drop(project: Project) -> None:
+    """Do what the page says."""
+    lake = project.folder / "lake"
+    if project.kind == "iceberg":
+        catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{lake / 'catalog.db'}", warehouse=str(lake))
+        for suffix in SUFFIXES:
+            catalog.purge_table(("shop", f"item{suffix}"))
+    else:
+        for suffix in SUFFIXES:
+            shutil.rmtree(lake / "shop" / f"item{suffix}")
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "delta", pytest.param("hudi", marks=pytest.mark.hudi)])
+def test_a_table_that_was_dropped_is_made_anew(project: Project, kind: str) -> None:
+    project.kind = kind
+    project.configure()
+    project.put("20261121-100000000.csv", "I,1,a,1.00\nI,2,b,not a price\n")
+    first = project.run(3)["shop.item"]
+    drop(project)
+    project.configure(ITEM.replace('"decimal(8,2)"', '"decimal(9,3)"'))
+    again = project.run(3)["shop.item"]
+    assert (again["progress"]["batch"], again["counts"]) == (1, first["counts"])
+    assert project.rows() == [(1, "a", Decimal("1.000"))]
+    assert [entry["row"] for entry in project.entries()] == [2]
