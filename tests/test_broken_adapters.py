@@ -230,7 +230,7 @@ def test_a_broken_hudi_adapter_breaks_a_law(
 @pytest.mark.parametrize(
     ("kind", "name", "break_it"),
     [
-        (kind, name, break_it)
+        pytest.param(kind, name, break_it, marks=[pytest.mark.hudi] if kind == "hudi" else [])
         for kind, laws in broken_upkeep.BROKEN.items()
         for name, breaks in laws.items()
         for break_it in breaks
@@ -244,7 +244,7 @@ def test_a_broken_rollback_or_maintenance_breaks_its_law(
     name: str,
     break_it: broken_upkeep.Break,
 ) -> None:
-    make = request.getfixturevalue({"iceberg": "make_lake", "delta": "make_delta"}[kind])
+    make = request.getfixturevalue({"iceberg": "make_lake", "delta": "make_delta", "hudi": "make_hudi"}[kind])
     monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
     break_it(monkeypatch)
     (law,) = [law for law in LAWS if law.name == name]

@@ -58,12 +58,13 @@ class HudiLake:
     def open(self, dimension: Dimension) -> Opened[DataFrame]:
         """Return the table of a dimension; it is made by its first commit."""
         _check_line()
-        from lakeward.adapters.hudi.table import HudiTable  # noqa: PLC0415  # Spark is imported late
+        from lakeward.adapters.hudi.maintenance import HudiMaintenance  # noqa: PLC0415  # Spark is imported late
+        from lakeward.adapters.hudi.table import HudiTable  # noqa: PLC0415  # so is it here
 
         options = self.tables.get(dimension.name, TableOptions())
         table = HudiTable(self.places, dimension, options, self.runtime.spark)
         name = ".".join(self.places.name(dimension.name))
-        return Opened(name, table, table.kept, table.kept)
+        return Opened(name, table, table.kept, table.kept, maintenance=HudiMaintenance(table))
 
 
 def _check_line() -> None:

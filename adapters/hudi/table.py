@@ -39,7 +39,7 @@ from lakeward.adapters.tables.writing import written
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.evolution import with_new_names
-from lakeward.core.facts import PARTIAL, Capability
+from lakeward.core.facts import Capability
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Resolved, Standing
 from lakeward.core.progress import Progress
@@ -81,7 +81,7 @@ class _Version:
 class HudiTable:
     """One table; what it remembers is `kept` in those that stand beside it."""
 
-    capabilities: frozenset[Capability] = PARTIAL | {Capability.TRUNCATE, Capability.RELOAD}
+    capabilities: frozenset[Capability] = frozenset(Capability) - {Capability.HISTORY, Capability.ROLLBACK}
 
     def __init__(
         self, places: Places, dimension: Dimension, options: TableOptions, spark: Callable[[], SparkSession]
@@ -115,7 +115,7 @@ class HudiTable:
         if plan.creates:
             check(self.dimension, self.options)
             check_place(self.dimension, self.path)
-        with _committing(str(self.dimension.name)):
+        with self.committing():
             version = None if plan.creates else self._version(plan)
             return resolved_by(self.kept, plan, frame, version, Partitions("Hudi", self.options.partition_by))
 
@@ -145,7 +145,7 @@ class HudiTable:
         what = str(self.dimension.name)
         read = outcome.table if isinstance(outcome.table, _Version) else None
         self.places.prepare(self.dimension.name)
-        with _committing(what), self._alone():
+        with self.committing(), self.alone():
             self._check_unchanged(plan, None if read is None else read.instant)
             change = _Change(self.timeline, plan.batch)
             rows = writing.as_records(written(plan, resolved), self.dimension)
@@ -171,8 +171,12 @@ class HudiTable:
             )
         return ours[0].requested
 
+    def committing(self) -> AbstractContextManager[None]:
+        """Say in a person's words why a commit failed; that another writer was first, is seen before it."""
+        return committing_by(str(self.dimension.name), (DeltaError,), lost_race)
+
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def alone(self) -> Iterator[None]:
         """Keep other processes of lakeward from committing, until this one has."""
         try:
             with FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=_PATIENCE):
@@ -241,8 +245,3 @@ def _kept(rows: DataFrame, is_read_twice: bool) -> Iterator[None]:
         yield
     finally:
         rows.unpersist()
-
-
-def _committing(what: str) -> AbstractContextManager[None]:
-    """Say in a person's words why a commit failed; that another writer was first, is seen before it."""
-    return committing_by(what, (DeltaError,), lost_race)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import fastavro
 import pyarrow as pa
@@ -41,13 +41,16 @@ class Instant:
     requested: str
     metadata: bytes
 
-    def said(self) -> Mapping[str, str]:
-        """Return what the writer said with it, and the table's schema."""
+    def content(self) -> Mapping[str, Any]:
+        """Return all of its metadata: the files that it wrote, and what it replaced."""
         if not self.metadata:
             return {}
         [content] = fastavro.reader(io.BytesIO(self.metadata))
-        said: Mapping[str, str] = content.get("extraMetadata") or {}  # type: ignore[union-attr]
-        return said
+        return cast("Mapping[str, Any]", content)
+
+    def said(self) -> Mapping[str, str]:
+        """Return what the writer said with it, and the table's schema."""
+        return self.content().get("extraMetadata") or {}
 
     def progress(self) -> Progress | None:
         """Return the progress that it carries, or None where it is another writer's, or a compaction."""
@@ -77,18 +80,19 @@ class Timeline:
 
     def greatest(self) -> str:
         """Return the time up to which all that was completed can be read: a later write may be completed first."""
-        return max((instant.requested for instant in self._active()), default="")
+        return max((instant.requested for instant in self.active()), default="")
 
     def instants(self) -> Iterator[Instant]:
         """Return all writes, the newest first; those in the archive are read when they are asked for."""
         seen = set()
-        for instant in self._active():
+        for instant in self.active():
             seen.add(instant.requested)
             yield instant
         archived = [instant for instant in self._archived() if instant.requested not in seen]
         yield from sorted(archived, reverse=True)
 
-    def _active(self) -> Iterator[Instant]:
+    def active(self) -> Iterator[Instant]:
+        """Return the writes that are not in the archive, the newest first."""
         found = []
         for file in self.folder.glob("*"):
             match = _COMPLETED.fullmatch(file.name)
@@ -97,6 +101,16 @@ class Timeline:
         for completed, requested, file in sorted(found, reverse=True):
             if (content := _read(file)) is not None:
                 yield Instant(completed, requested, content)
+
+    def whole_from(self) -> str:
+        """Return the time from which on the table can be read as it was: what it needed before may be removed."""
+        found = ""
+        for file in self.folder.glob("*.clean.requested"):
+            if content := _read(file):
+                plan = cast("Mapping[str, Any]", next(fastavro.reader(io.BytesIO(content))))
+                earliest = plan.get("earliestInstantToRetain") or {}
+                found = max(found, earliest.get("timestamp") or plan["lastCompletedCommitTimestamp"])
+        return found
 
     def _archived(self) -> Iterator[Instant]:
         for name in self._archives():

@@ -1,4 +1,4 @@
-"""Rollback and maintenance of Iceberg and Delta, broken on purpose: each function makes one mistake."""
+"""Rollback and maintenance of each format, broken on purpose: each function makes one mistake."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from lakeward.adapters.delta import restoring
 from lakeward.adapters.delta.maintenance import DeltaMaintenance
 from lakeward.adapters.delta.rollback import DeltaLine
 from lakeward.adapters.delta_rs.keeping import DeltaEarlier
+from lakeward.adapters.hudi.maintenance import HudiMaintenance
 from lakeward.adapters.iceberg.keeping import IcebergEarlier
 from lakeward.adapters.iceberg.maintenance import IcebergMaintenance
 from lakeward.adapters.iceberg.progress import TAG
@@ -70,6 +71,7 @@ def tells_what_it_did_not_do(patch: pytest.MonkeyPatch) -> None:
         IcebergMaintenance, "_compact", lambda self, jvm, care, is_dry: compact(self, jvm, care, is_dry=True)
     )
     patch.setattr(DeltaMaintenance, "_write_anew", lambda *_, **__: None)
+    patch.setattr(HudiMaintenance, "_compact", lambda _: None)
 
 
 ROLLBACK = "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there"
@@ -89,6 +91,7 @@ BROKEN: Mapping[str, Mapping[str, Sequence[Break]]] = {
         ),
         MAINTENANCE: (tells_what_it_did_not_do,),
     },
+    "hudi": {MAINTENANCE: (tells_what_it_did_not_do,)},
 }
 """The mistakes, by the format that makes them and the law that shows them."""
 

@@ -1,0 +1,121 @@
+"""Which logs of a Hudi table are due, as the metadata of its writes tells."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+
+from lakeward.adapters.hudi.logs import Group, with_logs
+from lakeward.adapters.hudi.maintenance import due_of
+from lakeward.adapters.hudi.timeline import Instant, Timeline
+from lakeward.core.ports import Care
+
+STAT = ("fileId", "path"), ("numWrites", "numDeletes", "fileSizeInBytes")
+SCHEMA = {
+    "type": "record",
+    "name": "HoodieCommitMetadata",
+    "fields": [
+        {
+            "name": "partitionToWriteStats",
+            "type": {
+                "type": "map",
+                "values": {
+                    "type": "array",
+                    "items": {
+                        "type": "record",
+                        "name": "Stat",
+                        "fields": [
+                            *({"name": name, "type": "string"} for name in STAT[0]),
+                            *({"name": name, "type": "long"} for name in STAT[1]),
+                        ],
+                    },
+                },
+            },
+        },
+        {
+            "name": "partitionToReplaceFileIds",
+            "type": {"type": "map", "values": {"type": "array", "items": "string"}},
+        },
+    ],
+}
+
+
+def stat(file: str, *, log: bool = False, rows: int = 0, deletes: int = 0) -> Mapping[str, Any]:
+    path = f".{file}.log.1_0" if log else f"{file}.parquet"
+    return {"fileId": file, "path": path, "numWrites": rows, "numDeletes": deletes, "fileSizeInBytes": 10}
+
+
+def write(
+    at: int, *stats: Mapping[str, Any], completed: int | None = None, replaces: Sequence[str] = ()
+) -> Instant:
+    content = {"partitionToWriteStats": {"p": [*stats]}, "partitionToReplaceFileIds": {"p": [*replaces]}}
+    written = io.BytesIO()
+    fastavro.writer(written, fastavro.parse_schema(SCHEMA), [content])
+    return Instant(f"{at if completed is None else completed:04}", f"{at:04}", written.getvalue())
+
+
+def test_logs_behind_the_newest_rows_count_and_those_before_do_not() -> None:
+    first = write(1, stat("a", rows=10))
+    old, compaction = write(2, stat("a", log=True, rows=9)), write(3, stat("a", rows=12))
+    new = write(4, stat("a", log=True, rows=2, deletes=1))
+    assert with_logs([new, compaction, old, first]) == [Group(partition="p", rows=12, logs=1, changes=3, size=20)]
+    assert with_logs([compaction, old, first]) == []
+
+
+def test_a_log_that_completed_behind_the_beginning_of_a_compaction_is_not_in_it() -> None:
+    late = write(2, stat("a", log=True, rows=1), completed=5)
+    (found,) = with_logs([write(4, stat("a", rows=3), completed=6), late, write(1, stat("a", rows=3))])
+    assert found.logs == 1
+
+
+def test_a_group_that_was_replaced_is_gone() -> None:
+    before = [write(1, stat("a", rows=10)), write(2, stat("a", log=True, rows=1))]
+    assert with_logs([write(3, stat("b", rows=1), replaces=["a"]), *before]) == []
+
+
+@pytest.mark.parametrize(
+    ("care", "is_due"),
+    [
+        (Care(deleted=0.3), True),
+        (Care(deleted=0.31), False),
+        (Care(small=3), True),
+        (Care(small=4), False),
+        (Care(), False),
+    ],
+)
+def test_all_logs_are_due_once_one_group_or_their_number_is(care: Care, is_due: bool) -> None:
+    groups = with_logs(
+        [
+            write(1, stat("a", rows=10), stat("b", rows=100)),
+            write(2, stat("a", log=True, rows=3), stat("b", log=True, deletes=1)),
+            write(3, stat("b", log=True, rows=1)),
+        ]
+    )
+    assert [group.files for group in groups] == [2, 3]
+    assert due_of(groups, care) == (groups if is_due else ())
+
+
+def test_a_group_of_logs_alone_is_all_changes() -> None:
+    (found,) = with_logs([write(1, stat("a", log=True, rows=5))])
+    assert (found.share, found.files) == (1.0, 1)
+
+
+def test_a_table_is_whole_from_where_its_cleanings_left_it(tmp_path: Path) -> None:
+    timeline = Timeline(tmp_path)
+    timeline.folder.mkdir(parents=True)
+    assert timeline.whole_from() == ""
+    instant = {"type": "record", "name": "i", "fields": [{"name": "timestamp", "type": "string"}]}
+    fields = [
+        {"name": "earliestInstantToRetain", "type": ["null", instant]},
+        {"name": "lastCompletedCommitTimestamp", "type": "string"},
+    ]
+    for at, earliest in ((3, {"timestamp": "0002"}), (7, None), (9, {"timestamp": "0004"})):
+        with (timeline.folder / f"{at:017}.clean.requested").open("wb") as file:
+            plan = {"earliestInstantToRetain": earliest, "lastCompletedCommitTimestamp": f"{at - 1:04}"}
+            fastavro.writer(file, {"type": "record", "name": "plan", "fields": fields}, [plan])
+    assert timeline.whole_from() == "0006"
