@@ -67,13 +67,14 @@ def _plain_text(value: object) -> str | None:
 
 
 def csv_cells(row: str, layout: Layout, dialect: Dialect) -> Cells:
-    """Return the cells of a row of a CSV file; none where they cannot be told apart."""
+    """Return the cells of a row of a CSV file by columns of its table; none where they cannot be told apart."""
     found = fields(row, dialect)
     if found is None or len(found) != len(layout.columns):
         return Cells()
     cells = dict(zip(layout.columns, found, strict=True))
     before = {name: cells.pop(name) for name in layout.columns if name.startswith(BEFORE)}
-    return Cells(cells, {name.removeprefix(BEFORE): cell for name, cell in before.items()})
+    own = {name: cell for name, cell in cells.items() if not name.startswith("\0")}
+    return Cells(own, {name.removeprefix(BEFORE): cell for name, cell in before.items()})
 
 
 def mended_rows(
