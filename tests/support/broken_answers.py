@@ -9,7 +9,6 @@ from typing import Any
 from broken_ports import Whole
 
 from lakeward.core.errors import CommitConflict
-from lakeward.core.events import Sequences
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Batch, Care, Cared, Commit, Entry, Recalled, Resolved, Standing, Undone, Word
 from lakeward.core.progress import Progress
@@ -48,14 +47,6 @@ class BelievesEveryTime(Whole):
         """Return a plan that doubts no time."""
         ahead = plan.facts.ahead
         return plan if ahead is None else replace(plan, facts=replace(plan.facts, time=ahead[0]))
-
-
-class TakesCopiesUnderOtherNamesForNews(Whole):
-    """Tells events by their place alone, though each has a number of its own."""
-
-    def planned(self, plan: MergePlan) -> MergePlan:
-        """Return a plan whose sequences are not unique."""
-        return replace(plan, dimension=replace(plan.dimension, sequences=Sequences.TIMES))
 
 
 class KeepsRowsThatALoadDoesNotHold(Whole):

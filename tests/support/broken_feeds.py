@@ -212,3 +212,15 @@ class PutsAMendedRowOnTop(Whole):
         """Return a mended row as the newest."""
         place = item.position._replace(sequence=10**9)
         return [replace(item, position=place) if _is_mended(lake, item) else item]
+
+
+class TakesCopiesUnderOtherNamesForNews(Whole):
+    """Takes a copy that comes in another object for the next change, though it has the number of the first."""
+
+    @classmethod
+    def told_one(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
+        """Return a copy with a number of its own."""
+        place = item.position
+        is_known = any(o.keys == item.keys and o.position.mark == place.mark for o in lake.told)
+        is_copy = is_known and isinstance(item, ChangeEvent) and not item.is_load
+        return [replace(item, position=place._replace(sequence=place.sequence + 1)) if is_copy else item]

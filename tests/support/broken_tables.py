@@ -64,10 +64,10 @@ BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
     "rows_in_part_and_key_changes_are_mended_into_their_place": (broken_answers.ForgetsWhatWasMended,),
     "key_changes_that_no_rule_decides_are_held_alike": (broken_answers.HidesKeysThatAWaitingChangeHolds,),
     "objects_under_other_names_change_nothing_where_sequences_are_unique": (
-        broken_answers.TakesCopiesUnderOtherNamesForNews,
+        broken_feeds.TakesCopiesUnderOtherNamesForNews,
     ),
     "parts_of_rows_under_other_names_change_nothing_where_sequences_are_unique": (
-        broken_answers.TakesCopiesUnderOtherNamesForNews,
+        broken_feeds.TakesCopiesUnderOtherNamesForNews,
     ),
     "after_a_reload_the_table_is_that_of_the_new_epoch_alone": (
         broken_answers.KeepsRowsThatALoadDoesNotHold,
@@ -86,7 +86,7 @@ BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
     "corpus_key_shift": (broken_feeds.ForgetsTransactions,),
     "corpus_late_delete": (broken_answers.AsksNoMemory,),
     "corpus_nulls": (broken_feeds.WritesNothingForNull,),
-    "corpus_other_names": (broken_answers.TakesCopiesUnderOtherNamesForNews,),
+    "corpus_other_names": (broken_feeds.TakesCopiesUnderOtherNamesForNews,),
     "corpus_overlap": (broken_feeds.TakesALoadForNews,),
     "corpus_partition_move": (broken_feeds.LeavesRowsInTheirPartition,),
     "corpus_re_insert": (broken_feeds.NeverDeletes,),
@@ -122,6 +122,7 @@ DRAWS: Mapping[str, Draw] = {
     "rows_in_part_and_key_changes_are_mended_into_their_place": Draw(20, 2),
     "key_changes_that_no_rule_decides_are_held_alike": Draw(seed=7),
     "objects_under_other_names_change_nothing_where_sequences_are_unique": Draw(case="within"),
+    "parts_of_rows_under_other_names_change_nothing_where_sequences_are_unique": Draw(seed=1),
     "after_a_reload_nothing_is_left_of_rows_in_part": Draw(seed=2),
     "a_reload_of_a_table_without_a_key_leaves_the_facts_of_the_new_epoch": Draw(seed=9),
     "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there": Draw(seed=5),
