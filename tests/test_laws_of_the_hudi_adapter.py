@@ -36,7 +36,7 @@ def bench(lake: LakeOfHudi) -> Bench:
     return Bench(lake=lake, histories=40, foreign=lake.commit_as_another_writer)
 
 
-@pytest.fixture(params=LAYOUTS)
+@pytest.fixture(params=[*[*LAYOUTS][:2], *[pytest.param(name, marks=pytest.mark.long) for name in [*LAYOUTS][2:]]])
 def layout(request: pytest.FixtureRequest) -> TableOptions:
     return LAYOUTS[request.param]
 

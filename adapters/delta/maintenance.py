@@ -1,11 +1,11 @@
-"""Keeping a Delta table in shape, through Delta's own REORG and OPTIMIZE.
+"""Keeping a Delta table in shape, through Delta's own REORG, OPTIMIZE and VACUUM.
 
-Their commits carry no progress: that is found behind them, as behind those of any other writer. Old files
-are left to Delta's own VACUUM.
+Their commits carry no progress: that is found behind them, as behind those of any other writer.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -18,6 +18,8 @@ from lakeward.core.ports import Care, Cared
 
 if TYPE_CHECKING:
     from lakeward.adapters.delta.table import DeltaTable
+
+_HOUR: Final = 3_600_000_000
 
 _SIZE: Final = "spark.databricks.delta.optimize.{}FileSize"
 
@@ -35,7 +37,7 @@ class DeltaMaintenance:
         self.table = table
 
     def maintain(self, care: Care, *, is_dry: bool) -> Cared:
-        """Write anew the files that are due for their deleted rows or their size, and do no more of a policy."""
+        """Write anew the files that are due for their deleted rows or their size; then remove what is old."""
         if self.table.places.load(self.table.dimension.name) is None:
             return Cared()
         with committing(str(self.table.dimension.name)):
@@ -46,7 +48,8 @@ class DeltaMaintenance:
             files, size = due.selectExpr("count(*)", "coalesce(sum(size), 0)").collect()[0]
             if not is_dry:
                 self._write_anew(jvm.spark, care, purges=not worn.isEmpty(), packs=not small.isEmpty())
-        return Cared(files=int(files), bytes=int(size))
+            removed = self._vacuum(jvm, care, is_dry=is_dry)
+        return Cared(files=int(files), bytes=int(size), orphans=removed)
 
     def _write_anew(self, spark: SparkSession, care: Care, *, purges: bool, packs: bool) -> None:
         name = f"delta.{quoted(self.table.path)}"
@@ -56,6 +59,22 @@ class DeltaMaintenance:
             sizes = {"max": care.file_size, "min": int(care.file_size * _IS_SMALL)}
             with _set(spark, {_SIZE.format(of): str(size) for of, size in sizes.items()}):
                 spark.sql(f"OPTIMIZE {name}").collect()
+
+    def _vacuum(self, jvm: Jvm, care: Care, *, is_dry: bool) -> tuple[str, ...]:
+        """Remove the files that only versions older than the policy need, and those of nobody; return which.
+
+        VACUUM tells the two not apart, so neither may be kept for ever; and what the table itself says it keeps
+        (`delta.deletedFileRetentionDuration`) it keeps.
+        """
+        if care.keep is None or care.orphans is None:
+            return ()
+        kept = jvm.single(jvm.delta, "DeltaLog").tombstoneRetentionMillis(jvm.snapshot(self.table.path).metadata())
+        hours = math.ceil(max(care.keep, care.orphans, int(kept) * 1000) / _HOUR)
+        vacuum = f"VACUUM delta.{quoted(self.table.path)} RETAIN {hours} HOURS"
+        due = sorted(str(row[0]) for row in jvm.spark.sql(f"{vacuum} DRY RUN").collect())
+        if due and not is_dry:
+            jvm.spark.sql(vacuum).collect()
+        return tuple(due)
 
 
 def _worn(files: DataFrame, care: Care) -> DataFrame:

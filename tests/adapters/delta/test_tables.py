@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from decimal import Decimal
 from operator import itemgetter
 from pathlib import Path
@@ -292,3 +294,30 @@ def test_names_that_spark_uses_are_refused(shop: Project) -> None:
     shop.configure(item('id = "int", _metadata = "string"'))
     put(shop, 10, "I,1,a")
     assert "Spark or lakeward use that name" in shop.fails()
+
+
+def test_files_of_nobody_go_with_age_and_what_the_table_keeps_stays(shop: Project) -> None:
+    policy = 'maintain = { deleted_rows = 0, small_files = 0, snapshots = "1d", orphans = "1d" }'
+    shop.configure(item('id = "int", name = "string"', policy))
+    put(shop, 10, "Op,id,name", "I,1,a", "I,2,b")
+    shop.run()
+    before = by_duckdb(path_of(shop)).num_rows
+    folder = Path(path_of(shop))
+    old, young = folder / "left-by-a-crash.parquet", folder / "of-six-days.parquet"
+    for file, days in ((old, 8), (young, 6)):
+        file.write_bytes(b"nothing")
+        os.utime(file, (time.time(), time.time() - days * 86_400))
+    for arguments in (("--dry-run",), ()):
+        assert old.exists()
+        (said,) = shop.call("maintain", "--json", *arguments).document["tables"]
+        assert [name.rsplit("/", 1)[1] for name in said["orphans"]] == [old.name]
+    assert (old.exists(), young.exists()) == (False, True), (
+        "a week is what the table keeps, unless it says otherwise"
+    )
+    assert by_duckdb(path_of(shop)).num_rows == before == 2
+    assert shop.run()["shop.item"]["batches"] == []
+    shop.configure(item('id = "int", name = "string"', policy.replace('orphans = "1d"', 'orphans = "never"')))
+    old.write_bytes(b"nothing")
+    os.utime(old, (time.time(), time.time() - 8 * 86_400))
+    assert shop.call("maintain", "--json").document["tables"][0]["orphans"] == []
+    assert old.exists()
