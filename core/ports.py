@@ -574,7 +574,7 @@ class Layout(Protocol):
         ...
 
     def change(self, changes: Sequence[LayoutChange]) -> None:
-        """Make the table as the settings say, in one commit of its own; none of the changes is refused.
+        """Make the table as the settings say, in commits that change no row; none of the changes is refused.
 
         Raises ConfigError, before anything is changed, for what names no column or property of it, and
         CommitConflict where another writer was there first.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from deltalake import DeltaTable
 from project import ITEM, Project
 from pyiceberg.catalog import load_catalog
+from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -149,3 +151,38 @@ def test_delta_refuses_other_partitions_before_anything_is_done(fed: Project) ->
     assert "partitions a table once" in ended.err
     assert DeltaTable(str(fed.folder / "lake/shop/item")).version() == version
     assert "partitions a table once" in fed.run()["shop.item"]["warnings"][0]
+
+
+def test_delta_is_clustered_by_other_columns_or_none(fed: Project, spark: SparkSession) -> None:
+    fed.kind = "delta"
+    path = str(fed.folder / "lake/shop/item")
+
+    def clusters() -> list[str]:
+        return list(spark.sql(f"DESCRIBE DETAIL delta.`{path}`").first()["clusteringColumns"])
+
+    says(fed, 'cluster_by = ["name"]')
+    fed.run()
+    assert clusters() == ["name"]
+    assert maintained(fed) == []
+    for before, after in ((["name"], ["price", "id"]), (["price", "id"], [])):
+        says(fed, f"cluster_by = {json.dumps(after)}")
+        assert maintained(fed) == [("cluster_by", ", ".join(before), ", ".join(after) or "none")]
+        assert clusters() == after
+        assert maintained(fed, "--dry-run") == []
+    says(fed, 'cluster_by = ["id"]', "maintain = { small_files = 1 }")
+    maintained(fed)
+    DeltaTable(path).create_checkpoint()
+    assert maintained(fed, "--dry-run") == [], "what the checkpoint says, where the commits behind it say nothing"
+    go_on(fed)
+
+
+def test_delta_clusters_no_table_that_is_partitioned(fed: Project) -> None:
+    fed.kind = "delta"
+    says(fed, 'partition_by = ["name"]')
+    fed.run()
+    says(fed, 'cluster_by = ["id"]')
+    ended = fed.call("maintain")
+    assert ended.code == 4
+    assert "Delta clusters no such table" in ended.err
+    says(fed, 'cluster_by = ["id"]', 'partition_by = ["name"]')
+    assert "partitioned or clustered" in fed.call("maintain").err

@@ -16,24 +16,16 @@ _CHANGES_OF_OURS: Final = (
     "delta.setTransactionRetentionDuration",  # the table would forget at which batch it is
 )
 
+_UNORDERED: Final = {"partition_by": (), "cluster_by": ("boolean",)}
+"""Types of which Delta keeps no least and greatest value, by which it clusters."""
+
 
 def check(dimension: Dimension, options: TableOptions) -> None:
     """Refuse, before anything is written, what the table could not be made with."""
     for name in options.partition_by:
-        column = dimension.schema.find(name)
-        if column is None:
-            near = difflib.get_close_matches(name, dimension.schema.names, n=1)
-            raise ConfigError(
-                f"{dimension.name}: {name!r} under partition_by names no column",
-                found="the columns are " + ", ".join(dimension.schema.names),
-                todo=f"Did you mean {near[0]!r}?" if near else "Delta knows no transforms: name a column.",
-            )
-        if column.type.is_nested or column.type.name == "binary":
-            raise ConfigError(
-                f"{dimension.name}: rows cannot be partitioned by {name!r}",
-                found=f"it is {column.type}",
-                todo="Delta partitions by columns of plain types: choose another, or none.",
-            )
+        _check_column(dimension, "partition_by", name)
+    for name in options.cluster_by:
+        _check_column(dimension, "cluster_by", name)
     for name in options.properties:
         if name in _CHANGES_OF_OURS:
             raise ConfigError(
@@ -41,3 +33,20 @@ def check(dimension: Dimension, options: TableOptions) -> None:
                 todo="`write_mode` says whether there are deletion vectors; lakeward maps columns where it must, "
                 "and asks the table at which batch it is.",
             )
+
+
+def _check_column(dimension: Dimension, option: str, name: str) -> None:
+    column = dimension.schema.find(name)
+    if column is None:
+        near = difflib.get_close_matches(name, dimension.schema.names, n=1)
+        raise ConfigError(
+            f"{dimension.name}: {name!r} under {option} names no column",
+            found="the columns are " + ", ".join(dimension.schema.names),
+            todo=f"Did you mean {near[0]!r}?" if near else "Delta knows no transforms: name a column.",
+        )
+    if column.type.is_nested or column.type.name in ("binary", *_UNORDERED[option]):
+        raise ConfigError(
+            f"{dimension.name}: rows cannot be put together by {name!r}",
+            found=f"it is {column.type}, under {option}",
+            todo="Delta takes columns of plain types: choose another, or none.",
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -30,13 +31,20 @@ def create(spark: SparkSession, path: str, dimension: Dimension, options: TableO
         **options.properties,
     }
     listed = ", ".join(f"{quoted(name)} {ddl(type_)}" for name, type_ in columns.items())
-    partitions = ", ".join(map(quoted, options.partition_by))
-    partitioned = f"PARTITIONED BY ({partitions}) " if partitions else ""
+    partitions, clusters = (", ".join(map(quoted, names)) for names in (options.partition_by, options.cluster_by))
+    parted = f"PARTITIONED BY ({partitions}) " if partitions else ""
+    parted = f"CLUSTER BY ({clusters}) " if clusters else parted
     set_ = ", ".join(f"{text(name)} = {text(value)}" for name, value in properties.items())
-    spark.sql(f"CREATE TABLE delta.{quoted(path)} ({listed}) USING delta {partitioned}TBLPROPERTIES ({set_})")
+    spark.sql(f"CREATE TABLE delta.{quoted(path)} ({listed}) USING delta {parted}TBLPROPERTIES ({set_})")
 
 
 def enable(spark: SparkSession, path: str, properties: dict[str, str]) -> None:
     """Give a table properties in a commit of its own: it changes nothing that a reader sees."""
     set_ = ", ".join(f"{text(name)} = {text(value)}" for name, value in properties.items())
     spark.sql(f"ALTER TABLE delta.{quoted(path)} SET TBLPROPERTIES ({set_})")
+
+
+def cluster(spark: SparkSession, path: str, columns: Sequence[str]) -> None:
+    """Say by which columns OPTIMIZE puts rows together, in a commit of its own."""
+    listed = f"({', '.join(map(quoted, columns))})" if columns else "NONE"
+    spark.sql(f"ALTER TABLE delta.{quoted(path)} CLUSTER BY {listed}")

@@ -6,13 +6,18 @@ Properties change, deletion vectors with them; partitions do not.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from deltalake import DeltaTable as Log
 
 from lakeward.adapters.delta import ddl
 from lakeward.adapters.delta.checking import check
+from lakeward.adapters.delta.clustering import clustered_by
 from lakeward.adapters.delta.java import Jvm, committing
+from lakeward.adapters.delta.options import TableOptions
+from lakeward.adapters.delta.progress import log_of
 from lakeward.core.ports import LayoutChange
 
 if TYPE_CHECKING:
@@ -34,18 +39,24 @@ class DeltaLayout:
 
     def differences(self) -> Sequence[LayoutChange]:
         """Return what its settings name and it has otherwise."""
-        found = self.table.places.load(self.table.dimension.name)
-        return () if found is None else tuple(_differences(found, self.table))
+        places, name = self.table.places, self.table.dimension.name
+        found = places.load(name)
+        return () if found is None else tuple(_differences(found, log_of(places, name), self.table.options))
 
     def change(self, changes: Sequence[LayoutChange]) -> None:
-        """Make it as its settings say, in one commit."""
+        """Make it as its settings say: clustering and all else are a commit each, which a crash may part."""
         check(self.table.dimension, self.table.options)
+        spark = Jvm(self.table.spark()).spark
+        properties = dict(_property(change) for change in changes if change.option != "cluster_by")
         with committing(str(self.table.dimension.name)):
-            ddl.enable(Jvm(self.table.spark()).spark, self.table.path, dict(map(_property, changes)))
+            if len(properties) < len(changes):
+                ddl.cluster(spark, self.table.path, self.table.options.cluster_by)
+            if properties:
+                ddl.enable(spark, self.table.path, properties)
 
 
-def _differences(log: Log, ours: DeltaTable) -> Iterator[LayoutChange]:
-    options, named, metadata = ours.options, ours.options.model_fields_set, log.metadata()
+def _differences(table: Log, log: Path, options: TableOptions) -> Iterator[LayoutChange]:
+    named, metadata = options.model_fields_set, table.metadata()
     if "partition_by" in named and options.partition_by != list(metadata.partition_columns):
         yield LayoutChange(
             option="partition_by",
@@ -54,6 +65,9 @@ def _differences(log: Log, ours: DeltaTable) -> Iterator[LayoutChange]:
             refused="Delta partitions a table once, when it is made.",
             todo=f"Write partition_by = {list(metadata.partition_columns)}, or drop the table to load it anew.",
         )
+    clusters = list(clustered_by(table, log)) if "cluster_by" in named else []
+    if clusters != options.cluster_by:
+        yield _clustering(metadata.partition_columns, clusters, options.cluster_by)
     has: Mapping[str, str | None] = metadata.configuration
     mode = _MODES.get(has.get(_VECTORS) or "false", "copy-on-write")
     if "write_mode" in named and mode != options.write_mode:
@@ -62,6 +76,15 @@ def _differences(log: Log, ours: DeltaTable) -> Iterator[LayoutChange]:
         if has.get(name) != value:
             before = has.get(name) or "not set"
             yield LayoutChange(option=name, before=before, after=value, how="a property of the table")
+
+
+def _clustering(partitions: Sequence[str], before: Sequence[str], after: Sequence[str]) -> LayoutChange:
+    how = "of files that OPTIMIZE writes from now on"
+    change = LayoutChange(option="cluster_by", before=_listed(before), after=_listed(after), how=how)
+    if not partitions:
+        return change
+    why = f"It is partitioned by {_listed(partitions)}, and Delta clusters no such table."
+    return replace(change, refused=why, todo="Take `cluster_by` out, or drop the table to load it anew.")
 
 
 def _property(change: LayoutChange) -> tuple[str, str]:

@@ -7,7 +7,7 @@ the log has the commit, and as `domainMetadata`, which every checkpoint keeps.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -135,8 +135,8 @@ def said_in(commit: Mapping[str, Any]) -> Mapping[str, Any]:
 def _kept(places: Places, name: TableName, batch: int) -> Progress:
     """Return the progress that the newest checkpoint kept, when the log has forgotten our commit."""
     log = log_of(places, name)
-    for checkpoint in sorted([*log.glob("*.checkpoint*.parquet"), *log.glob("*.checkpoint.*.json")], reverse=True):
-        for domain in _domains(checkpoint):
+    for checkpoint in checkpoints(log):
+        for domain in domains_of(checkpoint):
             if domain["domain"] == APP and not domain.get("removed"):
                 progress = Progress.from_json(domain["configuration"])
                 if progress.batch == batch:
@@ -148,14 +148,20 @@ def _kept(places: Places, name: TableName, batch: int) -> Progress:
     )
 
 
-def _domains(checkpoint: Path) -> Iterator[Mapping[str, Any]]:
-    """Return the domains of metadata that a checkpoint has, whether it is columns or lines."""
-    if checkpoint.suffix == ".json":
-        for line in checkpoint.read_text("utf-8").splitlines():
+def checkpoints(log: Path, upto: int | None = None) -> Sequence[Path]:
+    """Return the checkpoints of a log, up to a version, the newest first."""
+    found = [*log.glob("*.checkpoint*.parquet"), *log.glob("*.checkpoint.*.json")]
+    return sorted((one for one in found if upto is None or int(one.name.split(".")[0]) <= upto), reverse=True)
+
+
+def domains_of(file: Path) -> Iterator[Mapping[str, Any]]:
+    """Return the domains of metadata that a commit or a checkpoint has, whether it is columns or lines."""
+    if file.suffix == ".json":
+        for line in file.read_text("utf-8").splitlines():
             if "domainMetadata" in (action := json.loads(line)):
                 yield action["domainMetadata"]
         return
-    rows = ds.dataset(checkpoint)
+    rows = ds.dataset(file)
     if "domainMetadata" in rows.schema.names:
         found = rows.scanner(["domainMetadata"]).to_table()["domainMetadata"]
         yield from found.filter(pc.is_valid(found)).to_pylist()

@@ -62,5 +62,5 @@ class TableOptions(BaseModel):
     )
     properties: dict[str, str] = Field(
         default_factory=dict,
-        description="Table properties, as Iceberg names them; they are set when it is made.",
+        description="Table properties, as Iceberg names them.",
     )
