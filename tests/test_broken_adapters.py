@@ -20,7 +20,7 @@ import broken_upkeep
 import contested
 import pytest
 from delta_lake import LakeOfDelta
-from hudi_lake import LakeOfHudi
+from hudi_lake import EVERY_COMMIT, LakeOfHudi
 from spark import MakeLake
 
 from lakeward.adapters.delta.options import TableOptions as DeltaOptions
@@ -245,12 +245,13 @@ def test_a_broken_rollback_or_maintenance_breaks_its_law(
     break_it: broken_upkeep.Break,
 ) -> None:
     make = request.getfixturevalue({"iceberg": "make_lake", "delta": "make_delta", "hudi": "make_hudi"}[kind])
+    options = HudiOptions(properties=EVERY_COMMIT) if kind == "hudi" else None
     monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
     break_it(monkeypatch)
     (law,) = [law for law in LAWS if law.name == name]
 
     def bench() -> Bench:
-        return Bench(lake=make(), histories=20)
+        return Bench(lake=make(options), histories=20)
 
     with pytest.raises(SEEN):
         law.check(Trial(law=law, make=bench, bench=bench(), random=Random(broken_upkeep.SEED)))

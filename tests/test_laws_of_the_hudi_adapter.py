@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hudi_lake import LakeOfHudi
+from hudi_lake import EVERY_COMMIT, LakeOfHudi
 from hypothesis import settings
 from laps import LAP, LINES, TRIMMED, others
 
@@ -25,6 +25,7 @@ LAYOUTS = {
     "merge-on-read, partitioned": TableOptions(partition_by=["b"], buckets=1),
     "copy-on-write": TableOptions(write_mode="copy-on-write"),
 }
+ROLLBACK = {"a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there"}
 EVERY_LAYOUT = {"any_delivery_of_many_histories_gives_their_databases"}
 ANY_LAYOUT = {
     "after_a_reload_the_table_is_that_of_the_new_epoch_alone",
@@ -47,6 +48,11 @@ def any_layout() -> TableOptions:
     return random.choice([*LAYOUTS.values()])
 
 
+@pytest.fixture
+def kept(any_layout: TableOptions) -> TableOptions:
+    return any_layout.model_copy(update={"properties": EVERY_COMMIT})
+
+
 @pytest.fixture(autouse=True)
 def trimming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.function.__name__.removeprefix("test_") in TRIMMED:
@@ -56,7 +62,8 @@ def trimming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 TestLayouts = table_contract(lambda make_hudi, layout: bench(make_hudi(layout)), laws=EVERY_LAYOUT)
 TestReloads = table_contract(lambda make_hudi, any_layout: bench(make_hudi(any_layout)), laws=ANY_LAYOUT)
 TestLines = pytest.mark.lap(table_contract(lambda make_hudi: bench(make_hudi()), laws=LINES))
-TestLap = pytest.mark.lap(table_contract(lambda make_hudi: bench(make_hudi()), laws=LAP))
+TestLap = pytest.mark.lap(table_contract(lambda make_hudi: bench(make_hudi()), laws=LAP - ROLLBACK))
+TestRollback = pytest.mark.lap(table_contract(lambda make_hudi, kept: bench(make_hudi(kept)), laws=ROLLBACK))
 TestHudi = pytest.mark.long(
     table_contract(lambda make_hudi: bench(make_hudi()), laws=others(EVERY_LAYOUT, ANY_LAYOUT, LINES, LAP))
 )

@@ -7,13 +7,20 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from hudi_lake import by_hudi_rs
 from project import ITEM, Project
 from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.delta_rs.keeping import DeltaEarlier
+from lakeward.adapters.hudi.java import Jvm
+from lakeward.adapters.hudi.options import TableOptions
+from lakeward.adapters.hudi.timeline import Timeline
+from lakeward.adapters.hudi.writing import options_of
 from lakeward.adapters.iceberg.keeping import IcebergEarlier
 from lakeward.adapters.tables import companion
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.schema import Schema
 
 pytestmark = pytest.mark.spark
 
@@ -29,7 +36,7 @@ AFTER_ALL = [(1, "z", D("7.00")), (2, "y", D("9.00")), (5, "e", D("5.00"))]
 AFTER_FIRST = [(1, "a", D("1.00")), (2, "x", D("2.00"))]
 
 
-@pytest.fixture(params=["iceberg", "delta"])
+@pytest.fixture(params=["iceberg", "delta", pytest.param("hudi", marks=pytest.mark.hudi)])
 def shop(request: pytest.FixtureRequest, project: Project) -> Project:
     """Return a project of each format that keeps how its tables stood."""
     project.kind = request.param
@@ -69,6 +76,8 @@ def in_delta(project: Project, name: str = "item") -> DeltaTable:
 
 
 def columns_of(project: Project) -> list[str]:
+    if project.kind == "hudi":
+        return list(by_hudi_rs(project.folder / "lake/shop/item").column_names)
     if project.kind == "delta":
         return [field.name for field in in_delta(project).schema().fields]
     return list(in_iceberg(project).schema().column_names)
@@ -160,7 +169,7 @@ def test_a_table_whose_memory_of_then_is_lost_says_so(shop: Project, monkeypatch
     monkeypatch.setattr(companion, "_TRIM_EVERY", 2)
     fed(shop)
     first = versions(shop)[1]
-    if shop.kind == "delta":
+    if shop.kind != "iceberg":  # beside Hudi's table stand Delta's
         in_delta(shop, "item__changes").delete(f"{companion.KIND} = 'kept' and _lakeward_batch = 2")
     else:
         with in_iceberg(shop, "item__changes").manage_snapshots() as manage:
@@ -172,14 +181,27 @@ def test_a_table_whose_memory_of_then_is_lost_says_so(shop: Project, monkeypatch
     assert shop.rows() == AFTER_ALL
 
 
+def _restored_by_hudi(project: Project, spark: SparkSession, instant: str) -> None:
+    """Remove the instants behind one, as Hudi's own restore does."""
+    path = project.folder / "lake/shop/item"
+    dimension = Dimension(name=TableName("shop", "item"), schema=Schema(()), key=("id",))
+    jvm, options = Jvm(spark), options_of(dimension, TableOptions())
+    with jvm.client(str(path), Timeline(path).schema() or "", options) as client:
+        client.savepoint(instant, "somebody", "it was wrong")
+        client.restoreToSavepoint(instant)
+
+
 def test_a_table_that_others_took_back_is_given_the_memory_of_then(shop: Project, spark: SparkSession) -> None:
     fed(shop)
     second = versions(shop)[2]
-    if shop.kind == "delta":
+    if shop.kind == "hudi":
+        _restored_by_hudi(shop, spark, second)
+    elif shop.kind == "delta":
         spark.sql(f"RESTORE TABLE delta.`{shop.folder}/lake/shop/item` TO VERSION AS OF {second}")
     else:
         with in_iceberg(shop).manage_snapshots() as manage:
             manage.rollback_to_snapshot(int(second))
+
     assert "`lakeward rollback shop.item` takes back what" in shop.fails()
     take_back(shop, 2)
     shop.run()

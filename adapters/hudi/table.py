@@ -19,22 +19,26 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.delta_rs.beside import DeltaBeside
 from lakeward.adapters.delta_rs.committing import lost_race
+from lakeward.adapters.delta_rs.keeping import DeltaEarlier
 from lakeward.adapters.delta_rs.places import Places
 from lakeward.adapters.hudi import writing
+from lakeward.adapters.hudi.change import Change
 from lakeward.adapters.hudi.checking import check, check_change, check_place
 from lakeward.adapters.hudi.columns import KEY, META_COLUMNS
 from lakeward.adapters.hudi.options import TableOptions
 from lakeward.adapters.hudi.progress import standing_of, timeline_of
+from lakeward.adapters.hudi.rollback import HudiLine, oldest_batch
 from lakeward.adapters.hudi.session import ready
 from lakeward.adapters.hudi.timeline import Instant, Timeline
 from lakeward.adapters.spark.fitting import called_now, fitted
 from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.tables.beside import CHANGES
 from lakeward.adapters.tables.committing import committing_by, staging
-from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.partitions import Partitions
 from lakeward.adapters.tables.resolving import resolved_by
 from lakeward.adapters.tables.rows import FILE, POS
+from lakeward.adapters.tables.undoing import KeepingEarlier
 from lakeward.adapters.tables.writing import written
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import CommitConflict, TableError
@@ -81,7 +85,7 @@ class _Version:
 class HudiTable:
     """One table; what it remembers is `kept` in those that stand beside it."""
 
-    capabilities: frozenset[Capability] = frozenset(Capability) - {Capability.HISTORY, Capability.ROLLBACK}
+    capabilities: frozenset[Capability] = frozenset(Capability) - {Capability.HISTORY}
 
     def __init__(
         self, places: Places, dimension: Dimension, options: TableOptions, spark: Callable[[], SparkSession]
@@ -90,7 +94,9 @@ class HudiTable:
         self.options = options
         self.spark = spark
         self.path = Path(places.of(dimension.name))
-        self.kept = Keeping(dimension, partial(DeltaBeside, places, dimension.name, spark), spark)
+        make = partial(DeltaBeside, places, dimension.name, spark)
+        earlier = DeltaEarlier(make(CHANGES, {}, tuple), partial(oldest_batch, places, dimension.name))
+        self.kept = KeepingEarlier(dimension, make, spark, earlier)
 
     @property
     def dimension(self) -> Dimension:
@@ -108,6 +114,10 @@ class HudiTable:
         if found.schema is not None:
             self.kept.know(with_new_names(found.schema, self.dimension.policies.renames))
         return found
+
+    def line(self) -> HudiLine | None:
+        """Return the writes that its state comes from, or None where it is not there."""
+        return HudiLine.of(self)
 
     def resolve(self, plan: MergePlan, frame: DataFrame) -> Resolved:
         """Work out rows and counts; nothing is written."""
@@ -147,7 +157,7 @@ class HudiTable:
         self.places.prepare(self.dimension.name)
         with self.committing(), self.alone():
             self._check_unchanged(plan, None if read is None else read.instant)
-            change = _Change(self.timeline, plan.batch)
+            change = Change(self.timeline, plan.batch)
             rows = writing.as_records(written(plan, resolved), self.dimension)
             with staging(what, change, "Hudi"), _kept(rows, outcome.removed is not None):
                 records, replaces = self._records(plan, outcome, rows, read)
@@ -218,22 +228,6 @@ class HudiTable:
             gone = outcome.removed.selectExpr(*map(quoted, plan.dimension.key))
             others = others.join(gone, list(plan.dimension.key), "left_anti")
         return writing.as_records(others, self.dimension)
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """A write of Hudi. What follows a commit (cleaning, compaction) may fail when that is made."""
-
-    timeline: Timeline
-    batch: int
-
-    def may_be_made(self, _error: BaseException) -> bool:
-        """Whether the timeline has the commit."""
-        ours = self.timeline.newest_of_ours()
-        return ours is not None and ours[1].batch == self.batch
-
-    def take_back(self) -> None:
-        """Leave the files: the next write of Hudi takes back what was not completed."""
 
 
 @contextmanager

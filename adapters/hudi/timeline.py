@@ -25,7 +25,8 @@ from lakeward.core.progress import Progress
 PREFIX: Final = "lakeward."
 PROGRESS: Final = f"{PREFIX}progress"
 LAYOUT: Final = f"{PREFIX}layout"
-"""What a commit of ours has in its metadata: how far the table is, and how it was made."""
+RESTORED: Final = f"{PREFIX}restored"
+"""What a commit of ours has in its metadata: how far the table is, how it was made, and what it went back to."""
 
 _SCHEMA: Final = "schema"
 _COMPLETED: Final = re.compile(r"(\d{17})_(\d{17})\.(commit|deltacommit|replacecommit)")

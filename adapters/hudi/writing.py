@@ -55,6 +55,9 @@ _LOGS: Final[Mapping[str, str]] = {
     "hoodie.compact.inline.max.delta.commits": "10",
 }
 
+REPLACING: Final[Mapping[str, str]] = {f"{_WRITE}operation": "insert_overwrite_table"}
+"""What has all rows replaced, in one commit."""
+
 
 def options_of(dimension: Dimension, options: TableOptions) -> Mapping[str, str]:
     """Return what each write of a table is told."""
@@ -82,8 +85,7 @@ def options_of(dimension: Dimension, options: TableOptions) -> Mapping[str, str]
 
 def operation_of(plan: MergePlan, *, replaces: bool) -> Mapping[str, str]:
     """Return what kind of write carries out a plan."""
-    appends = "insert" if plan.appends else "upsert"
-    return {f"{_WRITE}operation": "insert_overwrite_table" if replaces else appends}
+    return REPLACING if replaces else {f"{_WRITE}operation": "insert" if plan.appends else "upsert"}
 
 
 def said(progress: Progress, options: TableOptions) -> Mapping[str, str]:
@@ -110,10 +112,22 @@ def made_with(instants: Iterable[Instant], table: str) -> TableOptions | None:
     return TableOptions(**{name: found[name] for name in LASTING})
 
 
+def made_as(options: TableOptions, instants: Iterable[Instant], table: str) -> TableOptions:
+    """Return options with what holds for good as it was when the table was made."""
+    made = made_with(instants, table)
+    lasting = {} if made is None else {name: getattr(made, name) for name in LASTING}
+    return options.model_copy(update=lasting)
+
+
 def as_records(rows: DataFrame, dimension: Dimension) -> DataFrame:
     """Return rows as Hudi takes them: with the record key, and no column that must not be NULL."""
-    columns = [f"if(true, {quoted(name)}, NULL) AS {quoted(name)}" for name in rows.columns if name != KEY]
-    return rows.selectExpr(f"if(true, {_record_key(dimension)}, NULL) AS {KEY}", *columns)
+    others = [name for name in rows.columns if name != KEY]
+    return nullable(rows.selectExpr(f"{_record_key(dimension)} AS {KEY}", *map(quoted, others)))
+
+
+def nullable(rows: DataFrame) -> DataFrame:
+    """Return rows whose columns may all be NULL, as those of a table that gets more columns must."""
+    return rows.selectExpr(*[f"if(true, {quoted(name)}, NULL) AS {quoted(name)}" for name in rows.columns])
 
 
 def _record_key(dimension: Dimension) -> str:

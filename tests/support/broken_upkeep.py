@@ -12,7 +12,9 @@ from lakeward.adapters.delta import restoring
 from lakeward.adapters.delta.maintenance import DeltaMaintenance
 from lakeward.adapters.delta.rollback import DeltaLine
 from lakeward.adapters.delta_rs.keeping import DeltaEarlier
+from lakeward.adapters.hudi import writing
 from lakeward.adapters.hudi.maintenance import HudiMaintenance
+from lakeward.adapters.hudi.rollback import HudiLine
 from lakeward.adapters.iceberg.keeping import IcebergEarlier
 from lakeward.adapters.iceberg.maintenance import IcebergMaintenance
 from lakeward.adapters.iceberg.progress import TAG
@@ -36,17 +38,27 @@ def takes_back_what_it_remembers_now_alone(patch: pytest.MonkeyPatch) -> None:
 
 def takes_rows_back_alone(patch: pytest.MonkeyPatch) -> None:
     """Leaves the progress where it was: what follows is never applied again."""
-    take_back = DeltaLine.take_back
 
-    def with_progress_of_now(self: DeltaLine, version: Version) -> None:
-        take_back(self, replace(version, progress=self.versions()[0].progress))
+    def breaks(kind: type[DeltaLine | HudiLine]) -> None:
+        take_back: Any = kind.take_back
 
-    patch.setattr(DeltaLine, "take_back", with_progress_of_now)
+        def with_progress_of_now(self: DeltaLine | HudiLine, version: Version) -> None:
+            take_back(self, replace(version, progress=self.versions()[0].progress))
+
+        patch.setattr(kind, "take_back", with_progress_of_now)
+
+    for kind in (DeltaLine, HudiLine):
+        breaks(kind)
 
 
 def takes_progress_back_alone(patch: pytest.MonkeyPatch) -> None:
     """Leaves the files where they were."""
     patch.setattr(restoring, "_lacking", lambda *_: [])
+
+
+def leaves_the_rows_that_came_since(patch: pytest.MonkeyPatch) -> None:
+    """Writes the rows of then over those of now, and takes none away."""
+    patch.setattr(writing, "REPLACING", {"hoodie.datasource.write.operation": "upsert"})
 
 
 def takes_a_file_for_what_it_was(patch: pytest.MonkeyPatch) -> None:
@@ -91,7 +103,15 @@ BROKEN: Mapping[str, Mapping[str, Sequence[Break]]] = {
         ),
         MAINTENANCE: (tells_what_it_did_not_do,),
     },
-    "hudi": {MAINTENANCE: (tells_what_it_did_not_do,)},
+    "hudi": {
+        ROLLBACK: (
+            keeps_its_memory,
+            takes_back_what_it_remembers_now_alone,
+            takes_rows_back_alone,
+            leaves_the_rows_that_came_since,
+        ),
+        MAINTENANCE: (tells_what_it_did_not_do,),
+    },
 }
 """The mistakes, by the format that makes them and the law that shows them."""
 

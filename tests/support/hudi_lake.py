@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from hudi import HudiTableBuilder
@@ -21,6 +21,9 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.ports import Opened
 from lakeward.plugins import Runtime
 from lakeward.plugins.testing.scripts import Item, Rows
+
+EVERY_COMMIT: Final = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+"""Properties of a table that can be taken back to any commit; by default it has the files of the last ten."""
 
 
 def by_hudi_rs(path: Path) -> pa.Table:
