@@ -94,7 +94,9 @@ class HudiMaintenance:
 
     @property
     def _options(self) -> Mapping[str, str]:
-        return writing.options_of(self.table.dimension, self.table.options)
+        table, name = self.table, str(self.table.dimension.name)
+        made = writing.made_as(table.options, table.timeline.instants(), name)
+        return writing.options_of(table.dimension, made)
 
 
 def due_of(groups: Sequence[Group], care: Care) -> Sequence[Group]:

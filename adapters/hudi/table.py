@@ -195,7 +195,7 @@ class HudiTable:
             raise TableError(
                 f"{self.dimension.name}: another process is committing to the table",
                 found=f"it has held {error.lock_file} for {_PATIENCE:.0f} s",
-                todo="Nothing of this batch was applied. Run again when it is done.",
+                todo="Nothing was changed. Run again when it is done.",
             ) from error
 
     def _check_unchanged(self, plan: MergePlan, read: Instant | None) -> None:
