@@ -368,7 +368,11 @@ def part_chains(plan: MergePlan, events: DataFrame, barriers: DataFrame) -> tupl
         both = waiting.select(KEY, "place").unionByName(waiting.selectExpr(f"{OLD_KEY} AS {KEY}", "place"))
         held = _lowest_places(held.unionByName(both))
     waits = _behind(named, held).localCheckpoint()
-    passes = named.join(waits.select(*PLACE_COLUMNS), list(PLACE_COLUMNS), "left_anti")
+    # Both are the same columns to Spark 3.5, which gives up on them where a frame above this one is joined again.
+    places = {name: f"waits{name}" for name in PLACE_COLUMNS}
+    there = waits.selectExpr(*[f"{name} AS {other}" for name, other in places.items()])
+    is_there = [F.col(name) == F.col(other) for name, other in places.items()]
+    passes = named.join(there, is_there, "left_anti")
     return passes.drop(*_ADDED), waits.drop(*_ADDED)
 
 
