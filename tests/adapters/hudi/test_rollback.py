@@ -44,13 +44,13 @@ def take_back(project: Project, to: str, code: int = 0) -> Any:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_columns_that_were_renamed_widened_and_added_since_are_those_of_then(shop: Project, layout: str) -> None:
     shop.configure(item('id = "int", name = "string", n = "int"', layout), source="max_files = 1")
-    put(shop, 10, "I,1,a,1", "I,2,b,2")
-    put(shop, 11, "U,1,c,1", "D,2,b,2")
+    put(shop, 10, "Op,id,name,n", "I,1,a,1", "I,2,b,2")
+    put(shop, 11, "Op,id,name,n", "U,1,c,1", "D,2,b,2")
     shop.run()
     then = versions(shop)[1]
     more = layout + '\nschema.rename = { name = "title" }'
     shop.configure(item(NOW, more), source="max_files = 1")
-    put(shop, 12, f"U,1,d,{2**40},1.50", "I,3,e,3,2.00")
+    put(shop, 12, "Op,id,title,n,price", f"U,1,d,{2**40},1.50", "I,3,e,3,2.00")
     shop.run()
     columns = ("id", "title", "n", "price")
     after = shop.rows(columns=columns)
