@@ -28,6 +28,7 @@ class Reason(Enum):
     SEQUENCE = "sequence"
     SCHEMA = "schema"
     KEY_SHIFT = "key_shift"
+    HISTORY = "history"
     UNREADABLE = "unreadable"
     NULL_KEY = "null_key"
     NO_KEY = "no_key"
@@ -36,7 +37,15 @@ class Reason(Enum):
 
 
 HOLDING = frozenset(
-    {Reason.CAST, Reason.QUALITY, Reason.OPERATION, Reason.SEQUENCE, Reason.SCHEMA, Reason.KEY_SHIFT}
+    {
+        Reason.CAST,
+        Reason.QUALITY,
+        Reason.OPERATION,
+        Reason.SEQUENCE,
+        Reason.SCHEMA,
+        Reason.KEY_SHIFT,
+        Reason.HISTORY,
+    }
 )
 """Reasons that hold the key: its later events wait. The others hold nothing."""
 
@@ -46,13 +55,17 @@ UNPLACED = frozenset({Reason.SEQUENCE, Reason.UNREADABLE})
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A row that could not become an event, and the keys it is about (none where it is unreadable)."""
+    """A row that could not become an event, and the keys it is about (none where it is unreadable).
+
+    `detail` says in words what is wrong with it, where more is to be said than the reason.
+    """
 
     position: Position
     reason: Reason
     keys: tuple[Key, ...] = ()
     transaction: Hashable = None
     time: int | None = None
+    detail: str = ""
 
     @property
     def has_place(self) -> bool:
@@ -210,8 +223,8 @@ def trim(dimension: Dimension, memory: Memory) -> list[ChangeEvent]:
         if dimension.history is not None and len(truncates) < len(_truncates(memory)):
             kept |= keys  # versions that a truncate ended, which the mark has not passed
         for key in keys:
-            memory.bases.pop(key, None)
-            if key in kept:
+            has_base = memory.bases.pop(key, None) is not None
+            if key in kept and (has_base or key in folded.rows):  # else all of it waits behind the row that stands
                 row = folded.rows.get(key)
                 memory.bases[key] = Base(key, None if row is None or row.is_bare else at_its_end(row), 0)
     pin = min(pins, default=None)

@@ -17,7 +17,9 @@ from lakeward.core.literals import same_key
 from lakeward.core.memory import Reason
 from lakeward.core.ports import Entry, Mended, Written
 
-FIXABLE: Final = frozenset({Reason.CAST, Reason.OPERATION, Reason.SEQUENCE, Reason.QUALITY, Reason.SCHEMA})
+FIXABLE: Final = frozenset(
+    {Reason.CAST, Reason.OPERATION, Reason.SEQUENCE, Reason.QUALITY, Reason.SCHEMA, Reason.HISTORY}
+)
 """Reasons whose rows can be mended: their key is known, and nothing behind them was applied."""
 
 ADVICE: Final[Mapping[Reason, str]] = {
@@ -27,6 +29,7 @@ ADVICE: Final[Mapping[Reason, str]] = {
     Reason.SEQUENCE: "fix the row by giving its commit time, or its sequence, or give it up",
     Reason.SCHEMA: "let the table follow and replay the row, or fix it, or give it up",
     Reason.KEY_SHIFT: "give it up, and let the source write the row again",
+    Reason.HISTORY: "mend the versions of its key in the table, then fix the row as it is, or give it up",
     Reason.UNREADABLE: "let the source write the row again; the table stays inexact until it is loaded anew",
     Reason.NULL_KEY: "let the source write the row again, with its key",
     Reason.NO_KEY: "name a `key` and load the table anew",
@@ -170,6 +173,15 @@ def undecided(dimension: Dimension, object_: int | str, row: int) -> MendError:
         "transactions apart",
         todo="Nothing was applied. Mend it in another way (`lakeward quarantine fix`), or give it up, and let the "
         "source write the row again.",
+    )
+
+
+def breaks_history(dimension: Dimension, object_: int | str, row: int, rule: str) -> MendError:
+    """Return what is wrong with a mended row whose key has versions that break a rule, which is given in words."""
+    return MendError(
+        f"{dimension.name}: {object_}, row {row} meets versions of its key that are not right",
+        found=rule,
+        todo="Nothing was applied. Mend the versions in the table first (docs/quarantine.md), or give the row up.",
     )
 
 

@@ -16,8 +16,10 @@ from lakeward.core import mending
 from lakeward.core.counts import Counts, Verdict
 from lakeward.core.delivery import Delivery, Settled, record_of
 from lakeward.core.dimension import Dimension, Ordered
+from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position, same
 from lakeward.core.fold import Folded, Row, apply, at_its_end, columns_of
+from lakeward.core.history.check import violation
 from lakeward.core.history.instants import instant_of, instant_of_run
 from lakeward.core.history.reloads import outlasting
 from lakeward.core.history.versions import spliced
@@ -38,8 +40,8 @@ def settle(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delive
     settling = _Settling(dimension, rows, memory, delivery)
     settling.sort_out()
     settling.fold()
-    while (undecided := settling.undecided()) is not None:
-        settling.hold(undecided)
+    while refused := settling.refused():
+        settling.hold(refused)
         settling.fold()
     return settling.settled()
 
@@ -218,6 +220,7 @@ class _Settling:
         for keys in self.chains(touched - slow):
             standing = {key: at_its_end(row) for key in keys if (row := self.standing(key)) is not None}
             self.fold_keys(keys, standing, self.old_truncates)
+        self.broken = {key: wrong for key, row in self.after.items() if (wrong := self.violation(row)) is not None}
 
     def let_through(self) -> None:
         """Sort the candidates into those that pass and those that wait behind a hold.
@@ -340,24 +343,53 @@ class _Settling:
         before = () if base is None else base.versions
         return replace(row, versions=spliced(self.stored[key].versions, before, row.versions))
 
-    # Key changes that cannot be decided are held.
+    # Events that turn out to be none that can be applied are held.
 
-    def undecided(self) -> ChangeEvent | None:
-        """The first passing event of which no rule says what row it means, if there is one."""
+    def refused(self) -> list[Reject]:
+        """Return the passing events to hold: the first that nobody can decide, else those that break histories."""
         positions = {position for folded in self.folds for position in folded.undecided}
-        return next((event for event in self.passed if event.position in positions), None)
+        undecided = next((event for event in self.passed if event.position in positions), None)
+        return self.breaking() if undecided is None else [_reject(undecided, Reason.KEY_SHIFT)]
 
-    def hold(self, event: ChangeEvent) -> None:
-        """Quarantine an event and hold its keys; a row that a person mended must mean one thing."""
-        if event.position in self.closed:
-            raise mending.undecided(self.dimension, event.position.object, event.position.row)
-        self.fresh = [other for other in self.fresh if other is not event]
-        if event.position in self.verdicts:
-            self.verdicts[event.position] = Verdict.QUARANTINED
-        self.rejects.append(Reject(event.position, Reason.KEY_SHIFT, event.keys, event.transaction, event.time))
-        self.holds[event.position] = Hold(
-            event.position, event.keys, Reason.KEY_SHIFT, self.number, event.transaction
-        )
+    def breaking(self) -> list[Reject]:
+        """Return the first passing event of each key whose versions would break a rule.
+
+        No event of a fold breaks one: the versions were altered in the table. A key that no event names, which a
+        truncate or a full load has touched, has none.
+        """
+        found: dict[Position, Reject] = {}
+        for key, detail in self.broken.items():
+            event = next((event for event in self.passed if key in event.keys), None)
+            if event is not None:
+                found.setdefault(event.position, _reject(event, Reason.HISTORY, detail))
+        return list(found.values())
+
+    def violation(self, row: Row | None) -> str | None:
+        """Return the rule that the versions of a row break, in words, or None where they are right."""
+        history = self.dimension.history
+        if row is None or history is None or self.columns is None:
+            return None
+        found = violation(self.columns, row.versions)
+        return None if found is None else found.told(history.shown)
+
+    def hold(self, refused: Iterable[Reject]) -> None:
+        """Quarantine events and hold their keys; a row that a person mended must be one that can be applied."""
+        for reject in refused:
+            place = reject.position
+            if place in self.closed:
+                raise self.refuse_mended(reject)
+            self.fresh = [event for event in self.fresh if event.position != place]
+            if place in self.verdicts:
+                self.verdicts[place] = Verdict.QUARANTINED
+            self.rejects.append(reject)
+            self.holds[place] = Hold(place, reject.keys, reject.reason, self.number, reject.transaction)
+
+    def refuse_mended(self, reject: Reject) -> MendError:
+        """Say why a row that a person mended cannot be applied."""
+        object_, row = reject.position.object, reject.position.row
+        if reject.reason is Reason.HISTORY:
+            return mending.breaks_history(self.dimension, object_, row, reject.detail)
+        return mending.undecided(self.dimension, object_, row)
 
     # What it comes to.
 
@@ -368,7 +400,7 @@ class _Settling:
         known = {*self.memory.holds, *self.closed}
         new_holds = [hold for position, hold in self.holds.items() if position not in known]
         return Settled(
-            rows=self.after,
+            rows={key: row for key, row in self.after.items() if key not in self.broken},
             changes=self.changes_to_remember(),
             bases=self.bases_to_remember(),
             holds=new_holds,
@@ -434,11 +466,17 @@ class _Settling:
         return removes and self.verdicts.get(event.position) is Verdict.APPLIED
 
     def bases_to_remember(self) -> list[Base]:
+        """Return the rows before the first remembered event of each key; none of versions that break a rule.
+
+        Of a key of which all waits the row that stands will do, and is right once a person has mended it.
+        """
         if self.ordered:
             return []
-        keys = {key for event in [*self.passed, *self.waiting] for key in event.keys}
+        keys = {key for event in self.waiting for key in event.keys}
         if self.columns is not None and not all(event.keys for event in self.passed):
             keys |= {key for key, row in self.stored.items() if not row.deleted}  # whose versions a truncate ends
+        keys = {key for key in keys if self.violation(self.stored.get(key)) is None}
+        keys |= {key for event in self.passed for key in event.keys}
         rows = {key: self.stored.get(key) for key in keys - set(self.bases)}
         return [Base(key, None if row is None else at_its_end(row), self.number) for key, row in rows.items()]
 
@@ -489,6 +527,10 @@ class _Settling:
 def unless_bare(row: Row | None) -> Row | None:
     """Return a row, or None where nothing is left of it."""
     return None if row is None or row.is_bare else row
+
+
+def _reject(event: ChangeEvent, reason: Reason, detail: str = "") -> Reject:
+    return Reject(event.position, reason, event.keys, event.transaction, event.time, detail)
 
 
 def _alike(one: ChangeEvent, other: ChangeEvent) -> bool:

@@ -78,6 +78,7 @@ def check(random: Random, lateness: Lateness, history: History, kind: type[Memor
     script = pack_late(random, 2, lateness, bad=bad, fixed=0.6, in_part=in_part, truncates=truncates)
     script = replace(script, dimension=replace(script.dimension, history=history))
     player = play(script, random.sample(CRASHES, 4), kind)
+    assert "history" not in player.reasons
     if "key_shift" not in player.reasons:  # which a person gives up
         assert player.moments[-1].rows == truth(script)
 

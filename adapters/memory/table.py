@@ -212,7 +212,7 @@ class MemoryTable:
             key=self._key_text(reject.keys[-1]) if reject.keys and self.dimension.key else None,
             other_key=self._key_text(reject.keys[0]) if len(reject.keys) > 1 else None,
             reason=reject.reason.value,
-            detail="",
+            detail=reject.detail,
             object=f"{reject.position.object:08d}",
             row=reject.position.row,
             operation=None,
@@ -295,7 +295,12 @@ class MemoryTable:
             ],
             refused=[
                 Refused(
-                    position=r.position, reason=r.reason, batch=batch, time=r.time, given_up=self._gone(r.position)
+                    position=r.position,
+                    reason=r.reason,
+                    batch=batch,
+                    detail=r.detail,
+                    time=r.time,
+                    given_up=self._gone(r.position),
                 )
                 for batch, rejects in self.quarantined.items()
                 for r in rejects

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 
+from lakeward.core.history.instants import shown
+from lakeward.core.history.options import Shown
 from lakeward.core.history.versions import Columns, Version, Versions
+from lakeward.core.literals import text_of
 
 
 class Broken(Enum):
@@ -26,9 +29,10 @@ class Violation:
     rule: Broken
     version: Version
 
-    def __str__(self) -> str:
-        end = "" if self.version.valid_to is None else self.version.valid_to
-        return f"{self.rule.value} [{self.version.valid_from}, {end})"
+    def told(self, form: Shown) -> str:
+        """Return it in words: the rule, and where the version begins, as the table shows it."""
+        begins = text_of(shown(self.version.valid_from, form.type), form.type)
+        return f"{self.rule.value} ({form.valid_from} = {begins})"
 
 
 def violation(columns: Columns, versions: Versions) -> Violation | None:
@@ -37,7 +41,7 @@ def violation(columns: Columns, versions: Versions) -> Violation | None:
         if version.valid_to is not None and version.valid_to <= version.valid_from:
             return Violation(Broken.EMPTY, version)
     if len(current := [version for version in versions if version.is_current]) > 1:
-        return Violation(Broken.TWO_CURRENT, current[1])
+        return Violation(Broken.TWO_CURRENT, current[0])
     for one, following in pairwise(versions):
         if one.valid_to is None or one.valid_to > following.valid_from:
             return Violation(Broken.OVERLAP, following)

@@ -55,6 +55,8 @@ class Player:
         )
         settled = settle(self.dimension, self.rows, self.memory, delivery)
         assert settled.counts.add_up(), settled.counts
+        broken = [reject for reject in settled.rejects if reject.reason is Reason.HISTORY]
+        assert not broken, "no event of a feed breaks a history"
         for key, row in settled.rows.items():
             self.rows.pop(key, None)
             if row is not None:

@@ -10,7 +10,7 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
 from lakeward.core.fold import Row, apply
 from lakeward.core.history.check import Broken, violation
-from lakeward.core.history.options import History, Kind, Track
+from lakeward.core.history.options import History, Kind, Shown, Track
 from lakeward.core.history.versions import Columns, Version, Versions, in_order
 from lakeward.core.schema import Column, Schema, Type
 
@@ -140,7 +140,8 @@ def test_each_rule_of_versions_is_checked(versions: Versions, rule: Broken | Non
 
 def test_a_violation_names_rule_and_version() -> None:
     found = violation(COLUMNS, (version(1, None), version(5, None, 1)))
-    assert str(found) == "two versions are current [5, )"
+    assert found is not None
+    assert found.told(Shown(type=Type("date"))) == "two versions are current (valid_from = 1970-01-02)"
 
 
 def test_versions_that_are_read_tell_what_was_deleted() -> None:

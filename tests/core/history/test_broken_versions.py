@@ -1,0 +1,235 @@
+"""Versions that break a rule are not written: their key waits, and all others go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.core.counts import Counts
+from lakeward.core.dimension import Dimension, TableName, Unbounded, Within
+from lakeward.core.errors import MendError
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
+from lakeward.core.fold import row_of
+from lakeward.core.history.options import History, Shown
+from lakeward.core.history.versions import Versions
+from lakeward.core.job import Job, Settlement
+from lakeward.core.memory import Reason, Reject
+from lakeward.core.pipeline import apply_changes, mend, release
+from lakeward.core.ports import Entry, Mended
+from lakeward.core.schema import Column, Schema, Type
+
+NAME = TableName("shop", "item")
+DIMENSION = Dimension(
+    name=NAME,
+    schema=Schema((Column("id", Type("int")), Column("a", Type("int")))),
+    key=("id",),
+    lateness=Unbounded(),
+    history=History(shown=Shown(type=Type("date"))),
+)
+DAY = 86_400_000_000
+
+Periods = list[tuple[int, int | None, object]]
+
+
+def put(day: int, a: int, key: int = 1, old: int | None = None) -> ChangeEvent:
+    place = Position(1, day, day, key)
+    cells, time = {"id": key, "a": a}, day * DAY
+    old_key = None if old is None else (old,)
+    return ChangeEvent(
+        operation=Operation.UPDATE, position=place, key=(key,), cells=cells, time=time, old_key=old_key,
+        transaction=day,
+    )  # fmt: skip
+
+
+class Lake:
+    """One table, into which others write."""
+
+    def __init__(self, dimension: Dimension = DIMENSION) -> None:
+        self.table, self.source = MemoryTable(dimension), MemorySource(lateness=dimension.lateness)
+        opened = MemoryTarget({NAME: self.table}).open(dimension)
+        self.job: Job[Any] = Job(dimension=dimension, source=self.source, opened=opened)
+
+    def deliver(self, day: int, *items: ChangeEvent | Reject) -> Counts:
+        self.source.put(NAME, day, items)
+        return apply_changes(self.job)
+
+    def forget(self) -> None:
+        """Remember nothing, as once the mark has passed all."""
+        self.table.recall(self.table.progress)
+        self.table.memory.bases.clear()
+        self.table.memory.changes.clear()
+
+    def alter(self, change: Callable[[Versions], Versions], key: int = 1) -> None:
+        self.table.rows[key,] = row_of(change(self.table.rows[key,].versions))
+
+    def periods(self, key: int = 1) -> Periods:
+        return [(v.valid_from, v.valid_to, v.cells["a"]) for v in self.table.rows[key,].versions]
+
+    def entries(self) -> list[Entry]:
+        return list(self.table.entries(self.table.progress))
+
+    def replay(self) -> None:
+        (entry,) = self.entries()
+        cells = {"id": "1", "a": str(self.written(entry).cells["a"])}
+        mend(self.job, [replace(entry, mended=Mended(operation=Operation.UPDATE, cells=cells))])
+        release(self.job, Settlement(mended=self.entries()))
+
+    def written(self, entry: Entry) -> ChangeEvent:
+        (event,) = self.source.mend(self.table.dimension, [entry])
+        assert isinstance(event, ChangeEvent)
+        return event
+
+
+def with_versions(dimension: Dimension = DIMENSION) -> Lake:
+    """Return a table with three versions of the key 1, and one of the key 2, which the mark has passed."""
+    lake = Lake(dimension)
+    lake.deliver(1, put(1, a=1), put(1, a=1, key=2))
+    lake.deliver(3, put(3, a=3))
+    lake.deliver(5, put(5, a=5))
+    assert lake.periods() == [(1, 3, 1), (3, 5, 3), (5, None, 5)]
+    lake.forget()
+    return lake
+
+
+def reopened(versions: Versions) -> Versions:
+    return (replace(versions[0], valid_to=None), *versions[1:])
+
+
+def prolonged(versions: Versions) -> Versions:
+    return (replace(versions[0], valid_to=4), *versions[1:])
+
+
+def shortened(versions: Versions) -> Versions:
+    return (replace(versions[0], valid_to=2), *versions[1:])
+
+
+def alike(versions: Versions) -> Versions:
+    return (versions[0], replace(versions[1], cells=versions[0].cells), *versions[2:])
+
+
+def emptied(versions: Versions) -> Versions:
+    return (replace(versions[0], valid_to=1), *versions[1:])
+
+
+ALTERED = {
+    reopened: "two versions are current (valid_from = 1970-01-02)",
+    prolonged: "two versions are valid at once (valid_from = 1970-01-04)",
+    shortened: "between two versions there is none, though the row was not deleted (valid_from = 1970-01-04)",
+    alike: "a version is equal to the one that it follows at once (valid_from = 1970-01-04)",
+    emptied: "a version ends where it begins, or before (valid_from = 1970-01-02)",
+}
+
+
+@pytest.mark.parametrize(("change", "rule"), ALTERED.items())
+def test_a_key_of_which_the_versions_break_a_rule_waits_and_the_others_go_on(
+    change: Callable[[Versions], Versions], rule: str
+) -> None:
+    lake = with_versions()
+    lake.alter(change)
+    stood = lake.table.rows[1,]
+    counts = lake.deliver(7, put(7, a=7), put(7, a=7, key=2), put(7, a=0, key=3))
+    assert (counts.read, counts.applied, counts.quarantined) == (3, 2, 1)
+    assert lake.table.rows[1,] == stood
+    assert (lake.periods(2), lake.periods(3)) == ([(1, 7, 1), (7, None, 7)], [(7, None, 0)])
+    (entry,) = lake.entries()
+    assert (entry.reason, entry.detail, entry.key, entry.is_held) == ("history", rule, '["1"]', True)
+    assert lake.table.progress.held == 1
+    assert lake.deliver(8, put(8, a=8)).waiting == 1
+    assert lake.table.rows[1,] == stood
+
+
+def test_a_table_that_is_mended_takes_what_waited_in_order() -> None:
+    lake = with_versions()
+    right = lake.table.rows[1,].versions
+    lake.alter(reopened)
+    lake.deliver(7, put(7, a=7))
+    lake.deliver(8, put(8, a=8))
+    with pytest.raises(MendError, match="meets versions of its key that are not right") as refused:
+        lake.replay()
+    assert refused.value.found == ALTERED[reopened]
+    assert len(lake.entries()) == 1
+    lake.alter(lambda _: right)
+    lake.replay()
+    assert lake.entries() == []
+    assert lake.periods() == [(1, 3, 1), (3, 5, 3), (5, 7, 5), (7, 8, 7), (8, None, 8)]
+
+
+def test_what_waits_behind_an_event_that_is_given_up_is_held_in_its_place_while_the_table_is_not_mended() -> None:
+    lake = with_versions()
+    right = lake.table.rows[1,].versions
+    lake.alter(reopened)
+    lake.deliver(7, put(7, a=7))
+    lake.deliver(8, put(8, a=8))
+    for day in (7, 8):
+        (entry,) = lake.entries()
+        assert entry.sequence == day
+        release(lake.job, Settlement(given_up=[entry]))
+    assert (lake.entries(), lake.table.progress.held) == ([], 0)
+    lake.alter(lambda _: right)
+    lake.deliver(9, put(9, a=9))
+    assert lake.periods() == [(1, 3, 1), (3, 5, 3), (5, 9, 5), (9, None, 9)]
+
+
+@pytest.mark.parametrize("lateness", [Unbounded(), Within(2 * DAY)], ids=repr)
+def test_what_stands_altered_while_an_event_waits_becomes_no_base(lateness: Unbounded | Within) -> None:
+    """Nothing is remembered of the key but what waits: it goes on from the table as a person has mended it."""
+    lake = Lake(replace(DIMENSION, lateness=lateness))
+    lake.deliver(1, put(1, a=1))
+    lake.forget()
+    right = lake.table.rows[1,].versions
+    lake.alter(lambda versions: (replace(versions[0], valid_from=0), *versions))
+    bad = Reject(Position(1, 2, 2, 1), Reason.CAST, ((1,),), time=2 * DAY)
+    lake.deliver(2, bad, put(3, a=3))
+    lake.deliver(9, put(9, a=9, key=2))
+    lake.alter(lambda _: right)
+    release(lake.job, Settlement(given_up=lake.entries()))
+    assert lake.entries() == []
+    assert lake.periods() == [(1, 3, 1), (3, None, 3)]
+
+
+def test_what_is_remembered_is_worked_out_anew_and_puts_right_what_was_altered() -> None:
+    lake = Lake()
+    lake.deliver(3, put(3, a=3))
+    lake.deliver(5, put(5, a=5))
+    lake.alter(reopened)
+    lake.deliver(4, put(4, a=4))
+    assert (lake.entries(), lake.periods()) == ([], [(3, 4, 3), (4, 5, 4), (5, None, 5)])
+
+
+def test_a_key_change_is_held_with_both_its_keys() -> None:
+    lake = with_versions()
+    lake.alter(reopened)
+    counts = lake.deliver(7, put(7, a=7, key=2), put(8, a=8, key=3, old=2), put(9, a=9, key=1, old=3))
+    assert (counts.applied, counts.quarantined) == (2, 1), "each key goes as far as it may"
+    (entry,) = lake.entries()
+    assert (entry.key, entry.other_key) == ('["1"]', '["3"]')
+    assert (lake.periods(2), lake.periods(3)) == ([(1, 7, 1), (7, 8, 7)], [(8, None, 8)])
+
+
+def test_a_key_that_no_event_names_is_left_as_it_stands() -> None:
+    lake = with_versions()
+    lake.alter(reopened)
+    stood = lake.table.rows[1,]
+    place = Position(1, 7, 7, 1)
+    counts = lake.deliver(7, ChangeEvent(operation=Operation.TRUNCATE, position=place, time=7 * DAY))
+    assert (counts.applied, counts.quarantined, lake.entries()) == (1, 0, [])
+    assert (lake.table.rows[1,], lake.periods(2)) == (stood, [(1, 7, 1)])
+    lake.deliver(8, put(8, a=8))
+    assert [entry.reason for entry in lake.entries()] == ["history"], "it waits with the first event that names it"
+
+
+def test_a_full_load_leaves_what_it_lacks_as_it_stands() -> None:
+    lake = with_versions()
+    lake.alter(reopened)
+    stood = lake.table.rows[1,]
+    place = Position(2, LOAD_SEQUENCE, 9, 1)
+    read = ChangeEvent(operation=Operation.READ, position=place, key=(2,), cells={"id": 2, "a": 2}, time=9 * DAY)
+    lake.source.loaded[NAME] = 2
+    counts = lake.deliver(9, read, replace(read, key=(3,), cells={"id": 3, "a": 3}, position=place._replace(row=2)))
+    assert (counts.applied, lake.entries()) == (2, [])
+    assert (lake.table.rows[1,], lake.periods(2)) == (stood, [(1, 9, 1), (9, None, 2)])
+    assert lake.table.progress.rows == len(lake.periods(2)) + len(stood.versions) + 1
