@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from lakeward.core.catalogue import Answer, Declared, complete, key_differs
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError, SchemaConflict
+from lakeward.core.history.options import History
 from lakeward.core.quality import check as check_quality
 from lakeward.core.schema import Column, Schema, alike, parse_type
 from lakeward.core.shape import SYSTEM_PREFIX, Shape, shape, source_key, table_key
@@ -109,6 +110,16 @@ def check_table(name: TableName, table: TableSettings, rules: TableRules) -> Sha
     except ConfigError as error:
         raise ConfigError(f"{name}: {error.what}", found=error.found, todo=error.todo) from error
     return made
+
+
+def check_history(name: TableName, made: Made, history: History | None, *, is_asked: bool) -> None:
+    """Refuse a history that cannot be kept of what is known of a table: its columns may come with its files.
+
+    Its key may come of the catalogue, where that `is_asked` and has not answered yet.
+    """
+    key, columns = made.table.key, made.shape.schema
+    if history is not None and ((key and columns) or not (key or is_asked)):
+        history.check(str(name), columns, key)
 
 
 def _check_case(name: TableName, columns: Iterable[str]) -> None:

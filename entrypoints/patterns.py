@@ -85,9 +85,16 @@ def with_patterns(
 
 
 def _over(*settings: Any) -> Any:
-    """Return settings of which the later count more; what is no table of keys stays, to be refused."""
+    """Return settings of which the later count more; what is no table of keys stays, to be refused.
+
+    What others than the last say of histories is not for a mirror.
+    """
     strange = [own for own in settings if not isinstance(own, Mapping)]
-    return strange[0] if strange else {key: value for own in settings for key, value in own.items()}
+    if strange:
+        return strange[0]
+    merged = {key: value for own in settings for key, value in own.items()}
+    ours = _OF_HISTORIES if merged.get("mode") == "history" else settings[-1]
+    return {key: value for key, value in merged.items() if key not in _OF_HISTORIES or key in ours}
 
 
 def _key(table: TableName) -> str:
@@ -97,4 +104,5 @@ def _key(table: TableName) -> str:
     return ".".join('"' + part.replace('"', '""') + '"' for part in table)
 
 
+_OF_HISTORIES: Final = ("track", "history")
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")+"')

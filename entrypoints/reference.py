@@ -29,6 +29,7 @@ from lakeward.adapters.hudi.options import HudiOptions
 from lakeward.adapters.hudi.options import TableOptions as HudiTableOptions
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.core.secrets import SecretName
+from lakeward.entrypoints.histories import HistorySettings
 from lakeward.entrypoints.quality import QualityRule
 from lakeward.entrypoints.rules import ColumnRule
 from lakeward.entrypoints.sections import (
@@ -223,6 +224,7 @@ def _of_tables() -> Iterator[str]:
     yield "Those of `hudi`, of which only `properties` may change later:\n"
     yield from _table(HudiTableOptions)
     yield from _section('[tables."schema.table".columns]', ColumnSettings)
+    yield from _section('[tables."schema.table".history]', HistorySettings)
     yield from _section('[tables."schema.table".source]', DmsTableOptions)
     yield _OWN_OF_FILES
     yield from _section('[tables."schema.table".catalogue]', TableCatalogueSettings)
@@ -288,15 +290,24 @@ def _words(annotation: Any) -> str:
     if get_origin(annotation) is Annotated:
         return _words(arguments[0])
     if get_origin(annotation) in (UnionType, Union):
-        return "table"
+        return " or ".join(dict.fromkeys("table" if _is_table(form) else _words(form) for form in arguments))
     if get_origin(annotation) is list:
         return f"list of {_words(arguments[0])}s"
     if get_origin(annotation) is dict and arguments[1] is Any:
         return "table"
     if get_origin(annotation) is dict:
-        of = {ColumnSettings: "columns", PathSettings: "tables"}.get(arguments[1]) or f"{_words(arguments[1])}s"
-        return f"table of {of}"
+        return f"table of {_several(arguments[1])}"
     return _PLAIN[annotation]
+
+
+def _is_table(form: Any) -> bool:
+    return get_origin(form) is dict or (isinstance(form, type) and issubclass(form, BaseModel))
+
+
+def _several(annotation: Any) -> str:
+    if get_origin(annotation) is Literal:
+        return _words(annotation)
+    return {ColumnSettings: "columns", PathSettings: "tables"}.get(annotation) or f"{_words(annotation)}s"
 
 
 _PLAIN: Final[Mapping[Any, str]] = {
@@ -308,6 +319,7 @@ _PLAIN: Final[Mapping[Any, str]] = {
     SecretName: "secret",
     DriverOptions: "driver",
     SchemaSettings: "table",
+    HistorySettings: "table",
     TableCatalogueSettings: "table",
     Operations: "table",
     QuarantineSettings: "table",

@@ -35,7 +35,7 @@ from lakeward.core.evolution import Kind, Policies, Policy
 from lakeward.core.job import ATTEMPTS
 from lakeward.core.ports import Care
 from lakeward.core.schema import parse_type
-from lakeward.core.shape import SYSTEM_PREFIX
+from lakeward.entrypoints.histories import HistorySettings, Tracked, may_name
 from lakeward.entrypoints.quality import QualityRule
 from lakeward.entrypoints.rules import ColumnRule
 
@@ -179,11 +179,6 @@ class ColumnSettings(Strict):
         return value
 
 
-def _may_name(name: str) -> bool:
-    """Whether a column may be called so."""
-    return bool(name) and name.isprintable() and not name.startswith(SYSTEM_PREFIX)
-
-
 def _lateness(value: str | None) -> str | None:
     if value not in (None, "ordered", "unbounded") and not _DURATION.fullmatch(str(value)):
         raise ValueError('must be a duration such as "24h", "30m" or "7d", or "ordered", or "unbounded"')
@@ -238,7 +233,7 @@ class SchemaSettings(Strict):
                 raise ValueError(f"{old!r} is its new name, too")
             if new in value:
                 raise ValueError(f"{new!r} is renamed itself: give each old name the name that is used now")
-            if not _may_name(new):
+            if not may_name(new):
                 raise ValueError(f"{new!r} cannot name a column")
         return value
 
@@ -302,7 +297,19 @@ class TableSettings(BaseModel):
         description="Columns of the source and their types, in the order of the files. CSV needs them, unless the "
         "catalogue has them: then only those that differ from it. Parquet brings them.",
     )
-    mode: Literal["mirror"] = Field("mirror", description="How rows are kept: `mirror` equals the source table.")
+    mode: Literal["mirror", "history"] = Field(
+        "mirror",
+        description="How rows are kept: a `mirror` equals the source table, a `history` has every version of a "
+        "row, with the time in which it was valid; see docs/history.md.",
+    )
+    track: Tracked = Field(
+        default_factory=lambda: ["*"],
+        description="In a history: the columns of which a change opens a version. All, those named, or "
+        '`{ all_but = ["seen_at"] }`; a change of another overwrites the version.',
+    )
+    history: HistorySettings = Field(
+        default_factory=HistorySettings, description="In a history: how versions are dated and shown."
+    )
     lateness: Annotated[str | None, AfterValidator(_lateness)] = Field(
         None,
         description="How late changes may come, by their commit times: a duration such as `24h`, `30m` or `7d`, "
@@ -356,6 +363,13 @@ class TableSettings(BaseModel):
         description="With `ordered`: how many of the last files may be delivered again; deletes are "
         "remembered for so long.",
     )
+
+    @model_validator(mode="after")
+    def _is_a_history(self) -> TableSettings:
+        said = [key for key in ("track", "history") if key in self.model_fields_set]
+        if said and self.mode == "mirror":
+            raise ValueError(f'`{said[0]}` is for a history: say `mode = "history"`, too, or leave it out')
+        return self
 
 
 class Settings(Strict):

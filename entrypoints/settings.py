@@ -17,11 +17,13 @@ from lakeward.core.dimension import (
 )
 from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.events import Sequences
+from lakeward.core.history.options import History
 from lakeward.core.nearest import nearest
 from lakeward.core.schema import Schema
 from lakeward.core.shape import shape
 from lakeward.core.shaping import TableRules
-from lakeward.entrypoints.completing import Made, rules_of, with_catalogue
+from lakeward.entrypoints.completing import Made, check_history, rules_of, with_catalogue
+from lakeward.entrypoints.histories import history_of
 from lakeward.entrypoints.patterns import is_pattern, plain, table_name, with_patterns
 from lakeward.entrypoints.sections import (
     Settings,
@@ -76,11 +78,18 @@ class Configured:
         Where there is a catalogue, and where its columns are none that a lake could have, it stops itself alone.
         """
         try:
-            return with_catalogue(name, table, self.said.answers.get(name, ()))
+            made = with_catalogue(name, table, answers := self.said.answers.get(name, ()))
+            check_history(name, made, self._history(made.table), is_asked=self.asks(name) and not answers)
+            return made
         except (ConfigError, SchemaConflict) as error:
             if isinstance(error, ConfigError) and not self.asks(name):
                 raise
             return Made(table=table, rules=rules_of(table), shape=shape((), Schema(())), error=error)
+
+    def _history(self, table: TableSettings) -> History | None:
+        """Return how the versions of a table are kept; None of a mirror."""
+        zone = str(self.settings.source.get("source_zone", "UTC"))  # what is none is refused by the source
+        return history_of(table.track, table.history, zone) if table.mode == "history" else None
 
     @property
     def state(self) -> Path:
@@ -117,6 +126,7 @@ class Configured:
             orders=made.orders,
             announced=made.announced,
             snapshots=snapshots_of(table),
+            history=self._history(table),
         )
 
     def cautions(self, name: TableName) -> Sequence[str]:

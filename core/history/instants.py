@@ -30,7 +30,7 @@ def instant_of(event: ChangeEvent, history: History, ran: int) -> int | None:
             value = event.cells.get(column, UNSET)
             if event.operation in _LEAVES_NO_ROW and instant_of_run(history, ran) is not None:
                 return None if event.time is None else _of_time(event.time, history)
-            return None if value is UNSET or value is None else _of_cell(value, history)
+            return None if value is UNSET or value is None else instant_in(value, history)
         case _:
             return _of_time(ran if event.time is None else event.time, history)
 
@@ -67,12 +67,11 @@ def shown(instant: int, type_: Type) -> Cell:
             return instant
 
 
-def _of_time(micros: int, history: History) -> int:
-    return day_of(micros, history.zone) if history.by_day else micros
+def instant_in(value: object, history: History) -> int | None:
+    """Return the instant that a value is: a time without zone is taken as it is, a number as a number.
 
-
-def _of_cell(value: object, history: History) -> int | None:
-    """Return what a column says: a time without zone is taken as it is, a number as a number."""
+    What is neither date nor time nor whole number is none.
+    """
     match value:
         case datetime():
             moment = value if value.tzinfo else value.replace(tzinfo=UTC)
@@ -85,3 +84,7 @@ def _of_cell(value: object, history: History) -> int | None:
             return int(value)
         case _:
             return None
+
+
+def _of_time(micros: int, history: History) -> int:
+    return day_of(micros, history.zone) if history.by_day else micros

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Final, TypeAlias
 
 from lakeward.core.errors import ConfigError
+from lakeward.core.nearest import nearest
 from lakeward.core.schema import Column, Schema, Type
 
 
@@ -149,24 +150,29 @@ class History:
         named = {*self.kinds, *self.track.columns}
         named |= {self.validity.column} if isinstance(self.validity, ByColumn) else set()
         if unknown := sorted(named - set(own.names)):
-            raise _wrong(table, f"no column {', '.join(unknown)}", f"There are {', '.join(own.names)}.")
+            near = nearest(unknown[0], own.names) or f"There are {', '.join(own.names)}."
+            raise _wrong(table, f"no column {', '.join(unknown)}", near)
         if of_key := sorted({name for name in self.kinds if name in key}):
             raise _wrong(table, f"{', '.join(of_key)} is of the key", "A column of the key has no kind.")
-        self._check_type(table, own)
+        self._check_type(table, own.find(self.validity.column) if isinstance(self.validity, ByColumn) else None)
         names = [name.lower() for name in self.schema(own, key).names]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise _wrong(table, f"two columns {', '.join(twice)}", "Give the validity columns other names.")
 
-    def _check_type(self, table: str, own: Schema) -> None:
+    def _check_type(self, table: str, column: Column | None) -> None:
+        """Raise ConfigError where the validity columns cannot be of their type; `column` is what dates versions."""
         given = self.shown.type
         allowed: Sequence[str] = (*TIMES, DAYS)
+        if column is not None and (column.type.name not in (*TIMES, DAYS, *NUMBERS) or column.type.scale):
+            raise _wrong(
+                table,
+                f"{column.name}, which dates its versions, is {column.type.with_article}",
+                "Name a column that is a time, a date or a whole number; a rule `cast` may make one.",
+            )
         if isinstance(self.validity, ByRun) or self.shown.closed:
             allowed = (DAYS,)
-        elif isinstance(self.validity, ByColumn):
-            column = own.find(self.validity.column)
-            is_number = column is not None and column.type.name in NUMBERS and column.type.scale == 0
-            is_date = column is not None and column.type.name == DAYS
-            allowed = NUMBERS if is_number else (DAYS,) if is_date else allowed
+        if column is not None and column.type.name not in TIMES:
+            allowed = NUMBERS if column.type.name in NUMBERS else (DAYS,)
         if given.name not in allowed or given.scale:
             raise _wrong(table, f"{self.shown.valid_from} is {given.with_article}", f"It may be {_or(allowed)}.")
 

@@ -207,7 +207,7 @@ def test_a_source_and_a_target_say_their_kind(tmp_path: Path, part: str) -> None
         ('[tables]\n"shop.orders" = 3', '[tables."shop.orders"] must be a table of keys'),
         ("[[defaults]]", "[defaults] must be a table of keys"),
         ('[tables."a.b"]\nkey = "id"', '[tables."a.b".key]: input should be a valid list'),
-        ('[tables."a.b"]\nmode = "history"', "[tables.\"a.b\".mode]: input should be 'mirror'"),
+        ('[tables."a.b"]\nmode = "scd2"', "[tables.\"a.b\".mode]: input should be 'mirror' or 'history'"),
         (
             '[tables."a.b"]\nlateness = "soon"',
             '[tables."a.b".lateness]: '

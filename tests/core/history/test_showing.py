@@ -150,12 +150,21 @@ def test_a_surrogate_hash_is_of_key_and_start() -> None:
         (by(ByColumn("id")), ("id",), "valid_from is a timestamp"),
         (by(ByColumn("seen"), Type("bigint")), ("id",), "valid_from is a bigint"),
         (by(ByColumn("b")), ("id",), "no column b"),
+        (by(ByColumn("a")), ("id",), "a, which dates its versions, is a string"),
+        (by(ByColumn("cost"), Type("bigint")), ("id",), "cost, which dates its versions, is a decimal(8,2)"),
+        (by(ByColumn("id"), DATE), ("id",), "valid_from is a date"),
     ],
 )
 def test_what_cannot_be_kept_is_refused(history: History, key: tuple[str, ...], found: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        history.check("shop.item", SCHEMA, key)
+        history.check("shop.item", Schema((*SCHEMA, Column("cost", Type("decimal", 8, 2)))), key)
     assert refused.value.found == found
+
+
+def test_a_column_that_is_not_there_is_refused_with_the_nearest() -> None:
+    with pytest.raises(ConfigError) as refused:
+        History(kinds={"sen": Kind.PREVIOUS}).check("shop.item", SCHEMA, ("id",))
+    assert refused.value.todo == "Did you mean 'seen'?"
 
 
 def test_what_can_be_kept_is_not_refused() -> None:

@@ -1,0 +1,224 @@
+"""Histories as the settings write them; the core's own options are made of them.
+
+`docs/settings.md` is generated from these models, and `docs/history.md` explains them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from lakeward.core.errors import ConfigError
+from lakeward.core.history.instants import instant_in
+from lakeward.core.history.options import (
+    DAYS,
+    NUMBERS,
+    TIMES,
+    TIMESTAMP,
+    ByColumn,
+    ByRun,
+    ByTime,
+    History,
+    Kind,
+    Shown,
+    Surrogate,
+    Track,
+    Validity,
+)
+from lakeward.core.literals import value_of
+from lakeward.core.schema import Schema, Type, parse_type
+from lakeward.core.shape import SYSTEM_PREFIX
+
+
+def may_name(name: str) -> bool:
+    """Whether a column may be called so."""
+    return bool(name) and name.isprintable() and not name.startswith(SYSTEM_PREFIX)
+
+
+def _name(value: str) -> str:
+    if not may_name(value):
+        raise ValueError(f"{value!r} cannot name a column")
+    return value
+
+
+def _name_or_none(value: Any) -> Any:
+    if value is not False and not isinstance(value, str):
+        raise ValueError("must be the name of a column, or false")
+    return value if value is False else _name(value)
+
+
+def _type_name(value: str) -> str:
+    try:
+        type_ = parse_type(value)
+    except ConfigError:
+        type_ = Type("")
+    if type_.name not in (*TIMES, DAYS, *NUMBERS) or type_.scale:
+        raise ValueError("must be timestamp, timestamp_ntz, date, int, bigint, or a decimal without places")
+    return value
+
+
+def _validity(value: Any) -> Any:
+    if value in ("time", "run"):
+        return value
+    if isinstance(value, Mapping) and [*value] == ["column"] and isinstance(value["column"], str):
+        return value
+    raise ValueError('must be "time", "run", or { column = "…" }')
+
+
+def _tracked(value: Any) -> Any:
+    """Take names, "*" alone, or a table of the names that are left out."""
+    names = value["all_but"] if isinstance(value, Mapping) and [*value] == ["all_but"] else value
+    is_list = isinstance(names, list) and bool(names) and all(isinstance(name, str) for name in names)
+    if not is_list or ("*" in names and value != [_ALL]):
+        raise ValueError('must be ["*"], the names of columns, or { all_but = ["…"] }')
+    return value
+
+
+def _written(value: Any) -> Any:
+    """Take dates, times and numbers of TOML for the texts that write them: their type is that of validity."""
+    if isinstance(value, date):
+        return value.isoformat()
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+_ALL: Final = "*"
+Name: TypeAlias = Annotated[str, AfterValidator(_name)]
+Instant: TypeAlias = Annotated[str | None, BeforeValidator(_written)]
+Tracked: TypeAlias = Annotated[list[str] | dict[str, list[str]], BeforeValidator(_tracked)]
+
+
+class HistorySettings(BaseModel):
+    """How the versions of rows are kept, with `mode = "history"`; docs/history.md has examples."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    validity: Annotated[Literal["time", "run"] | dict[str, str], BeforeValidator(_validity)] = Field(
+        "time",
+        description="What a version begins at: the commit `time` of the change (of the run, where there is none), "
+        'the day of the `run` that brings it, or what a column has: `{ column = "changed_at" }`.',
+    )
+    first_load: Instant = Field(
+        None,
+        description="What rows of the first full load begin at, as `1900-01-01`: a value of `type`, times in UTC "
+        "where they have no offset. Without it they begin as all others.",
+    )
+    valid_from: Name = Field("valid_from", description="The column in which a version begins.")
+    valid_to: Name = Field("valid_to", description="The column in which it ends.")
+    is_current: Annotated[str | Literal[False], BeforeValidator(_name_or_none)] = Field(
+        "is_current", description="The column that tells whether it is current; `false` is no such column."
+    )
+    type: Annotated[str | None, AfterValidator(_type_name)] = Field(
+        None,
+        description="The type of both: `timestamp` (the default), `timestamp_ntz`, in UTC, or `date`, which is "
+        'that of `validity = "run"` and `closed`. With `validity = { column = "…" }` the type of that column where '
+        "it is a date or a whole number: `int`, `bigint`, `decimal(p,0)`.",
+    )
+    open_end: Instant = Field(
+        None, description="What a current version ends at, as `9999-12-31`: a value of `type`. Without it: NULL."
+    )
+    closed: bool = Field(
+        False, description="With dates: a version ends on the last day on which it is valid, not on the next."
+    )
+    surrogate: Literal["hash", "number"] | None = Field(
+        None,
+        description="A key of one column for each version: a `hash` of key and beginning, or a `number` that it "
+        "keeps.",
+    )
+    surrogate_column: Name = Field("version_key", description="The column of the surrogate key.")
+    previous_key: bool = Field(
+        False, description="A column `_previous_key`: which key the row had before a change of its key."
+    )
+    kinds: dict[str, Literal[0, 1, 2, 3, 6]] = Field(
+        default_factory=dict,
+        description="What a change of a column does, by its number, whatever `track` says: `0` keeps the first "
+        "value, `1` overwrites, `2` opens a version, `3` overwrites and keeps the value before in `previous_…`, "
+        "`6` opens a version and shows the current value on all in `current_…`.",
+    )
+
+    @property
+    def shown_type(self) -> Type:
+        """The type of the validity columns."""
+        if self.type is not None:
+            return parse_type(self.type)
+        return Type(DAYS) if self.closed or self.validity == "run" else TIMESTAMP
+
+    @model_validator(mode="after")
+    def _is_of_its_type(self) -> HistorySettings:
+        type_ = self.shown_type
+        by = {'validity = "run"': self.validity == "run", "closed = true": self.closed}
+        for said, is_by_day in by.items():
+            if is_by_day and type_.name != DAYS:
+                raise ValueError(f'`{said}` needs `type = "date"`, and it is {type_}')
+        if type_.name in NUMBERS and not isinstance(self.validity, dict):
+            raise ValueError(f'`type = "{type_}"` needs a column of numbers: `validity = {{ column = "…" }}`')
+        first, end = (_instant(name, getattr(self, name), type_) for name in ("first_load", "open_end"))
+        if first is not None and end is not None and end <= first:
+            raise ValueError(f"`open_end` {self.open_end} is not behind `first_load` {self.first_load}")
+        return self
+
+    @model_validator(mode="after")
+    def _has_names_of_its_own(self) -> HistorySettings:
+        names = [name.lower() for name in history_of([_ALL], self, "UTC").schema(Schema(()), ()).names]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"two columns are called {twice[0]!r}")
+        if "surrogate_column" in self.model_fields_set and self.surrogate is None:
+            raise ValueError('`surrogate_column` names a column that is not made: say `surrogate = "hash"`, too')
+        return self
+
+
+def history_of(track: list[str] | dict[str, list[str]], said: HistorySettings, zone: str) -> History:
+    """Return how versions are kept, with days that are cut in a zone."""
+    type_ = said.shown_type
+    return History(
+        validity=_validity_of(said.validity),
+        track=_track_of(track),
+        kinds={column: Kind(number) for column, number in said.kinds.items()},
+        first_load=_instant("first_load", said.first_load, type_),
+        zone=zone,
+        previous_key=said.previous_key,
+        shown=Shown(
+            valid_from=said.valid_from,
+            valid_to=said.valid_to,
+            is_current=said.is_current or None,
+            type=type_,
+            open_end=_instant("open_end", said.open_end, type_),
+            closed=said.closed,
+            surrogate=None if said.surrogate is None else Surrogate(said.surrogate),
+            surrogate_column=said.surrogate_column,
+        ),
+    )
+
+
+def _validity_of(said: str | Mapping[str, str]) -> Validity:
+    if isinstance(said, Mapping):
+        return ByColumn(said["column"])
+    return ByRun() if said == "run" else ByTime()
+
+
+def _track_of(said: Sequence[str] | Mapping[str, Sequence[str]]) -> Track:
+    if isinstance(said, Mapping):
+        return Track(frozenset(said["all_but"]))
+    return Track() if said == [_ALL] else Track(frozenset(said), but=False)
+
+
+def _instant(name: str, text: str | None, type_: Type) -> int | None:
+    """Return the instant that a text writes in the type of validity; raises ValueError where it writes none."""
+    if text is None:
+        return None
+    try:
+        value = value_of(text, type_)
+    except (ValueError, ArithmeticError) as error:
+        raise ValueError(
+            f"`{name}` {text!r} is no {type_}: {_FORMS.get(type_.name, 'write it as a whole number')}"
+        ) from error
+    return instant_in(value, History(shown=Shown(type=type_)))
+
+
+_FORMS: Final[Mapping[str, str]] = {
+    "date": "write it as 1900-01-01",
+    "timestamp": "write it as 1900-01-01 or 1900-01-01T00:00:00, in UTC, or with an offset behind it",
+    "timestamp_ntz": "write it as 1900-01-01 or 1900-01-01T00:00:00, without an offset",
+}
