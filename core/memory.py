@@ -29,6 +29,7 @@ class Reason(Enum):
     SCHEMA = "schema"
     KEY_SHIFT = "key_shift"
     HISTORY = "history"
+    UNDATED = "undated"
     UNREADABLE = "unreadable"
     NULL_KEY = "null_key"
     NO_KEY = "no_key"
@@ -45,6 +46,7 @@ HOLDING = frozenset(
         Reason.SCHEMA,
         Reason.KEY_SHIFT,
         Reason.HISTORY,
+        Reason.UNDATED,
     }
 )
 """Reasons that hold the key: its later events wait. The others hold nothing."""

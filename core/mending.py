@@ -18,7 +18,15 @@ from lakeward.core.memory import Reason
 from lakeward.core.ports import Entry, Mended, Written
 
 FIXABLE: Final = frozenset(
-    {Reason.CAST, Reason.OPERATION, Reason.SEQUENCE, Reason.QUALITY, Reason.SCHEMA, Reason.HISTORY}
+    {
+        Reason.CAST,
+        Reason.OPERATION,
+        Reason.SEQUENCE,
+        Reason.QUALITY,
+        Reason.SCHEMA,
+        Reason.HISTORY,
+        Reason.UNDATED,
+    }
 )
 """Reasons whose rows can be mended: their key is known, and nothing behind them was applied."""
 
@@ -30,6 +38,7 @@ ADVICE: Final[Mapping[Reason, str]] = {
     Reason.SCHEMA: "let the table follow and replay the row, or fix it, or give it up",
     Reason.KEY_SHIFT: "give it up, and let the source write the row again",
     Reason.HISTORY: "mend the versions of its key in the table, then fix the row as it is, or give it up",
+    Reason.UNDATED: "fix the row by giving the column a value, or give it up",
     Reason.UNREADABLE: "let the source write the row again; the table stays inexact until it is loaded anew",
     Reason.NULL_KEY: "let the source write the row again, with its key",
     Reason.NO_KEY: "name a `key` and load the table anew",
@@ -182,6 +191,15 @@ def breaks_history(dimension: Dimension, object_: int | str, row: int, rule: str
         f"{dimension.name}: {object_}, row {row} meets versions of its key that are not right",
         found=rule,
         todo="Nothing was applied. Mend the versions in the table first (docs/quarantine.md), or give the row up.",
+    )
+
+
+def is_undated(dimension: Dimension, object_: int | str, row: int, detail: str) -> MendError:
+    """Return what is wrong with a mended row that still does not say from when it counts, as the detail says."""
+    return MendError(
+        f"{dimension.name}: {object_}, row {row} as it was mended does not say from when it counts",
+        found=detail,
+        todo="Nothing was applied. Give the column a value (`lakeward quarantine fix`), or give the row up.",
     )
 
 

@@ -20,7 +20,7 @@ from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position, same
 from lakeward.core.fold import Folded, Row, apply, at_its_end, columns_of
 from lakeward.core.history.check import violation
-from lakeward.core.history.instants import instant_of, instant_of_run
+from lakeward.core.history.instants import instant_of, instant_of_run, undated
 from lakeward.core.history.reloads import outlasting
 from lakeward.core.history.versions import spliced
 from lakeward.core.memory import (
@@ -76,6 +76,7 @@ class _Settling:
         self.memory = memory
         self.delivery = delivery
         self.number = delivery.number
+        self.arrived, self.refused_rows = self.told_apart(delivery)
         self.replaces = delivery.loaded is not None and delivery.loaded > memory.epoch
         self.epoch = delivery.loaded if self.replaces and delivery.loaded else memory.epoch
         self.columns = columns_of(dimension)
@@ -106,8 +107,7 @@ class _Settling:
     def loaded_rows(self) -> Iterator[ChangeEvent | Reject]:
         """The rows of the full load that takes the place of all others."""
         staged = [change.event for change in self.memory.changes.values()]
-        items: list[ChangeEvent | Reject] = [*map(self.dated, [*self.delivery.events, *staged])]
-        items += [*self.delivery.rejects]
+        items: list[ChangeEvent | Reject] = [*self.arrived, *map(self.dated, staged), *self.refused_rows]
         items += [Reject(hold.position, hold.reason, hold.keys) for hold in self.memory.holds.values()]
         for item in items:
             if item.position.epoch == self.epoch and item.position.sequence == LOAD_SEQUENCE:
@@ -120,22 +120,45 @@ class _Settling:
             return event
         return replace(event, instant=instant_of(event, history, self.delivery.ran))
 
+    def told_apart(self, delivery: Delivery) -> tuple[list[ChangeEvent], list[Reject]]:
+        """Return the events, with their instants, and the rejects: of a history also what does not say its own."""
+        arrived: list[ChangeEvent] = []
+        refused = list(delivery.rejects)
+        for event in map(self.dated, delivery.events):
+            detail = self.undated(event)
+            if detail is None:
+                arrived.append(event)
+            else:
+                refused.append(_reject(event, Reason.UNDATED, detail))
+        return arrived, refused
+
+    def undated(self, event: ChangeEvent) -> str | None:
+        """Return in words why an event does not say from when it counts, or None where it need not, or does."""
+        return None if self.dimension.history is None else undated(event, self.dimension.history)
+
     # What each event is, before any row is looked at.
 
     def sort_out(self) -> None:
         """Tell copies, other epochs and what comes too late from the events to fold."""
         known = self.known_facts()
-        for event in map(self.dated, self.delivery.events):
+        for event in self.arrived:
             if self.is_copy(event, known):
                 self.duplicates += 1
                 continue
             known[self.fact(event)].append(event)
             self.judge(event)
-        for reject in self.delivery.rejects:
+        for reject in self.refused_rows:
             self.judge_reject(reject)
-        self.closed = {place: None if e is None else self.dated(e) for place, e in self.closed.items()}
+        self.closed = {place: None if e is None else self.mended_event(e) for place, e in self.closed.items()}
         self.mended = [e for e in self.closed.values() if e and e.position.epoch == self.epoch]
         self.staged += [e for e in self.closed.values() if e and e.position.epoch > self.epoch]
+
+    def mended_event(self, event: ChangeEvent) -> ChangeEvent:
+        """Return what a person mended, with its instant; it must say that."""
+        dated = self.dated(event)
+        if (detail := self.undated(dated)) is not None:
+            raise mending.is_undated(self.dimension, event.position.object, event.position.row, detail)
+        return dated
 
     def fact(self, event: ChangeEvent) -> Hashable:
         """What makes two deliveries the same fact, where the sequence is unique per key."""

@@ -35,6 +35,27 @@ def instant_of(event: ChangeEvent, history: History, ran: int) -> int | None:
             return _of_time(ran if event.time is None else event.time, history)
 
 
+def undated(event: ChangeEvent, history: History) -> str | None:
+    """Return in words why an event that must say from when it counts does not; None of all others.
+
+    It must where a column says when (`ByColumn`), it leaves a row (an insert, a read, an update), and
+    `instant_of` gives none: so where the column is NULL, and where it was not sent with an insert, a read, or a
+    change of the key. An update of the same key that does not send the column need not say it, as what leaves no
+    row need not: such a row stands already, and they count from the instant that their key has reached.
+
+    The event alone decides, not what stands of its key: in any order and any batches the same events are refused.
+    """
+    if event.instant is not None or event.operation in _LEAVES_NO_ROW:
+        return None
+    if not isinstance(history.validity, ByColumn):
+        return None
+    column = history.validity.column
+    if event.cells.get(column, UNSET) is not UNSET or event.operation is not Operation.UPDATE:
+        return f"the column {column}, from which versions are dated, is NULL"
+    moved = f"the column {column}, from which versions are dated, was not sent with a change of the key"
+    return None if event.old_key is None else moved
+
+
 def instant_of_run(history: History, ran: int) -> int | None:
     """Return the instant of a run, or None where instants are no times."""
     return _of_time(ran, history) if history.by_day or history.shown.type.name in TIMES else None

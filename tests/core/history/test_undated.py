@@ -1,0 +1,156 @@
+"""Rows that do not say from when they count, where a column says so: they wait, whatever stands of their key."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.core.counts import Counts
+from lakeward.core.dimension import Dimension, TableName, Unbounded
+from lakeward.core.errors import MendError
+from lakeward.core.events import LOAD_SEQUENCE, UNSET, Cell, ChangeEvent, Operation, Position
+from lakeward.core.history.options import ByColumn, ByTime, History, Shown
+from lakeward.core.job import Job, Settlement
+from lakeward.core.pipeline import apply_changes, mend, release
+from lakeward.core.ports import Entry, Mended
+from lakeward.core.schema import Column, Schema, Type
+
+NAME = TableName("shop", "item")
+BY_NUMBER = History(validity=ByColumn("seen"), shown=Shown(type=Type("bigint")))
+DIMENSION = Dimension(
+    name=NAME,
+    schema=Schema((Column("id", Type("int")), Column("a", Type("int")), Column("seen", Type("bigint")))),
+    key=("id",),
+    lateness=Unbounded(),
+    history=BY_NUMBER,
+)
+NULL = "the column seen, from which versions are dated, is NULL"
+MOVED = "the column seen, from which versions are dated, was not sent with a change of the key"
+
+
+def event(
+    place: int, seen: Cell, operation: Operation = Operation.UPDATE, key: int = 1, **more: Any
+) -> ChangeEvent:
+    cells = {"id": key, "a": place, "seen": seen}
+    position = Position(1, place, place, 1)
+    return ChangeEvent(operation=operation, position=position, key=(key,), cells=cells, transaction=place, **more)
+
+
+class Lake:
+    def __init__(self, *items: ChangeEvent, history: History = BY_NUMBER) -> None:
+        dimension = replace(DIMENSION, history=history)
+        self.table, self.source = MemoryTable(dimension), MemorySource(lateness=Unbounded())
+        opened = MemoryTarget({NAME: self.table}).open(dimension)
+        self.job: Job[Any] = Job(dimension=dimension, source=self.source, opened=opened)
+        self.delivered = 0
+        if items:
+            self.deliver(*items)
+
+    def deliver(self, *items: ChangeEvent) -> Counts:
+        self.delivered = max([self.delivered + 1, *(item.position.object for item in items)])
+        self.source.put(NAME, self.delivered, items)
+        return apply_changes(self.job)
+
+    def periods(self, key: int = 1) -> list[tuple[int, int | None, object]]:
+        row = self.table.rows.get((key,))
+        return [] if row is None else [(v.valid_from, v.valid_to, v.cells["a"]) for v in row.versions]
+
+    def entries(self) -> list[Entry]:
+        return list(self.table.entries(self.table.progress))
+
+
+@pytest.mark.parametrize("operation", [Operation.INSERT, Operation.UPDATE])
+def test_a_row_whose_column_is_null_waits_and_holds_its_key(operation: Operation) -> None:
+    lake = Lake(event(1, 10), event(2, 20, key=2))
+    counts = lake.deliver(event(3, None, operation), event(4, 40, key=2), event(5, 50))
+    assert (counts.applied, counts.quarantined, counts.waiting) == (1, 1, 1)
+    assert (lake.periods(1), lake.periods(2)) == ([(10, None, 1)], [(20, 40, 2), (40, None, 4)])
+    (entry,) = lake.entries()
+    assert (entry.reason, entry.detail, entry.key, entry.waits) == ("undated", NULL, '["1"]', 1)
+
+
+def test_what_an_insert_does_not_send_is_null() -> None:
+    lake = Lake(event(1, UNSET, Operation.INSERT))
+    assert [entry.detail for entry in lake.entries()] == [NULL]
+
+
+def test_any_order_refuses_the_same_rows() -> None:
+    events = [event(1, 10), event(2, None), event(3, 30, key=2), event(4, None, key=3)]
+    for order in permutations(events):
+        lake = Lake()
+        for one in order:
+            lake.deliver(one)
+        assert (lake.periods(1), lake.periods(2), lake.periods(3)) == ([(10, None, 1)], [(30, None, 3)], [])
+        assert sorted(entry.sequence for entry in lake.entries()) == [2, 4]
+
+
+def test_an_update_that_does_not_send_the_column_counts_from_the_instant_reached() -> None:
+    lake = Lake(event(1, 10), event(2, 20))
+    lake.deliver(event(3, UNSET))
+    assert (lake.periods(), lake.entries()) == ([(10, 20, 1), (20, None, 3)], [])
+
+
+@pytest.mark.parametrize(("seen", "detail"), [(UNSET, MOVED), (None, NULL)])
+def test_a_change_of_the_key_says_from_when_its_row_counts_or_holds_both_keys(seen: Cell, detail: str) -> None:
+    lake = Lake(event(1, 10), event(2, 20, key=2))
+    counts = lake.deliver(event(3, seen, key=2, old_key=(1,)))
+    assert counts.quarantined == 1
+    assert (lake.periods(1), lake.periods(2)) == ([(10, None, 1)], [(20, None, 2)])
+    assert [(entry.key, entry.other_key, entry.detail) for entry in lake.entries()] == [('["2"]', '["1"]', detail)]
+
+
+def test_a_delete_need_not_say_from_when_it_counts() -> None:
+    lake = Lake(event(1, 10), event(2, 20))
+    lake.deliver(event(3, None, Operation.DELETE), event(4, None, Operation.DELETE, key=9))
+    assert (lake.periods(), lake.entries()) == ([(10, 20, 1)], [])
+
+
+def test_rows_of_the_first_full_load_begin_where_the_options_say() -> None:
+    read = replace(event(1, None, Operation.READ), position=Position(1, LOAD_SEQUENCE, 1, 1))
+    assert Lake(read, history=replace(BY_NUMBER, first_load=5)).periods() == [(5, None, 1)]
+    assert [entry.reason for entry in Lake(read).entries()] == ["undated"]
+
+
+def test_a_history_that_is_dated_by_times_needs_no_column() -> None:
+    lake = Lake(event(1, None), history=History(validity=ByTime()))
+    assert (lake.periods(), lake.entries()) == ([(0, None, 1)], [])
+
+
+def test_a_row_that_is_mended_must_say_from_when_it_counts() -> None:
+    lake = Lake(event(1, 10), event(2, None), event(3, 30))
+    for seen in (None, "20"):
+        (entry,) = lake.entries()
+        mended = Mended(operation=Operation.UPDATE, cells={"id": "1", "a": "2", "seen": seen})
+        mend(lake.job, [replace(entry, mended=mended)])
+        if seen is None:
+            with pytest.raises(MendError, match="does not say from when it counts") as refused:
+                release(lake.job, Settlement(mended=lake.entries()))
+            assert refused.value.found == NULL
+        else:
+            release(lake.job, Settlement(mended=lake.entries()))
+    assert (lake.periods(), lake.entries()) == ([(10, 20, 1), (20, 30, 2), (30, None, 3)], [])
+
+
+def test_a_row_that_waits_is_held_by_its_full_load_too() -> None:
+    lake = Lake(event(1, 10), event(2, 20, key=2))
+    load = [
+        replace(event(3, seen, Operation.READ, key=key), position=Position(2, LOAD_SEQUENCE, 3, key))
+        for key, seen in ((1, None), (3, 30))
+    ]
+    lake.source.loaded[NAME] = 2
+    lake.deliver(*load)
+    assert (lake.periods(1), lake.periods(2), lake.periods(3)) == ([(10, None, 1)], [(20, 30, 2)], [(30, None, 3)])
+
+
+def test_a_row_of_a_load_that_is_not_complete_waits_in_quarantine_from_the_start() -> None:
+    lake = Lake(event(1, 10))
+    read = replace(event(3, None, Operation.READ), position=Position(2, LOAD_SEQUENCE, 3, 1))
+    assert lake.deliver(read).quarantined == 1
+    lake.source.loaded[NAME] = 2
+    lake.deliver(replace(event(4, 40, Operation.READ, key=4), position=Position(2, LOAD_SEQUENCE, 4, 1)))
+    assert (lake.periods(1), lake.periods(4)) == ([(10, None, 1)], [(40, None, 4)])
+    assert [entry.reason for entry in lake.entries()] == ["undated"]
