@@ -97,7 +97,7 @@ class Snapshots:
     """Each complete full load takes the place of all rows.
 
     It is complete where nothing of it changed for `settles` microseconds; one of less than
-    `least_share` of the rows stops the table.
+    `least_share` of the rows, in a history of the current versions, stops the table.
     """
 
     settles: int = 3_600_000_000

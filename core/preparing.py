@@ -194,6 +194,7 @@ def _progress_after(found: Found[F], planned: MergePlan, resolved: Resolved) -> 
         object=objects[-1] if objects else before.object,
         time=max(times, default=None),
         rows=resolved.written if replaces_rows else before.rows + resolved.written - resolved.removed,
+        current=None if planned.dimension.history is None else (before.current or 0) + resolved.current,
         held=resolved.held,
         inexact_since=(None if planned.replaces else before.inexact_since) or facts.inexact_since,
         ahead=max(ahead, default=None),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Self
+from typing import Final, Self
 
 from lakeward.core.clock import Ahead, Backwards
 from lakeward.core.counts import Counts
 from lakeward.core.events import Mark, Position, Sequences
 from lakeward.core.twins import Twin
+
+_OF_HISTORIES: Final = frozenset({"current"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +24,8 @@ class Progress:
     to be believed; the order of the newest batch may run `backwards`, an object of it have a
     `twin`. `sequences` says what that order is made of, `key` by which columns rows are told
     apart (None: nobody wrote it down). `counts` are those of the batch, `totals` those of all
-    batches of the epoch. `digest` is that of the objects of the batch (None: as before).
+    batches of the epoch. `digest` is that of the objects of the batch (None: as before). In a history
+    `rows` are versions, of which so many are `current` (None: it is none).
     """
 
     batch: int = 0
@@ -32,6 +35,7 @@ class Progress:
     object: str | None = None
     time: int | None = None
     rows: int = 0
+    current: int | None = None
     held: int = 0
     inexact_since: str | None = None
     ahead: Ahead | None = None
@@ -44,9 +48,13 @@ class Progress:
     totals: Counts = field(default_factory=Counts)
 
     def to_json(self) -> str:
-        """Return the progress as one line of JSON, small enough for a commit's properties."""
+        """Return the progress as one line of JSON, small enough for a commit's properties.
+
+        What only histories have is absent elsewhere.
+        """
         values = {**asdict(self), "sequences": self.sequences.value}
-        return json.dumps(values, separators=(",", ":"))
+        told = {name: value for name, value in values.items() if value is not None or name not in _OF_HISTORIES}
+        return json.dumps(told, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Self:

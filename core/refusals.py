@@ -117,17 +117,21 @@ def refuse_flood(dimension: Dimension, reasons: Mapping[Reason, int], read: int)
 
 
 def refuse_small_load(plan: MergePlan, progress: Progress, acked: Mapping[str, frozenset[str]]) -> None:
-    """Raise LOAD-001 where a snapshot has too few of the rows that the table has; see `Snapshots`."""
+    """Raise LOAD-001 where a snapshot has too few of the rows that the table has; see `Snapshots`.
+
+    Those of a history are its current versions: the others are of rows that went, or were another.
+    """
     snapshots, facts = plan.dimension.snapshots, plan.facts
     if snapshots is None or not plan.replaces:
         return
     rows, table = facts.operations.get(Operation.READ, 0), plan.dimension.name
     about = [found.object.version for found in facts.objects]
-    if rows >= snapshots.least_share * progress.rows or acked.get("LOAD-001", frozenset()).issuperset(about):
+    stand = progress.rows if progress.current is None else progress.current
+    if rows >= snapshots.least_share * stand or acked.get("LOAD-001", frozenset()).issuperset(about):
         return
     raise AlarmRaised(
         "LOAD-001",
-        f"{table}: the full load has {rows:,} rows, and the table {progress.rows:,}",
+        f"{table}: the full load has {rows:,} rows, and the table {stand:,}",
         found=f"{len(about):,} file(s); a load of less than {snapshots.least_share:g} of the rows is taken for a "
         "part of one (`least_share`)",
         todo="Nothing was applied. Is the load still being written, or was it cut off? Run again when it is whole. "

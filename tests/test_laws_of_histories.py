@@ -70,6 +70,10 @@ def play(script: Script, ends: list[tuple[str, str]], kind: type[MemoryTable] = 
     return Player(script, VersionedLake(kind), expected=expected).play(ends)
 
 
+def current_of(rows: Rows) -> int | None:
+    return sum(cells["valid_to"] is None for cells, _ in rows.values())
+
+
 def check(random: Random, lateness: Lateness, history: History, kind: type[MemoryTable] = MemoryTable) -> None:
     """Batching, idempotence, lateness, quarantine and crash, of a history."""
     in_part = random.random() < 0.5
@@ -79,6 +83,7 @@ def check(random: Random, lateness: Lateness, history: History, kind: type[Memor
     script = replace(script, dimension=replace(script.dimension, history=history))
     player = play(script, random.sample(CRASHES, 4), kind)
     assert "history" not in player.reasons
+    assert all(moment.progress.current == current_of(moment.rows) for moment in player.moments)
     if "key_shift" not in player.reasons:  # which a person gives up
         assert player.moments[-1].rows == truth(script)
 
@@ -145,6 +150,7 @@ def test_after_a_reload_the_current_versions_are_the_new_epoch(
         key: [cells[name] for name in tracked] for key, (cells, _) in mirror.items()
     }
     assert player.moments[-1].progress.rows == len(player.moments[-1].rows)
+    assert player.moments[-1].progress.current == len(current)
 
 
 NAME = TableName("shop", "item")

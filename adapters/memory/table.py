@@ -103,6 +103,7 @@ class MemoryTable:
             counts=counts,
             written=sum(_added(self.rows.get(key), row) for key, row in settled.rows.items()),
             removed=sum(_added(row, self.rows.get(key)) for key, row in settled.rows.items()),
+            current=sum(_current(row) - _current(self.rows.get(key)) for key, row in settled.rows.items()),
             held=len(held),
             rejects=Counter(reject.reason for reject in settled.rejects if reject.position in delivered),
             detail=settled,
@@ -359,6 +360,11 @@ def _added(before: Row | None, after: Row | None) -> int:
     if after is None or not after.versions:
         return int(after is not None)
     return len([one for one in after.versions if before is None or one not in before.versions])
+
+
+def _current(row: Row | None) -> int:
+    """Return how many versions of a key are current: one or none, unless others have altered them."""
+    return 0 if row is None else sum(version.is_current for version in row.versions)
 
 
 def _stored(row: Row) -> Row:

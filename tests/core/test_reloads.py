@@ -13,6 +13,7 @@ from lakeward.core.books import Books
 from lakeward.core.dimension import Dimension, Snapshots, TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
+from lakeward.core.history.options import History
 from lakeward.core.job import Idle, Job
 from lakeward.core.ledger import Limits
 from lakeward.core.loads import Told
@@ -217,6 +218,27 @@ def test_half_of_the_rows_are_enough(nights: Shop) -> None:
     nights.put(1, {1: 5, 2: 5}, 100)
     complete(nights.job(), by="me", at=1)
     assert nights.run().rows == {1: 5, 2: 5}
+
+
+def night(shop: Shop, rows: Mapping[int, int]) -> Shop:
+    """Deliver a full load that is whole."""
+    shop.clock += 100
+    shop.put(1, rows, shop.clock)
+    complete(shop.job(), by="me", at=shop.clock)
+    return shop.run()
+
+
+def test_a_load_of_a_history_is_held_against_its_current_versions() -> None:
+    nights = Shop(replace(DIMENSION, snapshots=Snapshots(settles=10), history=History()))
+    for a in range(1, 5):
+        night(nights, {1: a, 2: a, 3: a, 4: a})
+    assert (nights.table.progress.rows, nights.table.progress.current) == (16, 4)
+    with pytest.raises(AlarmRaised) as raised:
+        night(nights, {1: 9})
+    assert raised.value.what == "shop.item: the full load has 1 rows, and the table 4"
+    night(nights, {1: 9, 2: 9})
+    assert (nights.table.progress.rows, nights.table.progress.current) == (18, 2)
+    assert night(nights, {1: 9}).table.progress.current == 1
 
 
 def test_a_snapshot_needs_no_reload(nights: Shop) -> None:

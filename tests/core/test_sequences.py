@@ -114,6 +114,11 @@ def test_progress_of_before_goes_by_times_and_every_digit_is_kept() -> None:
     assert Progress.from_json('{"batch": 3}').sequences is Sequences.TIMES
 
 
+def test_what_only_a_history_says_is_absent_of_a_mirror() -> None:
+    assert "current" not in Progress().to_json()
+    assert Progress.from_json(Progress(current=0).to_json()).current == 0
+
+
 def test_a_number_that_falls_within_an_object_raises_an_alarm() -> None:
     job = playing([change(2, 2, object_=5), change(1, 1, object_=5, row=2)])
     assert progress(job).backwards == Backwards("00000005", 2)
