@@ -1,0 +1,201 @@
+"""`docs/history.md` and `docs/why-not-window-functions.md`: versions on them are what the core makes of the events.
+
+An example is a section: keys of its table as TOML, events, and the versions after them. One without events has
+those of its chapter; versions behind a second table of events are of both.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pages import fences, sections, tables, text
+
+from lakeward.core.dimension import Dimension, Mode, TableName
+from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Operation, Position
+from lakeward.core.fold import Row, apply
+from lakeward.core.history.instants import instant_of
+from lakeward.core.history.options import History, Kind
+from lakeward.core.history.reloads import outlasting
+from lakeward.core.history.showing import rows as shown_rows
+from lakeward.core.schema import Type
+from lakeward.core.texts import from_text, to_text
+from lakeward.entrypoints.histories import HistorySettings
+from lakeward.entrypoints.settings import validate
+
+PAGE, WINDOWS = "docs/history.md", "docs/why-not-window-functions.md"
+NAME = TableName("shop", "customer")
+TYPES = {
+    "id": "int",
+    "userId": "int",
+    "sequenceNum": "bigint",
+    "changed_at": "timestamp",
+    "updated_at": "timestamp",
+}
+OF_EVENTS = ("batch", "when", "run", "what")
+
+Table = list[dict[str, str]]
+
+
+@dataclass
+class Example:
+    """A section with versions: its settings, and its tables in order."""
+
+    title: str
+    settings: Mapping[str, Any]
+    tables: Sequence[Table] = field(default_factory=list)
+
+    @property
+    def events(self) -> Table:
+        return [row for table in self.tables if "what" in table[0] for row in table]
+
+
+def examples(page: str) -> Iterator[Example]:
+    for chapter in re.split(r"^## ", text(page), flags=re.MULTILINE)[1:]:
+        opening, *parts = re.split(r"^### ", chapter, flags=re.MULTILINE)
+        shared = [table for table in tables(opening) if "what" in table[0]]
+        for part in parts or [opening]:
+            found = [table for table in tables(part) if {"what", "id", "userId"} & table[0].keys()]
+            if any("what" not in table[0] for table in found):
+                has_events = any("what" in table[0] for table in found)
+                yield Example(part.splitlines()[0], settings_of(part), found if has_events else [*shared, *found])
+
+
+def settings_of(part: str) -> Mapping[str, Any]:
+    (content, *_) = [*re.findall(r"^```toml\n(.*?)^```$", part, re.MULTILINE | re.DOTALL), ""]
+    return tomllib.loads(content)
+
+
+def dimension_of(example: Example) -> Dimension:
+    names = [name for name in example.events[0] if name not in OF_EVENTS]
+    table = {
+        "key": [names[0]],
+        "mode": "history",
+        "columns": {name: TYPES.get(name, "string") for name in names},
+        **example.settings,
+    }
+    parts = {"pipeline": {"name": "x"}, "source": {"kind": "dms"}, "target": {"kind": "iceberg"}}
+    return validate({**parts, "tables": {str(NAME): table}}, Path("lakeward.toml")).dimension(NAME)
+
+
+def micros(words: str) -> int:
+    return int(datetime.fromisoformat(words).replace(tzinfo=UTC).timestamp()) * 1_000_000
+
+
+def value_in(words: str, type_: Type) -> object:
+    """Return what a cell of a page says: nothing is what the source did not send."""
+    return UNSET if not words else None if words == "NULL" else from_text(words, type_)
+
+
+def event_of(of: Dimension, row: Mapping[str, str], place: int) -> tuple[int, ChangeEvent]:
+    """Return the event of a row of a page, and the epoch of its full load, 0 of a change."""
+    word, _, rest = row["what"].partition(" ")
+    operation = Operation.READ if word == "load" else Operation(word.rstrip(","))
+    cells = {column.name: value_in(row[column.name], column.type) for column in of.schema}
+    time = micros(row["when"]) if "when" in row else None
+    epoch = int(rest) if word == "load" else 0
+    sequence = time if time is not None else int(row.get("sequenceNum", "0"))
+    event = ChangeEvent(
+        operation=operation,
+        position=Position(epoch or 1, LOAD_SEQUENCE if epoch else sequence, place, 1),
+        key=tuple(cells[name] for name in of.key),
+        cells=cells,
+        old_key=(int(rest.removeprefix("was ")),) if rest.startswith("was ") else None,
+        time=time,
+    )
+    ran = micros(row["run"]) if "run" in row else time or 0
+    return epoch, replace(event, instant=instant_of(event, of.history or History(), ran))
+
+
+def folded(of: Dimension, events: Table) -> Mapping[Key, Row]:
+    """Return the rows after events: load by load, and the changes behind each."""
+    read, epoch = [], 1
+    for place, row in enumerate(events, 1):
+        load, event = event_of(of, row, place)
+        epoch = load or epoch
+        read.append(replace(event, position=event.position._replace(epoch=epoch)))
+    rows: Mapping[Key, Row] = {}
+    for number, several in groupby(read, key=lambda event: event.position.epoch):
+        of_epoch = [*several]
+        load = [event for event in of_epoch if event.is_load]
+        rows = apply(of, outlasting(rows, number, load, None) if load else rows, of_epoch).rows
+    return rows
+
+
+def shown(of: Dimension, rows: Mapping[Key, Row]) -> Table:
+    """Return versions as a page has them: of a time at midnight the day alone."""
+    history = of.history or History()
+    types = {column.name: column.type for column in history.schema(of.schema, of.key)}
+    return [
+        {name: "NULL" if cell is None else shortened(to_text(cell, types[name])) for name, cell in cells.items()}
+        for key, row in sorted(rows.items())
+        for cells in shown_rows(of, key, row.versions, {})
+    ]
+
+
+def shortened(words: str) -> str:
+    return words.removesuffix(" 00:00:00")
+
+
+def rendered(rows: Table) -> str:
+    """Return a table as Markdown, for who writes the page."""
+    lines = [" | ".join(rows[0]), "|".join("---" for _ in rows[0]), *(" | ".join(row.values()) for row in rows)]
+    return "\n".join(f"|{line}|" if line.startswith("---") else f"| {line} |" for line in lines)
+
+
+@pytest.mark.parametrize("example", [*examples(PAGE)], ids=lambda example: example.title)
+def test_the_versions_of_an_example_are_those_that_the_core_makes(example: Example) -> None:
+    of, events = dimension_of(example), Table()
+    for table in example.tables:
+        if "what" in table[0]:
+            events += table
+        else:
+            found = shown(of, folded(of, events))
+            assert table == found, f"it should be\n{rendered(found)}"
+
+
+def test_the_settings_that_the_page_begins_with_are_right() -> None:
+    parts = {"pipeline": {"name": "x"}, "source": {"kind": "dms"}, "target": {"kind": "iceberg"}}
+    content = tomllib.loads(fences(PAGE, "toml")[0].content)
+    assert validate({**parts, **content}, Path("lakeward.toml")).dimension(NAME).mode is Mode.HISTORY
+
+
+def test_every_option_and_every_kind_is_shown_in_an_example() -> None:
+    said = [example.settings.get("history", {}) for example in examples(PAGE)]
+    assert {key for options in said for key in options} == set(HistorySettings.model_fields)
+    kinds = {number for options in said for number in options.get("kinds", {}).values()}
+    assert kinds == {kind.value for kind in Kind}
+
+
+def test_a_window_makes_of_the_batches_what_the_page_says_and_the_core_what_was() -> None:
+    events, made, right = tables(sections(WINDOWS)["An example"])
+    assert made == (found := windowed(events)), f"it should be\n{rendered(found)}"
+    of = dimension_of(Example("", {"history": {"is_current": False}}, [events]))
+    assert right == (found := shown(of, folded(of, events))), f"it should be\n{rendered(found)}"
+
+
+def windowed(events: Table) -> Table:
+    """Return what the job of the page makes of its batches, one after the other."""
+    (job,) = (fence.content for fence in fences(WINDOWS, "sql"))
+    database = sqlite3.connect(":memory:")
+    names = ("id", "city", "valid_from", "valid_to")
+    database.execute(f"CREATE TABLE customer_history ({', '.join(names)})")
+    database.execute("CREATE TABLE changes (id, city, committed_at, what)")
+    rows: list[tuple[Any, ...]] = []
+    for _, batch in groupby(events, key=lambda row: row["batch"]):
+        database.execute("DELETE FROM changes")
+        changes = [(row["id"], row["city"], row["when"], row["what"]) for row in batch]
+        database.executemany("INSERT INTO changes VALUES (?, ?, ?, ?)", changes)
+        rows = database.execute(job).fetchall()
+        database.execute("DELETE FROM customer_history")
+        database.executemany("INSERT INTO customer_history VALUES (?, ?, ?, ?)", rows)
+    database.close()
+    return [{name: "NULL" if cell is None else cell for name, cell in zip(names, row, strict=True)} for row in rows]
