@@ -6,6 +6,8 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+import shop
+from commands import Command
 from projects import MEMORY, write
 
 from lakeward.core.catalogue import Answer, Said, SourceColumn, SourceTable
@@ -169,6 +171,14 @@ def test_defaults_may_say_how_those_are_kept_that_are_histories(tmp_path: Path) 
     assert found is not None
     assert found.shown.open_end == MICROS
     assert configured.dimension(TableName("shop", "log")).history is None
+
+
+def test_a_history_is_planned_and_run_as_one(lakeward: Command, tmp_path: Path) -> None:
+    """The shop inserts two rows, and changes both in the next batch: so two versions end, and two begin."""
+    file = str(write(tmp_path, shop.SETTINGS, 'mode = "history"\n'))
+    assert "(memory, history)" in lakeward("plan", "--config", file).out
+    assert lakeward("run", "--once", "--config", file).code == 0
+    assert [report.progress.rows for report in shop.REPORTS] == [2, 4]
 
 
 # What is refused.
