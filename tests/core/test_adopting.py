@@ -11,6 +11,7 @@ from lakeward.core.adopting import adopt, ask
 from lakeward.core.books import Books
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, TableError
+from lakeward.core.history.options import History
 from lakeward.core.job import Job
 from lakeward.core.ledger import ObjectState
 from lakeward.core.plan import MergePlan
@@ -89,3 +90,10 @@ def test_all_reasons_are_told_at_once() -> None:
         "the source differs",
     ):
         assert reason in said
+
+
+def test_a_history_is_made_of_no_rows_whose_beginning_nobody_knows() -> None:
+    made = replace(job(Theirs()), dimension=replace(DIMENSION, history=History()))
+    with pytest.raises(TableError) as refused:
+        ask(made, None)
+    assert "it is to be a history" in str(refused.value.found)
