@@ -25,6 +25,7 @@ from lakeward.core.refusals import (
     refuse_incapable,
     refuse_key_changes,
     refuse_names_alike,
+    refuse_other_history,
     refuse_other_key,
     refuse_other_sequences,
     refuse_unreadable,
@@ -121,12 +122,13 @@ def plan(
     `in_part` says that some event that is remembered may not be whole. A dimension that declares no columns has
     those of the batch. `stored` is the schema of the table as it is, or None where there
     is none yet. Raises SchemaConflict where the batch's columns are not the table's and no
-    policy says what to do, or its order is made of something else, QuarantineFull or
+    policy says what to do, or its order, its key or its history is made of something else, QuarantineFull or
     SourceError where more of the batch cannot be applied than the table tolerates, and
     ConfigError where the table format cannot do what the batch calls for.
     """
     refuse_other_sequences(dimension, progress)
     refuse_other_key(dimension, progress)
+    refuse_other_history(dimension, progress)
     replaces = facts.loaded is not None and facts.loaded > progress.epoch
     evolution = _evolution(dimension, facts, stored)
     dimension = replace(dimension, schema=evolution.taken(facts.schema))

@@ -10,6 +10,7 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.errors import AlarmRaised, ConservationError, MendError
 from lakeward.core.events import Mark
 from lakeward.core.evolution import with_new_names
+from lakeward.core.history.kept import options_of
 from lakeward.core.job import Idle, Job, Look, Prepared, Settlement, Watch, unwatched
 from lakeward.core.ledger import Taken, digest_of
 from lakeward.core.looking import look, recall
@@ -202,6 +203,7 @@ def _progress_after(found: Found[F], planned: MergePlan, resolved: Resolved) -> 
         twin=before.twin if planned.releases else first_twin(planned, found.recalled.objects.values()),
         sequences=planned.dimension.sequences,
         key=planned.dimension.key,
+        history=options_of(planned.dimension),
         digest=digest_of(item.object for item in facts.objects),
         counts=resolved.counts,
         totals=resolved.counts if planned.replaces else before.totals + resolved.counts,

@@ -11,7 +11,7 @@ from lakeward.core.counts import Counts
 from lakeward.core.events import Mark, Position, Sequences
 from lakeward.core.twins import Twin
 
-_OF_HISTORIES: Final = frozenset({"current"})
+_OF_HISTORIES: Final = frozenset({"current", "history"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,8 @@ class Progress:
     `twin`. `sequences` says what that order is made of, `key` by which columns rows are told
     apart (None: nobody wrote it down). `counts` are those of the batch, `totals` those of all
     batches of the epoch. `digest` is that of the objects of the batch (None: as before). In a history
-    `rows` are versions, of which so many are `current` (None: it is none).
+    `rows` are versions, of which so many are `current`, and `history` are its options, as
+    `core.history.kept` writes them (None: it is none).
     """
 
     batch: int = 0
@@ -43,6 +44,7 @@ class Progress:
     twin: Twin | None = None
     sequences: Sequences = Sequences.TIMES
     key: tuple[str, ...] | None = None
+    history: str | None = None
     digest: str | None = None
     counts: Counts = field(default_factory=Counts)
     totals: Counts = field(default_factory=Counts)
