@@ -101,8 +101,6 @@ def _reasons(job: Job[F], foreign: Foreign) -> Iterator[str]:
     """Return why a table cannot be written as one of ours, in words."""
     dimension = job.dimension
     yield from foreign.refused
-    if dimension.history is not None:
-        yield 'its versions are kept (`mode = "history"`), and those of another job cannot be gone on from'
     if dimension.snapshots is not None:
         yield 'each full load takes the place of all rows (`full_loads = "snapshot"`): drop the table instead'
     if dimension.history is not None:

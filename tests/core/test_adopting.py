@@ -40,13 +40,13 @@ class Theirs:
         return Commit("8", 0, 0)
 
 
-def job(theirs: Theirs | None, dimension: Dimension = DIMENSION) -> Job[object]:
+def job(theirs: Theirs | None) -> Job[object]:
     source = MemorySource()
     for place in (1, 2, 3):
         source.put(NAME, place, [])
-    opened = replace(MemoryTarget().open(dimension), adoption=theirs)
+    opened = replace(MemoryTarget().open(DIMENSION), adoption=theirs)
     books = Books(ledger=MemoryLedger(), now=lambda: 0)
-    return Job(dimension=dimension, source=source, opened=opened, books=books)
+    return Job(dimension=DIMENSION, source=source, opened=opened, books=books)
 
 
 def test_it_goes_on_behind_the_last_object_that_was_applied() -> None:
@@ -74,12 +74,6 @@ def test_without_a_last_object_none_was_applied() -> None:
 def test_a_format_that_takes_over_nothing_refuses_by_name() -> None:
     with pytest.raises(ConfigError, match="takes over no table of another writer"):
         ask(job(None), None)
-
-
-def test_a_history_of_another_job_is_not_taken_over() -> None:
-    with pytest.raises(TableError) as refused:
-        ask(job(Theirs(), replace(DIMENSION, history=History())), None)
-    assert "those of another job cannot be gone on from" in str(refused.value.found)
 
 
 def test_all_reasons_are_told_at_once() -> None:
