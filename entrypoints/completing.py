@@ -139,9 +139,12 @@ def _check_case(name: TableName, columns: Iterable[str]) -> None:
 
 def _check_renames(name: TableName, table: TableSettings) -> None:
     """Refuse settings that call a column by a name that it has no more."""
+    named = {"key": table.key, "columns": table.columns, "history.kinds": table.history.kinds}
+    named["track"] = table.track if isinstance(table.track, list) else table.track["all_but"]
+    named["history.validity"] = [] if isinstance(table.history.validity, str) else table.history.validity.values()
     for old, new in table.schema_.rename.items():
-        for where, named in (("key", table.key), ("columns", table.columns)):
-            if old in named:
+        for where, names in named.items():
+            if old in names:
                 raise ConfigError(
                     f"{name}: `{where}` names {old!r}, which is called {new!r} now, as `schema.rename` says",
                     todo=f"Name it {new!r} there, too; or take it out of `rename`, if {old!r} is another column.",

@@ -329,3 +329,20 @@ def test_columns_that_the_files_bring_are_not_asked_for(tmp_path: Path) -> None:
     bare = CUSTOMER.replace(COLUMNS, 'track = ["email"]')
     found = load(write(tmp_path, MEMORY, bare)).dimension(NAME).history
     assert found == History(track=Track(frozenset({"email"}), but=False))
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        ('track = ["mail"]', "track"),
+        ('track = { all_but = ["mail"] }', "track"),
+        ("history.kinds = { mail = 1 }", "history.kinds"),
+        ('history.validity = { column = "mail" }', "history.validity"),
+    ],
+)
+def test_a_column_that_was_renamed_is_not_meant_by_its_old_name(tmp_path: Path, words: str, key: str) -> None:
+    bare = CUSTOMER.replace(COLUMNS, f'schema.rename = {{ mail = "email" }}\n{words}')
+    error = refusal(tmp_path, bare)
+    assert error.what == (
+        f"shop.customer: `{key}` names 'mail', which is called 'email' now, as `schema.rename` says"
+    )
