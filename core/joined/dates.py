@@ -1,0 +1,44 @@
+"""From when a joined row counts where its sources are mirrors, of which nothing else tells."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
+from lakeward.core.history.instants import instant_of
+from lakeward.core.history.options import ByColumn, ByRun, ByTime, History
+from lakeward.core.joined.aggregates import Cells
+from lakeward.core.joined.declared import Source
+
+BEGINNING: Final = 0
+"""From when the row is valid that stands for whatever has none: 1970, or the number 0."""
+
+_CHANGED: Final = Position(1, 0, 0, 0)
+_LOADED: Final = Position(1, LOAD_SEQUENCE, 0, 0)
+
+
+def of_row(history: History, source: Source, cells: Cells | None, time: int | None) -> int | None:
+    """Return from when a row of a mirror counts, in the unit of the joined history; None where nothing tells.
+
+    `cells` are those of the row, None of one that was deleted; `time` is the source time of its last change, in
+    microseconds since 1970. A row is dated by the validity column of its source, if that has one.
+    """
+    validity = ByTime() if source.validity is None or cells is None else ByColumn(source.validity)
+    if isinstance(validity, ByTime) and time is None:
+        return None
+    event = ChangeEvent(operation=Operation.UPDATE, position=_CHANGED, cells=cells or {}, time=time)
+    return instant_of(event, replace(history, validity=validity, first_load=None), time or 0)
+
+
+def of_change(instant: int | None, history: History, ran: int, *, is_first: bool) -> int | None:
+    """Return from when a joined row counts; of its rows and changes the last counts from `instant` (None: unknown).
+
+    The run that `ran` then, in microseconds since 1970, dates it by option, and where nothing else does; what the
+    first batch of the table brings may begin at a given instant.
+    """
+    is_given = is_first and history.first_load is not None
+    if instant is not None and not is_given and not isinstance(history.validity, ByRun):
+        return instant
+    event = ChangeEvent(operation=Operation.READ, position=_LOADED if is_first else _CHANGED)
+    return instant_of(event, history, ran)

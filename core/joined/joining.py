@@ -1,0 +1,58 @@
+"""A declaration together with the tables that it names, once it was checked that they fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lakeward.core.dimension import Dimension
+from lakeward.core.events import Cell, Key, key_of
+from lakeward.core.joined.declared import Joined
+from lakeward.core.texts import from_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joining:
+    """A declaration, the tables of its sources by the names of those, and what the joined table is."""
+
+    joined: Joined
+    tables: Mapping[str, Dimension]
+    dimension: Dimension
+
+    @property
+    def over_time(self) -> bool:
+        """Whether versions are those of the sources, joined; else they begin when a row was seen to change."""
+        driving = self.joined.driving
+        return self.joined.history is not None and self.keeps_versions(driving)
+
+    def keeps_versions(self, name: str) -> bool:
+        """Whether a source has versions that the joined table takes over."""
+        return self.tables[name].history is not None and not self.joined.sources[name].as_now
+
+    def found_by(self, name: str) -> Sequence[str]:
+        """Return the columns by which the rows of a source are found: its key, or those that it is joined on."""
+        return found_by(self.joined, name, self.tables[name])
+
+    def is_grouped(self, name: str) -> bool:
+        """Whether several rows of a source make one."""
+        return bool(self.joined.sources[name].aggregates)
+
+    def needs_before(self, name: str) -> bool:
+        """Whether rows of a source must be known as they were: a change may part one from what it belonged to."""
+        return not set(self.found_by(name)) <= set(self.tables[name].key)
+
+    @property
+    def unknown(self) -> tuple[Key, Mapping[str, Cell]] | None:
+        """The row that stands for whatever has none, with its key, or None where there is none."""
+        texts = self.joined.unknown
+        if texts is None:
+            return None
+        own, key = self.dimension.schema, self.dimension.key
+        known = {**dict.fromkeys(key, "-1"), **texts}
+        cells = {one.name: from_text(known[one.name], one.type) if one.name in known else None for one in own}
+        return key_of(cells, key) or (), cells
+
+
+def found_by(joined: Joined, name: str, table: Dimension) -> Sequence[str]:
+    """Return the columns by which the rows of a source are found."""
+    return joined.sources[name].on or table.key

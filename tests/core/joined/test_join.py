@@ -1,0 +1,146 @@
+"""From when joined rows are valid, and the row that stands for whatever has none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+
+import pytest
+from joined_laws import Lake, shapes, tables_of
+
+from lakeward.core.dimension import TableName
+from lakeward.core.history.options import ByRun, History, Shown, Surrogate
+from lakeward.core.joined.check import checked
+from lakeward.core.joined.dates import of_change, of_row
+from lakeward.core.joined.declared import Joined, Source
+from lakeward.core.joined.rows import Known
+from lakeward.core.joined.showing import numbered
+from lakeward.core.joined.touched import Change
+from lakeward.core.schema import Type
+
+HISTORY = History()
+BY_DAY = Shown(type=Type("date"))
+NOON = int(datetime(2026, 11, 22, 12, tzinfo=UTC).timestamp()) * 1_000_000
+DAY = date(2026, 11, 22).toordinal() - date(1970, 1, 1).toordinal()
+
+
+class Dimension:
+    """A customer and its address, joined whenever one of them changes."""
+
+    def __init__(self, history: History | None = HISTORY, unknown: Mapping[str, str] | None = None) -> None:
+        sources = {name: one for name, one in shapes()["dimension"].items() if name != "region"}
+        joined = Joined(name=TableName("dw", "dim"), sources=sources, history=history, unknown=unknown)
+        self.lake = Lake(checked(joined, tables_of()))
+        self.tables: dict[str, dict[tuple[int], list[Known]]] = {name: {} for name in sources}
+
+    def take(self, source: str, time: int, key: int, /, **cells: object) -> None:
+        """Put a row of a source in place, or without cells delete it."""
+        row = [Known({"id": key, "region": None, "country": None, **cells}, time)] if cells else []
+        self.tables[source][(key,)] = row
+        plan = self.lake.planned(ran=NOON)
+        changes = {source: {(key,): Change((), time)}}
+        self.lake.commit(plan, self.lake.joined(plan, self.tables, changes))
+
+    def versions(self, key: int = 1) -> list[tuple[int, int | None, object, object]]:
+        found = self.lake.standing().get((key,), ())
+        return [(v.valid_from, v.valid_to, v.cells["customer_name"], v.cells["address_city"]) for v in found]
+
+
+def test_a_joined_row_begins_at_the_greatest_time_of_its_rows_whichever_came_last() -> None:
+    joined = Dimension()
+    joined.take("address", 5, 1, city="Rome")
+    joined.take("customer", 3, 1, name="Ann")
+    assert joined.versions() == [(5, None, "Ann", "Rome")]
+
+
+def test_a_row_that_went_changes_the_joined_row_when_it_went() -> None:
+    joined = Dimension()
+    joined.take("customer", 3, 1, name="Ann")
+    joined.take("address", 5, 1, city="Rome")
+    joined.take("address", 8, 1)
+    joined.take("customer", 9, 1)
+    assert joined.versions() == [(3, 5, "Ann", None), (5, 8, "Ann", "Rome"), (8, 9, "Ann", None)]
+
+
+def test_time_does_not_run_back_behind_what_a_joined_row_has_reached() -> None:
+    joined = Dimension()
+    joined.take("customer", 3, 1, name="Ann")
+    joined.take("customer", 9, 1, name="Bea")
+    joined.take("address", 5, 1, city="Rome")
+    assert joined.versions() == [(3, 9, "Ann", None), (9, None, "Bea", "Rome")]
+
+
+def test_the_unknown_row_is_there_from_the_beginning() -> None:
+    joined = Dimension(unknown={"customer_name": "7"})
+    joined.take("customer", 3, 1, name=4)
+    assert joined.versions(-1) == [(0, None, 7, None)]
+    assert Dimension(unknown=None).versions(-1) == []
+
+
+def test_a_row_of_its_key_takes_the_place_of_the_unknown_row_for_as_long_as_it_is_there() -> None:
+    joined = Dimension(unknown={})
+    joined.take("customer", 3, -1, name=4)
+    joined.take("customer", 5, -1)
+    assert joined.versions(-1) == [(3, 5, 4, None), (5, None, None, None)]
+    mirror = Dimension(history=None, unknown={})
+    mirror.take("customer", 3, -1, name=4)
+    assert mirror.versions(-1) == [(0, None, 4, None)]
+    mirror.take("customer", 5, -1)
+    assert mirror.versions(-1) == [(0, None, None, None)]
+
+
+def test_the_unknown_row_has_the_number_minus_one_and_all_others_have_theirs_from_one_on() -> None:
+    numbers = History(shown=Shown(surrogate=Surrogate.NUMBER))
+    joined = Dimension(numbers, unknown={})
+    joined.take("customer", 3, 1, name=4)
+    found = numbered(joined.lake.joining, {}, joined.lake.standing())
+    assert found == {((-1,), 0): -1, ((1,), 3): 1}
+    joined.take("customer", 5, 1, name=5)
+    again = numbered(joined.lake.joining, found, joined.lake.standing())
+    assert again == {**found, ((1,), 5): 2}
+    plain = Dimension(numbers)
+    plain.take("customer", 3, 1, name=4)
+    assert numbered(plain.lake.joining, {}, plain.lake.standing()) == {((1,), 3): 1}
+
+
+SEEN = Source(table=TableName("shop", "customer"), validity="seen")
+PLAIN = Source(table=TableName("shop", "customer"))
+
+
+@pytest.mark.parametrize(
+    ("source", "shown", "instant"),
+    [(PLAIN, Shown(), 7), (SEEN, Shown(), NOON), (SEEN, BY_DAY, DAY), (PLAIN, BY_DAY, 0)],
+)
+def test_a_row_counts_from_its_validity_column_or_its_source_time(
+    source: Source, shown: Shown, instant: int
+) -> None:
+    history = History(shown=shown, first_load=-5)
+    assert of_row(history, source, {"seen": datetime(2026, 11, 22, 12, tzinfo=UTC)}, 7) == instant
+
+
+def test_a_deleted_row_counts_from_the_time_of_its_delete() -> None:
+    assert of_row(HISTORY, SEEN, None, 7) == 7
+
+
+def test_a_row_without_any_time_has_none() -> None:
+    assert of_row(HISTORY, PLAIN, {}, None) is None
+    assert of_row(HISTORY, SEEN, {"seen": None}, 7) is None
+
+
+@pytest.mark.parametrize(
+    ("history", "instant", "is_first", "at"),
+    [
+        (HISTORY, 7, False, 7),
+        (HISTORY, 7, True, 7),
+        (HISTORY, None, False, NOON),
+        (History(first_load=-5), 7, True, -5),
+        (History(first_load=-5), 7, False, 7),
+        (History(validity=ByRun(), shown=BY_DAY), 7, False, DAY),
+        (History(validity=ByRun(), shown=BY_DAY, first_load=-5), None, True, -5),
+        (History(validity=ByRun(), shown=BY_DAY, first_load=-5), 7, False, DAY),
+    ],
+)
+def test_a_joined_row_counts_from_when_its_rows_do_or_from_the_run(
+    history: History, instant: int | None, is_first: bool, at: int
+) -> None:
+    assert of_change(instant, history, NOON, is_first=is_first) == at

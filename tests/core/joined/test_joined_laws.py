@@ -1,0 +1,196 @@
+"""Joined tables against SQL, against themselves made anew, and with mistakes that the laws must find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from joined_laws import check_compared, check_each_change, check_mirror, check_over_time
+
+from lakeward.core.events import Cell, Key, canonical
+from lakeward.core.history.versions import Columns, Step, Version, Versions, opened
+from lakeward.core.joined import join as joins
+from lakeward.core.joined import rows as rows_module
+from lakeward.core.joined import touched as touching
+from lakeward.core.joined.aggregates import Cells, aggregated
+from lakeward.core.joined.declared import Aggregate, Function, Joined, Way
+from lakeward.core.joined.join import Standing, Written, compared, difference
+from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.plan import JoinPlan
+from lakeward.core.joined.rows import Made, Table, Tables, as_of, rows
+from lakeward.core.joined.touched import Change, Changes, Touched, needed, touched
+
+RANDOMS = st.randoms(use_true_random=False)
+LAWS = (check_mirror, check_over_time, check_compared, check_each_change)
+thorough = settings(max_examples=200, deadline=None)
+
+FEEDS = 1000
+"""How many feeds a broken join gets to betray itself; most need a few."""
+
+
+@pytest.mark.parametrize("law", LAWS)
+@thorough
+@given(random=RANDOMS)
+def test_what_is_made_of_touched_keys_is_what_is_made_anew(law: Callable[[Random], None], random: Random) -> None:
+    law(random)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_the_same_feeds_break_nothing_that_is_whole(law: Callable[[Random], None]) -> None:
+    play(law, FEEDS // 5)
+
+
+def forgets_what_was_before(
+    joining: Joining, name: str, changes: Mapping[Key, Change], table: Table
+) -> Iterable[tuple[Key | None, int | None]]:
+    return looks_at_changes(joining, name, {key: replace(one, before=()) for key, one in changes.items()}, table)
+
+
+def sees_what_was_before_alone(
+    joining: Joining, name: str, changes: Mapping[Key, Change], table: Table
+) -> Iterable[tuple[Key | None, int | None]]:
+    return looks_at_changes(joining, name, changes, {})
+
+
+def sees_one_source(joining: Joining, changes: Changes, tables: Tables) -> Touched:
+    driving = joining.joined.driving
+    return touched(joining, {name: found for name, found in changes.items() if name == driving}, tables)
+
+
+def sees_what_is_beside_the_first(self: Joined, name: str) -> Sequence[str]:
+    return [] if name != self.driving else beneath(self, name)
+
+
+def keeps_the_max(standing: Standing, after: Standing, keys: Iterable[Key]) -> Written:
+    kept = {}
+    for key, versions in after.items():
+        found = [one.cells.get("most") for one in (*standing.get(key, ()), *versions)]
+        most = max((value for value in found if isinstance(value, int)), default=None)
+        kept[key] = tuple(
+            replace(one, cells={**one.cells, **({"most": most} if found[0] else {})}) for one in versions
+        )
+    return difference(standing, kept, keys)
+
+
+def removes_nothing(standing: Standing, after: Standing, keys: Iterable[Key]) -> Written:
+    return replace(difference(standing, after, keys), removed=frozenset())
+
+
+def joins_left(joining: Joining, tables: Tables) -> dict[Key, Made]:
+    return rows(joined_by(joining, Way.LEFT), tables)
+
+
+def joins_inner(joining: Joining, tables: Tables) -> dict[Key, Made]:
+    return rows(joined_by(joining, Way.INNER), tables)
+
+
+def joined_by(joining: Joining, way: Way) -> Joining:
+    sources = {name: replace(one, way=way) for name, one in joining.joined.sources.items()}
+    return replace(joining, joined=replace(joining.joined, sources=sources))
+
+
+def lets_null_equal_null(cells: Cells, columns: Sequence[str]) -> Key:
+    return tuple(canonical(cells[column]) for column in columns)
+
+
+def writes_all_that_is_touched(one: Version, other: Version) -> bool:
+    return False
+
+
+def ties_by_no_key(aggregate: Aggregate, images: Sequence[Cells], key: Sequence[str]) -> Cell:
+    return aggregated(aggregate, sorted(images, key=lambda cells: str(cells["id"])), ())
+
+
+def counts_null(aggregate: Aggregate, images: Sequence[Cells], key: Sequence[str]) -> Cell:
+    return len(images) if aggregate.function is Function.COUNT else aggregated(aggregate, images, key)
+
+
+def reads_one_of_a_group(joining: Joining, tables: Tables, keys: Collection[Key]) -> Tables:
+    found = needed(joining, tables, keys)
+    return {name: dict([*table.items()][:1]) if name == "orders" else table for name, table in found.items()}
+
+
+def ends_the_first(columns: Columns, before: Versions, cells: Cells, step: Step) -> Versions:
+    after = opened(columns, before, cells, step)
+    is_ended = len(after) > len(before) > 1 and before[-1].is_current
+    return (replace(after[0], valid_to=after[-1].valid_from), *before[1:], after[-1]) if is_ended else after
+
+
+def leaves_it_open(versions: Versions, step: Step) -> Versions:
+    return versions
+
+
+def sees_no_ends(joining: Joining, tables: Tables) -> Sequence[int]:
+    found = [one.valid_from for table in tables.values() for of_key in table.values() for one in of_key]
+    return sorted({instant for instant in found if instant is not None} | ({0} if joining.unknown else set()))
+
+
+def takes_all_as_it_is_now(tables: Tables, instant: int) -> Tables:
+    return as_of(tables, 10**6)
+
+
+def forgets_when_it_was_touched(
+    plan: JoinPlan, versions: Versions, made: Made | None, instant: int | None
+) -> Versions:
+    return compared(plan, versions, made, None)
+
+
+def forgets_the_unknown(joining: Joining, tables: Tables) -> dict[Key, Made]:
+    return {key: made for key, made in rows(joining, tables).items() if not made.is_unknown}
+
+
+looks_at_changes = touching._changed
+beneath = Joined.beneath
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "broken", "law"),
+    [
+        (touching, "_changed", forgets_what_was_before, check_mirror),
+        (touching, "_changed", forgets_what_was_before, check_over_time),
+        (touching, "_changed", forgets_what_was_before, check_compared),
+        (touching, "_changed", sees_what_was_before_alone, check_mirror),
+        (joins, "touched", sees_one_source, check_mirror),
+        (joins, "touched", sees_one_source, check_over_time),
+        (joins, "touched", sees_one_source, check_each_change),
+        (Joined, "beneath", sees_what_is_beside_the_first, check_mirror),
+        (joins, "difference", keeps_the_max, check_mirror),
+        (joins, "difference", removes_nothing, check_mirror),
+        (joins, "difference", removes_nothing, check_over_time),
+        (joins, "rows", joins_left, check_mirror),
+        (joins, "rows", joins_inner, check_mirror),
+        (joins, "rows", joins_left, check_over_time),
+        (joins, "rows", joins_inner, check_compared),
+        (joins, "rows", forgets_the_unknown, check_mirror),
+        (rows_module, "key_of", lets_null_equal_null, check_mirror),
+        (joins, "_shows_the_same", writes_all_that_is_touched, check_mirror),
+        (joins, "_shows_the_same", writes_all_that_is_touched, check_over_time),
+        (rows_module, "aggregated", ties_by_no_key, check_mirror),
+        (rows_module, "aggregated", counts_null, check_mirror),
+        (joins, "needed", reads_one_of_a_group, check_mirror),
+        (joins, "opened", ends_the_first, check_over_time),
+        (joins, "opened", ends_the_first, check_compared),
+        (joins, "closed", leaves_it_open, check_over_time),
+        (joins, "closed", leaves_it_open, check_compared),
+        (joins, "_instants", sees_no_ends, check_over_time),
+        (joins, "as_of", takes_all_as_it_is_now, check_over_time),
+        (joins, "compared", forgets_when_it_was_touched, check_each_change),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_a_broken_join_breaks_a_law(
+    monkeypatch: pytest.MonkeyPatch, where: object, name: str, broken: Any, law: Callable[[Random], None]
+) -> None:
+    monkeypatch.setattr(where, name, broken)
+    with pytest.raises(AssertionError):
+        play(law, FEEDS)
+
+
+def play(law: Callable[[Random], None], feeds: int) -> None:
+    for seed in range(feeds):
+        law(Random(seed))

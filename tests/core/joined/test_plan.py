@@ -1,0 +1,96 @@
+"""When a joined table goes on from what was touched, and when it is made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from joined_laws import shapes, tables_of
+
+from lakeward.core.dimension import TableName
+from lakeward.core.joined.check import checked
+from lakeward.core.joined.declared import Joined
+from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.plan import JoinProgress, Passed, SourceState, kept_above, plan_join
+
+
+def joining(shape: str = "summary", unknown: Mapping[str, str] | None = None) -> Joining:
+    return checked(Joined(name=TableName("dw", "t"), sources=shapes()[shape], unknown=unknown), tables_of())
+
+
+SUMMARY = joining()
+STATES = {name: SourceState(now=Passed(7, f"{name}-7")) for name in SUMMARY.joined.sources}
+PASSED = {name: one.now for name, one in STATES.items()}
+PROGRESS = JoinProgress(batch=3, digest=SUMMARY.joined.digest, passed=PASSED)
+EIGHT = Passed(8, "orders-8")
+
+
+def test_the_first_batch_makes_all_rows() -> None:
+    plan = plan_join(SUMMARY, None, STATES)
+    assert plan is not None
+    assert (plan.batch, plan.is_first, plan.whole) == (1, True, ("nothing stands yet",))
+
+
+def test_nothing_is_joined_before_each_source_stands() -> None:
+    assert plan_join(SUMMARY, None, {name: one for name, one in STATES.items() if name != "orders"}) is None
+
+
+def test_nothing_is_done_where_nothing_is_new() -> None:
+    assert plan_join(SUMMARY, PROGRESS, STATES) is None
+
+
+def test_what_was_touched_since_is_asked_of_those_that_went_on_alone() -> None:
+    plan = plan_join(SUMMARY, PROGRESS, STATES | {"orders": SourceState(now=EIGHT, remembers=7, emptied=7)})
+    assert plan is not None
+    assert (plan.batch, plan.since, plan.whole) == (4, {"orders": 7}, ())
+    assert plan.progress.passed == {**PASSED, "orders": EIGHT}
+
+
+def test_rows_as_they_were_are_asked_for_only_where_they_are_found_by_what_may_change() -> None:
+    states = STATES | {"orders": SourceState(now=EIGHT), "customer": SourceState(now=Passed(9, "customer-9"))}
+    plan = plan_join(SUMMARY, PROGRESS, states)
+    assert plan is not None
+    assert plan.before == {"orders"}
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        (SourceState(now=EIGHT, goes_on=False), "orders was taken back behind batch 7"),
+        (SourceState(now=Passed(5, "orders-5b"), goes_on=False), "orders was taken back behind batch 7"),
+        (SourceState(now=EIGHT, emptied=8), "orders was truncated or loaded anew in batch 8"),
+        (SourceState(now=EIGHT, remembers=8), "orders has forgotten deletes up to batch 8, and batch 7 was passed"),
+        (SourceState(now=EIGHT, shows_before=False), "orders cannot be read as it was in batch 7"),
+    ],
+)
+def test_where_a_source_cannot_tell_what_was_touched_all_is_made_anew(state: SourceState, reason: str) -> None:
+    plan = plan_join(SUMMARY, PROGRESS, STATES | {"orders": state})
+    assert plan is not None
+    assert (plan.whole, plan.is_first) == ((reason,), False)
+
+
+def test_of_a_source_that_is_found_by_its_key_nothing_need_be_known_as_it_was() -> None:
+    state = SourceState(now=Passed(8, "customer-8"), shows_before=False)
+    plan = plan_join(SUMMARY, PROGRESS, STATES | {"customer": state})
+    assert plan is not None
+    assert plan.whole == ()
+
+
+def test_another_declaration_makes_all_anew() -> None:
+    other = joining(unknown={})
+    plan = plan_join(other, PROGRESS, STATES)
+    assert plan is not None
+    assert plan.whole == ("it is declared in another way than before",)
+    assert plan.progress.digest != PROGRESS.digest
+
+
+def test_a_digest_tells_declarations_apart_and_is_the_same_in_each_process() -> None:
+    found = [Joined(name=TableName("dw", "t"), sources=sources).digest for sources in shapes().values()]
+    assert len(set(found)) == len(found)
+    assert SUMMARY.joined.digest == "6498f065df69da75"
+
+
+def test_a_table_remembers_what_the_slowest_of_those_made_of_it_has_not_passed() -> None:
+    one, other = TableName("shop", "one"), TableName("shop", "other")
+    passed = [{one: 5, other: 9}, {one: 3}, {other: 8}]
+    assert [kept_above(table, passed) for table in (one, other, TableName("shop", "none"))] == [3, 8, None]

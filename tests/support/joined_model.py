@@ -1,0 +1,77 @@
+"""Joined rows by SQL, in SQLite: what the core's are held to, and none of its code."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+
+from lakeward.core.joined.declared import Aggregate, Function, Joined, Source, Way
+
+Image = Mapping[str, object]
+Database = Mapping[str, Iterable[Image]]
+"""The rows of each source."""
+
+
+def by_sql(
+    joined: Joined, keys: Mapping[str, Sequence[str]], columns: Mapping[str, Sequence[str]], rows: Database
+) -> list[dict[str, object]]:
+    """Return the joined rows of sources with these keys and columns, in no order; without the unknown one."""
+    connection = sqlite3.connect(":memory:")
+    connection.row_factory = sqlite3.Row
+    for name, images in rows.items():
+        connection.execute(f"CREATE TABLE {name} ({', '.join(columns[name])})")
+        marks = ", ".join("?" * len(columns[name]))
+        values = [[image[column] for column in columns[name]] for image in images]
+        connection.executemany(f"INSERT INTO {name} VALUES ({marks})", values)
+    found = [dict(row) for row in connection.execute(query(joined, keys))]
+    connection.close()
+    return found
+
+
+def query(joined: Joined, keys: Mapping[str, Sequence[str]]) -> str:
+    names = list(joined.sources)
+    shown = [
+        f"coalesce({name}.{own}, 0) AS {own}"
+        if aggregate is not None and aggregate.function is Function.COUNT
+        else f"{name}.{own}"
+        for name, source in joined.sources.items()
+        for own, aggregate in [*((own, None) for own in source.columns), *source.aggregates.items()]
+    ]
+    text = f"SELECT {', '.join(shown)} FROM ({_part(joined, names[0], keys)}) {names[0]}"
+    for name in names[1:]:
+        source = joined.sources[name]
+        beside = source.beside or names[0]
+        link = " AND ".join(
+            f"{name}.by_{on} = {beside}.by_{to}" for on, to in zip(source.on, source.to, strict=True)
+        )
+        way = "LEFT" if source.way is Way.LEFT else "INNER"
+        text += f" {way} JOIN ({_part(joined, name, keys)}) {name} ON {link}"
+    return text
+
+
+def _part(joined: Joined, name: str, keys: Mapping[str, Sequence[str]]) -> str:
+    """Return a source with its columns renamed, those that something is joined by beside them."""
+    source = joined.sources[name]
+    links = {
+        *source.on,
+        *(to for other in joined.sources.values() if _beside(joined, other) == name for to in other.to),
+    }
+    shown = [f"one.{column} AS {own}" for own, column in source.columns.items()]
+    shown += [f"one.{column} AS by_{column}" for column in sorted(links)]
+    if not source.aggregates:
+        return f"SELECT {', '.join(shown)} FROM {name} one"
+    shown += [f"{_aggregate(one, name, source, keys[name])} AS {own}" for own, one in source.aggregates.items()]
+    whole = " AND ".join(f"one.{column} IS NOT NULL" for column in source.on)
+    return f"SELECT {', '.join(shown)} FROM {name} one WHERE {whole} GROUP BY {', '.join(source.on)}"
+
+
+def _beside(joined: Joined, source: Source) -> str | None:
+    return source.beside or next(iter(joined.sources)) if source.to else None
+
+
+def _aggregate(aggregate: Aggregate, name: str, source: Source, key: Sequence[str]) -> str:
+    if aggregate.function is not Function.LATEST:
+        return f"{aggregate.function.value}({'*' if aggregate.column is None else f'one.{aggregate.column}'})"
+    order = ", ".join(f"other.{column} DESC" for column in (aggregate.by or "", *key))
+    equal = " AND ".join(f"other.{column} = one.{column}" for column in source.on)
+    return f"(SELECT other.{aggregate.column} FROM {name} other WHERE {equal} ORDER BY {order} LIMIT 1)"
