@@ -15,17 +15,16 @@ from lakeward.core.errors import SchemaConflict
 from lakeward.core.events import LOAD_SEQUENCE, Mark, Operation, Position
 from lakeward.core.evolution import Evolution, Kind, evolve
 from lakeward.core.facts import PARTIAL, BatchFacts, Capability
+from lakeward.core.history.refusing import refuse_history, refuse_other_history
 from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import Hold, Reason, Record
 from lakeward.core.progress import Progress
 from lakeward.core.refusals import (
     cannot_rename,
     refuse_flood,
-    refuse_history,
     refuse_incapable,
     refuse_key_changes,
     refuse_names_alike,
-    refuse_other_history,
     refuse_other_key,
     refuse_other_sequences,
     refuse_unreadable,
@@ -139,7 +138,7 @@ def plan(
     refuse_flood(dimension, facts.rejects, facts.read)
     refuse_incapable(dimension, _needs(dimension, facts, replaces=replaces), capabilities)
     refuse_key_changes(dimension, facts)
-    refuse_history(dimension, facts)
+    refuse_history(dimension, facts, evolution)
     epoch = facts.loaded if replaces and facts.loaded else progress.epoch
     records = [record for record in records if record.is_of(epoch)]
     truncates = _truncates(dimension, facts, records, progress.mark, delivered)
@@ -175,8 +174,11 @@ def _needs(dimension: Dimension, facts: BatchFacts, *, replaces: bool) -> frozen
 
 
 def _remaking(dimension: Dimension, facts: BatchFacts, evolution: Evolution, *, is_new: bool) -> Remaking:
-    """Return what is made again of rows that stand; those of a table that is not new lack what it adds."""
-    if not dimension.key:
+    """Return what is made again of rows that stand; those of a table that is not new lack what it adds.
+
+    Without a key no row is completed; in a history that is refused where it would be.
+    """
+    if not dimension.key or dimension.history is not None:
         return Remaking()
     added = frozenset(change.path for change in evolution.changes if change.kind is Kind.ADD and not is_new)
     return in_table(str(dimension.name), facts.remaking, frozenset(evolution.schema.names), added)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from lakeward.core.dimension import SHARE_FROM, Deletes, Dimension, Mode, Ordered, Unreadable
+from lakeward.core.dimension import SHARE_FROM, Dimension, Ordered, Unreadable
 from lakeward.core.errors import AlarmRaised, ConfigError, QuarantineFull, SchemaConflict, SourceError, TableError
 from lakeward.core.events import Operation, Sequences
 from lakeward.core.evolution import SchemaChange
 from lakeward.core.facts import BatchFacts, Capability
-from lakeward.core.history.kept import differences
 from lakeward.core.ledger import Past, SourceObject, digest_of
 from lakeward.core.memory import Reason
 from lakeward.core.progress import Progress
@@ -55,42 +54,6 @@ def refuse_other_key(dimension: Dimension, progress: Progress) -> None:
         )
 
 
-def refuse_other_history(dimension: Dimension, progress: Progress) -> None:
-    """Refuse to keep versions by other options than before: those that stand were made and are shown by those."""
-    if not progress.batch:
-        return
-    history, was = dimension.history, progress.history
-    if history is None or was is None:
-        if (history is None) != (was is None):
-            raise _other_mode(dimension, progress)
-        return
-    changed = list(differences(was, history, dimension.key, dimension.policies.renames))
-    if changed:
-        before = ", ".join(f"{name}: {one}" for name, one, _ in changed)
-        now = ", ".join(f"{name}: {one}" for name, _, one in changed)
-        raise SchemaConflict(
-            f"{dimension.name}: its history cannot be kept in another way",
-            found=f"its versions were made with {before}; the settings say {now}",
-            todo="Nothing of the table was applied; other tables go on. Set `track` and `history` as they were, or "
-            "drop the table and what is kept beside it, and load it anew (docs/reload.md#dropping-a-table).",
-        )
-
-
-def _other_mode(dimension: Dimension, progress: Progress) -> SchemaConflict:
-    """Say that a mirror does not become a history, nor a history a mirror."""
-    was, is_ = Mode.MIRROR, Mode.HISTORY
-    found = f"it has the newest of each of {progress.rows:,} rows, and how they were before is not known"
-    if dimension.history is None:
-        was, is_ = is_, was
-        found = f"it has {progress.rows:,} versions, which a mirror has not"
-    return SchemaConflict(
-        f"{dimension.name}: a {was.value} cannot become a {is_.value}",
-        found=found,
-        todo=f"Nothing of the table was applied; other tables go on. Set `mode` to `{was.value}`, as it was, or "
-        "drop the table and what is kept beside it, and load it anew (docs/reload.md#dropping-a-table).",
-    )
-
-
 def refuse_incapable(
     dimension: Dimension, needs: frozenset[Capability], capabilities: frozenset[Capability]
 ) -> None:
@@ -101,22 +64,6 @@ def refuse_incapable(
             f"{dimension.name}: the table format cannot do what this batch needs",
             found="needed: " + ", ".join(sorted(item.value for item in missing)),
             todo="Nothing was applied. Choose a table format that declares it (`lakeward plugins`).",
-        )
-
-
-def refuse_history(dimension: Dimension, facts: BatchFacts) -> None:
-    """Raise ConfigError where the options of a history, or what else the table asks for, cannot be kept with it."""
-    if dimension.history is None:
-        return
-    dimension.history.check(str(dimension.name), dimension.schema, dimension.key)
-    is_soft = dimension.deletes is Deletes.SOFT
-    if is_soft or facts.remaking:
-        raise ConfigError(
-            f"{dimension.name}: its history cannot be kept like this",
-            found="its deletes are soft" if is_soft else "rules make columns of several others",
-            todo="A version that ended is kept anyway: leave `deletes` out."
-            if is_soft
-            else "Nothing was applied. Leave those rules out, or keep the table as a mirror.",
         )
 
 

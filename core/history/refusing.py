@@ -1,0 +1,74 @@
+"""What no batch may do to a history, or to a table that is to be one."""
+
+from __future__ import annotations
+
+from lakeward.core.dimension import Deletes, Dimension, Mode
+from lakeward.core.errors import ConfigError, SchemaConflict
+from lakeward.core.evolution import Evolution
+from lakeward.core.facts import BatchFacts
+from lakeward.core.history.kept import differences
+from lakeward.core.progress import Progress
+
+
+def refuse_history(dimension: Dimension, facts: BatchFacts, evolution: Evolution) -> None:
+    """Raise ConfigError where the options of a history, or what else the table asks for, cannot be kept with it.
+
+    What rules make of several columns is a cell of a version as any other, as long as rows come whole: of one in
+    part it would have to be made again within the fold, for it may open a version.
+    """
+    if dimension.history is None:
+        return
+    dimension.history.check(str(dimension.name), dimension.schema, dimension.key)
+    if dimension.deletes is Deletes.SOFT:
+        raise _cannot(
+            dimension, "its deletes are soft", "A version that ended is kept anyway: leave `deletes` out."
+        )
+    lacking = [name for name in evolution.absent if name in facts.remaking.columns]
+    if parts := sorted(facts.remaking.must):
+        found = f"rules make {', '.join(parts)} of several columns, of which an update may send some alone"
+        todo = "Nothing was applied. Leave those rules out, let updates send whole rows, or keep a mirror."
+        raise _cannot(dimension, found, todo)
+    if lacking:
+        found = f"rules make {', '.join(lacking)} of several columns, and the batch has not all of them"
+        todo = "Nothing was applied. Let the source write those columns again, or leave those rules out: then what "
+        raise _cannot(dimension, found, f"{todo}was made stays as it is.")
+
+
+def _cannot(dimension: Dimension, found: str, todo: str) -> ConfigError:
+    return ConfigError(f"{dimension.name}: its history cannot be kept like this", found=found, todo=todo)
+
+
+def refuse_other_history(dimension: Dimension, progress: Progress) -> None:
+    """Refuse to keep versions by other options than before: those that stand were made and are shown by those."""
+    if not progress.batch:
+        return
+    history, was = dimension.history, progress.history
+    if history is None or was is None:
+        if (history is None) != (was is None):
+            raise _other_mode(dimension, progress)
+        return
+    changed = list(differences(was, history, dimension.key, dimension.policies.renames))
+    if changed:
+        before = ", ".join(f"{name}: {one}" for name, one, _ in changed)
+        now = ", ".join(f"{name}: {one}" for name, _, one in changed)
+        raise SchemaConflict(
+            f"{dimension.name}: its history cannot be kept in another way",
+            found=f"its versions were made with {before}; the settings say {now}",
+            todo="Nothing of the table was applied; other tables go on. Set `track` and `history` as they were, or "
+            "drop the table and what is kept beside it, and load it anew (docs/reload.md#dropping-a-table).",
+        )
+
+
+def _other_mode(dimension: Dimension, progress: Progress) -> SchemaConflict:
+    """Say that a mirror does not become a history, nor a history a mirror."""
+    was, is_ = Mode.MIRROR, Mode.HISTORY
+    found = f"it has the newest of each of {progress.rows:,} rows, and how they were before is not known"
+    if dimension.history is None:
+        was, is_ = is_, was
+        found = f"it has {progress.rows:,} versions, which a mirror has not"
+    return SchemaConflict(
+        f"{dimension.name}: a {was.value} cannot become a {is_.value}",
+        found=found,
+        todo=f"Nothing of the table was applied; other tables go on. Set `mode` to `{was.value}`, as it was, or "
+        "drop the table and what is kept beside it, and load it anew (docs/reload.md#dropping-a-table).",
+    )

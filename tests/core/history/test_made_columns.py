@@ -1,0 +1,96 @@
+"""Columns that rules make of several others, in a history: of whole rows they are as any other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.adapters.memory.shaping import MemoryShaper
+from lakeward.core.dimension import Dimension, TableName, Unbounded
+from lakeward.core.errors import ConfigError
+from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
+from lakeward.core.evolution import FOLLOWING, evolve
+from lakeward.core.facts import BatchFacts
+from lakeward.core.history.options import History, Kind, Shown, Track
+from lakeward.core.history.refusing import refuse_history
+from lakeward.core.job import Job
+from lakeward.core.pipeline import apply_changes
+from lakeward.core.remaking import Remaking
+from lakeward.core.reshaping import Concat
+from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.shaping import ShapedSource, TableRules
+
+NAME = TableName("shop", "person")
+SOURCE = Schema((Column("id", Type("int")), Column("first", Type("string")), Column("last", Type("string"))))
+RULES = TableRules(columns=(Concat(columns=("first", "last"), to="name", separator=" "),), source=SOURCE)
+OF_NAME = History(track=Track(frozenset({"name"}), but=False), shown=Shown(type=Type("date")))
+DAY = 86_400_000_000
+
+
+class Lake:
+    def __init__(self, history: History = OF_NAME) -> None:
+        schema = RULES.shape(SOURCE).schema
+        dimension = Dimension(name=NAME, schema=schema, key=("id",), lateness=Unbounded(), history=history)
+        self.table, self.source = MemoryTable(dimension), MemorySource(lateness=Unbounded())
+        self.job: Job[Any] = Job(
+            dimension=dimension,
+            source=ShapedSource(self.source, MemoryShaper(RULES)),
+            opened=MemoryTarget({NAME: self.table}).open(dimension),
+        )
+
+    def deliver(self, day: int, first: Any, last: Any) -> None:
+        place = Position(1, day, day, 1)
+        cells = {"id": 1, "first": first, "last": last}
+        self.source.put(
+            NAME,
+            day,
+            [ChangeEvent(operation=Operation.UPDATE, position=place, key=(1,), cells=cells, time=day * DAY)],
+        )
+        apply_changes(self.job)
+
+    def versions(self) -> list[tuple[Any, ...]]:
+        return [(v.valid_from, v.valid_to, v.cells["name"], v.cells["first"]) for v in self.table.rows[1,].versions]
+
+
+def test_what_is_made_of_several_columns_opens_versions() -> None:
+    lake = Lake()
+    for day, first, last in ((1, "Ada", "Byron"), (3, "Ada", "Lovelace"), (5, "Ada", "Lovelace")):
+        lake.deliver(day, first, last)
+    assert lake.versions() == [(1, 3, "Ada Byron", "Ada"), (3, None, "Ada Lovelace", "Ada")]
+
+
+def test_a_late_row_has_what_is_made_of_it_in_its_version() -> None:
+    lake = Lake()
+    for day, first in ((1, "A"), (9, "C"), (5, "B")):
+        lake.deliver(day, first, "X")
+    assert lake.versions() == [(1, 5, "A X", "A"), (5, 9, "B X", "B"), (9, None, "C X", "C")]
+
+
+def test_what_is_made_may_be_of_any_kind() -> None:
+    kinds = {"first": Kind.VERSION, "name": Kind.KEEP_FIRST, "last": Kind.PREVIOUS}
+    lake = Lake(History(kinds=kinds, shown=Shown(type=Type("date"))))
+    for day, first, last in ((1, "A", "X"), (3, "B", "Y")):
+        lake.deliver(day, first, last)
+    assert lake.versions() == [(1, 3, "A X", "A"), (3, None, "A X", "B")]
+    assert [dict(version.previous) for version in lake.table.rows[1,].versions] == [{"last": None}, {"last": "X"}]
+
+
+def test_rows_in_part_are_refused_where_something_is_made_of_several() -> None:
+    lake = Lake()
+    lake.deliver(1, "Ada", "Byron")
+    with pytest.raises(ConfigError) as refused:
+        lake.deliver(3, UNSET, "Lovelace")
+    assert refused.value.found == "rules make name of several columns, of which an update may send some alone"
+    assert lake.versions() == [(1, None, "Ada Byron", "Ada")]
+
+
+def test_a_batch_without_what_something_is_made_of_is_refused() -> None:
+    dimension = Lake().table.dimension
+    facts = BatchFacts(schema=dimension.schema, remaking=Remaking({"name": "name"}))
+    lacks = Schema(tuple(column for column in dimension.schema if column.name in ("id", "first")))
+    refuse_history(dimension, facts, evolve(dimension.schema, dimension.schema, FOLLOWING, ("id",)))
+    with pytest.raises(ConfigError) as refused:
+        refuse_history(dimension, facts, evolve(dimension.schema, lacks, FOLLOWING, ("id",)))
+    assert refused.value.found == "rules make name of several columns, and the batch has not all of them"
