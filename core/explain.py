@@ -62,8 +62,8 @@ class Explained:
 
 
 def explain(dimension: Dimension, known: Known) -> Explained:
-    """Work out what each known event of a key did."""
-    return _Story(dimension, known).told()
+    """Work out what each known event of a key did; of a history, to the newest row."""
+    return _Story(replace(dimension, history=None), known).told()
 
 
 class _Story:

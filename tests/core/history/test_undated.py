@@ -13,6 +13,7 @@ from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension, TableName, Unbounded
 from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, Cell, ChangeEvent, Operation, Position
+from lakeward.core.explain import explain
 from lakeward.core.history.options import ByColumn, ByTime, History, Shown
 from lakeward.core.job import Job, Settlement
 from lakeward.core.pipeline import apply_changes, mend, release
@@ -144,6 +145,13 @@ def test_a_row_that_waits_is_held_by_its_full_load_too() -> None:
     lake.source.loaded[NAME] = 2
     lake.deliver(*load)
     assert (lake.periods(1), lake.periods(2), lake.periods(3)) == ([(10, None, 1)], [(20, 30, 2)], [(30, None, 3)])
+
+
+def test_a_key_of_which_nothing_else_is_known_is_explained() -> None:
+    lake = Lake(event(1, 10), event(2, UNSET))
+    known = lake.table.known((1,))
+    alone = replace(known, base=None, remembered=known.remembered[1:])
+    assert [step.changes["a"] for step in explain(lake.table.dimension, alone).steps] == [(UNSET, 2)]
 
 
 def test_a_row_of_a_load_that_is_not_complete_waits_in_quarantine_from_the_start() -> None:
