@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
@@ -134,6 +134,14 @@ class Dimension:
     def mode(self) -> Mode:
         """In which manner its rows are kept."""
         return Mode.MIRROR if self.history is None else Mode.HISTORY
+
+    @property
+    def stored(self) -> Dimension:
+        """The dimension as its table has it: of a history each version is a row, told from others by its start."""
+        if self.history is None:
+            return self
+        key = (*self.key, self.history.shown.valid_from)
+        return replace(self, schema=self.history.schema(self.schema, self.key), key=key, history=None)
 
     @property
     def unique_sequences(self) -> bool:

@@ -13,7 +13,7 @@ from lakeward.core.clock import Backwards
 from lakeward.core.dimension import Dimension, Ordered, Within
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.events import LOAD_SEQUENCE, Mark, Operation, Position
-from lakeward.core.evolution import Evolution, Kind, evolve
+from lakeward.core.evolution import Evolution, Kind, SchemaChange, evolve
 from lakeward.core.facts import PARTIAL, BatchFacts, Capability
 from lakeward.core.history.refusing import refuse_history, refuse_other_history
 from lakeward.core.ledger import SourceObject
@@ -69,6 +69,22 @@ class MergePlan:
     replaces: bool = False
     remaking: Remaking = field(default_factory=Remaking)
     ran: int = 0
+
+    @property
+    def stored(self) -> Dimension:
+        """The dimension as its table has it after the batch."""
+        return replace(self.dimension, schema=self.evolution.schema).stored
+
+    @property
+    def changes(self) -> tuple[SchemaChange, ...]:
+        """How the columns of the table change; what a history makes of a column changes as it does."""
+        found, history = self.evolution.changes, self.dimension.history
+        return found if history is None else tuple(every for change in found for every in history.derived(change))
+
+    @property
+    def renames(self) -> Mapping[str, str]:
+        """The columns that the table calls by another name from now on, by the old one."""
+        return {change.path: change.to for change in self.changes if change.to is not None}
 
     @property
     def folded(self) -> Schema:
@@ -131,7 +147,8 @@ def plan(
     replaces = facts.loaded is not None and facts.loaded > progress.epoch
     evolution = _evolution(dimension, facts, stored)
     dimension = replace(dimension, schema=evolution.taken(facts.schema))
-    if evolution.lacks and Operation.UPDATE in facts.operations and not isinstance(dimension.lateness, Ordered):
+    has_parts = dimension.history is not None or (evolution.lacks and Operation.UPDATE in facts.operations)
+    if has_parts and not isinstance(dimension.lateness, Ordered):  # versions are made of what was before them
         facts = facts.with_parts()
     delivered = _delivered(facts, () if replaces else seen)
     refuse_unreadable(dimension, facts, delivered)

@@ -15,7 +15,7 @@ from lakeward.adapters.delta.progress import APP, PROGRESS, SCHEMA
 from lakeward.adapters.delta.saying import said_by
 from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.names import text
-from lakeward.adapters.tables.rows import FILE, POS
+from lakeward.adapters.spark.resolve import FILE, POS
 from lakeward.core.errors import CommitConflict, ConservationError, TableError
 from lakeward.core.evolution import SchemaChange
 from lakeward.core.ports import Commit

@@ -11,7 +11,7 @@ from lakeward.adapters.delta.evolving import MAPPING, needs_mapping
 from lakeward.adapters.delta.options import TableOptions
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.types import ddl
-from lakeward.adapters.tables.columns import system_columns
+from lakeward.adapters.tables.columns import row_columns
 from lakeward.core.dimension import Dimension
 
 RESERVED: Final = frozenset({"_metadata"})
@@ -22,12 +22,12 @@ OURS: Final = {"delta.feature.domainMetadata": "supported"}
 
 
 def create(spark: SparkSession, path: str, dimension: Dimension, options: TableOptions) -> None:
-    """Create the table that mirrors a dimension."""
-    columns = {**{c.name: c.type for c in dimension.schema}, **system_columns(dimension.sequences)}
+    """Create the table of a dimension."""
+    columns = {**{c.name: c.type for c in dimension.stored.schema}, **row_columns(dimension)}
     properties = {
         **OURS,
         "delta.enableDeletionVectors": str(options.write_mode == "merge-on-read").lower(),
-        **(MAPPING if needs_mapping(dimension.schema) else {}),
+        **(MAPPING if needs_mapping(dimension.stored.schema) else {}),
         **options.properties,
     }
     listed = ", ".join(f"{quoted(name)} {ddl(type_)}" for name, type_ in columns.items())

@@ -11,6 +11,7 @@ from lakeward.adapters.delta.progress import standing_of
 from lakeward.adapters.delta.session import SETTINGS
 from lakeward.adapters.delta_rs.places import Places
 from lakeward.adapters.spark.java import check_spark
+from lakeward.adapters.tables.columns import of_source
 from lakeward.adapters.tables.folders import refuse_shared
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Key
@@ -35,7 +36,7 @@ class DeltaLake:
 
     def standing(self, dimension: Dimension) -> Standing:
         """Return what the last commit of ours says, without Spark."""
-        return standing_of(self.places, dimension.name)
+        return of_source(standing_of(self.places, dimension.name), dimension)
 
     def schema_changes(self, dimension: Dimension) -> Sequence[Recorded]:
         """Return how the columns of a table changed, as its companion says."""

@@ -45,7 +45,7 @@ class DeltaLayout:
 
     def change(self, changes: Sequence[LayoutChange]) -> None:
         """Make it as its settings say: clustering and all else are a commit each, which a crash may part."""
-        check(self.table.dimension, self.table.options)
+        check(self.table.dimension.stored, self.table.options)
         spark = Jvm(self.table.spark()).spark
         properties = dict(_property(change) for change in changes if change.option != "cluster_by")
         with committing(str(self.table.dimension.name)):

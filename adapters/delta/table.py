@@ -29,13 +29,13 @@ from lakeward.adapters.delta_rs.keeping import DeltaEarlier
 from lakeward.adapters.delta_rs.places import Places
 from lakeward.adapters.spark.fitting import called_now, fitted
 from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.resolve import FILE, POS
 from lakeward.adapters.tables.beside import CHANGES
-from lakeward.adapters.tables.columns import check_names
+from lakeward.adapters.tables.columns import check_names, of_source
 from lakeward.adapters.tables.committing import staging
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.partitions import Partitions
 from lakeward.adapters.tables.resolving import resolved_by
-from lakeward.adapters.tables.rows import FILE, POS
 from lakeward.adapters.tables.undoing import KeepingEarlier
 from lakeward.adapters.tables.writing import written
 from lakeward.core.dimension import Dimension
@@ -75,7 +75,7 @@ class _Version:
 class DeltaTable:
     """One table; what it remembers is `kept` in those that stand beside it."""
 
-    capabilities: frozenset[Capability] = frozenset(Capability) - {Capability.HISTORY}
+    capabilities: frozenset[Capability] = frozenset(Capability)
 
     def __init__(
         self, places: Places, dimension: Dimension, options: TableOptions, spark: Callable[[], SparkSession]
@@ -95,7 +95,7 @@ class DeltaTable:
 
     def standing(self) -> Standing:
         """Return what the last commit of ours says, and take the columns from it."""
-        found = standing_of(self.places, self.dimension.name)
+        found = of_source(standing_of(self.places, self.dimension.name), self.dimension)
         if found.schema is not None:
             self.kept.know(with_new_names(found.schema, self.dimension.policies.renames))
         return found
@@ -116,7 +116,7 @@ class DeltaTable:
         jvm = Jvm(spark)
         check_names(self.dimension, ddl.RESERVED, "Spark")
         if plan.creates:
-            check(self.dimension, self.options)
+            check(self.dimension.stored, self.options)
         with committing(str(self.dimension.name)):
             version = None if plan.creates else self._version(jvm)
             columns = self.options.partition_by if version is None else version.partitions(jvm)
@@ -135,7 +135,7 @@ class DeltaTable:
         jvm, what = Jvm(self.spark()), str(self.dimension.name)
         with committing(what):
             version = outcome.table if isinstance(outcome.table, _Version) else self._made(jvm)
-            changes = () if plan.creates else plan.evolution.changes
+            changes = () if plan.creates else plan.changes
             snapshot = self._enabled(jvm, version.java, properties_for(changes))
             change = Change(jvm, self.path, snapshot)
             with staging(what, change, "Delta"):
@@ -175,9 +175,9 @@ class DeltaTable:
             if has_vectors:
                 change.delete(outcome.removed.select(FILE, POS))
             else:
-                gone = outcome.removed.selectExpr(*map(quoted, plan.dimension.key))
-                others = called_now(change.rewrite(outcome.removed), plan.evolution.renames)
-                others = fitted(others, plan.evolution.schema).join(gone, list(plan.dimension.key), "left_anti")
+                gone = outcome.removed.selectExpr(*map(quoted, plan.stored.key))
+                others = called_now(change.rewrite(outcome.removed), plan.renames)
+                others = fitted(others, plan.stored.schema).join(gone, list(plan.stored.key), "left_anti")
                 rows = others.unionByName(rows, allowMissingColumns=True)
                 change.add(rows.select(*[F.col(quoted(name)) for name in rows.columns]))
                 return

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import deltalake
 
-from lakeward.adapters.tables.columns import SYSTEM_COLUMNS, check_ours
+from lakeward.adapters.tables.columns import check_ours, without_ours
 from lakeward.core.errors import TableError
 from lakeward.core.schema import Column, Schema, Type
 
@@ -66,7 +66,7 @@ def columns_of(schema: deltalake.Schema, table: str) -> Schema:
     """Return the columns of a table of ours; raises TableError where it is not one."""
     found = columns_in(schema, table)
     check_ours(found.names, table, "namespace")
-    return Schema(tuple(column for column in found if column.name not in SYSTEM_COLUMNS))
+    return without_ours(found)
 
 
 def columns_in(schema: deltalake.Schema, table: str) -> Schema:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.tables.columns import SYSTEM_COLUMNS, check_ours
+from lakeward.adapters.tables.columns import check_ours, without_ours
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, TableError
 from lakeward.core.schema import Column, Schema, Type
@@ -50,7 +50,7 @@ def columns_of(schema: str, table: str) -> Schema:
     fields = [field for field in json.loads(schema)["fields"] if field["name"] not in META_COLUMNS]
     found = Schema(tuple(_column(field, table) for field in fields))
     check_ours(found.names, table, "namespace")
-    return Schema(tuple(column for column in found if column.name not in {KEY, *SYSTEM_COLUMNS}))
+    return without_ours(Schema(tuple(column for column in found if column.name != KEY)))
 
 
 def _column(field: Mapping[str, Any], table: str) -> Column:

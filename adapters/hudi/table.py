@@ -32,12 +32,13 @@ from lakeward.adapters.hudi.session import ready
 from lakeward.adapters.hudi.timeline import Instant, Timeline
 from lakeward.adapters.spark.fitting import called_now, fitted
 from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.resolve import FILE, POS
 from lakeward.adapters.tables.beside import CHANGES
+from lakeward.adapters.tables.columns import of_source
 from lakeward.adapters.tables.committing import committing_by, staging
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.partitions import Partitions
 from lakeward.adapters.tables.resolving import resolved_by
-from lakeward.adapters.tables.rows import FILE, POS
 from lakeward.adapters.tables.undoing import KeepingEarlier
 from lakeward.adapters.tables.writing import written
 from lakeward.core.dimension import Dimension
@@ -85,7 +86,7 @@ class _Version:
 class HudiTable:
     """One table; what it remembers is `kept` in those that stand beside it."""
 
-    capabilities: frozenset[Capability] = frozenset(Capability) - {Capability.HISTORY}
+    capabilities: frozenset[Capability] = frozenset(Capability)
 
     def __init__(
         self, places: Places, dimension: Dimension, options: TableOptions, spark: Callable[[], SparkSession]
@@ -110,7 +111,7 @@ class HudiTable:
 
     def standing(self) -> Standing:
         """Return what the last commit of ours says, and take the columns from it."""
-        found = standing_of(self.places, self.dimension.name)
+        found = of_source(standing_of(self.places, self.dimension.name), self.dimension)
         if found.schema is not None:
             self.kept.know(with_new_names(found.schema, self.dimension.policies.renames))
         return found
@@ -123,7 +124,7 @@ class HudiTable:
         """Work out rows and counts; nothing is written."""
         self.kept.know(plan.evolution.schema)
         if plan.creates:
-            check(self.dimension, self.options)
+            check(self.dimension.stored, self.options)
             check_place(self.dimension, self.path)
         with self.committing():
             version = None if plan.creates else self._version(plan)
@@ -138,7 +139,7 @@ class HudiTable:
             )
         made = writing.made_with(self.timeline.instants(), str(self.dimension.name))
         check_change(self.dimension, self.options, self.options if made is None else made, plan.evolution)
-        check(self.dimension, self.options)
+        check(self.dimension.stored, self.options)
         return _Version(
             path=str(self.path),
             instant=newest,
@@ -158,7 +159,7 @@ class HudiTable:
         with self.committing(), self.alone():
             self._check_unchanged(plan, None if read is None else read.instant)
             change = Change(self.timeline, plan.batch)
-            rows = writing.as_records(written(plan, resolved), self.dimension)
+            rows = writing.as_records(written(plan, resolved), self.dimension.stored)
             with staging(what, change, "Hudi"), _kept(rows, outcome.removed is not None):
                 records, replaces = self._records(plan, outcome, rows, read)
                 options = {
@@ -215,7 +216,7 @@ class HudiTable:
         """Return what is written, records that take others away among it, and whether it replaces all rows."""
         if read is None or outcome.drops_all:
             return rows, outcome.drops_all
-        if plan.evolution.renames:
+        if plan.renames:
             return self._others(plan, outcome, read).unionByName(rows, allowMissingColumns=True), True
         if outcome.removed is None:
             return rows, False
@@ -223,11 +224,11 @@ class HudiTable:
 
     def _others(self, plan: MergePlan, outcome: Outcome, read: _Version) -> DataFrame:
         """Return the rows that stay as they are, with their columns' new names: Hudi writes all of them anew."""
-        others = fitted(called_now(read.rows().drop(FILE, POS), plan.evolution.renames), plan.evolution.schema)
+        others = fitted(called_now(read.rows().drop(FILE, POS), plan.renames), plan.stored.schema)
         if outcome.removed is not None:
-            gone = outcome.removed.selectExpr(*map(quoted, plan.dimension.key))
-            others = others.join(gone, list(plan.dimension.key), "left_anti")
-        return writing.as_records(others, self.dimension)
+            gone = outcome.removed.selectExpr(*map(quoted, plan.stored.key))
+            others = others.join(gone, list(plan.stored.key), "left_anti")
+        return writing.as_records(others, plan.stored)
 
 
 @contextmanager

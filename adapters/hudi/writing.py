@@ -19,8 +19,8 @@ from lakeward.adapters.hudi.options import LASTING, TableOptions
 from lakeward.adapters.hudi.timeline import LAYOUT, PREFIX, PROGRESS, Instant
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.resolve import FILE
 from lakeward.adapters.tables.keys import key_text
-from lakeward.adapters.tables.rows import FILE
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import TableError
 from lakeward.core.plan import MergePlan

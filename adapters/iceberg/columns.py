@@ -26,7 +26,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from lakeward.adapters.tables.columns import SYSTEM_COLUMNS, check_ours
+from lakeward.adapters.tables.columns import check_ours, without_ours
 from lakeward.core.errors import TableError
 from lakeward.core.schema import Column, Schema, Type
 
@@ -34,7 +34,7 @@ from lakeward.core.schema import Column, Schema, Type
 def columns_of(schema: IcebergSchema, table: str) -> Schema:
     """Return the columns of a table of ours; raises TableError where it is not one."""
     check_ours([field.name for field in schema.fields], table, "namespace")
-    return Schema(tuple(column for column in columns_in(schema, table) if column.name not in SYSTEM_COLUMNS))
+    return without_ours(columns_in(schema, table))
 
 
 def columns_in(schema: IcebergSchema, table: str) -> Schema:

@@ -13,7 +13,7 @@ from lakeward.adapters.iceberg.java import Jvm
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.types import ddl
-from lakeward.adapters.tables.columns import system_columns
+from lakeward.adapters.tables.columns import row_columns
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError
 
@@ -33,15 +33,15 @@ _PER_COLUMN: Final = (
 def create_main(
     spark: SparkSession, name: Sequence[str], location: str, dimension: Dimension, options: TableOptions
 ) -> None:
-    """Create the table that mirrors a dimension."""
+    """Create the table of a dimension."""
     properties = {
         "format-version": str(options.format_version),
         **{f"write.{command}.mode": options.write_mode for command in ("delete", "update", "merge")},
         **options.properties,
     }
-    columns = {**{c.name: c.type for c in dimension.schema}, **system_columns(dimension.sequences)}
+    columns = {**{c.name: c.type for c in dimension.stored.schema}, **row_columns(dimension)}
     listed = ", ".join(f"{quoted(column)} {ddl(type_)}" for column, type_ in columns.items())
-    partitions = ", ".join(transform(item, dimension) for item in options.partition_by)
+    partitions = ", ".join(transform(item, dimension.stored) for item in options.partition_by)
     partitioned = f"PARTITIONED BY ({partitions}) " if partitions else ""
     set_ = ", ".join(f"{text(key)} = {text(value)}" for key, value in properties.items())
     spark.sql(

@@ -10,6 +10,7 @@ from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.adapters.iceberg.progress import standing_of
 from lakeward.adapters.spark.java import check_spark
+from lakeward.adapters.tables.columns import of_source
 from lakeward.adapters.tables.folders import refuse_shared
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Key
@@ -34,7 +35,7 @@ class IcebergLake:
 
     def standing(self, dimension: Dimension) -> Standing:
         """Return what the last commit of ours says, without Spark: its import alone takes a quarter of a second."""
-        return standing_of(self.catalog, dimension.name)
+        return of_source(standing_of(self.catalog, dimension.name), dimension)
 
     def schema_changes(self, dimension: Dimension) -> Sequence[Recorded]:
         """Return how the columns of a table changed, as its companion says."""

@@ -55,7 +55,7 @@ class IcebergLayout:
 
     def change(self, changes: Sequence[LayoutChange]) -> None:
         """Make it as its settings say, in one transaction."""
-        dimension, options = self.table.dimension, self.table.options
+        dimension, options = self.table.dimension.stored, self.table.options
         jvm, named = Jvm(self.table.spark()), {change.option for change in changes}
         ddl.check_options(jvm, dimension, options)
         with committing(str(dimension.name)):

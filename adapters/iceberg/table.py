@@ -29,11 +29,11 @@ from lakeward.adapters.iceberg.progress import standing_of
 from lakeward.adapters.iceberg.rollback import IcebergLine
 from lakeward.adapters.spark.line import from_arrow, to_arrow
 from lakeward.adapters.spark.names import quoted
-from lakeward.adapters.tables.columns import check_names
+from lakeward.adapters.spark.resolve import FILE, POS
+from lakeward.adapters.tables.columns import check_names, of_source
 from lakeward.adapters.tables.committing import staging
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.resolving import resolved_by
-from lakeward.adapters.tables.rows import FILE, POS
 from lakeward.adapters.tables.undoing import KeepingEarlier
 from lakeward.adapters.tables.writing import written
 from lakeward.core.dimension import Dimension
@@ -68,7 +68,7 @@ class _Snapshot:
 class IcebergTable:
     """One table; what it remembers is `kept` in those that stand beside it."""
 
-    capabilities: frozenset[Capability] = frozenset(Capability) - {Capability.HISTORY}
+    capabilities: frozenset[Capability] = frozenset(Capability)
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class IcebergTable:
 
     def standing(self) -> Standing:
         """Return what the last commit of ours says, and take the columns from it."""
-        found = standing_of(self.catalog, self.dimension.name)
+        found = of_source(standing_of(self.catalog, self.dimension.name), self.dimension)
         if found.schema is not None:
             self.kept.know(with_new_names(found.schema, self.dimension.policies.renames))
         return found
@@ -125,7 +125,7 @@ class IcebergTable:
         check_names(self.dimension, ddl.RESERVED, "Iceberg")
         self._refuse_wider_partitions(plan)
         if plan.creates:
-            ddl.check_options(jvm, self.dimension, self.options)
+            ddl.check_options(jvm, self.dimension.stored, self.options)
         with committing(str(self.dimension.name)):
             table = None if plan.creates else self._loaded(jvm)
             return resolved_by(self.kept, plan, frame, table)
@@ -156,11 +156,11 @@ class IcebergTable:
             loaded = loaded if isinstance(loaded, _Snapshot) else self._made(jvm)
             table = loaded.java
             if plan.batch == 1 and self.options.sort_by:  # a crash may have made the table and no more
-                ddl.order(jvm, table, plan.dimension, self.options.sort_by)
+                ddl.order(jvm, table, plan.stored, self.options.sort_by)
             change = Change(jvm, table, self.catalog.io(self.dimension.name), loaded.snapshot)
             with staging(what, change, "the catalog"):
-                if plan.evolution.changes and not plan.creates:
-                    change.evolve(plan.evolution.changes)
+                if plan.changes and not plan.creates:
+                    change.evolve(plan.changes)
                 self._stage(change, plan, resolved)
                 change.check(what, resolved.written, resolved.removed)
                 return change.commit(progress, resolved.written, resolved.removed)
@@ -189,7 +189,7 @@ class IcebergTable:
                 removed = removed.join(from_arrow(self.spark(), whole), FILE, "left_anti")
             positions = to_arrow(removed.groupBy(FILE).agg(F.collect_list(POS)))
             if self.options.write_mode == "copy-on-write" and positions.num_rows:
-                gone = removed.selectExpr(*map(quoted, plan.dimension.key))
+                gone = removed.selectExpr(*map(quoted, plan.stored.key))
                 change.rewrite(positions, gone, plan, rows if resolved.written else None)
                 return
             change.delete(positions)

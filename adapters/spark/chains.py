@@ -8,8 +8,8 @@ together and folded in order (`lakeward.adapters.spark.fold`). This is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Final
 
@@ -18,7 +18,8 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import has_order
-from lakeward.adapters.spark.fold import BY_PLACE, Fold, place_type, used
+from lakeward.adapters.spark.fold import BY_PLACE, Fold
+from lakeward.adapters.spark.histories import STORED, VERSIONS, Shown, tail
 from lakeward.adapters.spark.items import (
     CHAIN,
     EVENT_PLACE,
@@ -34,16 +35,26 @@ from lakeward.adapters.spark.items import (
 )
 from lakeward.adapters.spark.names import column, quoted
 from lakeward.adapters.spark.resolve import ID, SMALL, standing
+from lakeward.adapters.spark.sql import let, place_type, struct
+from lakeward.adapters.spark.types import ddl_of
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension
-from lakeward.core.events import Mark, Position
+from lakeward.core.events import Position
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Schema
 
 RELEASED_ID: Final = 1 << 62
 """From there on the IDs are those of events that waited."""
 
-_ROWS, _VERDICTS = "_lakeward_rows", "_lakeward_verdicts"
+_ROWS, _VERDICTS, _CHANGES = "_lakeward_rows", "_lakeward_verdicts", "_lakeward_changes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """A full load of a history: the texts of the keys that it has, and the instant at which all others end."""
+
+    keys: DataFrame
+    instant: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,34 +64,53 @@ class Before:
     `remembered` are events as a batch has them, `bases` rows with their positions and the
     `_lakeward_batch` that noted them, `rows` gives the rows that stand of some keys. Where all
     events are whole, or the table is `ordered`, what stands is the state (`by_rows`), and of
-    deletes what is remembered.
+    deletes what is remembered. In a history `instants` say from when truncates count, `ending` are
+    the keys whose rows a truncate or a full `load` may end though no event names them.
     """
 
     remembered: DataFrame | None
     bases: DataFrame | None
     rows: Callable[[DataFrame], DataFrame]
     by_rows: bool
+    instants: Mapping[Position, int | None] = field(default_factory=dict)
+    ending: DataFrame | None = None
+    load: Load | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chains:
     """The chains of a batch after it: `folded` has one row a chain, `stood` are their rows before.
 
-    `first_touched` are those of `stood` of which nothing was remembered.
+    `first_touched` are those of `stood` of which nothing was remembered. A `history` has a row a version.
     """
 
     plan: MergePlan
     folded: DataFrame
     stood: DataFrame
     first_touched: DataFrame
+    history: Shown | None = None
 
     def close(self) -> None:
         """Free what is cached."""
         self.folded.unpersist()
 
     def rows(self) -> DataFrame:
-        """Return the rows that the chains leave, in the columns of a batch."""
-        return _rows_of(_ROWS, self.folded, self.plan.folded, str)
+        """Return the rows that the chains leave, in the columns of a batch; of a history, those that are new."""
+        if self.history is None:
+            return rows_of(_ROWS, self.folded, self.plan.folded, str)
+        changes = self.folded.selectExpr(f"explode({_CHANGES}) AS c")
+        return self.history.rows(changes.selectExpr("explode(c.fresh) AS fresh"))
+
+    def removed(self) -> DataFrame:
+        """Return the rows that others take the place of, and where they lie; of a history, those that go."""
+        if self.history is None:
+            return self.stood
+        changes = self.folded.selectExpr(f"explode({_CHANGES}) AS c")
+        return self.history.gone(changes.selectExpr("explode(c.gone) AS gone"))
+
+    def bases(self) -> DataFrame:
+        """Return the rows before the batch of the keys of which nothing was remembered."""
+        return self.first_touched if self.history is None else self.history.bases(self.first_touched)
 
     def verdicts(self) -> DataFrame:
         """Return one row an event of the batch: its ID, what became of it, and what was noted of it."""
@@ -123,46 +153,74 @@ def fold(plan: MergePlan, events: DataFrame, before: Before) -> Chains:
     over take Spark longer than the rows do.
     """
     spark = events.sparkSession
-    key = Key(_whole(plan))
-    is_small = plan.facts.read <= SMALL and not plan.truncates.arrived  # a truncate touches all that is remembered
+    key, history = Key(_whole(plan)), Shown.of(_whole(plan), plan.folded, plan.epoch)
+    is_small = plan.facts.read <= SMALL and before.ending is None  # a truncate touches all that is remembered
+    is_small &= not plan.truncates.arrived
     send = F.broadcast if is_small else _as_it_is
     arrived = key.named(events)
     known = None if before.remembered is None else key.named(before.remembered)
     chain = key.chained(links_of(spark, [arrived] if known is None else [arrived, known]))
     arrived = chain(arrived).localCheckpoint()
+    ending = None if before.ending is None else chain(key.of_keys(before.ending)).localCheckpoint()
     touched = arrived.select(CHAIN).distinct()
     if known is not None:
         if not before.by_rows:
-            touched = touched.union(_above_truncates(chain(known), plan)).distinct().localCheckpoint()
+            touched = touched.union(_above_truncates(chain(known), plan))
+            touched = touched if ending is None else touched.union(ending.select(CHAIN))
+            touched = touched.distinct().localCheckpoint()
         known = chain(known).join(send(touched), CHAIN, "left_semi").localCheckpoint()
-    keys = chain(key.distinct([arrived] if known is None else [arrived, known])).localCheckpoint()
+    keys = chain(key.distinct([arrived] if known is None else [arrived, known]))
+    keys = keys if ending is None else keys.unionByName(ending).dropDuplicates([KEY])
+    keys = keys.localCheckpoint()
     sent = send(keys)
     stood = before.rows(sent.selectExpr(*map(quoted, plan.dimension.key)))
-    stood = stood.join(sent, list(plan.dimension.key)).localCheckpoint()
-    items = Items(plan.folded)
-    parts = [items.of_batch(arrived, plan)]
+    stood = stood.join(sent, list(plan.dimension.key))
+    stood = (stood if history is None else _going_on(stood, history, before.load)).localCheckpoint()
+    items = Items(plan.folded, None if history is None else history.versions)
+    parts, based = [items.of_batch(arrived, plan)], None
     if before.by_rows:
         parts += [items.of_rows(stood), *([] if known is None else [items.of_deletes(_newest(known, stood))])]
         first_touched = stood.limit(0)
     else:
         first_touched = stood if known is None else stood.join(keys_of(known), KEY, "left_anti")
-        bases = None if before.bases is None else _lowest(key.named_rows(before.bases).join(sent, KEY))
-        if bases is not None:
-            first_touched = first_touched.join(bases.select(KEY), KEY, "left_anti")
-            parts.append(items.of_rows(bases))
+        if before.bases is not None:
+            based = lowest(before.bases, key, history).join(sent, KEY)
+            first_touched = first_touched.join(based.select(KEY), KEY, "left_anti")
+            parts.append(items.of_rows(based))
         parts += [
             items.of_rows(first_touched),
             *([] if known is None else [items.of_remembered(known)]),
         ]
     gathered = reduce(DataFrame.unionByName, parts).groupBy(CHAIN).agg(F.expr("collect_list(item) AS items"))
     place = place_type(plan.dimension.sequences)
-    every = items.with_truncates("items", plan.truncates.all, place)
-    gathered = gathered.join(_standing(keys, stood, known, place), CHAIN).withColumn("items", F.expr(every))
-    writer = Fold(plan.folded, plan.dimension.sequences, fills=not plan.in_part)
+    every = items.with_truncates("items", plan.truncates.all, place, before.instants)
+    stands = _standing(keys, stood, known, place, history, based)
+    gathered = gathered.join(stands, CHAIN).withColumn("items", F.expr(every))
+    writer = Fold(plan.folded, plan.dimension.sequences, fills=not plan.in_part, versions=items.versions)
     newest = plan.truncates.newest
-    folded = _judged(writer, gathered, "false" if newest is None else f"e.place < {place_literal(newest, place)}")
-    folded = folded.persist()
-    return Chains(plan=plan, folded=folded, stood=stood, first_touched=first_touched)
+    is_truncated = "false" if newest is None else f"e.place < {place_literal(newest, place)}"
+    folded = _judged(writer, gathered, is_truncated, history).persist()
+    return Chains(plan=plan, folded=folded, stood=stood, first_touched=first_touched, history=history)
+
+
+def _going_on(stood: DataFrame, history: Shown, load: Load | None) -> DataFrame:
+    """Say of keys where their newest version stands, and from which versions on they are folded.
+
+    The rows of keys that a full load lacks end before its rows: `lakeward.core.history.reloads`.
+    """
+    versions, writer = f"transform({STORED}, s -> s.version)", history.versions
+    if load is not None:
+        stood = stood.join(load.keys.selectExpr(KEY, "true AS is_loaded"), KEY, "left")
+        ended = writer.closed(
+            versions, "bigint(NULL)" if load.instant is None else f"{load.instant}L", writer.loaded
+        )
+        is_live = f"try_element_at({STORED}, -1).version.ends IS NULL"
+        versions = f"CASE WHEN is_loaded IS NULL AND {is_live} THEN {ended} ELSE {versions} END"
+    place = writer.place_in_epoch(f"try_element_at({STORED}, -1).version.place")
+    stood = stood.withColumn(VERSIONS, F.expr(let({"every": versions}, tail("every"))))
+    stood = stood.withColumn("newest_place", F.expr(place))
+    places = {standing(name): f"newest_place.{part}" for name, part in zip(PLACE_COLUMNS, "sor", strict=True)}
+    return stood.withColumns({name: F.expr(sql) for name, sql in places.items()}).drop("newest_place", "is_loaded")
 
 
 def _as_it_is(frame: DataFrame) -> DataFrame:
@@ -177,7 +235,7 @@ def _above_truncates(known: DataFrame, plan: MergePlan) -> DataFrame:
     return known.where(f"{EVENT_PLACE} > {least}").select(CHAIN)
 
 
-def _rows_of(rows: str, folded: DataFrame, schema: Schema, named: Callable[[str], str]) -> DataFrame:
+def rows_of(rows: str, folded: DataFrame, schema: Schema, named: Callable[[str], str]) -> DataFrame:
     """Return the rows that stand after a fold, and their places in columns of those names."""
     place = dict(zip(PLACE_COLUMNS, "sor", strict=True))
     return (
@@ -195,8 +253,14 @@ def _whole(plan: MergePlan) -> Dimension:
     return replace(plan.dimension, schema=plan.evolution.schema)
 
 
-def _lowest(bases: DataFrame) -> DataFrame:
+def lowest(bases: DataFrame, key: Key, history: Shown | None) -> DataFrame:
     """Return of each key the base that was noted first."""
+    if history is not None:
+        place = {part: standing(name) for part, name in zip("sor", PLACE_COLUMNS, strict=True)}
+        bases = history.by_key(bases.selectExpr("*", f"{key.text()} AS {KEY}"), (KEY, names.BATCH), place)
+        bases = bases.selectExpr(KEY, names.BATCH, f"transform({STORED}, s -> s.version) AS {VERSIONS}")
+    else:
+        bases = key.named_rows(bases)
     rest = ", ".join(quoted(name) for name in bases.columns if name != KEY)
     return (
         bases.groupBy(KEY).agg(F.expr(f"min_by(struct({rest}), {names.BATCH}) AS base")).selectExpr(KEY, "base.*")
@@ -216,10 +280,21 @@ def _departures(events: DataFrame) -> DataFrame:
     return deletes.unionByName(moves.withColumn(KEY, column(OLD_KEY)))
 
 
-def _standing(keys: DataFrame, stood: DataFrame, known: DataFrame | None, place_type: str) -> DataFrame:
-    """Return for each chain, by key, where what stood of it stands, and the newest event that is remembered."""
+def _standing(
+    keys: DataFrame,
+    stood: DataFrame,
+    known: DataFrame | None,
+    place_type: str,
+    history: Shown | None,
+    based: DataFrame | None,
+) -> DataFrame:
+    """Return for each chain, by key, where what stood of it stands, and the newest event that is remembered.
+
+    Of a history it has the versions that are stored as well, and those that it is folded from.
+    """
     place = place_of([standing(name) for name in PLACE_COLUMNS])
-    found = keys.join(stood.selectExpr(KEY, f"{place} AS row_place"), KEY, "left")
+    also = () if history is None else (STORED, VERSIONS)
+    found = keys.join(stood.selectExpr(KEY, f"{place} AS row_place", *also), KEY, "left")
     nothing = f"CAST(NULL AS {place_type})"
     if known is None:
         found = found.selectExpr("*", f"{nothing} AS gone_place", f"{nothing} AS newest")
@@ -232,13 +307,20 @@ def _standing(keys: DataFrame, stood: DataFrame, known: DataFrame | None, place_
             .agg(F.expr("max(place) AS newest"), F.expr("max(CASE WHEN is_gone THEN place END) AS gone_place"))
         )
         found = found.join(newest, KEY, "left")
-    stands = f"named_struct('key', {KEY}, 'place', coalesce(row_place, gone_place), 'newest', newest)"
-    return (
-        found.selectExpr(CHAIN, f"{stands} AS stands").groupBy(CHAIN).agg(F.expr("collect_list(stands) AS stands"))
-    )
+    stands = {"key": KEY, "place": "coalesce(row_place, gone_place)", "newest": "newest"}
+    if history is not None:
+        none, type_ = history.versions.none, ddl_of(stood.schema[STORED].dataType)
+        stands["stored"] = f"coalesce({STORED}, CAST(array() AS {type_}))"
+        stands["base"] = f"coalesce({VERSIONS}, {none})"
+        if based is not None:
+            found = found.join(based.selectExpr(KEY, f"{VERSIONS} AS base"), KEY, "left")
+            was_known = "newest IS NOT NULL OR base IS NOT NULL"
+            stands["base"] = f"CASE WHEN {was_known} THEN coalesce(base, {none}) ELSE {stands['base']} END"
+    listed = found.selectExpr(CHAIN, f"{struct(stands)} AS stands")
+    return listed.groupBy(CHAIN).agg(F.expr("collect_list(stands) AS stands"))
 
 
-_IS_INCOMPLETE: Final = (
+IS_INCOMPLETE: Final = (
     "(array_contains(state.incomplete, e.id) "
     "AND NOT coalesce(try_element_at(state.rows, e.key).place > e.place, false) "
     "AND NOT exists(items, t -> coalesce(t.operation = 'truncate' AND t.place > e.place, false)))"
@@ -246,7 +328,7 @@ _IS_INCOMPLETE: Final = (
 """Whether an event `e` found no row to complete, and nothing newer of its key made up for that."""
 
 
-def _judged(writer: Fold, gathered: DataFrame, is_truncated: str) -> DataFrame:
+def _judged(writer: Fold, gathered: DataFrame, is_truncated: str, history: Shown | None) -> DataFrame:
     """Fold the items of each chain, and judge each event of the batch.
 
     `is_truncated` says of an event that a truncate was there before it that is newer.
@@ -254,7 +336,7 @@ def _judged(writer: Fold, gathered: DataFrame, is_truncated: str) -> DataFrame:
     is_mine = "(t.key = e.key OR t.key <=> e.old)"
     overtaken = f"({is_truncated} OR exists(stands, t -> {is_mine} AND greatest(t.place, t.newest) > e.place))"
     verdict = (
-        f"CASE WHEN {_IS_INCOMPLETE} THEN 'incomplete' "
+        f"CASE WHEN {IS_INCOMPLETE} THEN 'incomplete' "
         f"WHEN exists(stands, t -> {is_mine} AND t.place = e.place) THEN 'duplicates' "
         f"WHEN array_contains(used, e.id) THEN 'applied' WHEN {overtaken} THEN 'stale' ELSE 'superseded' END"
     )
@@ -268,87 +350,15 @@ def _judged(writer: Fold, gathered: DataFrame, is_truncated: str) -> DataFrame:
         f"'meets', exists(stands, t -> {is_mine} AND t.place.s = e.place.s), "
         f"'verdict', {verdict}{notes}))"
     )
+    changes = []
+    if history is not None:
+        versions = f"coalesce(try_element_at(state.rows, t.key).versions, {history.versions.none})"
+        changes.append(f"transform(stands, t -> {history.changed('t.stored', 't.base', versions)}) AS {_CHANGES}")
     return (
         gathered.selectExpr("*", f"{writer.over('items')} AS state")
-        .selectExpr("*", f"{used('state.rows')} AS used")
-        .selectExpr(CHAIN, f"state.rows AS {_ROWS}", f"{judged} AS {_VERDICTS}")
+        .selectExpr("*", f"{writer.used} AS used")
+        .selectExpr(CHAIN, f"state.rows AS {_ROWS}", f"{judged} AS {_VERDICTS}", *changes)
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Trimmed:
-    """What is left to remember: events as they were given, and bases in the columns of rows that stand.
-
-    Those of `incomplete` found no row to complete, and the mark has passed them.
-    """
-
-    events: DataFrame
-    bases: DataFrame
-    incomplete: DataFrame
-
-
-def trim_chains(
-    dimension: Dimension,
-    mark: Mark,
-    remembered: DataFrame,
-    bases: DataFrame,
-    pinned: DataFrame,
-    truncates: Sequence[Position] = (),
-) -> Trimmed:
-    """Fold what the mark has passed into the bases, as `lakeward.core.memory.trim`.
-
-    The chains of `pinned` keys stay as they are; of the `truncates` those count that it has passed.
-    """
-    passed = [t for t in sorted(truncates) if t.mark <= mark]
-    key = Key(dimension)
-    columns = remembered.columns
-    named = key.named(remembered).selectExpr("*", f"monotonically_increasing_id() AS {ID}")
-    named = named.localCheckpoint()
-    chain = key.chained(links_of(named.sparkSession, [named]))
-    events = chain(named).localCheckpoint()
-    stay = chain(pinned.selectExpr(f"{key.text()} AS {KEY}")).select(CHAIN).distinct()
-    past = _past(events, mark, dimension).join(stay, CHAIN, "left_anti").localCheckpoint()
-    later = events.join(past.select(ID), ID, "left_anti")
-    folded_chains = past.select(CHAIN).distinct()
-    bases = chain(_lowest(bases.selectExpr("*", f"{key.text()} AS {KEY}")))
-    state = _states(dimension, past, bases.join(folded_chains, CHAIN, "left_semi"), passed).localCheckpoint()
-    rows = _rows_of("state.rows", state, dimension.schema, standing)
-    rows = rows.selectExpr("*", f"{key.text()} AS {KEY}").join(keys_of(later), KEY, "left_semi")
-    kept = bases.join(folded_chains, CHAIN, "left_anti")
-    if passed:
-        stands = place_of([standing(name) for name in PLACE_COLUMNS])
-        kept = kept.where(f"{stands} > {place_literal(passed[-1], place_type(dimension.sequences))}")
-    touched = state.where("size(state.incomplete) > 0").select(CHAIN)
-    events, bases = (frame.join(touched, CHAIN, "left_semi") for frame in (events, bases))
-    on = _states(dimension, events, bases, truncates)
-    incomplete = on.selectExpr(f"explode(transform(filter(items, e -> {_IS_INCOMPLETE}), e -> e.id)) AS {ID}")
-    return Trimmed(
-        events=later.selectExpr(*map(quoted, columns)),
-        bases=rows.drop(KEY).unionByName(kept.select(*[quoted(name) for name in rows.columns if name != KEY])),
-        incomplete=past.join(incomplete, ID, "left_semi"),
-    )
-
-
-def _states(dimension: Dimension, events: DataFrame, bases: DataFrame, truncates: Sequence[Position]) -> DataFrame:
-    """Return for each chain its items, and the state that they leave."""
-    items, writer = Items(dimension.schema), Fold(dimension.schema, dimension.sequences)
-    parts = items.of_remembered(events, identifier=ID).unionByName(items.of_rows(bases))
-    gathered = parts.groupBy(CHAIN).agg(F.expr("collect_list(item) AS items"))
-    every = items.with_truncates("items", truncates, place_type(dimension.sequences))
-    return gathered.selectExpr(CHAIN, f"{every} AS items").selectExpr("*", f"{writer.over('items')} AS state")
-
-
-def _past(events: DataFrame, mark: Mark, dimension: Dimension) -> DataFrame:
-    """Return the events that the mark has passed, up to the first of a transaction that it parts."""
-    limit = f"CAST('{mark.sequence}' AS {names.sequence_type(dimension.sequences)})"
-    passed = events.where(f"{names.SEQUENCE} <= {limit}")
-    if not dimension.sequences.are_wide:
-        return passed  # all events of a transaction have one commit time
-    ends = F.expr(f"min({names.SEQUENCE}) AS first"), F.expr(f"max({names.SEQUENCE}) AS last")
-    spans = events.where(f"{names.TRANSACTION} IS NOT NULL").groupBy(CHAIN, names.TRANSACTION).agg(*ends)
-    parted = spans.where(f"first <= {limit} AND last > {limit}").groupBy(CHAIN).agg(F.expr("min(first) AS first"))
-    found = passed.join(parted, CHAIN, "left").where(f"first IS NULL OR {names.SEQUENCE} < first")
-    return found.select(*map(quoted, events.columns))
 
 
 def part_chains(plan: MergePlan, events: DataFrame, barriers: DataFrame) -> tuple[DataFrame, DataFrame]:

@@ -6,17 +6,18 @@ key, or the keys that key changes join) are an array in position order, and `agg
 folds it, event by event, in the JVM. `Fold` writes that expression for a table's columns.
 
 An item of the array is a struct of the fields of `ITEM`; those of rank 0 are rows as they
-stood before.
+stood before. In a history each row has the versions of its key (`lakeward.adapters.spark.versions`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lakeward.adapters.spark import names
 from lakeward.adapters.spark.names import quoted, text
-from lakeward.adapters.spark.types import ddl
+from lakeward.adapters.spark.sql import NO_IDS, cells_type, let, note, place_type, struct
+from lakeward.adapters.spark.versions import Versions
 from lakeward.core.events import Sequences
 from lakeward.core.schema import Schema, Type
 
@@ -27,14 +28,8 @@ transaction, what was not sent (columns, and fields of structs by their path), i
 it is the memory of a delete, and a hash of its content."""
 
 
-def place_type(sequences: Sequences) -> str:
-    """Return the type of a position within an epoch.
-
-    >>> place_type(Sequences.TIMES)
-    'struct<s:bigint,o:bigint,r:bigint>'
-    """
-    return f"struct<s:{names.sequence_type(sequences)},o:bigint,r:bigint>"
-
+OF_HISTORY: Final = ("instant", "versions")
+"""What an item has beside in a history: from when an event counts, and the versions of a row that stood."""
 
 BY_PLACE: Final = "(a, b) -> CASE WHEN a.at < b.at THEN -1 WHEN a.at > b.at THEN 1 ELSE 0 END"
 """What sorts items, as SQL."""
@@ -50,6 +45,9 @@ _STATE: Final = (
     "missing",
     "nulled",
 )
+_PLACED: Final = "placed"
+"""What the state of a history has beside: the IDs of the events that have their place in it."""
+
 _NOTES: Final = ("incomplete", "undecided", "existing", "missing", "nulled")
 """Lists of IDs: events that found no row to complete, that no rule decides, that inserted a row
 which was there, that updated one which was not, and whose missing cells became NULL."""
@@ -63,17 +61,29 @@ class Fold:
     sequences: Sequences = Sequences.TIMES
     fills: bool = False
     """Whether an update that sends a part of a row makes one of it where none stands; else it waits."""
+    versions: Versions | None = None
+    """What writes the versions of a history."""
 
     @property
     def cells(self) -> str:
         """The type of the cells of a row."""
-        return f"struct<{','.join(f'c{i}:{ddl(c.type)}' for i, c in enumerate(self.schema))}>"
+        return cells_type(self.schema)
 
     @property
     def row(self) -> str:
         """The type of a row: its place and the ID that it got it from, and for each cell that of who set it."""
         place = place_type(self.sequences)
-        return f"struct<place:{place},id:bigint,gone:boolean,cells:{self.cells},origin:array<bigint>>"
+        versions = "" if self.versions is None else f",versions:array<{self.versions.type}>"
+        return f"struct<place:{place},id:bigint,gone:boolean,cells:{self.cells},origin:array<bigint>{versions}>"
+
+    @property
+    def used(self) -> str:
+        """The IDs of the events that a `state` still shows: in a history, all that have their place in it."""
+        return used("state.rows") if self.versions is None else f"state.{_PLACED}"
+
+    @property
+    def _state_fields(self) -> Sequence[str]:
+        return _STATE if self.versions is None else (*_STATE, _PLACED)
 
     def over(self, items: str) -> str:
         """Return the state that an array of items leaves behind, as SQL."""
@@ -83,15 +93,18 @@ class Fold:
             "transaction": "string(NULL)",
             "entered": "CAST(array() AS array<string>)",
             "covered": no_rows,
-            **dict.fromkeys(_NOTES, "CAST(array() AS array<bigint>)"),
+            **dict.fromkeys((*_NOTES, _PLACED), NO_IDS),
         }
-        return f"aggregate(array_sort({items}, {BY_PLACE}), {_struct(nothing)}, (s, e) -> {self._step()})"
+        nothing = {name: nothing[name] for name in self._state_fields}
+        return f"aggregate(array_sort({items}, {BY_PLACE}), {struct(nothing)}, (s, e) -> {self._step()})"
 
     def _step(self) -> str:
         """Return the state after an event: what it decides, then the row that it puts, if it does."""
         rows = f"CASE WHEN d.puts THEN {_with('d.rows', 'e.key', self._put('d.base'))} ELSE d.rows END"
-        after = {name: rows if name == "rows" else f"d.{name}" for name in _STATE}
-        return _let({"d": self._decide()}, _struct(after))
+        after = {name: rows if name == "rows" else f"d.{name}" for name in self._state_fields}
+        if self.versions is not None:
+            after[_PLACED] = note(f"d.{_PLACED}", "d.puts")
+        return let({"d": self._decide()}, struct(after))
 
     def _decide(self) -> str:
         stood = {
@@ -100,11 +113,12 @@ class Fold:
             "gone": "e.gone",
             "cells": "e.cells",
             "origin": f"array_repeat(bigint(NULL), {len(self.schema)})",
+            **({} if self.versions is None else {"versions": "e.versions"}),
         }
-        stands = self._state(rows=_with("s.rows", "e.key", _struct(stood)))
+        stands = self._state(rows=_with("s.rows", "e.key", struct(stood)))
         is_news = _is_news("s.rows", "e.key")
-        deletes = self._state(rows=_with("s.rows", "e.key", self._gone))
-        truncates = self._state(rows="map_filter(s.rows, (k, v) -> v.place >= e.place)")
+        deletes = self._state(rows=_with("s.rows", "e.key", self._gone("e.key")), **self._placed("true"))
+        truncates = self._state(rows=self._truncated)
         return (
             f"CASE WHEN e.at.rank = 0 THEN {stands} WHEN e.operation = 'truncate' THEN {truncates} "
             f"WHEN e.old IS NOT NULL THEN {self._move()} "
@@ -118,14 +132,14 @@ class Fold:
         put = self._state(
             puts="true",
             base=f"CASE WHEN {partial_update} THEN stood END",
-            undecided=_note("s.undecided", f"{partial_update} AND {is_covered}"),
-            nulled=_note("s.nulled", f"e.operation != 'update' AND {_IS_PARTIAL}"),
-            existing=_note("s.existing", "e.operation = 'insert' AND stood IS NOT NULL"),
-            missing=_note("s.missing", "e.operation = 'update' AND stood IS NULL"),
+            undecided=note("s.undecided", f"{partial_update} AND {is_covered}"),
+            nulled=note("s.nulled", f"e.operation != 'update' AND {_IS_PARTIAL}"),
+            existing=note("s.existing", "e.operation = 'insert' AND stood IS NOT NULL"),
+            missing=note("s.missing", "e.operation = 'update' AND stood IS NULL"),
         )
-        waits = self._state(incomplete=_note("s.incomplete", "true"))
+        waits = self._state(incomplete=note("s.incomplete", "true"))
         body = put if self.fills else f"CASE WHEN stood IS NULL AND {partial_update} THEN {waits} ELSE {put} END"
-        return _let({"stood": _live("s.rows", "e.key")}, body)
+        return let({"stood": _live("s.rows", "e.key")}, body)
 
     def _move(self) -> str:
         """A row leaves the old key and enters the new one; within a transaction a covered row leaves first."""
@@ -139,19 +153,20 @@ class Fold:
             "stood": _live("s.rows", "e.key"),
             "entered": f"CASE WHEN NOT {known} THEN CAST(array() AS array<string>) "
             f"WHEN {leaves} THEN array_remove(s.entered, e.old) ELSE s.entered END",
-            "others": f"CASE WHEN {leaves} THEN {_with('s.rows', 'e.old', self._gone)} ELSE s.rows END",
+            "others": f"CASE WHEN {leaves} THEN {_with('s.rows', 'e.old', self._gone('e.old'))} ELSE s.rows END",
             "uncovered": _without("covered", "e.old"),
         }
         begun = {"transaction": "e.transaction", "entered": "entered", "covered": "uncovered", "rows": "others"}
-        waits = self._state(**begun, incomplete=_note("s.incomplete", "true"))
+        begun |= self._placed(leaves)
+        waits = self._state(**begun, incomplete=note("s.incomplete", "true"))
         covers = "stood IS NOT NULL AND NOT array_contains(entered, e.key)"
         enters = {
             "entered": "array_union(entered, array(e.key))",
             "covered": f"CASE WHEN {covers} THEN {_with('uncovered', 'e.key', 'stood')} ELSE uncovered END",
-            "undecided": _note("s.undecided", "stood IS NOT NULL AND e.transaction IS NULL"),
+            "undecided": note("s.undecided", "stood IS NOT NULL AND e.transaction IS NULL"),
         }
         put = self._state(**{**begun, **enters}, puts="true", base="mover")
-        return _let(
+        return let(
             lets,
             f"CASE WHEN NOT {_is_news('s.rows', 'e.key')} THEN {self._state(**begun)} "
             f"WHEN mover IS NULL AND {_IS_PARTIAL} THEN {waits} ELSE {put} END",
@@ -165,18 +180,52 @@ class Fold:
             value = _completed(f"e.{place}", f"{base}.{place}", item.type, (item.name,))
             cells.append(f"'c{index}', CASE WHEN {is_unset} THEN {base}.{place} ELSE {value} END")
             origins.append(f"CASE WHEN {is_unset} THEN {base}.origin[{index}] ELSE e.id END")
-        fields = {"cells": f"named_struct({', '.join(cells)})", "origin": f"array({', '.join(origins)})"}
-        return _struct({**_ROW_OF_EVENT, "gone": "false", **fields})
+        image, origin = f"named_struct({', '.join(cells)})", f"array({', '.join(origins)})"
+        if self.versions is None:
+            return struct({**_ROW_OF_EVENT, "gone": "false", "cells": image, "origin": origin})
+        fields = {
+            "gone": "false",
+            "cells": "try_element_at(opened, -1).cells",
+            "origin": origin,
+            "versions": "opened",
+        }
+        opened = self.versions.opened(self._versions_of("d.rows", "e.key", self.versions), image)
+        return let({"opened": opened}, struct({**_ROW_OF_EVENT, **fields}))
+
+    def _gone(self, key: str) -> str:
+        """Return the memory that the row of a key went with the event."""
+        if self.versions is None:
+            return struct(self._memory)
+        versions = self.versions.closed(self._versions_of("s.rows", key, self.versions))
+        return struct({**self._memory, "versions": versions})
 
     @property
-    def _gone(self) -> str:
-        cells = f"CAST(NULL AS {self.cells})"
-        return _struct({**_ROW_OF_EVENT, "gone": "true", "cells": cells, "origin": "CAST(NULL AS array<bigint>)"})
+    def _memory(self) -> dict[str, str]:
+        nothing = {"cells": f"CAST(NULL AS {self.cells})", "origin": "CAST(NULL AS array<bigint>)"}
+        return {**_ROW_OF_EVENT, "gone": "true", **nothing}
+
+    def _versions_of(self, rows: str, key: str, versions: Versions) -> str:
+        return f"coalesce(try_element_at({rows}, {key}).versions, {versions.none})"
+
+    @property
+    def _truncated(self) -> str:
+        """The rows after a truncate: in a history what is older ends, and what it was stays."""
+        if self.versions is None:
+            return "map_filter(s.rows, (k, v) -> v.place >= e.place)"
+        ended = struct({**self._memory, "versions": self.versions.closed("v.versions")})
+        after = (
+            f"transform_values(s.rows, (k, v) -> CASE WHEN v.place >= e.place OR v.gone THEN v ELSE {ended} END)"
+        )
+        return f"map_filter({after}, (k, v) -> v.place >= e.place OR size(v.versions) > 0)"
+
+    def _placed(self, when: str) -> dict[str, str]:
+        """Return the change of a state by an event that got its place in a history."""
+        return {} if self.versions is None else {_PLACED: note(f"s.{_PLACED}", when)}
 
     def _state(self, **changed: str) -> str:
         """Return the state `s` with some fields changed, and whether and over what a row is to be put."""
-        kept = {name: f"s.{name}" for name in _STATE}
-        return _struct({**kept, "puts": "false", "base": f"CAST(NULL AS {self.row})", **changed})
+        kept = {name: f"s.{name}" for name in self._state_fields}
+        return struct({**kept, "puts": "false", "base": f"CAST(NULL AS {self.row})", **changed})
 
 
 _ROW_OF_EVENT: Final = {"place": "e.place", "id": "e.id"}
@@ -196,18 +245,6 @@ def _completed(new: str, stored: str, type_: Type, path: tuple[str, ...]) -> str
     return f"CASE WHEN {new} IS NOT NULL THEN named_struct({', '.join(fields)}) END"
 
 
-def _struct(fields: dict[str, str]) -> str:
-    listed = [f"'{name}', {value}" for name, value in fields.items()]
-    return f"named_struct({', '.join(listed)})"
-
-
-def _let(bound: dict[str, str], body: str) -> str:
-    """Return SQL that works these values out once, in order, and gives them names."""
-    for name, value in reversed(bound.items()):
-        body = f"transform(array({value}), {name} -> {body})[0]"
-    return body
-
-
 def _with(rows: str, key: str, row: str) -> str:
     return f"map_concat({_without(rows, key)}, map({key}, {row}))"
 
@@ -222,10 +259,6 @@ def _is_news(rows: str, key: str) -> str:
 
 def _live(rows: str, key: str) -> str:
     return f"CASE WHEN NOT try_element_at({rows}, {key}).gone THEN try_element_at({rows}, {key}) END"
-
-
-def _note(ids: str, when: str) -> str:
-    return f"CASE WHEN {when} THEN array_append({ids}, e.id) ELSE {ids} END"
 
 
 def used(rows: str) -> str:

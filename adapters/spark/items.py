@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Final
@@ -13,12 +13,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.fold import ITEM
+from lakeward.adapters.spark.fold import ITEM, OF_HISTORY
+from lakeward.adapters.spark.histories import VERSIONS
 from lakeward.adapters.spark.keys import key_columns, key_text
 from lakeward.adapters.spark.line import from_arrow, to_arrow
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.resolve import ID, hashed, standing
 from lakeward.adapters.spark.types import ddl
+from lakeward.adapters.spark.versions import Versions
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import TableError
 from lakeward.core.events import Position
@@ -72,6 +74,10 @@ class Key:
             events = events.selectExpr("*", f"CAST(NULL AS struct<{','.join(fields)}>) AS {names.OLD}")
         old = f"CASE WHEN {names.OLD} IS NOT NULL THEN {self.text(names.OLD + '.')} END"
         return events.selectExpr("*", f"{self.text()} AS {KEY}", f"{old} AS {OLD_KEY}")
+
+    def of_keys(self, keys: DataFrame) -> DataFrame:
+        """Return keys with their texts."""
+        return keys.selectExpr(*map(quoted, self.dimension.key), f"{self.text()} AS {KEY}")
 
     def named_rows(self, rows: DataFrame) -> DataFrame:
         """Give rows the text of their key, in the place of the key."""
@@ -138,9 +144,10 @@ def components(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """Makes the items of a fold from events and rows of a table."""
+    """Makes the items of a fold from events and rows of a table; `versions` are those of a history."""
 
     schema: Schema
+    versions: Versions | None = None
 
     def of_batch(self, events: DataFrame, plan: MergePlan) -> DataFrame:
         """Return the events of a batch."""
@@ -154,25 +161,48 @@ class Items:
     def _of_events(self, events: DataFrame, **given: str) -> DataFrame:
         at = f"named_struct('rank', 1, 'place', {EVENT_PLACE})"
         known = {"operation": names.OPERATION, "old": OLD_KEY, "transaction": names.TRANSACTION}
+        known |= {"instant": names.INSTANT} if self.versions is not None else {}
         return self._items(events, at=at, place=EVENT_PLACE, **known, **given)
 
     def of_rows(self, rows: DataFrame) -> DataFrame:
-        """Return rows that stand."""
+        """Return rows that stand; of a history, one row a key, with the versions to go on from."""
+        if self.versions is not None:
+            return self._of_keys(rows, self.versions)
         place = place_of([standing(name) for name in PLACE_COLUMNS])
         return self._items(rows, at=f"named_struct('rank', 0, 'place', {place})", place=place)
+
+    def _of_keys(self, keys: DataFrame, versions: Versions) -> DataFrame:
+        newest = f"try_element_at({VERSIONS}, -1)"
+        place = f"coalesce({versions.place_in_epoch(f'{newest}.place')}, {versions.least})"
+        is_live = f"{newest}.begins IS NOT NULL AND {newest}.ends IS NULL"
+        return self._items(
+            keys,
+            at=f"named_struct('rank', 0, 'place', {place})",
+            place=place,
+            cells=f"CASE WHEN {is_live} THEN {newest}.cells END",
+            gone=f"NOT ({is_live})",
+            versions=VERSIONS,
+        )
 
     def of_deletes(self, deletes: DataFrame) -> DataFrame:
         """Return the memory of deletes, given by key and place."""
         return self._items(deletes, at="named_struct('rank', 0, 'place', place)", place="place", gone="true")
 
-    def with_truncates(self, items: str, truncates: Sequence[Position], place: str) -> str:
-        """Return an array of items and these truncates, as SQL; `place` is the type of a position."""
+    def with_truncates(
+        self, items: str, truncates: Sequence[Position], place: str, instants: Mapping[Position, int | None]
+    ) -> str:
+        """Return an array of items and these truncates, as SQL; `place` is the type of a position.
+
+        In a history `instants` say from when they count.
+        """
         if not truncates:
             return items
         made = []
         for position in truncates:
             at = place_literal(position, place)
             given = {"at": f"named_struct('rank', 1, 'place', {at})", "place": at, "operation": "'truncate'"}
+            if (instant := instants.get(position)) is not None:
+                given["instant"] = f"{instant}L"
             made.append(self._item((), key="''", **given))
         return f"concat({items}, array({', '.join(made)}))"
 
@@ -194,9 +224,12 @@ class Items:
             "cells": f"named_struct({', '.join(cells)})",
             "gone": "false",
             "content": "bigint(NULL)",
+            "instant": "bigint(NULL)",
+            **({} if self.versions is None else {"versions": self.versions.none}),
             **given,
         }
-        fields = ", ".join(f"'{name}', {known[name]}" for name in ITEM)
+        listed = ITEM if self.versions is None else (*ITEM, *OF_HISTORY)
+        fields = ", ".join(f"'{name}', {known[name]}" for name in listed)
         return f"named_struct({fields})"
 
 

@@ -21,7 +21,12 @@ def key_text(columns: Sequence[Column], of: str = "") -> str:
     `core.literals.text_of` says the same in Python, but for the digits of floating numbers,
     and reads both.
     """
-    return f"to_json(array({', '.join(_as_text(of + quoted(c.name), c.type) for c in columns)}))"
+    return f"to_json(array({', '.join(key_texts([(of + quoted(c.name), c.type) for c in columns]))}))"
+
+
+def key_texts(columns: Sequence[tuple[str, Type]]) -> Sequence[str]:
+    """Return the texts of the parts of a key, given as SQL and with their types."""
+    return [_as_text(value, type_) for value, type_ in columns]
 
 
 def _as_text(value: str, type_: Type) -> str:

@@ -27,6 +27,8 @@ TEXT: Final = "_lakeward_text"
 UNSET: Final = "_lakeward_unset"
 OLD: Final = "_lakeward_old"
 TRANSACTION: Final = "_lakeward_transaction"
+REACHED: Final = "_lakeward_reached"
+INSTANT: Final = "_lakeward_instant"
 
 POSITION: Final = (EPOCH, SEQUENCE, OBJECT, ROW)
 

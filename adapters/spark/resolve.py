@@ -33,6 +33,10 @@ IS_NEWS: Final = "_lakeward_is_news"
 IS_LIVE: Final = "_lakeward_is_live"
 """Of a key: whether an event is newer than what stands, and whether what stands is a row."""
 
+FILE: Final = "_lakeward_standing_file"
+POS: Final = "_lakeward_standing_pos"
+"""Where a row lies: its data file as the format names it, and its place there, from 0; NULL where nobody asks."""
+
 INCOMPLETE: Final = "it sends a part of a row, and there is no row of that key"
 _AT_THE_MARK: Final = "at or below the mark: by `lateness`, nothing may come there any more"
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from lakeward.adapters.spark import names
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, TableError
 from lakeward.core.events import LOAD_SEQUENCE, Position, Sequences
-from lakeward.core.schema import Type
+from lakeward.core.ports import Standing
+from lakeward.core.schema import Schema, Type
 
 SYSTEM_COLUMNS: Final[Mapping[str, Type]] = {
     names.EPOCH: Type("int"),
@@ -24,6 +26,24 @@ SYSTEM_COLUMNS: Final[Mapping[str, Type]] = {
 def system_columns(sequences: Sequences) -> Mapping[str, Type]:
     """Return what lakeward adds to each row of a table with such sequences."""
     return {**SYSTEM_COLUMNS, names.SEQUENCE: names.sequence_type(sequences)}
+
+
+def row_columns(dimension: Dimension) -> Mapping[str, Type]:
+    """Return what lakeward adds to each row of a table; of a history, up to when the source told of a version."""
+    reached = {} if dimension.history is None else {names.REACHED: Type("bigint")}
+    return {**system_columns(dimension.sequences), **reached}
+
+
+def without_ours(schema: Schema) -> Schema:
+    """Return the columns of a table without those of lakeward."""
+    return Schema(tuple(c for c in schema if c.name not in {*SYSTEM_COLUMNS, names.REACHED}))
+
+
+def of_source(standing: Standing, dimension: Dimension) -> Standing:
+    """Return a table as it stands with the columns of the source alone: without what tells of versions."""
+    if dimension.history is None or standing.schema is None:
+        return standing
+    return replace(standing, schema=dimension.history.own(standing.schema))
 
 
 BEFORE: Final[Mapping[str, int]] = {

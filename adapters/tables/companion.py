@@ -18,10 +18,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.chains import trim_chains
 from lakeward.adapters.spark.fitting import fitted
+from lakeward.adapters.spark.histories import remembered_types, truncate_instants
 from lakeward.adapters.spark.names import column, quoted, text
 from lakeward.adapters.spark.resolve import keys_of_both, standing
+from lakeward.adapters.spark.trimming import Truncated, trim_chains
 from lakeward.adapters.tables import records
 from lakeward.adapters.tables.beside import CHANGES, QUARANTINE, Make
 from lakeward.adapters.tables.columns import position_of, system_columns
@@ -186,6 +187,7 @@ class CompanionTable:
         columns = {**_columns(self.dimension.sequences), **{c.name: c.type for c in self.dimension.schema}}
         if PARTIAL & plan.facts.may_need and self.dimension.key:
             columns |= self._in_part()
+        columns |= remembered_types(self.dimension)
         frames = [self._entries(frame, kind, plan) for kind, frame in entries.items() if frame is not None]
         size = sum(found.object.size for found in plan.facts.objects)
         row = pa.table({KIND: [BATCH], names.BATCH: [plan.batch], RECORD: [records.written(plan)]})
@@ -195,7 +197,8 @@ class CompanionTable:
     def _entries(self, frame: DataFrame, kind: str, plan: MergePlan) -> DataFrame:
         whole = kind in (f"'{WAITING}'", f"'{BASE}'", EVENT)
         wanted = self.dimension.schema.names if whole else self.dimension.key
-        own = [name for name in (*wanted, names.UNSET, names.OLD, names.TRANSACTION) if name in frame.columns]
+        wanted = (*wanted, names.UNSET, names.OLD, names.TRANSACTION, *remembered_types(self.dimension))
+        own = [name for name in wanted if name in frame.columns]
         if names.OLD in frame.columns:
             old = key_text(self.dimension, f"{names.OLD}.")
             frame = frame.selectExpr("*", f"CASE WHEN {names.OLD} IS NOT NULL THEN {old} END AS {OLD_RECORD}")
@@ -240,6 +243,10 @@ class CompanionTable:
         """Return the events of keys that are remembered, up to `n`, or None where there is no companion."""
         return self._changes(upto, "!=")
 
+    def truncated(self, upto: int) -> DataFrame | None:
+        """Return the truncates that are remembered, up to `n`, or None where there is no companion."""
+        return self._changes(upto, "=")
+
     def _changes(self, upto: int, is_truncate: str) -> DataFrame | None:
         kinds = f"{KIND} IN ('{DELETE}', '{CHANGE}') AND {names.BATCH} <= {upto} AND {names.EPOCH} = {self.epoch}"
         return self._frame(f"{kinds} AND {names.OPERATION} {is_truncate} '{Operation.TRUNCATE.value}'")
@@ -277,7 +284,8 @@ class CompanionTable:
                 todo="Put the companion table back, or drop the table to load it anew.",
             )
         freed = waiting if self.has_parts or keys is None else waiting.where(column(RECORD).isin(list(keys)))
-        in_part = [name for name in (names.UNSET, names.OLD, names.TRANSACTION) if name in waiting.columns]
+        wanted = (names.UNSET, names.OLD, names.TRANSACTION, names.INSTANT)
+        in_part = [name for name in wanted if name in waiting.columns]
         return freed.selectExpr(
             *map(quoted, self.dimension.schema.names),
             *(names.OPERATION, names.SEQUENCE, names.OBJECT, names.ROW, names.TIME),
@@ -366,8 +374,11 @@ class CompanionTable:
         pinned = keys_of_both(waiting, self.dimension.key)
         if held is not None:
             pinned = pinned.unionByName(held)
-        truncates = self._changes(upto, "=")
-        found = trim_chains(self.dimension, mark, events, bases, pinned, tuple(self.truncates))
+        truncates = self.truncated(upto)
+        has_instants = truncates is not None and names.INSTANT in truncates.columns
+        instants = truncate_instants([truncates], mark.epoch) if has_instants else {}
+        truncated = Truncated(tuple(self.truncates), instants)
+        found = trim_chains(self.dimension, mark, events, bases, pinned, truncated)
         give_up(found.incomplete)
         place = {standing(name): name for name in _PLACE}
         folded = found.bases.withColumnsRenamed(place).selectExpr(

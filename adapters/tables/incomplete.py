@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.adapters.spark import names
+from lakeward.adapters.spark.histories import ENDS
 from lakeward.adapters.tables.columns import position_of
 from lakeward.adapters.tables.companion import (
     BASE,
@@ -50,13 +52,23 @@ def incomplete_of(companion: CompanionTable, progress: Progress) -> Sequence[Ent
     condition = f"{KIND} in ('{CHANGE}', '{DELETE}', '{BASE}') and {names.BATCH} <= {progress.batch}"
     condition += f" and {names.EPOCH} = {progress.epoch}"
     companion.objects(progress)
-    rows = _since(max(companion.truncates, default=None), _marked(companion.table.rows(condition, _WANTED)))
+    rows = companion.table.rows(condition, (*_WANTED, *([ENDS] if companion.dimension.history is not None else [])))
+    rows = _since(max(companion.truncates, default=None), _marked(_that_stood(rows)))
     moved = rows.filter(pc.is_valid(rows[OLD_RECORD]))
     both = [*moved[RECORD].to_pylist(), *moved[OLD_RECORD].to_pylist()]
     is_joined = pc.is_in(rows[RECORD], value_set=pa.array(both, rows.schema.field(RECORD).type))
     found = _without_row(rows.filter(pc.invert(is_joined))).to_pylist()
-    found += _folded(companion.dimension, rows.filter(is_joined).to_pylist())
+    mirror = replace(companion.dimension, history=None)
+    found += _folded(mirror, rows.filter(is_joined).to_pylist())
     return _entries(companion, progress, found) if found else []
+
+
+def _that_stood(rows: pa.Table) -> pa.Table:
+    """Leave out the versions of a history that had ended before: they complete nothing."""
+    if ENDS not in rows.column_names:
+        return rows
+    has_ended = pc.and_kleene(pc.equal(rows[KIND], BASE), pc.is_valid(rows[ENDS]))
+    return rows.filter(pc.invert(has_ended)).drop_columns([ENDS])
 
 
 def _marked(rows: pa.Table) -> pa.Table:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypedDict
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.chains import RELEASED_ID, Before, Chains, fold, part_chains
+from lakeward.adapters.spark.chains import RELEASED_ID, Before, Chains, Load, fold, part_chains
 from lakeward.adapters.spark.copies import without_facts
 from lakeward.adapters.spark.events import (
     IS_EVENT,
@@ -26,14 +26,17 @@ from lakeward.adapters.spark.events import (
     IS_REJECT,
 )
 from lakeward.adapters.spark.fitting import fitted
+from lakeward.adapters.spark.histories import ENDS, dated, truncate_instants
 from lakeward.adapters.spark.inline import inline
-from lakeward.adapters.spark.items import with_absent
+from lakeward.adapters.spark.items import KEY, Key, with_absent
 from lakeward.adapters.spark.remaking import remade
 from lakeward.adapters.spark.resolve import (
+    FILE,
     ID,
     INCOMPLETE,
     IS_LIVE,
     IS_NEWS,
+    POS,
     Known,
     as_rejects,
     counts,
@@ -53,12 +56,14 @@ from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.partitions import Partitions
 from lakeward.adapters.tables.quarantine import QuarantineTable
-from lakeward.adapters.tables.rows import FILE, POS, Loaded, Rows
+from lakeward.adapters.tables.rows import Loaded, Rows
 from lakeward.adapters.tables.writing import written
 from lakeward.core import mending
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Ordered
 from lakeward.core.errors import SchemaConflict
+from lakeward.core.events import Position
+from lakeward.core.history.instants import instant_of_run
 from lakeward.core.memory import HOLDING, Reason
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Resolved
@@ -88,6 +93,14 @@ class _News:
         moved = Counter({reason: rows for reason, rows in self.late.items() if reason is not None})
         found = {Reason.TOO_LATE: self.too_late, **refused}
         return _rejects(plan, self.known, found, moved)
+
+
+class _Ending(TypedDict):
+    """What ends rows of a history though no event names them: see `Before`."""
+
+    instants: Mapping[Position, int | None]
+    ending: DataFrame | None
+    load: Load | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +189,8 @@ class Resolver:
 
     def reload(self, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> Resolved:
         """The rows of a full load take the place of all that stand, and meet none of them."""
+        if plan.dimension.history is not None:  # its rows stay: what the load lacks ends
+            return self.merge(plan, frame, table)
         resolved = self.merge(plan, frame, None)
         outcome: Outcome = resolved.detail
         outcome.table, outcome.drops_all = table, True
@@ -193,7 +208,15 @@ class Resolver:
         frame, known = without_copies(frame, plan)
         frame, copies = self._without_facts(plan, frame, rows)
         frame, late = late_as_rejects(frame, plan)
+        if plan.dimension.history is not None:
+            frame, truncates = (
+                self._dated(plan, frame),
+                truncates if truncates is None else self._dated(plan, truncates),
+            )
         return _News(frame, truncates, known._replace(events=known.events + copies), late)
+
+    def _dated(self, plan: MergePlan, frame: DataFrame) -> DataFrame:
+        return dated(frame, plan.dimension, plan.epoch, plan.ran)
 
     def _judges(self, plan: MergePlan, news: _News, rows: Rows) -> Resolved:
         """Judge whole rows by what stands of their keys, in one pass and without an order."""
@@ -241,13 +264,14 @@ class Resolver:
         facts = self.companion.facts(plan.batch - 1)
         if rows.are_there and isinstance(plan.dimension.lateness, Ordered):
             stands = rows.all(plan.facts.key_range).where(f"NOT {IS_LOAD}")
+            stands = stands if rows.history is None else rows.history.read(stands).where(f"{ENDS} IS NULL")
             facts.append(stands.withColumn(names.OPERATION, F.expr("explode(array('insert', 'update'))")))
         return without_facts(frame, plan, facts)
 
     def _folds(self, plan: MergePlan, news: _News, rows: Rows) -> Resolved:
         """Fold the events in order over what is remembered; hold key changes that no rule decides."""
         is_ordered = isinstance(plan.dimension.lateness, Ordered)
-        done = self._decided(plan, news.frame, rows)
+        done = self._decided(plan, news, rows)
         frame, chains = done.frame, done.chains
         tally, incomplete = chains.counts()
         refused = {Reason.KEY_SHIFT: done.shifted}
@@ -259,7 +283,12 @@ class Resolver:
         waiting, waited = self._not_waiting_yet(plan, done.waiting)
         upserts = remade(chains.rows(), plan.remaking)
         released = done.released(plan)
-        removed = rows.with_truncated(chains.stood)
+        removed = chains.removed()
+        drops_below = plan.truncates.removes_below
+        if chains.history is None:
+            removed = rows.with_truncated(removed)
+        else:
+            drops_below = None  # what a truncate ends stays
         changes = _changes(plan, done.passing, chains)
         if news.truncates is not None:
             changes = changes.unionByName(news.truncates, allowMissingColumns=True)
@@ -267,10 +296,10 @@ class Resolver:
             upserts=upserts,
             removed=removed,
             changes=changes,
-            bases=chains.first_touched if plan.in_part and not is_ordered else None,
+            bases=chains.bases() if plan.in_part and not is_ordered else None,
             waiting=waiting,
             released=released,
-            drops_below=plan.truncates.removes_below,
+            drops_below=drops_below,
             rejects=_with(frame, done.lifted).where(IS_REJECT) if has_rejects else None,
             table=rows.table,
             cached=[chains.folded],
@@ -294,9 +323,9 @@ class Resolver:
             close=outcome.close,
         )
 
-    def _decided(self, plan: MergePlan, frame: DataFrame, rows: Rows) -> _Decided:
+    def _decided(self, plan: MergePlan, news: _News, rows: Rows) -> _Decided:
         """Fold what passes, again and again until no key change of it is left that no rule decides."""
-        before, lifted = self._before(plan, rows), self._overruled(plan)
+        frame, before, lifted = news.frame, self._before(plan, news, rows), self._overruled(plan)
         shifted, has_shifted = 0, False
         while True:
             events = with_absent(events_of(frame), plan) if plan.in_part else events_of(frame)
@@ -334,7 +363,7 @@ class Resolver:
         waited = self.companion.waiting_events(plan.batch - 1)
         return waited.withColumn(names.ARRIVAL, F.expr(f"{RELEASED_ID >> 2} + {names.ARRIVAL}")).localCheckpoint()
 
-    def _before(self, plan: MergePlan, rows: Rows) -> Before:
+    def _before(self, plan: MergePlan, news: _News, rows: Rows) -> Before:
         """Return what the table knows of before a batch."""
         by_rows = isinstance(plan.dimension.lateness, Ordered) or not plan.in_part
         upto = plan.batch - 1
@@ -343,7 +372,28 @@ class Resolver:
             bases=None if by_rows or plan.replaces else self.companion.bases(upto),
             rows=rows.of,
             by_rows=by_rows,
+            **self._ending(plan, news, rows),
         )
+
+    def _ending(self, plan: MergePlan, news: _News, rows: Rows) -> _Ending:
+        """Return what ends rows of a history that no event names: truncates, and a full load that lacks them."""
+        if plan.dimension.history is None:
+            return _Ending(instants={}, ending=None, load=None)
+        told = [] if plan.replaces else [self.companion.truncated(plan.batch - 1)]
+        told += [] if news.truncates is None else [news.truncates]
+        instants = truncate_instants(told, plan.epoch)
+        if plan.replaces:
+            return _Ending(instants=instants, ending=rows.live(), load=self._load(plan, news.frame))
+        below = plan.truncates.removes_below
+        return _Ending(instants=instants, ending=None if below is None else rows.live(below), load=None)
+
+    def _load(self, plan: MergePlan, frame: DataFrame) -> Load:
+        """Return the keys of a full load, those that wait in quarantine among them, and when it counts from."""
+        rows = frame.where(IS_LOAD)
+        newest = rows.where(IS_EVENT).agg(F.max(names.INSTANT)).collect()[0][0]
+        began = None if plan.dimension.history is None else instant_of_run(plan.dimension.history, plan.ran)
+        keys = Key(plan.dimension).of_keys(rows).select(KEY).where(f"{KEY} IS NOT NULL").distinct()
+        return Load(keys=keys, instant=began if newest is None else newest)
 
     def _part(
         self, plan: MergePlan, events: DataFrame, rows: DataFrame, *, has_shifted: bool = False

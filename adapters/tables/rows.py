@@ -6,8 +6,8 @@ The table's keys and positions are streamed past those of the batch.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -15,18 +15,16 @@ from pyspark.sql import functions as F
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import KeyRange, range_of
 from lakeward.adapters.spark.fitting import called_now, fitted, kept_as, with_kept
+from lakeward.adapters.spark.histories import ENDS, Shown
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.remaking import remade
-from lakeward.adapters.spark.resolve import ID, IS_LIVE, SMALL, no_place, standing
+from lakeward.adapters.spark.resolve import FILE, ID, IS_LIVE, POS, SMALL, standing
 from lakeward.adapters.spark.truncates import literal, place_of
 from lakeward.adapters.spark.types import ddl as type_ddl
 from lakeward.adapters.spark.types import from_bound
-from lakeward.adapters.tables.columns import BEFORE
+from lakeward.adapters.tables.columns import BEFORE, row_columns
+from lakeward.core.events import Position
 from lakeward.core.plan import MergePlan
-
-FILE: Final = "_lakeward_standing_file"
-POS: Final = "_lakeward_standing_pos"
-"""Where a row lies: its data file as the format names it, and its place there, from 0; NULL where nobody asks."""
 
 
 class Loaded(Protocol):
@@ -63,17 +61,35 @@ class Rows:
         return self.table is not None and self.table.is_written
 
     def of(self, keys: DataFrame) -> DataFrame:
-        """Return the rows of these keys as they stand, and where they lie."""
+        """Return the rows of these keys as they stand, and where they lie; of a history one row a key."""
         plan = self.plan
-        stands = [f"{name} AS {standing(name)}" for name in names.POSITION]
         if not self.are_there:
-            types = [f"CAST(NULL AS {type_ddl(c.type)}) AS {quoted(c.name)}" for c in plan.evolution.schema]
-            places = no_place(plan.dimension, (POS,))
-            return self.spark().range(0).selectExpr(*types, *places, f"'' AS {FILE}")
-        rows = self.all(range_of(keys, plan.dimension))
+            types = {c.name: type_ddl(c.type) for c in plan.stored.schema}
+            types |= {name: type_ddl(type_) for name, type_ in row_columns(plan.dimension).items()}
+            nulls = [f"CAST(NULL AS {type_}) AS {quoted(name)}" for name, type_ in {**types, POS: "bigint"}.items()]
+            rows = self.spark().range(0).selectExpr(*nulls, f"'' AS {FILE}")
+        else:
+            rows = self.all(range_of(keys, plan.dimension)).join(keys, list(plan.dimension.key), "left_semi")
+        if self.history is not None:
+            return self.history.stored(rows)
+        stands = [f"{name} AS {standing(name)}" for name in names.POSITION]
         has = [name for name in plan.evolution.schema.names if name in rows.columns]
-        rows = rows.selectExpr(*map(quoted, has), *stands, FILE, POS)
-        return rows.join(keys, list(plan.dimension.key), "left_semi")
+        return rows.selectExpr(*map(quoted, has), *stands, FILE, POS)
+
+    @property
+    def history(self) -> Shown | None:
+        """What shows versions as rows, of a table that keeps them."""
+        plan = self.plan
+        return Shown.of(replace(plan.dimension, schema=plan.evolution.schema), plan.folded, plan.epoch)
+
+    def live(self, below: Position | None = None) -> DataFrame | None:
+        """Return the keys of the rows of a history that have not ended, or of those below a place alone."""
+        if not self.are_there or self.history is None:
+            return None
+        rows = self.history.read(self.all()).where(f"{ENDS} IS NULL")
+        if below is not None:
+            rows = rows.where(f"{place_of(names.EPOCH)} < {literal(self.plan, below)}")
+        return rows.selectExpr(*map(quoted, self.plan.dimension.key))
 
     def with_truncated(self, stood: DataFrame) -> DataFrame:
         """Return, beside the rows that stood of the batch's keys, those that a truncate of it removes."""
@@ -119,8 +135,8 @@ class Rows:
     def all(self, key_range: KeyRange = ()) -> DataFrame:
         """Return the rows in a range of keys, with the columns that the plan gives the table."""
         plan, target = self.plan, self._as_loaded()
-        if plan.evolution.changes:
-            target = fitted(called_now(target, plan.evolution.renames), plan.evolution.schema)
+        if plan.changes:
+            target = fitted(called_now(target, plan.renames), plan.stored.schema)
         for name, bounds in zip(plan.dimension.key, key_range, strict=False):
             item = plan.dimension.schema.find(name)
             if bounds is not None and item is not None:

@@ -21,12 +21,15 @@ def written(plan: MergePlan, resolved: Resolved) -> DataFrame:
     """Return the rows to be added, with all columns that the plan gives the table, and those of lakeward."""
     outcome: Outcome = resolved.detail
     has = set(outcome.upserts.columns)
+    epoch = names.EPOCH if plan.dimension.history is not None else str(plan.epoch)
+    reached = () if plan.dimension.history is None else (names.REACHED,)
     return outcome.upserts.selectExpr(
         *[
             f"CAST({quoted(c.name) if c.name in has else 'NULL'} AS {ddl(c.type)}) AS {quoted(c.name)}"
-            for c in plan.evolution.schema
+            for c in plan.stored.schema
         ],
-        f"{plan.epoch} AS {names.EPOCH}",
+        f"{epoch} AS {names.EPOCH}",
         *(names.SEQUENCE, names.OBJECT, names.ROW),
         f"{plan.batch}L AS {names.BATCH}",
+        *reached,
     ).coalesce(1 + resolved.written // _ROWS_A_FILE)

@@ -6,12 +6,13 @@ are dates, microseconds since 1970 (UTC) where they are timestamps, else the num
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, TypeAlias
 
 from lakeward.core.errors import ConfigError
+from lakeward.core.evolution import SchemaChange
 from lakeward.core.nearest import nearest
 from lakeward.core.schema import Column, Schema, Type
 
@@ -142,6 +143,29 @@ class History:
         surrogates = {Surrogate.HASH: Type("string"), Surrogate.NUMBER: Type("bigint"), None: None}
         first = surrogates[shown.surrogate]
         return Schema((*([Column(shown.surrogate_column, first)] if first else []), *own, *derived))
+
+    def own(self, shown: Schema) -> Schema:
+        """Return the columns of the source, of those that a table shows."""
+        form = self.shown
+        derived = {form.valid_from, form.valid_to, form.is_current, form.surrogate_column, PREVIOUS_KEY}
+        kept = [column for column in shown if column.name not in derived]
+        names = {column.name for column in kept}
+        made = {f"{kind}_{name}" for name in names for kind in self._derives(name)}
+        return Schema(tuple(column for column in kept if column.name not in made))
+
+    def derived(self, change: SchemaChange) -> Iterator[SchemaChange]:
+        """Return a change of a column, and those of the columns that are made of it."""
+        yield change
+        name, *within = change.names
+        for word in self._derives(change.to or name):
+            path = (f"{word}_{name}", *within)
+            to = None if change.to is None else f"{word}_{change.to}"
+            yield replace(change, path=".".join(path), within=path if within else (), to=to)
+
+    def _derives(self, column: str) -> Sequence[str]:
+        """Return what stands before the name of a column that is made of this one."""
+        kind = self.kind(column)
+        return [word for word, of in (("previous", Kind.PREVIOUS), ("current", Kind.CURRENT)) if kind is of]
 
     def check(self, table: str, own: Schema, key: Sequence[str]) -> None:
         """Raise ConfigError where these options cannot be kept of a table with these columns and this key."""

@@ -7,7 +7,7 @@ shows then, which the model judges, is what every other table must show.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -17,7 +17,10 @@ from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemoryTable, Mem
 from lakeward.core.books import Books
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import MendError
-from lakeward.core.events import UNSET, ChangeEvent
+from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Position
+from lakeward.core.fold import Row
+from lakeward.core.history import showing
+from lakeward.core.history.options import History
 from lakeward.core.job import STEPS, Job, Report, Settlement, Watch, unwatched
 from lakeward.core.memory import Reason
 from lakeward.core.pipeline import apply_changes, mend, release
@@ -47,7 +50,8 @@ class Lake(Protocol):
         """Return what stands, read by another reader than the one that wrote it.
 
         By key, or by position where the table has no key: the cells of the columns of the
-        dimension, and the position of the row. Nothing where the table does not exist.
+        dimension as it is `stored`, and the position of the row. Nothing where the table does not exist.
+        Of a history each version is a row, by key and start.
         """
         ...
 
@@ -267,8 +271,20 @@ class MemoryLake:
     def rows(self, dimension: Dimension) -> Rows:
         """Return the rows of the dictionary."""
         rows, names = self.target.tables[dimension.name].rows, dimension.schema.names
+        if dimension.history is not None:
+            return dict(_versions(dimension, rows))
         return {
             key: ({name: row.cells.get(name) for name in names}, row.position)
             for key, row in rows.items()
             if not row.deleted
         }
+
+
+def _versions(
+    dimension: Dimension, rows: Mapping[Key, Row]
+) -> Iterator[tuple[Key, tuple[Mapping[str, Cell], Position]]]:
+    """Return the versions of all keys as their table shows them."""
+    form = (dimension.history or History()).shown
+    for key, row in rows.items():
+        for version, cells in zip(row.versions, showing.rows(dimension, key, row.versions, {}), strict=True):
+            yield (*key, cells[form.valid_from]), (cells, version.position)

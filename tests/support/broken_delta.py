@@ -13,7 +13,7 @@ from lakeward.adapters.delta import change
 from lakeward.adapters.delta.change import Change
 from lakeward.adapters.delta.options import TableOptions
 from lakeward.adapters.spark.inline import inline
-from lakeward.adapters.tables.rows import POS
+from lakeward.adapters.spark.resolve import POS
 
 Break = Callable[[pytest.MonkeyPatch], None]
 

@@ -21,7 +21,8 @@ from lakeward.adapters.tables import companion, quarantine, resolving
 from lakeward.adapters.tables.companion import CompanionTable
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.resolving import Resolver
-from lakeward.adapters.tables.rows import FILE, Rows
+from lakeward.adapters.spark.resolve import FILE
+from lakeward.adapters.tables.rows import Rows
 from lakeward.core import plan as core_plan
 from lakeward.core.evolution import SchemaChange
 from lakeward.core.memory import Reason

@@ -60,9 +60,9 @@ class LakeOfDelta:
         read = by_delta_rs(table) if can_be_read(table) else by_duckdb(self.lake.places.of(dimension.name))
         found: dict[Any, Any] = {}
         for row in read.to_pylist():
-            cells = {name: row[name] for name in dimension.schema.names}
+            cells = {name: row[name] for name in dimension.stored.schema.names}
             position = position_of(row)
-            key = tuple(cells[name] for name in dimension.key) or tuple(position)
+            key = tuple(cells[name] for name in dimension.stored.key) or tuple(position)
             assert key not in found, f"{key} stands twice"
             found[key] = (cells, position)
         return found

@@ -1,0 +1,314 @@
+"""Versions as frames: as a table shows them, as what is remembered has them, and by key, to be folded.
+
+What they amount to is said by `lakeward.core.history`; what an event makes of them, by
+`lakeward.adapters.spark.versions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.events import IS_LOAD
+from lakeward.adapters.spark.keys import key_texts
+from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.resolve import FILE, POS, standing
+from lakeward.adapters.spark.sql import let, struct
+from lakeward.adapters.spark.types import ddl
+from lakeward.adapters.spark.versions import Versions, equal
+from lakeward.core.dimension import Dimension
+from lakeward.core.events import Operation, Position
+from lakeward.core.history.instants import instant_of_run
+from lakeward.core.history.options import PREVIOUS_KEY, ByColumn, ByRun, History, Kind, Surrogate
+from lakeward.core.schema import Schema, Type
+
+BEGINS: Final = "_lakeward_begins"
+ENDS: Final = "_lakeward_ends"
+VERSION_EPOCH: Final = "_lakeward_version_epoch"
+CAME_FROM: Final = "_lakeward_came_from"
+"""Of a version, beside its cells and `previous_…`: from when until when it holds, the epoch of its position, and
+the text of the key that its row had before."""
+
+STORED: Final = "_lakeward_stored"
+VERSIONS: Final = "_lakeward_versions"
+"""Of a key: its versions with what is known of the rows that they are in, and those that a fold goes on from."""
+
+_BY_BEGIN: Final = "(a, b) -> CASE WHEN a.begins < b.begins THEN -1 WHEN a.begins > b.begins THEN 1 ELSE 0 END"
+
+
+def dated(frame: DataFrame, dimension: Dimension, epoch: int, ran: int) -> DataFrame:
+    """Say of events from when they count, those that were told before excepted: `instant_of` as SQL."""
+    history = dimension.history
+    if history is None:
+        return frame
+    instant = _instant(history, dimension.schema, ran)
+    if epoch == 1 and history.first_load is not None:
+        instant = f"CASE WHEN {IS_LOAD} THEN {history.first_load}L ELSE {instant} END"
+    if names.INSTANT in frame.columns:
+        instant = f"coalesce({names.INSTANT}, {instant})"
+    return frame.withColumn(names.INSTANT, F.expr(instant))
+
+
+def _instant(history: History, schema: Schema, ran: int) -> str:
+    """Return from when an event counts, as SQL."""
+    match history.validity:
+        case ByRun():
+            return _of_time(f"{ran}L", history)
+        case ByColumn(column=name):
+            column = schema.find(name)
+            value = "bigint(NULL)" if column is None else _of_cell(quoted(name), column.type, history)
+            if instant_of_run(history, ran) is None:
+                return value
+            leaves_none = f"{names.OPERATION} IN ('{Operation.DELETE.value}', '{Operation.TRUNCATE.value}')"
+            return f"CASE WHEN {leaves_none} THEN {_of_time(names.TIME, history)} ELSE {value} END"
+        case _:
+            return _of_time(f"coalesce({names.TIME}, {ran}L)", history)
+
+
+def _of_time(micros: str, history: History) -> str:
+    if not history.by_day:
+        return f"bigint({micros})"
+    zone = f"'{history.zone}'"
+    return f"bigint(unix_date(to_date(from_utc_timestamp(timestamp_micros({micros}), {zone}))))"
+
+
+def _of_cell(value: str, type_: Type, history: History) -> str:
+    """Return what a column says: a time without zone is taken as it is, a number as a number."""
+    match type_.name:
+        case "timestamp":
+            return _of_time(f"unix_micros({value})", history)
+        case "timestamp_ntz":
+            return _told(value, type_) if not history.by_day else f"bigint(unix_date(to_date({value})))"
+        case "date" | "int" | "bigint" | "decimal":
+            return _told(value, type_)
+        case _:
+            return "bigint(NULL)"
+
+
+def _told(value: str, type_: Type) -> str:
+    """Return the instant that a value of a validity column shows, as SQL; a time without zone is in UTC."""
+    match type_.name:
+        case "date":
+            return f"bigint(unix_date({value}))"
+        case "timestamp":
+            return f"unix_micros({value})"
+        case "timestamp_ntz":
+            return f"unix_micros(CAST({value} AS timestamp))"
+        case _:
+            return f"bigint({value})"
+
+
+def _shown(instant: str, type_: Type) -> str:
+    """Return an instant as a value of the type of the validity columns, as SQL."""
+    match type_.name:
+        case "date":
+            return f"date_from_unix_date(int({instant}))"
+        case "timestamp":
+            return f"timestamp_micros({instant})"
+        case "timestamp_ntz":
+            return f"CAST(timestamp_micros({instant}) AS timestamp_ntz)"
+        case _:
+            return f"CAST({instant} AS {ddl(type_)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Writes versions as the rows of a table, and reads them again."""
+
+    dimension: Dimension
+    history: History
+    versions: Versions
+
+    @classmethod
+    def of(cls, dimension: Dimension, schema: Schema, epoch: int) -> Shown | None:
+        """Return what shows the versions of a dimension, or None of one that keeps none."""
+        versions = Versions.of(dimension, schema, epoch)
+        if dimension.history is None or versions is None:
+            return None
+        return cls(dimension, dimension.history, versions)
+
+    @property
+    def current(self) -> Mapping[str, int]:
+        """The columns of kind 6, with their places."""
+        own, key = self.versions.schema.names, self.dimension.key
+        return {name: own.index(name) for name in self.history.of_kind(own, key, Kind.CURRENT)}
+
+    @property
+    def row_key(self) -> Sequence[str]:
+        """The columns that tell a row from all others."""
+        return (*self.dimension.key, self.history.shown.valid_from)
+
+    # From rows to versions.
+
+    def read(self, rows: DataFrame) -> DataFrame:
+        """Return rows of the table as versions, with all that they have beside."""
+        form = self.history.shown
+        begins, ends = (_told(quoted(name), form.type) for name in (form.valid_from, form.valid_to))
+        if form.closed:
+            ends = f"{ends} + 1"
+        if form.is_current is not None:
+            ends = f"CASE WHEN NOT {quoted(form.is_current)} THEN {ends} END"
+        elif form.open_end is not None:
+            ends = f"nullif({ends}, {form.open_end + form.closed}L)"
+        old = PREVIOUS_KEY if self.history.previous_key else "string(NULL)"
+        added = {BEGINS: begins, ENDS: ends, VERSION_EPOCH: names.EPOCH, CAME_FROM: old}
+        return rows.selectExpr("*", *[f"{sql} AS {name}" for name, sql in added.items()])
+
+    def by_key(self, rows: DataFrame, by: Sequence[str], place: Mapping[str, str], **beside: str) -> DataFrame:
+        """Return one row a key, with its versions in order; `place` says which columns their places are in.
+
+        `beside` is what is to be known of each stored version besides, as SQL.
+        """
+        stored = {"begins": BEGINS, "version": self._version(rows, place), **beside}
+        found = rows.groupBy(*map(quoted, by)).agg(F.expr(f"collect_list({struct(stored)}) AS {STORED}"))
+        return found.withColumn(STORED, F.expr(self._in_order(beside)))
+
+    def _version(self, rows: DataFrame, place: Mapping[str, str]) -> str:
+        has = set(rows.columns)
+        own = [(quoted(c.name) if c.name in has else "NULL", ddl(c.type)) for c in self.versions.schema]
+        previous = {
+            f"p{i}": f"CAST({quoted(before) if (before := f'previous_{name}') in has else 'NULL'} AS {own[i][1]})"
+            for name, i in self.versions.previous.items()
+        }
+        known = {
+            "begins": BEGINS,
+            "ends": ENDS,
+            "place": struct({"e": VERSION_EPOCH, **place}),
+            "reached": names.REACHED,
+            "went": "false",
+            "cells": struct({f"c{i}": f"CAST({value} AS {type_})" for i, (value, type_) in enumerate(own)}),
+            **previous,
+            "old": CAME_FROM,
+        }
+        return struct({name: known[name] for name in self.versions.fields})
+
+    def _in_order(self, beside: Mapping[str, str]) -> str:
+        """Return the versions of a key in order, and say which of them ended because the row went."""
+        follows = "get(sorted, i + 1).version.begins"
+        went = {name: f"s.version.{name}" for name in self.versions.fields}
+        went["went"] = f"s.version.ends IS NOT NULL AND NOT (s.version.ends <=> {follows})"
+        each = {"begins": "s.begins", "version": struct(went), **{name: f"s.{name}" for name in beside}}
+        return let({"sorted": f"array_sort({STORED}, {_BY_BEGIN})"}, f"transform(sorted, (s, i) -> {struct(each)})")
+
+    # From versions to rows.
+
+    def changed(self, stored: str, base: str, versions: str) -> str:
+        """Return what becomes of the rows of a key: those that go, and versions to be written.
+
+        `base` is what a fold went on from, of the `stored` versions with what is beside; `versions` is what it
+        left. What lies before the base stays, as in `lakeward.core.history.versions.spliced`.
+        """
+        before = "s -> s.begins < first.begins AND s.version.place <= first.place"
+        stays = self._stays("s", "v")
+        lets = {
+            "had": stored,
+            "first": f"try_element_at({base}, 1)",
+            "whole": f"concat(transform(filter(had, {before}), s -> s.version), {versions})",
+            "is_now": "try_element_at(whole, -1).cells",
+        }
+        fresh = struct({"version": "v", "current": struct(self._current("is_now")) if self.current else "1"})
+        made = {
+            "gone": f"filter(had, s -> NOT exists(whole, v -> {stays}))",
+            "fresh": f"transform(filter(whole, v -> NOT exists(had, s -> {stays})), v -> {fresh})",
+            "whole": "whole",
+        }
+        return let(lets, struct(made))
+
+    def _current(self, cells: str) -> Mapping[str, str]:
+        return {f"k{i}": f"{cells}.c{i}" for i in self.current.values()}
+
+    def stored(self, rows: DataFrame) -> DataFrame:
+        """Return one row a key of these rows of the table, with its versions and where they lie."""
+        beside = {"file": FILE, "pos": POS}
+        shown_current = {f"k{i}": quoted(f"current_{name}") for name, i in self.current.items()}
+        beside |= {"current": struct(shown_current)} if shown_current else {}
+        place = dict(zip("sor", names.POSITION[1:], strict=True))
+        return self.by_key(self.read(rows), self.dimension.key, place, **beside)
+
+    def _stays(self, stored: str, version: str) -> str:
+        """Return whether a row of the table stays as it is."""
+        is_same = f"{stored}.begins = {version}.begins AND {self.versions.equal(f'{stored}.version', version)}"
+        for i in self.current.values():
+            type_ = self.versions.schema.columns[i].type
+            is_same += f" AND {equal(f'{stored}.current.k{i}', f'is_now.c{i}', type_)}"
+        return is_same
+
+    def rows(self, fresh: DataFrame) -> DataFrame:
+        """Return versions as rows of the table: the frame has them in a column `fresh`."""
+        form, version = self.history.shown, "fresh.version"
+        own = {c.name: f"{version}.cells.c{i}" for i, c in enumerate(self.versions.schema)}
+        own |= {f"previous_{name}": f"{version}.p{i}" for name, i in self.versions.previous.items()}
+        own |= {f"current_{name}": f"fresh.current.k{i}" for name, i in self.current.items()}
+        own |= {PREVIOUS_KEY: f"{version}.old"} if self.history.previous_key else {}
+        own |= {form.valid_from: _shown(f"{version}.begins", form.type), form.valid_to: self._end(version)}
+        own |= {form.is_current: f"{version}.ends IS NULL"} if form.is_current is not None else {}
+        if form.surrogate is Surrogate.HASH:
+            own[form.surrogate_column] = self._hash(version)
+        place = dict(zip(names.POSITION, "esor", strict=True))
+        return fresh.selectExpr(
+            *[f"{sql} AS {quoted(name)}" for name, sql in own.items()],
+            *[f"{version}.place.{part} AS {name}" for name, part in place.items()],
+            f"{version}.reached AS {names.REACHED}",
+        )
+
+    def _end(self, version: str) -> str:
+        form = self.history.shown
+        ended = f"{version}.ends - 1" if form.closed else f"{version}.ends"
+        open_end = "NULL" if form.open_end is None else _shown(f"{form.open_end}L", form.type)
+        return f"CASE WHEN {version}.ends IS NULL THEN {open_end} ELSE {_shown(ended, form.type)} END"
+
+    def _hash(self, version: str) -> str:
+        """Return `surrogate_hash` as SQL."""
+        places = [self.versions.schema.names.index(name) for name in self.dimension.key]
+        columns = [(f"{version}.cells.c{i}", self.versions.schema.columns[i].type) for i in places]
+        parts = [*key_texts(columns), f"string({version}.begins)"]
+        told = ", ".join(f"length({part}), ':', {part}" for part in parts)
+        return f"sha2(concat({told}), 256)"
+
+    def gone(self, gone: DataFrame) -> DataFrame:
+        """Return what tells rows of the table from all others, and where they lie, of stored versions as `gone`."""
+        key = {name: f"gone.version.cells.c{self.versions.schema.names.index(name)}" for name in self.dimension.key}
+        key[self.history.shown.valid_from] = _shown("gone.begins", self.history.shown.type)
+        listed = [f"{sql} AS {quoted(name)}" for name, sql in key.items()]
+        return gone.selectExpr(*listed, f"gone.file AS {FILE}", f"gone.pos AS {POS}")
+
+    def bases(self, keys: DataFrame) -> DataFrame:
+        """Return what a fold goes on from of these keys, a row a version, in the columns of what is remembered."""
+        own = {c.name: f"v.cells.c{i}" for i, c in enumerate(self.versions.schema)}
+        own |= {f"previous_{name}": f"v.p{i}" for name, i in self.versions.previous.items()}
+        place = dict(zip((names.SEQUENCE, names.OBJECT, names.ROW), "sor", strict=True))
+        own |= {standing(name): f"v.place.{part}" for name, part in place.items()}
+        own |= {VERSION_EPOCH: "v.place.e", BEGINS: "v.begins", ENDS: "v.ends", names.REACHED: "v.reached"}
+        own |= {CAME_FROM: "v.old"}
+        exploded = keys.selectExpr(f"explode({VERSIONS}) AS v")
+        return exploded.selectExpr(*[f"{sql} AS {quoted(name)}" for name, sql in own.items()])
+
+
+def remembered_types(dimension: Dimension) -> Mapping[str, Type]:
+    """Return the columns that what is remembered of a history has beside: when events count, and of bases."""
+    history = dimension.history
+    if history is None:
+        return {}
+    bigint, text = Type("bigint"), Type("string")
+    types = {column.name: column.type for column in dimension.schema}
+    previous = history.of_kind(dimension.schema.names, dimension.key, Kind.PREVIOUS)
+    known = {names.INSTANT: bigint, BEGINS: bigint, ENDS: bigint, names.REACHED: bigint}
+    known |= {VERSION_EPOCH: Type("int"), CAME_FROM: text}
+    return known | {f"previous_{name}": types[name] for name in previous}
+
+
+def truncate_instants(told: Sequence[DataFrame | None], epoch: int) -> Mapping[Position, int | None]:
+    """Return from when truncates count, given as frames of events."""
+    place = (names.SEQUENCE, names.OBJECT, names.ROW)
+    found = [row for frame in told if frame is not None for row in frame.select(*place, names.INSTANT).collect()]
+    return {Position(epoch, int(s), o, r): instant for s, o, r, instant in found}
+
+
+def tail(versions: str) -> str:
+    """Return what is needed of the versions of a key to go on from them, as SQL."""
+    return f"CASE WHEN size({versions}) > 2 THEN slice({versions}, -2, 2) ELSE {versions} END"

@@ -1,0 +1,176 @@
+"""Forgetting what the mark has passed: DataFrame to DataFrame, as `lakeward.core.memory.trim`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.chains import IS_INCOMPLETE, lowest, rows_of
+from lakeward.adapters.spark.fold import Fold
+from lakeward.adapters.spark.histories import VERSIONS, Shown, tail
+from lakeward.adapters.spark.items import (
+    CHAIN,
+    KEY,
+    PLACE_COLUMNS,
+    Items,
+    Key,
+    keys_of,
+    links_of,
+    place_literal,
+    place_of,
+)
+from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.resolve import ID, standing
+from lakeward.adapters.spark.sql import place_type
+from lakeward.core.dimension import Dimension
+from lakeward.core.events import Mark, Position
+
+
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """What is left to remember: events as they were given, and bases in the columns of rows that stand.
+
+    Those of `incomplete` found no row to complete, and the mark has passed them.
+    """
+
+    events: DataFrame
+    bases: DataFrame
+    incomplete: DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Truncated:
+    """The truncates that are remembered; in a history `instants` say from when they count."""
+
+    positions: Sequence[Position] = ()
+    instants: Mapping[Position, int | None] = field(default_factory=dict)
+
+    def upto(self, mark: Mark) -> Truncated:
+        """Return those that the mark has passed."""
+        return Truncated([place for place in sorted(self.positions) if place.mark <= mark], self.instants)
+
+
+def trim_chains(
+    dimension: Dimension,
+    mark: Mark,
+    remembered: DataFrame,
+    bases: DataFrame,
+    pinned: DataFrame,
+    truncates: Truncated = Truncated(),  # it cannot be changed
+) -> Trimmed:
+    """Fold what the mark has passed into the bases.
+
+    The chains of `pinned` keys stay as they are; of the `truncates` those count that it has passed.
+    """
+    key = Key(dimension)
+    columns = remembered.columns
+    named = key.named(remembered).selectExpr("*", f"monotonically_increasing_id() AS {ID}")
+    named = named.localCheckpoint()
+    chain = key.chained(links_of(named.sparkSession, [named]))
+    events = chain(named).localCheckpoint()
+    stay = chain(pinned.selectExpr(f"{key.text()} AS {KEY}")).select(CHAIN).distinct()
+    past = _past(events, mark, dimension).join(stay, CHAIN, "left_anti").localCheckpoint()
+    later = events.join(past.select(ID), ID, "left_anti")
+    trimming = _Trimming(dimension, Shown.of(dimension, dimension.schema, mark.epoch), chain)
+    known = trimming.known(bases)
+    state, kept = trimming.trimmed(known, past, later, stay, mark, truncates)
+    touched = state.where("size(state.incomplete) > 0").select(CHAIN)
+    events, known = (frame.join(touched, CHAIN, "left_semi") for frame in (events, known))
+    on = trimming.states(events, known, truncates)
+    incomplete = on.selectExpr(f"explode(transform(filter(items, e -> {IS_INCOMPLETE}), e -> e.id)) AS {ID}")
+    return Trimmed(
+        events=later.selectExpr(*map(quoted, columns)),
+        bases=kept,
+        incomplete=past.join(incomplete, ID, "left_semi"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Trimming:
+    """Trims what a table remembers; `chain` gives each key of a frame its chain."""
+
+    dimension: Dimension
+    history: Shown | None
+    chain: Callable[[DataFrame], DataFrame]
+
+    def known(self, bases: DataFrame) -> DataFrame:
+        """Return the bases as they are folded, the first of each key."""
+        key = Key(self.dimension)
+        if self.history is not None:
+            return self.chain(lowest(bases, key, self.history)).localCheckpoint()
+        rows = bases.selectExpr("*", f"{key.text()} AS {KEY}")
+        place = ", ".join(quoted(name) for name in rows.columns if name != KEY)
+        first = rows.groupBy(KEY).agg(F.expr(f"min_by(struct({place}), {names.BATCH}) AS base"))
+        return self.chain(first.selectExpr(KEY, "base.*"))
+
+    def states(self, events: DataFrame, bases: DataFrame, truncates: Truncated) -> DataFrame:
+        """Return for each chain its items, and the state that they leave."""
+        versions, sequences = None if self.history is None else self.history.versions, self.dimension.sequences
+        items = Items(self.dimension.schema, versions)
+        writer = Fold(self.dimension.schema, sequences, versions=versions)
+        parts = items.of_remembered(events, identifier=ID).unionByName(items.of_rows(bases))
+        gathered = parts.groupBy(CHAIN).agg(F.expr("collect_list(item) AS items"))
+        every = items.with_truncates("items", truncates.positions, place_type(sequences), truncates.instants)
+        return gathered.selectExpr(CHAIN, f"{every} AS items").selectExpr("*", f"{writer.over('items')} AS state")
+
+    def trimmed(
+        self,
+        known: DataFrame,
+        past: DataFrame,
+        later: DataFrame,
+        stay: DataFrame,
+        mark: Mark,
+        truncates: Truncated,
+    ) -> tuple[DataFrame, DataFrame]:
+        """Return the states of the chains that are trimmed, and the bases from then on."""
+        passed = truncates.upto(mark)
+        if self.history is not None:
+            waits = len(passed.positions) < len(truncates.positions)
+            return self._versions(self.history, known, past, later, stay, passed, waits_for_truncate=waits)
+        key, chains = Key(self.dimension), past.select(CHAIN).distinct()
+        state = self.states(past, known.join(chains, CHAIN, "left_semi"), passed).localCheckpoint()
+        rows = rows_of("state.rows", state, self.dimension.schema, standing)
+        rows = rows.selectExpr("*", f"{key.text()} AS {KEY}").join(keys_of(later), KEY, "left_semi")
+        kept = known.join(chains, CHAIN, "left_anti")
+        if passed.positions:
+            stands = place_of([standing(name) for name in PLACE_COLUMNS])
+            newest = place_literal(passed.positions[-1], place_type(self.dimension.sequences))
+            kept = kept.where(f"{stands} > {newest}")
+        kept = kept.select(*[quoted(name) for name in rows.columns if name != KEY])
+        return state, rows.drop(KEY).unionByName(kept)
+
+    def _versions(
+        self,
+        history: Shown,
+        known: DataFrame,
+        past: DataFrame,
+        later: DataFrame,
+        stay: DataFrame,
+        passed: Truncated,
+        *,
+        waits_for_truncate: bool,
+    ) -> tuple[DataFrame, DataFrame]:
+        """Trim the bases of a history: those of keys stay that a truncate ended which the mark has not passed."""
+        state = self.states(past, known.join(stay, CHAIN, "left_anti"), passed).localCheckpoint()
+        rows = state.selectExpr("explode(map_entries(state.rows)) AS row").where("size(row.value.versions) > 0")
+        rows = rows.selectExpr(f"row.key AS {KEY}", f"{tail('row.value.versions')} AS {VERSIONS}")
+        rows = rows if waits_for_truncate else rows.join(keys_of(later), KEY, "left_semi")
+        staying = known.join(stay, CHAIN, "left_semi").select(KEY, VERSIONS)
+        return state, history.bases(rows.unionByName(staying))
+
+
+def _past(events: DataFrame, mark: Mark, dimension: Dimension) -> DataFrame:
+    """Return the events that the mark has passed, up to the first of a transaction that it parts."""
+    limit = f"CAST('{mark.sequence}' AS {names.sequence_type(dimension.sequences)})"
+    passed = events.where(f"{names.SEQUENCE} <= {limit}")
+    if not dimension.sequences.are_wide:
+        return passed  # all events of a transaction have one commit time
+    ends = F.expr(f"min({names.SEQUENCE}) AS first"), F.expr(f"max({names.SEQUENCE}) AS last")
+    spans = events.where(f"{names.TRANSACTION} IS NOT NULL").groupBy(CHAIN, names.TRANSACTION).agg(*ends)
+    parted = spans.where(f"first <= {limit} AND last > {limit}").groupBy(CHAIN).agg(F.expr("min(first) AS first"))
+    found = passed.join(parted, CHAIN, "left").where(f"first IS NULL OR {names.SEQUENCE} < first")
+    return found.select(*map(quoted, events.columns))

@@ -1,0 +1,83 @@
+"""The laws of a table that keeps histories: what the reference adapter has of every version, it has, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+from lakeward.core.dimension import ORDERED, Lateness, Unbounded, Within
+from lakeward.core.facts import PARTIAL, Capability
+from lakeward.core.history.options import ByRun, History, Kind, Shown, Surrogate, Track
+from lakeward.core.schema import Type
+from lakeward.plugins.testing.bench import Law, Trial
+from lakeward.plugins.testing.play import CRASHES, UNCOMMITTED
+from lakeward.plugins.testing.scripts import pack_late, pack_reloaded
+
+_Check: TypeAlias = Callable[[Trial], None]
+_FOUND: Final[list[Law]] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a history is kept, and how late its events may come."""
+
+    history: History
+    lateness: Lateness
+    in_part: bool = False
+    truncates: bool = False
+
+
+_A: Final = Track(frozenset({"a"}), but=False)
+_DAYS: Final = Shown(type=Type("date"), closed=True, open_end=2_932_896, is_current=None, surrogate=Surrogate.HASH)
+
+WAYS: Final[Mapping[str, Way]] = {
+    "ordered": Way(History(), ORDERED),
+    "tracking one column": Way(History(track=_A), Within(3), truncates=True),
+    "parts of rows": Way(History(track=_A, previous_key=True), Within(3), in_part=True),
+    "of kinds": Way(
+        History(kinds={"a": Kind.CURRENT, "b": Kind.PREVIOUS}), Unbounded(), in_part=True, truncates=True
+    ),
+    "first values": Way(History(kinds={"b": Kind.KEEP_FIRST}), Within(3)),
+    "by the day of the run": Way(History(validity=ByRun(), shown=_DAYS), ORDERED),
+}
+
+
+def _law(*needs: str, cases: Mapping[str, Any], **size: Any) -> Callable[[_Check], _Check]:
+    def take(check: _Check) -> _Check:
+        name, statement = check.__name__, check.__doc__ or ""
+        opens = frozenset({Capability.HISTORY.value, *needs})
+        _FOUND.append(Law(name=name, statement=statement, check=check, needs=opens, cases=cases, **size))
+        return check
+
+    return take
+
+
+@_law(*(item.value for item in PARTIAL), Capability.TRUNCATE.value, cases=WAYS, few=3, share=0.1, often=6, seldom=3)
+def any_order_and_any_crash_give_the_one_history(trial: Trial) -> None:
+    """History: batching, idempotence, lateness, quarantine and crash, of every version of every key."""
+    way: Way = trial.case
+    bad = 0.0 if way.truncates or way.lateness == ORDERED else 0.03
+    script = pack_late(
+        trial.random,
+        trial.histories,
+        way.lateness,
+        bad=bad,
+        fixed=0.6,
+        in_part=way.in_part,
+        truncates=way.truncates,
+    )
+    ends = trial.ends(UNCOMMITTED if way.in_part else CRASHES)
+    trial.play_alike(replace(script, dimension=replace(script.dimension, history=way.history)), ends)
+
+
+@_law(Capability.RELOAD.value, cases={"within": Within(3), "ordered": ORDERED}, few=2, share=0.1, often=6, seldom=3)
+def a_reload_ends_what_it_lacks(trial: Trial) -> None:
+    """History, reload: versions of rows that the new load has go on, those of all others end."""
+    first = pack_late(trial.random, trial.histories, trial.case)
+    script = pack_reloaded(trial.random, first, trial.histories)
+    trial.play_alike(replace(script, dimension=replace(script.dimension, history=History())), trial.ends())
+
+
+LAWS: Final = tuple(_FOUND)
+"""The laws of histories."""
