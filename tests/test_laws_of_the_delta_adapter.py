@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from delta_lake import LakeOfDelta
 from hypothesis import settings
-from laps import LAP, LINES, TRIMMED, others
+from laps import HISTORIES, LAP, LINES, TRIMMED, others
 
 from lakeward.adapters.delta.options import TableOptions
 from lakeward.adapters.tables import companion
@@ -29,6 +29,7 @@ EVERY_LAYOUT = {"any_delivery_of_many_histories_gives_their_databases"}
 ANY_LAYOUT = {
     "after_a_reload_the_table_is_that_of_the_new_epoch_alone",
     "after_a_reload_nothing_is_left_of_rows_in_part",
+    *HISTORIES,
 }
 
 

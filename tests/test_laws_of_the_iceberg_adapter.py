@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from hypothesis import settings
 from iceberg_lake import LakeOfIceberg
-from laps import CORPUS, LAP, LINES, NAMES, TRIMMED, others
+from laps import CORPUS, HISTORIES, LAP, LINES, NAMES, TRIMMED, others
 from spark import MakeLake
 
 from lakeward.adapters.iceberg.options import TableOptions
@@ -35,6 +35,7 @@ EVERY_LAYOUT = {"any_delivery_of_many_histories_gives_their_databases"}
 ANY_LAYOUT = {
     "after_a_reload_the_table_is_that_of_the_new_epoch_alone",
     "after_a_reload_nothing_is_left_of_rows_in_part",
+    *HISTORIES,
 }
 
 

@@ -16,12 +16,11 @@ from lakeward.adapters.iceberg.change import Change
 from lakeward.adapters.iceberg.table import IcebergTable
 from lakeward.adapters.spark import items, names, resolve
 from lakeward.adapters.spark.names import quoted
-from lakeward.adapters.spark.resolve import standing
+from lakeward.adapters.spark.resolve import FILE, standing
 from lakeward.adapters.tables import companion, quarantine, resolving
 from lakeward.adapters.tables.companion import CompanionTable
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.resolving import Resolver
-from lakeward.adapters.spark.resolve import FILE
 from lakeward.adapters.tables.rows import Rows
 from lakeward.core import plan as core_plan
 from lakeward.core.evolution import SchemaChange
