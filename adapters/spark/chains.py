@@ -33,15 +33,18 @@ from lakeward.adapters.spark.items import (
     place_literal,
     place_of,
 )
-from lakeward.adapters.spark.names import column, quoted
+from lakeward.adapters.spark.names import column, quoted, text
 from lakeward.adapters.spark.resolve import ID, SMALL, standing
 from lakeward.adapters.spark.sql import let, place_type, struct
 from lakeward.adapters.spark.types import ddl_of
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Position
+from lakeward.core.memory import Reason
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Schema
+
+_SHIFTED: Final = "a row stands on the key that it enters, and the feed does not tell the transactions"
 
 RELEASED_ID: Final = 1 << 62
 """From there on the IDs are those of events that waited."""
@@ -98,29 +101,57 @@ class Chains:
         """Return the rows that the chains leave, in the columns of a batch; of a history, those that are new."""
         if self.history is None:
             return rows_of(_ROWS, self.folded, self.plan.folded, str)
-        changes = self.folded.selectExpr(f"explode({_CHANGES}) AS c")
-        return self.history.rows(changes.selectExpr("explode(c.fresh) AS fresh"))
+        return self.history.rows(self._changes().selectExpr("explode(c.fresh) AS fresh"))
 
     def removed(self) -> DataFrame:
         """Return the rows that others take the place of, and where they lie; of a history, those that go."""
         if self.history is None:
             return self.stood
-        changes = self.folded.selectExpr(f"explode({_CHANGES}) AS c")
-        return self.history.gone(changes.selectExpr("explode(c.gone) AS gone"))
+        return self.history.gone(self._changes().selectExpr("explode(c.gone) AS gone"))
+
+    def _changes(self) -> DataFrame:
+        """Return what becomes of each key of a history, but of those that break a rule and that no event names."""
+        return self.folded.selectExpr(f"explode({_CHANGES}) AS c").where("c.wrong IS NULL")
+
+    def opened(self) -> int:
+        """Return how many more versions of a history are current than before."""
+        if self.history is None:
+            return 0
+        found = self._changes().agg(F.expr("coalesce(sum(c.opened), 0) AS opened")).collect()
+        return int(found[0]["opened"])
 
     def bases(self) -> DataFrame:
-        """Return the rows before the batch of the keys of which nothing was remembered."""
-        return self.first_touched if self.history is None else self.history.bases(self.first_touched)
+        """Return the rows before the batch of the keys of which nothing was remembered; none that break a rule."""
+        if self.history is None:
+            return self.first_touched
+        right = self._changes().selectExpr(f"c.key AS {KEY}")
+        return self.history.bases(self.first_touched.join(right, KEY, "left_semi"))
 
     def verdicts(self) -> DataFrame:
         """Return one row an event of the batch: its ID, what became of it, and what was noted of it."""
         return self.folded.selectExpr(f"inline({_VERDICTS})")
 
-    def undecided(self) -> DataFrame | None:
-        """Return for each chain the ID of the first event of which no rule says what row it means."""
+    def refused(self) -> DataFrame | None:
+        """Return the IDs of events that cannot be applied, with the `reason` of each, and in `words` what is wrong.
+
+        It is the first of each chain of which no rule says what row it means; where there is none, the first of
+        each key of a history whose versions would break a rule.
+        """
         wrong = f"filter({_VERDICTS}, v -> v.undecided)"
-        found = self.folded.where(f"size({wrong}) > 0").selectExpr(f"get({wrong}, 0).id AS {ID}")
-        return None if found.isEmpty() else found
+        told = (f"'{Reason.KEY_SHIFT.value}' AS reason", f"{text(_SHIFTED)} AS words")
+        found = self.folded.where(f"size({wrong}) > 0").selectExpr(f"get({wrong}, 0).id AS {ID}", *told)
+        if not found.isEmpty():
+            return found
+        breaking = self._breaking()
+        return None if breaking is None or breaking.isEmpty() else breaking
+
+    def _breaking(self) -> DataFrame | None:
+        if self.history is None:
+            return None
+        mine = f"filter({_VERDICTS}, v -> v.key = c.key OR v.old <=> c.key)"
+        changes = self.folded.selectExpr(_VERDICTS, f"explode({_CHANGES}) AS c").where("c.wrong IS NOT NULL")
+        first = changes.where(f"size({mine}) > 0").selectExpr(f"get({mine}, 0).id AS {ID}", "c.wrong AS words")
+        return first.groupBy(ID).agg(F.expr(f"'{Reason.HISTORY.value}' AS reason"), F.expr("min(words) AS words"))
 
     def counts(self) -> tuple[Counts, int]:
         """Return the counts of the events that pass, and how many found no row to complete."""
@@ -353,7 +384,8 @@ def _judged(writer: Fold, gathered: DataFrame, is_truncated: str, history: Shown
     changes = []
     if history is not None:
         versions = f"coalesce(try_element_at(state.rows, t.key).versions, {history.versions.none})"
-        changes.append(f"transform(stands, t -> {history.changed('t.stored', 't.base', versions)}) AS {_CHANGES}")
+        changed = history.changed("t.key", "t.stored", "t.base", versions)
+        changes.append(f"transform(stands, t -> {changed}) AS {_CHANGES}")
     return (
         gathered.selectExpr("*", f"{writer.over('items')} AS state")
         .selectExpr("*", f"{writer.used} AS used")

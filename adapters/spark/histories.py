@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import IS_LOAD
+from lakeward.adapters.spark.events import IS_EVENT, IS_LOAD, LEAVES_VALUES
 from lakeward.adapters.spark.keys import key_texts
-from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.resolve import FILE, POS, standing
 from lakeward.adapters.spark.sql import let, struct
 from lakeward.adapters.spark.types import ddl
@@ -52,6 +52,28 @@ def dated(frame: DataFrame, dimension: Dimension, epoch: int, ran: int) -> DataF
     if names.INSTANT in frame.columns:
         instant = f"coalesce({names.INSTANT}, {instant})"
     return frame.withColumn(names.INSTANT, F.expr(instant))
+
+
+def undated(frame: DataFrame, dimension: Dimension) -> str | None:
+    """Return in words why events must say from when they count and do not, as SQL, which is NULL of all others.
+
+    It is None where all do: `lakeward.core.history.instants.undated` as SQL.
+    """
+    history = dimension.history
+    if history is None or not isinstance(history.validity, ByColumn):
+        return None
+    column, has = history.validity.column, set(frame.columns)
+    is_unset = f"coalesce(array_contains({names.UNSET}, {text(column)}), false)" if names.UNSET in has else "false"
+    is_update, words = (
+        f"{names.OPERATION} = '{Operation.UPDATE.value}'",
+        f"the column {column}, from which versions",
+    )
+    moved = f"WHEN {names.OLD} IS NOT NULL THEN {text(f'{words} are dated, was not sent with a change of the key')}"
+    return (
+        f"CASE WHEN {names.INSTANT} IS NOT NULL OR NOT coalesce({IS_EVENT} AND {LEAVES_VALUES}, false) THEN NULL "
+        f"WHEN NOT {is_unset} OR NOT {is_update} THEN {text(f'{words} are dated, is NULL')} "
+        f"{moved if names.OLD in has else ''} END"
+    )
 
 
 def _instant(history: History, schema: Schema, ran: int) -> str:
@@ -197,12 +219,14 @@ class Shown:
 
     # From versions to rows.
 
-    def changed(self, stored: str, base: str, versions: str) -> str:
-        """Return what becomes of the rows of a key: those that go, and versions to be written.
+    def changed(self, key: str, stored: str, base: str, versions: str) -> str:
+        """Return what becomes of the rows of a key: those that go, versions to be written, and what is wrong then.
 
+        It also says how many more versions are current afterwards.
         `base` is what a fold went on from, of the `stored` versions with what is beside; `versions` is what it
         left. What lies before the base stays, as in `lakeward.core.history.versions.spliced`.
         """
+        form = self.history.shown
         before = "s -> s.begins < first.begins AND s.version.place <= first.place"
         stays = self._stays("s", "v")
         lets = {
@@ -212,10 +236,16 @@ class Shown:
             "is_now": "try_element_at(whole, -1).cells",
         }
         fresh = struct({"version": "v", "current": struct(self._current("is_now")) if self.current else "1"})
+        is_open = "filter({}, v -> v.ends IS NULL)".format
+        at = text(f" ({form.valid_from} = ")
+        told = f"concat(wrong.rule, {at}, string({_shown('wrong.begins', form.type)}), ')')"
+        lets["wrong"] = self.versions.violation("whole")
         made = {
+            "key": key,
             "gone": f"filter(had, s -> NOT exists(whole, v -> {stays}))",
             "fresh": f"transform(filter(whole, v -> NOT exists(had, s -> {stays})), v -> {fresh})",
-            "whole": "whole",
+            "opened": f"size({is_open('whole')}) - size({is_open('transform(had, s -> s.version)')})",
+            "wrong": told,
         }
         return let(lets, struct(made))
 
@@ -294,11 +324,11 @@ def remembered_types(dimension: Dimension) -> Mapping[str, Type]:
     history = dimension.history
     if history is None:
         return {}
-    bigint, text = Type("bigint"), Type("string")
+    bigint = Type("bigint")
     types = {column.name: column.type for column in dimension.schema}
     previous = history.of_kind(dimension.schema.names, dimension.key, Kind.PREVIOUS)
     known = {names.INSTANT: bigint, BEGINS: bigint, ENDS: bigint, names.REACHED: bigint}
-    known |= {VERSION_EPOCH: Type("int"), CAME_FROM: text}
+    known |= {VERSION_EPOCH: Type("int"), CAME_FROM: Type("string")}
     return known | {f"previous_{name}": types[name] for name in previous}
 
 

@@ -41,6 +41,8 @@ TUNING: Final[Mapping[str, str]] = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     # PySpark looks up the line of code of every expression otherwise: half the time of a small batch.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # The fold of a history nests deeper than the 100 levels that Spark 3.5 resolves otherwise.
+    "spark.sql.analyzer.maxIterations": "1000",
 }
 """Settings that every session gets, also one that a platform started."""
 

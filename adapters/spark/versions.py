@@ -12,11 +12,13 @@ from typing import Final
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.inline import as_json
+from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.sql import cells_type, let, struct
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import LOAD_SEQUENCE, Sequences
 from lakeward.core.fold import columns_of
+from lakeward.core.history.check import Broken
 from lakeward.core.history.versions import Columns
 from lakeward.core.schema import Schema, Type
 
@@ -123,6 +125,34 @@ class Versions:
         types = {f"p{i}": self.schema.columns[i].type for i in self.previous.values()} | {"old": Type("string")}
         return " AND ".join([*whole, *[equal(f"{one}.{n}", f"{other}.{n}", t) for n, t in types.items()]])
 
+    def violation(self, versions: str) -> str:
+        """Return the first rule that the versions of a key break, and where the version begins that does.
+
+        It is NULL where they are right: `lakeward.core.history.check.violation` as SQL.
+        """
+        overlaps, goes_on = "p.one.ends IS NULL OR p.one.ends > p.next.begins", "p.one.ends = p.next.begins"
+        gap = "p.one.ends < p.next.begins AND NOT p.one.went"
+        equal_next = f"{goes_on} AND ({self.same('p.one.cells', 'p.next.cells')})"
+        rule = f"CASE WHEN {overlaps} THEN {_words(Broken.OVERLAP)} WHEN {gap} THEN {_words(Broken.GAP)} "
+        rule += f"WHEN {equal_next} THEN {_words(Broken.EQUAL)} END"
+        lets = {
+            "all": versions,
+            "empty": "filter(all, v -> v.ends <= v.begins)",
+            "open": "filter(all, v -> v.ends IS NULL)",
+            "pairs": "transform(slice(all, 1, greatest(size(all) - 1, 0)), "
+            "(v, i) -> named_struct('one', v, 'next', all[i + 1]))",
+            "wrong": f"filter(transform(pairs, p -> named_struct('rule', {rule}, 'begins', p.next.begins)), "
+            "p -> p.rule IS NOT NULL)",
+            "newest": "try_element_at(all, -1)",
+        }
+        return let(
+            lets,
+            f"CASE WHEN size(empty) > 0 THEN {_broken(Broken.EMPTY, 'empty[0].begins')} "
+            f"WHEN size(open) > 1 THEN {_broken(Broken.TWO_CURRENT, 'open[0].begins')} "
+            "WHEN size(wrong) > 0 THEN wrong[0] "
+            f"WHEN newest.ends IS NOT NULL AND NOT newest.went THEN {_broken(Broken.GAP, 'newest.begins')} END",
+        )
+
     def place_in_epoch(self, place: str) -> str:
         """Return where a version stands within the epoch: those of epochs before stand below all of it."""
         inner = struct({name: f"{place}.{name}" for name in "sor"})
@@ -184,6 +214,14 @@ class Versions:
 
 
 _IS_OPEN: Final = "newest.begins IS NOT NULL AND newest.ends IS NULL"
+
+
+def _words(rule: Broken) -> str:
+    return text(rule.value)
+
+
+def _broken(rule: Broken, begins: str) -> str:
+    return struct({"rule": _words(rule), "begins": begins})
 
 
 def _but_last(versions: str) -> str:

@@ -26,7 +26,7 @@ from lakeward.adapters.spark.events import (
     IS_REJECT,
 )
 from lakeward.adapters.spark.fitting import fitted
-from lakeward.adapters.spark.histories import ENDS, dated, truncate_instants
+from lakeward.adapters.spark.histories import ENDS, truncate_instants
 from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.items import KEY, Key, with_absent
 from lakeward.adapters.spark.remaking import remade
@@ -39,6 +39,7 @@ from lakeward.adapters.spark.resolve import (
     POS,
     Known,
     as_rejects,
+    as_told,
     counts,
     events_of,
     holding_rejects,
@@ -52,6 +53,7 @@ from lakeward.adapters.spark.resolve import (
 )
 from lakeward.adapters.spark.truncates import in_force, not_overruled, without_truncates
 from lakeward.adapters.tables.companion import CompanionTable
+from lakeward.adapters.tables.instants import with_instants
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.partitions import Partitions
@@ -107,17 +109,18 @@ class _Ending(TypedDict):
 class _Decided:
     """The events that pass and those that wait, and the chains of what passes.
 
-    `frame` are the rows of the batch, `shifted` of which are rejects because no rule decides what
-    they mean; `lifted` are events that waited and that a truncate may let pass. `has_shifted` says
-    whether one of either is such a reject.
+    `frame` are the rows of the batch; so many are `refused`, by the reason for which they turned out to be
+    rejects: no rule decides what they mean, or others have altered the versions of their keys. `lifted` are
+    events that waited and that a truncate may let pass. `has_refused` says whether one of either is such a
+    reject.
     """
 
     frame: DataFrame
     passing: DataFrame
     waiting: DataFrame | None
     chains: Chains
-    shifted: int
-    has_shifted: bool
+    refused: Mapping[Reason, int]
+    has_refused: bool
     lifted: DataFrame | None
 
     @property
@@ -130,7 +133,7 @@ class _Decided:
         source = self.frame if plan.releases else self.lifted
         if source is None:
             return None
-        shifted = source.where(f"{names.REASON} = '{Reason.KEY_SHIFT.value}'")
+        shifted = source.where(f"{names.REASON} IN ('{Reason.KEY_SHIFT.value}', '{Reason.HISTORY.value}')")
         passing = self.passing if plan.releases else self.passing.where(f"{ID} >= {RELEASED_ID}")
         return passing.unionByName(shifted, allowMissingColumns=True)
 
@@ -142,7 +145,8 @@ def resolved_by(
 
     Rows of which its `partitions` would not keep a text go into quarantine.
     """
-    plan, frame = partitions.without_unkept(plan, fitted(frame, plan.dimension.schema))
+    plan, frame = with_instants(plan, fitted(frame, plan.dimension.schema))
+    plan, frame = partitions.without_unkept(plan, frame)
     resolver = Resolver(kept.companion, kept.quarantine, kept.spark)
     if plan.appends:
         return resolver.appends(plan, frame, table)
@@ -208,15 +212,7 @@ class Resolver:
         frame, known = without_copies(frame, plan)
         frame, copies = self._without_facts(plan, frame, rows)
         frame, late = late_as_rejects(frame, plan)
-        if plan.dimension.history is not None:
-            frame, truncates = (
-                self._dated(plan, frame),
-                truncates if truncates is None else self._dated(plan, truncates),
-            )
         return _News(frame, truncates, known._replace(events=known.events + copies), late)
-
-    def _dated(self, plan: MergePlan, frame: DataFrame) -> DataFrame:
-        return dated(frame, plan.dimension, plan.epoch, plan.ran)
 
     def _judges(self, plan: MergePlan, news: _News, rows: Rows) -> Resolved:
         """Judge whole rows by what stands of their keys, in one pass and without an order."""
@@ -274,12 +270,12 @@ class Resolver:
         done = self._decided(plan, news, rows)
         frame, chains = done.frame, done.chains
         tally, incomplete = chains.counts()
-        refused = {Reason.KEY_SHIFT: done.shifted}
+        refused = dict(done.refused)
         if incomplete and is_ordered:
             ids = chains.verdicts().where("verdict = 'incomplete'").selectExpr(f"id AS {ID}")
             frame = as_rejects(frame, plan, ids, Reason.INCOMPLETE_ROW, INCOMPLETE)
             refused[Reason.INCOMPLETE_ROW] = incomplete
-        has_rejects = bool(plan.facts.rejects or news.late or any(refused.values()) or done.has_shifted)
+        has_rejects = bool(plan.facts.rejects or news.late or any(refused.values()) or done.has_refused)
         waiting, waited = self._not_waiting_yet(plan, done.waiting)
         upserts = remade(chains.rows(), plan.remaking)
         released = done.released(plan)
@@ -309,7 +305,7 @@ class Resolver:
         tally = replace(tally, duplicates=tally.duplicates + again, quarantined=sum(rejects.values()))
         counts = self._counts(plan, tally, waiting)
         if plan.releases:
-            counts = replace(counts, released=counts.released + incomplete + done.shifted)
+            counts = replace(counts, released=counts.released + incomplete + sum(done.refused.values()))
         else:
             waits = counts.waiting if is_ordered else counts.waiting + incomplete
             counts = replace(counts, released=0 if released is None else released.count(), waiting=waits)
@@ -317,6 +313,7 @@ class Resolver:
             counts=counts,
             written=upserts.count(),
             removed=removed.count(),
+            current=chains.opened(),
             held=self._held(plan, done.rows, done),
             rejects=rejects,
             detail=outcome,
@@ -326,35 +323,42 @@ class Resolver:
     def _decided(self, plan: MergePlan, news: _News, rows: Rows) -> _Decided:
         """Fold what passes, again and again until no key change of it is left that no rule decides."""
         frame, before, lifted = news.frame, self._before(plan, news, rows), self._overruled(plan)
-        shifted, has_shifted = 0, False
+        found: Counter[Reason] = Counter()
+        has_refused = False
         while True:
             events = with_absent(events_of(frame), plan) if plan.in_part else events_of(frame)
             every = events if lifted is None else events.unionByName(events_of(lifted), allowMissingColumns=True)
-            passing, waiting = self._part(plan, every, _with(frame, lifted), has_shifted=has_shifted)
+            passing, waiting = self._part(plan, every, _with(frame, lifted), has_refused=has_refused)
             chains = fold(plan, passing, before)
-            undecided = chains.undecided()
-            if undecided is None:
+            refused = chains.refused()
+            if refused is None:
                 if lifted is not None and waiting is not None:
                     waiting = waiting.where(f"{ID} < {RELEASED_ID}")
-                return _Decided(frame, passing, waiting, chains, shifted, has_shifted, lifted)
-            self._refuse_mended(plan, frame, undecided)
-            shifted, has_shifted = shifted + undecided.where(f"{ID} < {RELEASED_ID}").count(), True
-            frame = as_rejects(frame, plan, undecided, Reason.KEY_SHIFT, _SHIFTED).localCheckpoint()
+                return _Decided(frame, passing, waiting, chains, found, has_refused, lifted)
+            self._refuse_mended(plan, frame, refused)
+            counted = refused.where(f"{ID} < {RELEASED_ID}").groupBy("reason").count().collect()
+            found.update({Reason(row["reason"]): row["count"] for row in counted})
+            has_refused = True
+            frame = as_told(frame, plan, refused).localCheckpoint()
             if lifted is not None:
-                lifted = as_rejects(lifted, plan, undecided, Reason.KEY_SHIFT, _SHIFTED).localCheckpoint()
+                lifted = as_told(lifted, plan, refused).localCheckpoint()
             chains.close()
 
-    def _refuse_mended(self, plan: MergePlan, frame: DataFrame, undecided: DataFrame) -> None:
-        """Raise MendError where no rule decides what a row means that a person mended."""
+    def _refuse_mended(self, plan: MergePlan, frame: DataFrame, refused: DataFrame) -> None:
+        """Raise MendError where a row that a person mended turns out to be none that can be applied."""
         if not plan.mended:
             return
         types = {names.OBJECT: "bigint", names.ROW: "bigint"}
         mended = inline(self.spark(), types, [(place.object, place.row) for place in plan.mended])
-        shifted = as_rejects(frame, plan, undecided, Reason.KEY_SHIFT, _SHIFTED).where(IS_REJECT)
-        found = shifted.join(F.broadcast(mended), [names.OBJECT, names.ROW], "left_semi").head()
-        if found is not None:
-            order, row = found[names.OBJECT], found[names.ROW]
-            raise mending.undecided(plan.dimension, self.companion.object_names.get(order, order), row)
+        told = as_told(frame, plan, refused).where(IS_REJECT)
+        found = told.join(F.broadcast(mended), [names.OBJECT, names.ROW], "left_semi").head()
+        if found is None:
+            return
+        order, row = found[names.OBJECT], found[names.ROW]
+        name = self.companion.object_names.get(order, order)
+        if found[names.REASON] == Reason.HISTORY.value:
+            raise mending.breaks_history(plan.dimension, name, row, found[names.DETAIL])
+        raise mending.undecided(plan.dimension, name, row)
 
     def _overruled(self, plan: MergePlan) -> DataFrame | None:
         """Return the events that wait, where a truncate may lift what holds them; they come after all others."""
@@ -396,12 +400,12 @@ class Resolver:
         return Load(keys=keys, instant=began if newest is None else newest)
 
     def _part(
-        self, plan: MergePlan, events: DataFrame, rows: DataFrame, *, has_shifted: bool = False
+        self, plan: MergePlan, events: DataFrame, rows: DataFrame, *, has_refused: bool = False
     ) -> tuple[DataFrame, DataFrame | None]:
         """Part the events into those that pass and those that wait behind a hold, or a reject among the rows."""
         holds = in_force(plan)
         barriers = [self.kept.barriers(holds)] if holds else []
-        if has_shifted or any(reason in HOLDING for reason in plan.facts.rejects):
+        if has_refused or any(reason in HOLDING for reason in plan.facts.rejects):
             barriers.append(holding_rejects(not_overruled(plan, rows), plan))
         if not barriers:
             return events, None
@@ -440,8 +444,8 @@ class Resolver:
         """Count the keys that are held afterwards: by what is in quarantine, and by key changes that wait."""
         held = {str(key[0]) for hold in in_force(plan) for key in hold.keys}
         frame = not_overruled(plan, frame)
-        has_shifted = done is not None and done.has_shifted
-        if has_shifted or any(reason in HOLDING for reason in plan.facts.rejects):
+        has_refused = done is not None and done.has_refused
+        if has_refused or any(reason in HOLDING for reason in plan.facts.rejects):
             held |= self.kept.keys_of(frame.where(IS_HOLDING))
         return len(held if done is None else held | self._moved(plan, done))
 
@@ -468,9 +472,6 @@ def _rejects(
     if plan.releases:
         return {}
     return Counter(plan.facts.rejects) - Counter(known.rejects) - Counter(moved) + Counter(refused)
-
-
-_SHIFTED: Final = "a row stands on the key that it enters, and the feed does not tell the transactions"
 
 
 def _with(frame: DataFrame, lifted: DataFrame | None) -> DataFrame:

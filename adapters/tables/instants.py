@@ -1,0 +1,43 @@
+"""From when the events of a batch count in a history, and those that do not say it and must."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.histories import dated, undated
+from lakeward.adapters.spark.resolve import told_rejects
+from lakeward.core import mending
+from lakeward.core.events import Operation
+from lakeward.core.memory import Reason
+from lakeward.core.plan import MergePlan
+
+
+def with_instants(plan: MergePlan, frame: DataFrame) -> tuple[MergePlan, DataFrame]:
+    """Return a batch whose events say from when they count; those that do not and must are rejects.
+
+    Raises MendError for one that a person mended.
+    """
+    if plan.dimension.history is None:
+        return plan, frame
+    frame = dated(frame, plan.dimension, plan.epoch, plan.ran)
+    words = undated(frame, plan.dimension)
+    if words is None:
+        return plan, frame
+    wrong = frame.selectExpr(names.OBJECT, names.ROW, names.OPERATION, f"{words} AS words").where(
+        "words IS NOT NULL"
+    )
+    if plan.releases:
+        for order, row, _, said in wrong.take(1):
+            raise mending.is_undated(plan.dimension, order, row, said)
+        return plan, frame
+    found = {Operation(row[0]): row["count"] for row in wrong.groupBy(names.OPERATION).count().collect()}
+    if not found:
+        return plan, frame
+    operations = Counter(plan.facts.operations) - Counter(found)
+    rejects = Counter(plan.facts.rejects) + Counter({Reason.UNDATED: sum(found.values())})
+    facts = replace(plan.facts, operations=operations, rejects=rejects)
+    return replace(plan, facts=facts), told_rejects(frame, plan.dimension, Reason.UNDATED, words)
