@@ -18,6 +18,7 @@ from pages import codes, fences, sections, tables, text
 from repository import ROOT
 
 from lakeward.adapters.delta.table import DeltaTable
+from lakeward.adapters.hudi.table import HudiTable
 from lakeward.adapters.iceberg.table import IcebergTable
 from lakeward.adapters.memory import MemoryTable
 from lakeward.adapters.spark.events import EVENT_COLUMNS
@@ -94,8 +95,8 @@ def test_the_page_says_the_version_of_the_plugin_api() -> None:
 def test_the_page_says_which_capabilities_our_tables_have() -> None:
     of_memory = {field.name: field.default for field in fields(MemoryTable)}["capabilities"]
     assert of_memory == frozenset(Capability)
-    assert IcebergTable.capabilities == DeltaTable.capabilities == of_memory - {Capability.HISTORY}
-    assert "has all of them; `iceberg` and `delta` all but `history`." in text(PAGE)
+    assert IcebergTable.capabilities == DeltaTable.capabilities == HudiTable.capabilities == of_memory
+    assert "`iceberg`, `delta` and `hudi` have all of them." in text(PAGE)
 
 
 def test_the_steps_are_named_in_order() -> None:

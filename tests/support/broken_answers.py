@@ -9,6 +9,7 @@ from typing import Any
 from broken_ports import Whole
 
 from lakeward.core.errors import CommitConflict
+from lakeward.core.history.options import Track
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Batch, Care, Cared, Commit, Entry, Recalled, Resolved, Standing, Undone, Word
 from lakeward.core.progress import Progress
@@ -55,6 +56,17 @@ class KeepsRowsThatALoadDoesNotHold(Whole):
     def planned(self, plan: MergePlan) -> MergePlan:
         """Return a plan that replaces nothing."""
         return replace(plan, replaces=False)
+
+
+class TracksEveryColumn(Whole):
+    """Lets a change of a column that a history does not track open a version, and move a boundary."""
+
+    def planned(self, plan: MergePlan) -> MergePlan:
+        """Return a plan in which each column is tracked."""
+        if plan.dimension.history is None:
+            return plan
+        history = replace(plan.dimension.history, track=Track(), kinds={})
+        return replace(plan, dimension=replace(plan.dimension, history=history))
 
 
 class NullsWhatTheFilesLack(Whole):

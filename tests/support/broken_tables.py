@@ -77,6 +77,11 @@ BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
     "a_reload_of_a_table_without_a_key_leaves_the_facts_of_the_new_epoch": (
         broken_answers.KeepsRowsThatALoadDoesNotHold,
     ),
+    "any_order_and_any_crash_give_the_one_history": (
+        broken_answers.TracksEveryColumn,
+        broken_feeds.LeavesThePositionOfANoOp,
+    ),
+    "a_reload_ends_what_it_lacks": (broken_answers.KeepsRowsThatALoadDoesNotHold,),
     "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there": (broken_answers.TakesNothingBack,),
     "corpus_columns": (broken_answers.NullsWhatTheFilesLack,),
     "corpus_crash": (broken_answers.BelievesWhatACrashLeft,),
@@ -124,6 +129,7 @@ DRAWS: Mapping[str, Draw] = {
     "objects_under_other_names_change_nothing_where_sequences_are_unique": Draw(case="within"),
     "parts_of_rows_under_other_names_change_nothing_where_sequences_are_unique": Draw(seed=1),
     "after_a_reload_nothing_is_left_of_rows_in_part": Draw(seed=2),
+    "any_order_and_any_crash_give_the_one_history": Draw(case="tracking one column"),
     "a_reload_of_a_table_without_a_key_leaves_the_facts_of_the_new_epoch": Draw(seed=9),
     "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there": Draw(seed=5),
 }
