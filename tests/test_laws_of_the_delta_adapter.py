@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from delta_lake import LakeOfDelta
 from hypothesis import settings
-from laps import HISTORIES, LAP, LINES, TRIMMED, others
+from laps import HISTORIES, LAP, LINES, TRIMMED, WAYS, other_ways, others
 
 from lakeward.adapters.delta.options import TableOptions
 from lakeward.adapters.tables import companion
@@ -29,7 +29,6 @@ EVERY_LAYOUT = {"any_delivery_of_many_histories_gives_their_databases"}
 ANY_LAYOUT = {
     "after_a_reload_the_table_is_that_of_the_new_epoch_alone",
     "after_a_reload_nothing_is_left_of_rows_in_part",
-    *HISTORIES,
 }
 
 
@@ -56,8 +55,22 @@ def trimming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 TestLayouts = table_contract(lambda make_delta, layout: bench(make_delta(layout)), laws=EVERY_LAYOUT)
 TestReloads = table_contract(lambda make_delta, any_layout: bench(make_delta(any_layout)), laws=ANY_LAYOUT)
+TestHistories = table_contract(
+    lambda make_delta, any_layout: bench(make_delta(any_layout)),
+    laws=HISTORIES,
+    cases=WAYS["delta"],
+)
+TestOtherWays = pytest.mark.long(
+    table_contract(
+        lambda make_delta, any_layout: bench(make_delta(any_layout)),
+        laws=HISTORIES - {"a_reload_ends_what_it_lacks"},
+        cases=other_ways("delta"),
+    )
+)
 TestLines = pytest.mark.lap(pytest.mark.lines(table_contract(lambda make_delta: bench(make_delta()), laws=LINES)))
 TestLap = pytest.mark.lap(table_contract(lambda make_delta: bench(make_delta()), laws=LAP))
 TestDelta = pytest.mark.long(
-    table_contract(lambda make_delta: bench(make_delta()), laws=others(EVERY_LAYOUT, ANY_LAYOUT, LINES, LAP))
+    table_contract(
+        lambda make_delta: bench(make_delta()), laws=others(EVERY_LAYOUT, ANY_LAYOUT, HISTORIES, LINES, LAP)
+    )
 )

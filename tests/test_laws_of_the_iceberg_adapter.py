@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from hypothesis import settings
 from iceberg_lake import LakeOfIceberg
-from laps import CORPUS, HISTORIES, LAP, LINES, NAMES, TRIMMED, others
+from laps import CORPUS, HISTORIES, LAP, LINES, NAMES, TRIMMED, WAYS, other_ways, others
 from spark import MakeLake
 
 from lakeward.adapters.iceberg.options import TableOptions
@@ -35,7 +35,6 @@ EVERY_LAYOUT = {"any_delivery_of_many_histories_gives_their_databases"}
 ANY_LAYOUT = {
     "after_a_reload_the_table_is_that_of_the_new_epoch_alone",
     "after_a_reload_nothing_is_left_of_rows_in_part",
-    *HISTORIES,
 }
 
 
@@ -67,13 +66,25 @@ def trimming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 TestLayouts = table_contract(lambda make_lake, layout: bench(make_lake(layout), make_lake), laws=EVERY_LAYOUT)
 TestReloads = table_contract(lambda make_lake, any_layout: bench(make_lake(any_layout), make_lake), laws=ANY_LAYOUT)
+TestHistories = table_contract(
+    lambda make_lake, any_layout: bench(make_lake(any_layout), make_lake),
+    laws=HISTORIES,
+    cases=WAYS["iceberg"],
+)
+TestOtherWays = pytest.mark.long(
+    table_contract(
+        lambda make_lake, any_layout: bench(make_lake(any_layout), make_lake),
+        laws=HISTORIES - {"a_reload_ends_what_it_lacks"},
+        cases=other_ways("iceberg"),
+    )
+)
 TestLines = pytest.mark.lap(
     pytest.mark.lines(table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=LINES))
 )
 TestLap = pytest.mark.lap(table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=LAP))
 TestIceberg = table_contract(
     lambda make_lake: bench(make_lake(), make_lake),
-    laws=others(EVERY_LAYOUT, ANY_LAYOUT, LINES, LAP, NAMES, CORPUS),
+    laws=others(EVERY_LAYOUT, ANY_LAYOUT, HISTORIES, LINES, LAP, NAMES, CORPUS),
 )
 TestLong = pytest.mark.long(
     table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=NAMES | CORPUS - LAP)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final
 
@@ -73,6 +73,10 @@ class Law:
     weight: float = 1.0
     once: bool = False
     cases: Mapping[str, Any] = field(default_factory=dict)
+
+    def in_cases(self, names: Collection[str]) -> Law:
+        """Return the law for these of its cases alone; one that has none stays as it is."""
+        return replace(self, cases={name: case for name, case in self.cases.items() if name in names})
 
     def closed_by(self, can: frozenset[str]) -> Sequence[str]:
         """Return what it needs and there is not."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from random import Random, SystemRandom
 from typing import Any, Final, NoReturn, TypeVar
@@ -21,8 +21,10 @@ P = TypeVar("P")
 _SEEDS: Final = st.integers(0, 2**32)
 
 
-def table_contract(make: Callable[..., Bench], *, laws: Iterable[str] | None = None) -> type:
-    """Return a test class with the laws of a table, or those of the given names.
+def table_contract(
+    make: Callable[..., Bench], *, laws: Iterable[str] | None = None, cases: Collection[str] | None = None
+) -> type:
+    """Return a test class with the laws of a table, or those of the given names; of each law the cases named.
 
     `make` returns a bench whose lake holds nothing; its parameters are fixtures of pytest. It is
     called for each table that a law needs, so that folders are best made by `tmp_path_factory`.
@@ -31,7 +33,7 @@ def table_contract(make: Callable[..., Bench], *, laws: Iterable[str] | None = N
     chosen = [every[name] for name in _known(list(every), laws)]
     members: dict[str, Any] = {"make_bench": _fixture(make), "laws": tuple(law.name for law in chosen)}
     for law in chosen:
-        members[f"test_{law.name}"] = _test_of(law)
+        members[f"test_{law.name}"] = _test_of(law if cases is None else law.in_cases(cases))
     return type("TableContract", (), {"__doc__": "The laws of a table.", **members})
 
 

@@ -79,7 +79,7 @@ BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
     ),
     "any_order_and_any_crash_give_the_one_history": (
         broken_answers.TracksEveryColumn,
-        broken_feeds.LeavesThePositionOfANoOp,
+        broken_feeds.LosesTheLastEvent,
     ),
     "a_reload_ends_what_it_lacks": (broken_answers.KeepsRowsThatALoadDoesNotHold,),
     "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there": (broken_answers.TakesNothingBack,),

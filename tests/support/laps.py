@@ -44,6 +44,20 @@ HISTORIES: Final = frozenset(
 )
 """Laws of tables that keep every version."""
 
+WAYS: Final = {
+    "iceberg": {"tracking one column", "of kinds"},
+    "delta": {"parts of rows"},
+    "hudi": {"by the day of the run"},
+}
+"""The ways to keep them that the gate tries on a format; the others take long."""
+
+
+def other_ways(kind: str) -> set[str]:
+    """Return the ways that the gate leaves out on a format."""
+    (law,) = (law for law in LAWS if law.name == "any_order_and_any_crash_give_the_one_history")
+    return {*law.cases} - WAYS[kind]
+
+
 TRIMMED: Final = frozenset(
     {
         "any_order_and_any_crash_give_the_one_history",
