@@ -7,14 +7,16 @@ from dataclasses import replace
 from random import Random
 
 from history_model import Told, histories, of_one_key
-from model_laws import Way, draw_features, loaded_by
+from model_laws import Player, Way, draw_features, loaded_by
 
+from lakeward.core.delivery import Resolution
 from lakeward.core.dimension import Dimension, Lateness, TableName
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
 from lakeward.core.fold import Row, apply, columns_of
 from lakeward.core.history.check import violation
 from lakeward.core.history.options import History, Kind, Track
 from lakeward.core.history.versions import Columns, Versions, spliced, tail
+from lakeward.core.memory import Reason, Reject
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.plugins.testing.histories import Features, Feed, batches, feed, with_repeats
 
@@ -159,6 +161,66 @@ def check_reload(random: Random, lateness: Lateness, way: Way) -> None:
         events = [*first.events, *ended_by_load(player.dimension, first, second), *second.events]
         dated = [event if event.instant is not None else replace(event, instant=RAN) for event in events]
         assert way.seen(player.rows) == way.seen(apply(player.dimension, {}, dated).rows)
+
+
+def check_altered(random: Random, lateness: Lateness, way: Way) -> None:
+    """Versions that others alter hold their keys: mended, and what waits replayed, it is as if nobody had."""
+    features = replace(draw_features(random, lateness), truncates=False)
+    source = way.feed(random, features)
+    player, delivered, altered = way.player(features, lateness), set[int](), dict[Key, tuple[Row, Row]]()
+    player.is_altered = True
+    by_place, reasons = {event.position: event for event in source.events}, set[Reason]()
+    bad = {e.position for e in source.events if e.keys and not e.is_load and random.random() < 0.05}
+    for batch in batches(random, with_repeats(random, way.order(random, source, lateness))):
+        delivered.update(batch)
+        if random.random() < 0.5:
+            alter(random, player, altered)
+        arriving = [event for number in batch for event in source.objects[number]]
+        player.deliver(
+            [event for event in arriving if event.position not in bad],
+            [Reject(e.position, Reason.CAST, e.keys, e.transaction, e.time) for e in arriving if e.position in bad],
+            loaded=loaded_by(source, delivered),
+        )
+        if random.random() < 0.3:
+            reasons |= mend(random, player, altered, by_place)
+    reasons |= mend(random, player, altered, by_place)
+    if Reason.KEY_SHIFT not in reasons:  # which a person gives up
+        assert way.seen(player.rows) == way.seen(apply(player.dimension, {}, source.events).rows)
+
+
+def alter(random: Random, player: Player, altered: dict[Key, tuple[Row, Row]]) -> None:
+    """Put two versions before the others of some keys that are valid at once; note the row as it was, and is."""
+    keys = [key for key, row in player.rows.items() if row.versions and key not in altered]
+    for key in random.sample(keys, min(len(keys), 2)):
+        row = player.rows[key]
+        first = row.versions[0]
+        begins = first.valid_from
+        wrong = [
+            replace(first, valid_from=begins - start, valid_to=begins - end, deleted=True)
+            for start, end in ((20, 12), (15, 5))
+        ]
+        player.rows[key] = replace(row, versions=(*wrong, *row.versions))
+        altered[key] = (row, player.rows[key])
+
+
+def mend(
+    random: Random,
+    player: Player,
+    altered: dict[Key, tuple[Row, Row]],
+    by_place: Mapping[Position, ChangeEvent],
+) -> set[Reason]:
+    """Put the versions right that stand altered, and replay all that is held; return why it was."""
+    for key, (right, wrong) in altered.items():
+        if player.rows.get(key) is wrong:
+            player.rows[key] = right
+    altered.clear()
+    reasons = set[Reason]()
+    while player.memory.holds:
+        hold = player.memory.holds[random.choice(sorted(player.memory.holds))]
+        reasons.add(hold.reason)
+        is_fixed = hold.reason is not Reason.KEY_SHIFT
+        player.deliver(resolutions=[Resolution(hold.position, by_place[hold.position] if is_fixed else None)])
+    return reasons
 
 
 RAN = 1_000

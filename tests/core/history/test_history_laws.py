@@ -9,7 +9,7 @@ from typing import Any
 
 import model_laws
 import pytest
-from history_laws import check_reload
+from history_laws import check_altered, check_reload
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_laws import MODES, Way, check_feed, check_other_names, check_quarantine
@@ -69,6 +69,15 @@ def test_a_reload_ends_what_it_lacks_and_keeps_all_versions(lateness: Lateness, 
     check_reload(random, lateness, way)
 
 
+@pytest.mark.parametrize("lateness", MODES, ids=repr)
+@thorough
+@given(random=RANDOMS, way=st.sampled_from(WAYS))
+def test_versions_that_others_alter_hold_their_keys_until_they_are_mended(
+    lateness: Lateness, random: Random, way: Way
+) -> None:
+    check_altered(random, lateness, way)
+
+
 def forgets_witnesses(self: _Settling) -> list[Change]:
     """Those that changed nothing when they came: the row was as they say."""
     kept = changes_to_remember(self)
@@ -126,6 +135,17 @@ def replaces_all(rows: Mapping[Key, Row], *_: object) -> Mapping[Key, Row]:
     return {}
 
 
+def sees_no_violation(self: _Settling, row: Row | None) -> None:
+    return None
+
+
+def keeps_bases_of_what_waits(self: _Settling) -> list[Base]:
+    """Of versions that break a rule, too."""
+    keys = {key for event in [*self.passed, *self.waiting] for key in event.keys}
+    rows = {key: self.stored.get(key) for key in keys - set(self.bases)}
+    return [] if self.ordered else [Base(key, row and settle.at_its_end(row), 0) for key, row in rows.items()]
+
+
 changes_to_remember = _Settling.changes_to_remember
 bases_to_remember = _Settling.bases_to_remember
 
@@ -147,6 +167,8 @@ bases_to_remember = _Settling.bases_to_remember
         (settle, "outlasting", ends_nothing, check_reload, Ordered()),
         (settle, "outlasting", replaces_all, check_reload, Ordered()),
         (reloads, "_keys", ends_all, check_reload, Ordered()),
+        (_Settling, "violation", sees_no_violation, check_altered, Within(3)),
+        (_Settling, "bases_to_remember", keeps_bases_of_what_waits, check_altered, Within(3)),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
@@ -163,7 +185,7 @@ def test_a_broken_model_breaks_a_law(
         play(law, lateness, FEEDS)
 
 
-@pytest.mark.parametrize("law", [check_feed, check_other_names, check_quarantine, check_reload])
+@pytest.mark.parametrize("law", [check_feed, check_other_names, check_quarantine, check_reload, check_altered])
 def test_the_same_feeds_break_nothing_that_is_whole(law: Callable[[Random, Lateness, Way], None]) -> None:
     play(law, Within(3), 200)
 
