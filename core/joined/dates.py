@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.history.instants import instant_of
 from lakeward.core.history.options import ByColumn, ByRun, ByTime, History
 from lakeward.core.joined.aggregates import Cells
@@ -16,6 +16,15 @@ BEGINNING: Final = 0
 
 _CHANGED: Final = Position(1, 0, 0, 0)
 _LOADED: Final = Position(1, LOAD_SEQUENCE, 0, 0)
+
+
+def time_of(position: Position, sequences: Sequences) -> int | None:
+    """Return the source time of a row of a mirror, in microseconds since 1970; None where its place tells none.
+
+    A row that a full load brought has none, and no row of a source whose places are no commit times.
+    """
+    is_time = sequences is Sequences.TIMES and position.sequence not in (0, LOAD_SEQUENCE)
+    return position.sequence if is_time else None
 
 
 def of_row(history: History, source: Source, cells: Cells | None, time: int | None) -> int | None:

@@ -99,9 +99,7 @@ def difference(standing: Standing, after: Standing, keys: Iterable[Key]) -> Writ
 
 def _after(columns: Columns, versions: Versions, made: Made | None, step: Step) -> Versions:
     """Return the versions of a key after its joined row became another, or went."""
-    if made is not None:
-        return opened(columns, versions, made.cells, step)
-    return closed(versions, step) if versions and versions[-1].is_current else versions
+    return closed(versions, step) if made is None else opened(columns, versions, made.cells, step)
 
 
 def _shows_the_same(one: Version, other: Version) -> bool:

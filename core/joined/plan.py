@@ -6,9 +6,10 @@ source still remembers all that was touched since, and else compares all its row
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import asdict, dataclass, field
+from typing import NamedTuple, Self
 
 from lakeward.core.dimension import TableName
 from lakeward.core.joined.joining import Joining
@@ -28,6 +29,17 @@ class JoinProgress:
     batch: int
     digest: str
     passed: Mapping[str, Passed]
+
+    def to_json(self) -> str:
+        """Return the progress as one line of JSON, small enough for a commit's properties."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what `to_json` wrote."""
+        values = json.loads(text)
+        passed = {name: Passed(*one) for name, one in values["passed"].items()}
+        return cls(batch=values["batch"], digest=values["digest"], passed=passed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +63,10 @@ class SourceState:
 class JoinPlan:
     """Everything that one batch will do to a joined table.
 
-    Of each source of `since`, the keys that it touched above that batch are taken; with reasons in `whole`, all
-    rows are made anew, and what stands is compared. `before` are the sources whose touched rows must be read as
-    they were as well. `ran` is when the batch was begun, in microseconds since 1970; `is_first` says that
-    nothing stands yet.
+    Of each source of `since`, the keys that it touched above that batch are taken. With reasons in `whole`, all
+    rows are made anew and what stands is compared; then these keys only tell when something changed. `before` are
+    the sources whose touched rows must be read as they were as well. `ran` is when the batch was begun, in
+    microseconds since 1970; `is_first` says that nothing stands yet.
     """
 
     joining: Joining
@@ -87,13 +99,20 @@ def plan_join(
         return JoinPlan(joining=joining, progress=begun, whole=("nothing stands yet",), ran=ran, is_first=True)
     if progress.digest == digest and dict(progress.passed) == now:
         return None
-    following = JoinProgress(batch=progress.batch + 1, digest=digest, passed=now)
-    whole = tuple(_reasons(joining, progress, states))
-    if whole:
-        return JoinPlan(joining=joining, progress=following, whole=whole, ran=ran)
-    since = {name: passed.batch for name, passed in progress.passed.items() if passed != now[name]}
-    before = frozenset(name for name in since if joining.needs_before(name))
-    return JoinPlan(joining=joining, progress=following, since=since, before=before, ran=ran)
+    went_on = {name: one for name, one in progress.passed.items() if name in now and one != now[name]}
+    cannot = {
+        name: found for name, one in went_on.items() if (found := _cannot_tell(joining, name, one, states[name]))
+    }
+    since = {name: one.batch for name, one in went_on.items() if name not in cannot}
+    other = [] if progress.digest == digest else ["it is declared in another way than before"]
+    return JoinPlan(
+        joining=joining,
+        progress=JoinProgress(batch=progress.batch + 1, digest=digest, passed=now),
+        since=since,
+        before=frozenset(name for name in since if joining.needs_before(name)),
+        whole=(*other, *cannot.values()),
+        ran=ran,
+    )
 
 
 def kept_above(table: TableName, passed: Iterable[Mapping[TableName, int]]) -> int | None:
@@ -104,20 +123,14 @@ def kept_above(table: TableName, passed: Iterable[Mapping[TableName, int]]) -> i
     return min((batches[table] for batches in passed if table in batches), default=None)
 
 
-def _reasons(joining: Joining, progress: JoinProgress, states: Mapping[str, SourceState]) -> Iterable[str]:
-    """Say why the touched keys alone do not tell what has to be made anew."""
-    if progress.digest != joining.joined.digest:
-        yield "it is declared in another way than before"
-        return
-    for name, passed in progress.passed.items():
-        state = states[name]
-        if passed == state.now:
-            continue
-        if not state.goes_on:
-            yield f"{name} was taken back behind batch {passed.batch}"
-        elif state.emptied > passed.batch:
-            yield f"{name} was truncated or loaded anew in batch {state.emptied}"
-        elif state.remembers > passed.batch:
-            yield f"{name} has forgotten deletes up to batch {state.remembers}, and batch {passed.batch} was passed"
-        elif joining.needs_before(name) and not state.shows_before:
-            yield f"{name} cannot be read as it was in batch {passed.batch}"
+def _cannot_tell(joining: Joining, name: str, passed: Passed, state: SourceState) -> str | None:
+    """Say why a source does not tell all that was touched since it was passed, or return None where it does."""
+    if not state.goes_on:
+        return f"{name} was taken back behind batch {passed.batch}"
+    if state.emptied > passed.batch:
+        return f"{name} was truncated or loaded anew in batch {state.emptied}"
+    if state.remembers > passed.batch:
+        return f"{name} has forgotten deletes up to batch {state.remembers}, and batch {passed.batch} was passed"
+    if joining.needs_before(name) and not state.shows_before:
+        return f"{name} cannot be read as it was in batch {passed.batch}"
+    return None

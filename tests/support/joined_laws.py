@@ -123,13 +123,16 @@ class Shop:
     now: int = 1
 
     def change(self, names: Sequence[str], *, late: bool = False) -> None:
-        """Put a row in place, or delete it; time goes on, but for what is late."""
+        """Change a row now or, what is late, earlier."""
         name, key = self.random.choice(names), self.random.randrange(3)
         time = self.random.randrange(1, self.now + 1) if late and self.random.random() < 0.3 else self.now
+        self.put(name, key, time, None if self.random.random() < 0.3 else self.image(name, key))
+
+    def put(self, name: str, key: int, time: int, image: Image | None) -> None:
+        """Put a row in place at some time, or without an image delete it."""
         self.asked.setdefault((name, key), (time, [one.cells for one in self.versions(name).get((key,), [])]))
         before = self.asked[name, key][1]
         self.asked[name, key] = max(time, self.asked[name, key][0]), before
-        image = None if self.random.random() < 0.3 else self.image(name, key)
         self.log[name, key].append((time, image))
 
     def image(self, name: str, key: int) -> Image:
@@ -246,7 +249,7 @@ def play(random: Random, shop: Shop, lake: Lake, *, late: bool = False) -> JoinP
     for _ in range(random.randrange(1, 6)):
         shop.change(list(lake.joining.joined.sources), late=late)
         shop.now += random.randrange(3)
-    return lake.planned(DAY * (shop.now // 3))
+    return lake.planned(DAY * (shop.now // 3), whole=random.random() < 0.2)
 
 
 def check_mirror(random: Random) -> None:
@@ -263,8 +266,12 @@ def check_mirror(random: Random) -> None:
 
 
 def take(lake: Lake, plan: JoinPlan, tables: Tables, shop: Shop) -> None:
-    """Commit a batch; the same batch again, and one that makes all rows anew, change nothing."""
-    changes = shop.touched(lake.joining)
+    """Commit a batch; the same batch again, and one that makes all rows anew, change nothing.
+
+    What is made anew needs no changes, but where these date it.
+    """
+    is_dated = lake.joining.joined.history is not None and not lake.joining.over_time
+    changes = {} if plan.whole and not is_dated else shop.touched(lake.joining)
     written = lake.joined(plan, tables, changes)
     lake.commit(plan, written)
     assert lake.joined(replace(plan, whole=()), tables, changes) == Written()
@@ -365,7 +372,8 @@ def check_each_change(random: Random) -> None:
     lake, shop = Lake(checked(joined, tables_of())), Shop(random)
     for _ in range(random.randrange(1, 12)):
         shop.change(list(joined.sources))
-        take(lake, lake.planned(), {name: shop.rows(name) for name in joined.sources}, shop)
+        plan = lake.planned(whole=random.random() < 0.2)
+        take(lake, plan, {name: shop.rows(name) for name in joined.sources}, shop)
         shop.now += 1 + random.randrange(3)
     joining = checked(joined, tables_of(History()))
     anew = Lake(joining)

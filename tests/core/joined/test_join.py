@@ -9,9 +9,10 @@ import pytest
 from joined_laws import Lake, shapes, tables_of
 
 from lakeward.core.dimension import TableName
+from lakeward.core.events import LOAD_SEQUENCE, Position, Sequences
 from lakeward.core.history.options import ByRun, History, Shown, Surrogate
 from lakeward.core.joined.check import checked
-from lakeward.core.joined.dates import of_change, of_row
+from lakeward.core.joined.dates import of_change, of_row, time_of
 from lakeward.core.joined.declared import Joined, Source
 from lakeward.core.joined.rows import Known
 from lakeward.core.joined.showing import numbered
@@ -116,6 +117,21 @@ def test_a_row_counts_from_its_validity_column_or_its_source_time(
 ) -> None:
     history = History(shown=shown, first_load=-5)
     assert of_row(history, source, {"seen": datetime(2026, 11, 22, 12, tzinfo=UTC)}, 7) == instant
+
+
+@pytest.mark.parametrize(
+    ("sequence", "sequences", "time"),
+    [
+        (7, Sequences.TIMES, 7),
+        (0, Sequences.TIMES, None),
+        (LOAD_SEQUENCE, Sequences.TIMES, None),
+        (7, Sequences.PLACES, None),
+    ],
+)
+def test_a_row_has_its_source_time_in_its_place_unless_a_load_brought_it(
+    sequence: int, sequences: Sequences, time: int | None
+) -> None:
+    assert time_of(Position(1, sequence, 1, 1), sequences) == time
 
 
 def test_a_deleted_row_counts_from_the_time_of_its_delete() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from joined_laws import check_compared, check_each_change, check_mirror, check_over_time
 
-from lakeward.core.events import Cell, Key, canonical
+from lakeward.core.events import Cell, Key, canonical, same
 from lakeward.core.history.versions import Columns, Step, Version, Versions, opened
 from lakeward.core.joined import join as joins
 from lakeward.core.joined import rows as rows_module
@@ -102,6 +102,14 @@ def writes_all_that_is_touched(one: Version, other: Version) -> bool:
     return False
 
 
+def compares_no_previous_values(one: Version, other: Version) -> bool:
+    return one.valid_to == other.valid_to and same(one.cells, other.cells)
+
+
+def makes_what_is_known_alone(joining: Joining, tables: Tables) -> set[Key]:
+    return {key for key in tables[joining.joined.driving] if not joining.is_grouped(joining.joined.driving)}
+
+
 def ties_by_no_key(aggregate: Aggregate, images: Sequence[Cells], key: Sequence[str]) -> Cell:
     return aggregated(aggregate, sorted(images, key=lambda cells: str(cells["id"])), ())
 
@@ -170,6 +178,8 @@ beneath = Joined.beneath
         (rows_module, "key_of", lets_null_equal_null, check_mirror),
         (joins, "_shows_the_same", writes_all_that_is_touched, check_mirror),
         (joins, "_shows_the_same", writes_all_that_is_touched, check_over_time),
+        (joins, "_shows_the_same", compares_no_previous_values, check_over_time),
+        (joins, "_keys", makes_what_is_known_alone, check_over_time),
         (rows_module, "aggregated", ties_by_no_key, check_mirror),
         (rows_module, "aggregated", counts_null, check_mirror),
         (joins, "needed", reads_one_of_a_group, check_mirror),

@@ -84,6 +84,25 @@ def test_another_declaration_makes_all_anew() -> None:
     assert plan.progress.digest != PROGRESS.digest
 
 
+def test_what_a_source_can_tell_dates_changes_where_all_is_made_anew() -> None:
+    states = STATES | {"orders": SourceState(now=EIGHT, emptied=8), "customer": SourceState(now=Passed(9, "c"))}
+    plan = plan_join(SUMMARY, PROGRESS, states)
+    assert plan is not None
+    assert (len(plan.whole), plan.since) == (1, {"customer": 7})
+
+
+def test_sources_may_come_and_go() -> None:
+    progress = JoinProgress(batch=3, digest="another", passed={**PASSED, "gone": Passed(1, "g")})
+    plan = plan_join(SUMMARY, progress, STATES | {"orders": SourceState(now=EIGHT)})
+    assert plan is not None
+    assert (plan.since, plan.progress.passed) == ({"orders": 7}, {**PASSED, "orders": EIGHT})
+
+
+def test_progress_is_a_line_of_json() -> None:
+    assert JoinProgress.from_json(PROGRESS.to_json()) == PROGRESS
+    assert "\n" not in PROGRESS.to_json()
+
+
 def test_a_digest_tells_declarations_apart_and_is_the_same_in_each_process() -> None:
     found = [Joined(name=TableName("dw", "t"), sources=sources).digest for sources in shapes().values()]
     assert len(set(found)) == len(found)

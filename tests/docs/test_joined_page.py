@@ -1,0 +1,108 @@
+"""`docs/joined.md`: tables on it are what the core joins after the runs before them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import groupby
+from random import Random
+
+import pytest
+from joined_laws import COLUMNS, Lake, Shop, tables_of
+from pages import sections, tables
+
+from lakeward.core.dimension import TableName
+from lakeward.core.history.options import History
+from lakeward.core.history.showing import rows as shown_rows
+from lakeward.core.joined.check import checked
+from lakeward.core.joined.declared import Aggregate, Function, Joined, Source
+from lakeward.core.joined.joining import Joining
+
+PAGE = "docs/joined.md"
+TWO, OVER_TIME, SUMMARY = "A dimension of two mirrors", "A dimension of two histories", "A summary of orders"
+
+Table = list[dict[str, str]]
+
+CUSTOMER = Source(table=TableName("shop", "customer"), columns={"id": "id", "name": "name"})
+DIMENSION = Joined(
+    name=TableName("dw", "dim_customer"),
+    sources={
+        "customer": CUSTOMER,
+        "address": Source(table=TableName("shop", "address"), columns={"city": "city"}, on=("id",), to=("id",)),
+    },
+    history=History(),
+)
+ORDERS = Source(
+    table=TableName("shop", "orders"),
+    on=("customer",),
+    to=("id",),
+    aggregates={
+        "orders": Aggregate(Function.COUNT),
+        "total": Aggregate(Function.SUM, "amount"),
+        "most": Aggregate(Function.MAX, "amount"),
+        "newest": Aggregate(Function.LATEST, "amount", "at"),
+    },
+)
+DECLARED: Mapping[str, Joining] = {
+    TWO: checked(DIMENSION, tables_of()),
+    OVER_TIME: checked(DIMENSION, tables_of(History())),
+    SUMMARY: checked(
+        replace(DIMENSION, sources={"customer": CUSTOMER, "orders": ORDERS}, history=None, unknown={}), tables_of()
+    ),
+}
+
+
+def value_in(words: str) -> object:
+    return int(words) if words.isdigit() else words or None
+
+
+def take(lake: Lake, shop: Shop, rows: Table) -> None:
+    """Apply what a page tells, and join after each run of it."""
+    names = lake.joining.joined.sources
+    for _, several in groupby(rows, key=lambda row: row["run"]):
+        for row in several:
+            moment = datetime.fromisoformat(row.get("when", "2026-01-01")).replace(tzinfo=UTC)
+            image = {column: value_in(row.get(column, "")) for column in COLUMNS[row["table"]]}
+            shop.now = int(moment.timestamp()) * 1_000_000
+            shop.put(row["table"], int(row["id"]), shop.now, None if row["what"] == "delete" else image)
+        plan, changes = lake.planned(), shop.touched(lake.joining)
+        sources = {name: shop.versions(name) if lake.joining.over_time else shop.rows(name) for name in names}
+        lake.commit(plan, lake.joined(plan, sources, changes))
+        shop.asked.clear()
+
+
+def shown(lake: Lake) -> Table:
+    found = []
+    for key, versions in lake.standing().items():
+        if lake.joining.joined.history is None:
+            found += [version.cells for version in versions]
+        else:
+            found += shown_rows(lake.joining.dimension, key, versions, {})
+    return sorted(
+        ({name: words(cell) for name, cell in row.items()} for row in found), key=lambda row: [*row.values()]
+    )
+
+
+def words(cell: object) -> str:
+    if isinstance(cell, datetime):
+        return str(cell.date())
+    return "NULL" if cell is None else str(cell).lower() if isinstance(cell, bool) else str(cell)
+
+
+@pytest.mark.parametrize("title", DECLARED)
+def test_an_example_is_what_the_core_joins(title: str) -> None:
+    found = sections(PAGE, 3)
+    lake, shop, compared = Lake(DECLARED[title]), Shop(Random(0)), 0
+    [*events] = [table for table in tables(found[TWO]) if "run" in table[0]] if title == OVER_TIME else []
+    for table in [*events, *tables(found[title])]:
+        if "run" in table[0]:
+            take(lake, shop, table)
+        else:
+            compared += 1
+            assert shown(lake) == sorted(table, key=lambda row: [*row.values()])
+    assert compared == (2 if title == SUMMARY else 1)
+
+
+def test_every_example_is_declared() -> None:
+    assert set(sections(PAGE, 3)) == set(DECLARED)
