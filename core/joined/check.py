@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Sequences
-from lakeward.core.history.options import ByColumn, ByRun, ByTime
+from lakeward.core.history.options import NUMBERS, ByColumn, ByRun, ByTime, History
 from lakeward.core.joined.aggregates import type_of
 from lakeward.core.joined.declared import Aggregate, Function, Joined, Source
 from lakeward.core.joined.joining import Joining, found_by
@@ -26,6 +26,8 @@ def checked(joined: Joined, tables: Mapping[TableName, Dimension]) -> Joining:
     """
     if not joined.sources:
         raise _wrong(joined, "it has no source", "Name the table of whose keys it has a row each.")
+    if joined.name in tables:
+        raise _wrong(joined, "a table that a source feeds has its name", "Give it a name of its own.")
     of = {name: _table(joined, name, source, tables) for name, source in joined.sources.items()}
     for name, source in joined.sources.items():
         _check_link(joined, name, source, of)
@@ -188,10 +190,15 @@ def _check_history(joined: Joined, of: Mapping[str, Dimension], dimension: Dimen
         )
     if not isinstance(history.validity, ByTime) or history.first_load is not None:
         raise _wrong(joined, "its validity is set", "Its versions begin and end as those of its sources do.")
-    units = {
-        name: (own.shown.type.name, own.zone if own.by_day else "") for name in kept if (own := of[name].history)
-    }
-    units[str(joined.name)] = (history.shown.type.name, history.zone if history.by_day else "")
+    _check_units(joined, {name: own for name in kept if (own := of[name].history)} | {str(joined.name): history})
+
+
+def _check_units(joined: Joined, histories: Mapping[str, History]) -> None:
+    """Refuse histories whose instants do not compare."""
+    if numbers := [name for name, one in histories.items() if one.shown.type.name in NUMBERS]:
+        found = f"versions of {_and(numbers)} are dated by numbers"
+        raise _wrong(joined, found, "Only those that are dated by times or days are joined; or take it as_now.")
+    units = {name: (one.shown.type.name, one.zone if one.by_day else "") for name, one in histories.items()}
     if len(set(units.values())) > 1:
         found = ", ".join(f"{name}: {unit} {zone}".strip() for name, (unit, zone) in units.items())
         raise _wrong(joined, found, "Give all of them validity columns of one type, and days of one zone.")

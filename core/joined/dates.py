@@ -37,7 +37,7 @@ def of_row(history: History, source: Source, cells: Cells | None, time: int | No
     if isinstance(validity, ByTime) and time is None:
         return None
     event = ChangeEvent(operation=Operation.UPDATE, position=_CHANGED, cells=cells or {}, time=time)
-    return instant_of(event, replace(history, validity=validity, first_load=None), time or 0)
+    return instant_of(event, replace(history, validity=validity), time or 0)
 
 
 def of_change(instant: int | None, history: History, ran: int, *, is_first: bool) -> int | None:

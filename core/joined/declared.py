@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from enum import Enum
 
 from lakeward.core.dimension import TableName
@@ -103,7 +103,10 @@ class Joined:
 
 
 def _told(value: object) -> object:
-    """Return a value as JSON has it, the same in each process: sets in order, options with their names."""
+    """Return a value as JSON has it, the same in each process: sets in order, options that were said, with names.
+
+    What is as if nobody had said it is left out, so that a later version may know more options.
+    """
     match value:
         case Enum():
             return value.value
@@ -114,6 +117,15 @@ def _told(value: object) -> object:
         case tuple():
             return [_told(item) for item in value]
         case _ if is_dataclass(value):
-            return [type(value).__name__, *([one.name, _told(getattr(value, one.name))] for one in fields(value))]
+            said = {one.name: getattr(value, one.name) for one in fields(value)}
+            return [
+                type(value).__name__,
+                *([o.name, _told(said[o.name])] for o in fields(value) if _is_said(o, said)),
+            ]
         case _:
             return value
+
+
+def _is_said(option: Field[object], said: Mapping[str, object]) -> bool:
+    unsaid = option.default if option.default_factory is MISSING else option.default_factory()
+    return said[option.name] != unsaid

@@ -26,8 +26,8 @@ def table(of: str, key: str = "id", /, **columns: str) -> Dimension:
 TABLES = {
     found.name: found
     for found in (
-        table("customer", id="int", name="string", region="string", seen="timestamp"),
-        table("address", id="int", customer="bigint", city="string", moved="date"),
+        table("customer", id="int", name="string", region="string", seen="timestamp", tags="list<string>"),
+        table("address", id="int", customer="bigint", city="string", moved="date", tags="list<string>"),
         table("orders", id="int", customer="int", amount="double", tags="list<string>"),
         table("log", "", line="string"),
     )
@@ -82,6 +82,7 @@ def test_a_joined_table_of_groups_has_their_columns_as_its_key() -> None:
 
 WRONG: Mapping[str, Joined] = {
     "it has no source": joined(),
+    "a table that a source feeds has its name": replace(joined(customer=CUSTOMER), name=CUSTOMER.table),
     "customer is made of shop.nobody, which is no table here": joined(
         customer=replace(CUSTOMER, table=TableName(SHOP, "nobody"))
     ),
@@ -97,6 +98,9 @@ WRONG: Mapping[str, Joined] = {
     "customer has no column nose:to": joined(customer=CUSTOMER, address=replace(ADDRESS, to=("nose",))),
     "address.id is an int, customer.name a string": joined(
         customer=CUSTOMER, address=replace(ADDRESS, to=("name",))
+    ),
+    "address.tags is a list<string>, customer.tags a list<string>": joined(
+        customer=CUSTOMER, address=replace(ADDRESS, on=("tags",), to=("tags",))
     ),
     "address may have several rows for one customer: its key is id": joined(
         customer=CUSTOMER, address=replace(ADDRESS, on=("customer",))
@@ -123,7 +127,7 @@ WRONG: Mapping[str, Joined] = {
 
 @pytest.mark.parametrize(("found", "wrong"), WRONG.items(), ids=WRONG)
 def test_what_does_not_fit_is_said(found: str, wrong: Joined) -> None:
-    with pytest.raises(ConfigError, match=r"dw\.dim: it cannot be joined like this") as error:
+    with pytest.raises(ConfigError, match="it cannot be joined like this") as error:
         checked(wrong, TABLES)
     assert error.value.found == found.removesuffix(":to")
     assert error.value.todo
@@ -150,6 +154,10 @@ OF_HISTORIES: Mapping[str, tuple[Joined, Mapping[str, History]]] = {
     "customer: date UTC, address: date UTC, dw.dim: date Asia/Tokyo": (
         joined(replace(BY_DAY, zone="Asia/Tokyo"), **BOTH),
         {"customer": BY_DAY, "address": BY_DAY},
+    ),
+    "versions of customer are dated by numbers": (
+        joined(HISTORY, **BOTH),
+        {"customer": History(shown=Shown(type=Type("bigint"))), "address": HISTORY},
     ),
     "its versions are dated by its column seen": (
         joined(

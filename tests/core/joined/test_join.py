@@ -16,7 +16,7 @@ from lakeward.core.joined.dates import of_change, of_row, time_of
 from lakeward.core.joined.declared import Joined, Source
 from lakeward.core.joined.rows import Known
 from lakeward.core.joined.showing import numbered
-from lakeward.core.joined.touched import Change
+from lakeward.core.joined.touched import Change, touched
 from lakeward.core.schema import Type
 
 HISTORY = History()
@@ -63,6 +63,15 @@ def test_a_row_that_went_changes_the_joined_row_when_it_went() -> None:
     assert joined.versions() == [(3, 5, "Ann", None), (5, 8, "Ann", "Rome"), (8, 9, "Ann", None)]
 
 
+def test_what_several_changes_touch_is_dated_by_the_last_of_them_in_any_order() -> None:
+    joining = checked(Joined(name=TableName("dw", "t"), sources=shapes()["summary"]), tables_of())
+    tables = {"customer": {(1,): [Known({"id": 1, "region": None})]}, "orders": {}, "region": {}}
+    of_one = {"customer": 1}
+    for instants in [(9, 5), (5, 9)]:
+        changes = {(key,): Change([of_one], instant) for key, instant in enumerate(instants)}
+        assert touched(joining, {"orders": changes}, tables) == {(1,): 9}
+
+
 def test_time_does_not_run_back_behind_what_a_joined_row_has_reached() -> None:
     joined = Dimension()
     joined.take("customer", 3, 1, name="Ann")
@@ -99,6 +108,8 @@ def test_the_unknown_row_has_the_number_minus_one_and_all_others_have_theirs_fro
     joined.take("customer", 5, 1, name=5)
     again = numbered(joined.lake.joining, found, joined.lake.standing())
     assert again == {**found, ((1,), 5): 2}
+    first = {key: joined.lake.standing()[key] for key in ((-1,), (1,))}
+    assert numbered(joined.lake.joining, {((-1,), 0): -1}, first) == {((-1,), 0): -1, ((1,), 3): 1, ((1,), 5): 2}
     plain = Dimension(numbers)
     plain.take("customer", 3, 1, name=4)
     assert numbered(plain.lake.joining, {}, plain.lake.standing()) == {((1,), 3): 1}

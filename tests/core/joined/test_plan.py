@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from joined_laws import shapes, tables_of
 
 from lakeward.core.dimension import TableName
+from lakeward.core.history.options import ByRun, History, Track
 from lakeward.core.joined.check import checked
 from lakeward.core.joined.declared import Joined
 from lakeward.core.joined.joining import Joining
@@ -106,7 +108,16 @@ def test_progress_is_a_line_of_json() -> None:
 def test_a_digest_tells_declarations_apart_and_is_the_same_in_each_process() -> None:
     found = [Joined(name=TableName("dw", "t"), sources=sources).digest for sources in shapes().values()]
     assert len(set(found)) == len(found)
-    assert SUMMARY.joined.digest == "6498f065df69da75"
+    assert SUMMARY.joined.digest == "038aea9bcf77b482"
+
+
+def test_options_of_a_history_are_in_the_digest_and_sets_in_order() -> None:
+    digests = [
+        replace(SUMMARY.joined, history=history).digest
+        for history in (None, History(), History(validity=ByRun()), History(track=Track(frozenset("abcdefg"))))
+    ]
+    assert len(set(digests)) == 4
+    assert digests[-1] == "cacc1c2fb4106b0d"
 
 
 def test_a_table_remembers_what_the_slowest_of_those_made_of_it_has_not_passed() -> None:
