@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.errors import ConfigError
 from lakeward.core.events import Sequences
-from lakeward.core.history.options import NUMBERS, ByColumn, ByRun, ByTime, History
 from lakeward.core.joined.aggregates import type_of
+from lakeward.core.joined.check_history import check_history
 from lakeward.core.joined.declared import Aggregate, Function, Joined, Source
 from lakeward.core.joined.joining import Joining, found_by
+from lakeward.core.joined.words import listed, type_in, wrong
 from lakeward.core.nearest import nearest
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.shape import SYSTEM_PREFIX
@@ -25,9 +25,9 @@ def checked(joined: Joined, tables: Mapping[TableName, Dimension]) -> Joining:
     Raises ConfigError where it does not fit them.
     """
     if not joined.sources:
-        raise _wrong(joined, "it has no source", "Name the table of whose keys it has a row each.")
+        raise wrong(joined, "it has no source", "Name the table of whose keys it has a row each.")
     if joined.name in tables:
-        raise _wrong(joined, "a table that a source feeds has its name", "Give it a name of its own.")
+        raise wrong(joined, "a table that a source feeds has its name", "Give it a name of its own.")
     of = {name: _table(joined, name, source, tables) for name, source in joined.sources.items()}
     for name, source in joined.sources.items():
         _check_link(joined, name, source, of)
@@ -42,7 +42,7 @@ def checked(joined: Joined, tables: Mapping[TableName, Dimension]) -> Joining:
         history=joined.history,
     )
     _check_unknown(joined, dimension)
-    _check_history(joined, of, dimension)
+    check_history(joined, of, dimension)
     return Joining(joined=joined, tables=of, dimension=dimension)
 
 
@@ -50,9 +50,9 @@ def _table(joined: Joined, name: str, source: Source, tables: Mapping[TableName,
     found = tables.get(source.table)
     if found is None:
         there = ", ".join(sorted(map(str, tables))) or "none"
-        raise _wrong(joined, f"{name} is made of {source.table}, which is no table here", f"There are: {there}.")
+        raise wrong(joined, f"{name} is made of {source.table}, which is no table here", f"There are: {there}.")
     if not found.key:
-        raise _wrong(joined, f"{source.table} has no key", "Name the columns of its key, or leave it out.")
+        raise wrong(joined, f"{source.table} has no key", "Name the columns of its key, or leave it out.")
     return found
 
 
@@ -62,11 +62,11 @@ def _check_link(joined: Joined, name: str, source: Source, of: Mapping[str, Dime
     if name != joined.driving:
         _check_beside(joined, name, source, of)
     elif source.to or source.beside:
-        raise _wrong(joined, f"{name} drives, and is joined to another", "The others are joined to it.")
+        raise wrong(joined, f"{name} drives, and is joined to another", "The others are joined to it.")
     if not source.aggregates and not set(of[name].key) <= set(found_by(joined, name, of[name])):
-        raise _wrong(
+        raise wrong(
             joined,
-            f"{name} may have several rows for one {_and(source.on)}: its key is {_and(of[name].key)}",
+            f"{name} may have several rows for one {listed(source.on)}: its key is {listed(of[name].key)}",
             "Join it on its key, or say what is made of its rows: an aggregate such as latest.",
         )
 
@@ -74,20 +74,20 @@ def _check_link(joined: Joined, name: str, source: Source, of: Mapping[str, Dime
 def _check_beside(joined: Joined, name: str, source: Source, of: Mapping[str, Dimension]) -> None:
     beside, names = joined.beside(name), tuple(of)
     if beside not in names[: names.index(name)]:
-        raise _wrong(joined, f"{name} is joined to {beside}, which is no source before it", "Change their order.")
+        raise wrong(joined, f"{name} is joined to {beside}, which is no source before it", "Change their order.")
     if not source.on or len(source.on) != len(source.to):
-        found = f"{name} is joined on {_and(source.on)} to {_and(source.to)}"
-        raise _wrong(joined, found, "Name as many columns of the one as of the other.")
+        found = f"{name} is joined on {listed(source.on)} to {listed(source.to)}"
+        raise wrong(joined, found, "Name as many columns of the one as of the other.")
     _check_known(joined, beside, of[beside], source.to)
     for own, other in zip(source.on, source.to, strict=True):
-        one, two = _type(of[name], own), _type(of[beside], other)
+        one, two = type_in(of[name], own), type_in(of[beside], other)
         if one.is_nested or not (one.name == two.name or {one.name, two.name} <= set(WHOLE)):
             found = f"{name}.{own} is {one.with_article}, {beside}.{other} {two.with_article}"
-            raise _wrong(joined, found, "Give one of them the type of the other, with a rule of its table (cast).")
+            raise wrong(joined, found, "Give one of them the type of the other, with a rule of its table (cast).")
     grouped = joined.sources[beside]
     if grouped.aggregates and not set(source.to) <= set(grouped.on):
-        found = f"{name} is joined to {_and(source.to)}, and several rows of {beside} make one"
-        raise _wrong(joined, found, f"It can be joined to what those are equal in: {_and(grouped.on)}.")
+        found = f"{name} is joined to {listed(source.to)}, and several rows of {beside} make one"
+        raise wrong(joined, found, f"It can be joined to what those are equal in: {listed(grouped.on)}.")
 
 
 def _check_taken(joined: Joined, name: str, source: Source, table: Dimension) -> None:
@@ -96,8 +96,8 @@ def _check_taken(joined: Joined, name: str, source: Source, table: Dimension) ->
     for aggregate in source.aggregates.values():
         _check_aggregate(joined, name, aggregate, table)
     if source.aggregates and (loose := sorted(set(source.columns.values()) - set(source.on))):
-        found = f"of {name} {_and(loose)} is taken, and several rows of it make one"
-        raise _wrong(joined, found, "Say which value is meant, with an aggregate such as latest.")
+        found = f"of {name} {listed(loose)} is taken, and several rows of it make one"
+        raise wrong(joined, found, "Say which value is meant, with an aggregate such as latest.")
     if source.validity is not None:
         _check_known(joined, name, table, [source.validity])
 
@@ -106,32 +106,32 @@ def _check_aggregate(joined: Joined, name: str, aggregate: Aggregate, table: Dim
     function, column, by = aggregate.function, aggregate.column, aggregate.by
     if (column is None and function is not Function.COUNT) or (by is None) == (function is Function.LATEST):
         wanted = {Function.LATEST: "a column and the one that it goes by", Function.COUNT: "a column, or nothing"}
-        raise _wrong(
+        raise wrong(
             joined,
-            f"{function.value} of {name} is given {_and([one for one in (column, by) if one])}",
+            f"{function.value} of {name} is given {listed([one for one in (column, by) if one])}",
             f"It takes {wanted.get(function, 'a column')}.",
         )
     _check_known(joined, name, table, [one for one in (column, by) if one])
-    if column is not None and type_of(aggregate, _type(table, column)) is None:
-        found = f"{function.value} of {name}.{column}, which is {_type(table, column).with_article}"
+    if column is not None and type_of(aggregate, type_in(table, column)) is None:
+        found = f"{function.value} of {name}.{column}, which is {type_in(table, column).with_article}"
         todo = "Sums are made of whole numbers and decimals: cast it to a decimal. Nested values have no order."
-        raise _wrong(joined, found, todo)
-    if by is not None and _type(table, by).is_nested:
-        raise _wrong(joined, f"{name}.{by} is {_type(table, by).with_article}", "Nested values have no order.")
+        raise wrong(joined, found, todo)
+    if by is not None and type_in(table, by).is_nested:
+        raise wrong(joined, f"{name}.{by} is {type_in(table, by).with_article}", "Nested values have no order.")
 
 
 def _check_known(joined: Joined, name: str, table: Dimension, columns: Iterable[str]) -> None:
     if unknown := sorted(set(columns) - set(table.schema.names)):
-        near = nearest(unknown[0], table.schema.names) or f"It has {_and(table.schema.names)}."
-        raise _wrong(joined, f"{name} has no column {_and(unknown)}", near)
+        near = nearest(unknown[0], table.schema.names) or f"It has {listed(table.schema.names)}."
+        raise wrong(joined, f"{name} has no column {listed(unknown)}", near)
 
 
 def _columns(joined: Joined, name: str, table: Dimension) -> Iterable[Column]:
     source = joined.sources[name]
     for own, column in source.columns.items():
-        yield Column(own, _type(table, column))
+        yield Column(own, type_in(table, column))
     for own, aggregate in source.aggregates.items():
-        of = Type("bigint") if aggregate.column is None else _type(table, aggregate.column)
+        of = Type("bigint") if aggregate.column is None else type_in(table, aggregate.column)
         yield Column(own, type_of(aggregate, of) or of)
 
 
@@ -141,18 +141,18 @@ def _key(joined: Joined, table: Dimension) -> tuple[str, ...]:
     names = {column: own for own, column in reversed([*driving.columns.items()])}
     key = found_by(joined, joined.driving, table)
     if missing := [column for column in key if column not in names]:
-        found = f"{_and(missing)} of {joined.driving} is not among its columns"
-        raise _wrong(joined, found, "Rows are told apart by it: take it, under any name.")
+        found = f"{listed(missing)} of {joined.driving} is not among its columns"
+        raise wrong(joined, found, "Rows are told apart by it: take it, under any name.")
     return tuple(names[column] for column in key)
 
 
 def _check_names(joined: Joined, columns: Sequence[Column]) -> None:
     names = [column.name.lower() for column in columns]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise _wrong(joined, f"two columns {_and(twice)}", "Give one of them another name.")
+        raise wrong(joined, f"two columns {listed(twice)}", "Give one of them another name.")
     if taken := [name for name in names if name.startswith(SYSTEM_PREFIX)]:
-        raise _wrong(
-            joined, f"a column {_and(taken)}", f"Names that begin with {SYSTEM_PREFIX} are lakeward's own."
+        raise wrong(
+            joined, f"a column {listed(taken)}", f"Names that begin with {SYSTEM_PREFIX} are lakeward's own."
         )
 
 
@@ -160,86 +160,9 @@ def _check_unknown(joined: Joined, dimension: Dimension) -> None:
     texts = joined.unknown or {}
     types = {column.name: column.type for column in dimension.schema}
     if strange := sorted(set(texts) - set(types)):
-        raise _wrong(joined, f"its unknown row has {_and(strange)}", f"Its columns are {_and(tuple(types))}.")
+        raise wrong(joined, f"its unknown row has {listed(strange)}", f"Its columns are {listed(tuple(types))}.")
     needed = {} if joined.unknown is None else {**dict.fromkeys(dimension.key, "-1"), **texts}
     for name, text in needed.items():
         if types[name].is_nested or from_text(text, types[name]) is MISFIT:
             found = f"{name} of its unknown row is '{text}', and the column {types[name].with_article}"
-            raise _wrong(joined, found, "Say in unknown which value of that type it has.")
-
-
-def _check_history(joined: Joined, of: Mapping[str, Dimension], dimension: Dimension) -> None:
-    """Refuse a history whose sources do not say, all in one way, from when their rows are valid."""
-    history = joined.history
-    if history is None:
-        return
-    history.check(str(joined.name), dimension.schema, dimension.key)
-    kept = [name for name in of if of[name].history is not None and not joined.sources[name].as_now]
-    if not kept:
-        _check_dates(joined, of)
-        return
-    if now := [name for name in of if name not in kept and not joined.sources[name].as_now]:
-        raise _wrong(
-            joined,
-            f"{_and(kept)} is a history, {_and(now)} a mirror, of which nothing tells how it was",
-            "Keep all of them as histories, or say as_now of what all versions may show as it is now.",
-        )
-    if joined.driving not in kept:
-        raise _wrong(
-            joined, f"{joined.driving} drives, as it is now", "Versions begin and end with those of a history."
-        )
-    if not isinstance(history.validity, ByTime) or history.first_load is not None:
-        raise _wrong(joined, "its validity is set", "Its versions begin and end as those of its sources do.")
-    _check_units(joined, {name: own for name in kept if (own := of[name].history)} | {str(joined.name): history})
-
-
-def _check_units(joined: Joined, histories: Mapping[str, History]) -> None:
-    """Refuse histories whose instants do not compare."""
-    if numbers := [name for name, one in histories.items() if one.shown.type.name in NUMBERS]:
-        found = f"versions of {_and(numbers)} are dated by numbers"
-        raise _wrong(joined, found, "Only those that are dated by times or days are joined; or take it as_now.")
-    units = {name: (one.shown.type.name, one.zone if one.by_day else "") for name, one in histories.items()}
-    if len(set(units.values())) > 1:
-        found = ", ".join(f"{name}: {unit} {zone}".strip() for name, (unit, zone) in units.items())
-        raise _wrong(joined, found, "Give all of them validity columns of one type, and days of one zone.")
-
-
-def _check_dates(joined: Joined, of: Mapping[str, Dimension]) -> None:
-    """Refuse mirrors that do not say when their rows were changed, where the joined table asks."""
-    history = joined.history
-    if history is None or isinstance(history.validity, ByRun):
-        return
-    if isinstance(history.validity, ByColumn):
-        raise _wrong(
-            joined,
-            f"its versions are dated by its column {history.validity.column}",
-            "Name the validity column of each source: a version begins at the greatest of them.",
-        )
-    for name, source in joined.sources.items():
-        if source.validity is None and of[name].sequences is not Sequences.TIMES:
-            found = f"the rows of {name} do not keep when they were changed"
-            raise _wrong(joined, found, "Name its validity column, or date versions by the run.")
-        if source.validity is not None:
-            _check_unit(joined, name, _type(of[name], source.validity))
-
-
-def _check_unit(joined: Joined, name: str, type_: Type) -> None:
-    shown = joined.history.shown.type if joined.history else type_
-    if type_.name not in ("date", "timestamp", "timestamp_ntz") or (type_.name == "date" and shown.name != "date"):
-        found = (
-            f"the validity column of {name} is {type_.with_article}, those of the joined table {shown.with_article}"
-        )
-        raise _wrong(joined, found, "A time dates days and times, a date only days.")
-
-
-def _type(table: Dimension, column: str) -> Type:
-    found = table.schema.find(column)
-    return Type("string") if found is None else found.type
-
-
-def _and(names: Iterable[str]) -> str:
-    return ", ".join(names) or "nothing"
-
-
-def _wrong(joined: Joined, found: str, todo: str) -> ConfigError:
-    return ConfigError(f"{joined.name}: it cannot be joined like this", found=found, todo=todo)
+            raise wrong(joined, found, "Say in unknown which value of that type it has.")

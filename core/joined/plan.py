@@ -100,17 +100,15 @@ def plan_join(
     if progress.digest == digest and dict(progress.passed) == now:
         return None
     went_on = {name: one for name, one in progress.passed.items() if name in now and one != now[name]}
-    cannot = {
-        name: found for name, one in went_on.items() if (found := _cannot_tell(joining, name, one, states[name]))
-    }
-    since = {name: one.batch for name, one in went_on.items() if name not in cannot}
+    reasons = {name: _cannot_tell(joining, name, one, states[name]) for name, one in went_on.items()}
+    since = {name: one.batch for name, one in went_on.items() if reasons[name] is None}
     other = [] if progress.digest == digest else ["it is declared in another way than before"]
     return JoinPlan(
         joining=joining,
         progress=JoinProgress(batch=progress.batch + 1, digest=digest, passed=now),
         since=since,
         before=frozenset(name for name in since if joining.needs_before(name)),
-        whole=(*other, *cannot.values()),
+        whole=(*other, *(reason for reason in reasons.values() if reason is not None)),
         ran=ran,
     )
 

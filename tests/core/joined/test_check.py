@@ -120,6 +120,8 @@ WRONG: Mapping[str, Joined] = {
     "orders.tags is a list<string>": joined(customer=CUSTOMER, orders=counted(Function.LATEST, "amount", "tags")),
     "two columns name": joined(customer=CUSTOMER, address=replace(ADDRESS, columns={"Name": "city"})),
     "a column _lakeward_row": joined(customer=CUSTOMER, address=replace(ADDRESS, columns={"_lakeward_row": "id"})),
+    "customer has a validity column, or is as_now": joined(customer=replace(CUSTOMER, validity="seen")),
+    "address has a validity column, or is as_now": joined(customer=CUSTOMER, address=replace(ADDRESS, as_now=True)),
     "its unknown row has nose": joined(customer=CUSTOMER, unknown={"nose": "long"}),
     "id of its unknown row is 'none', and the column an int": joined(customer=CUSTOMER, unknown={"id": "none"}),
 }
@@ -143,9 +145,13 @@ OF_HISTORIES: Mapping[str, tuple[Joined, Mapping[str, History]]] = {
         joined(HISTORY, customer=replace(CUSTOMER, as_now=True), address=ADDRESS),
         {"customer": HISTORY, "address": HISTORY},
     ),
-    "its validity is set": (
+    "its validity is set, or that of a source": (
         joined(replace(BY_DAY, validity=ByRun()), **BOTH),
         {"customer": BY_DAY, "address": BY_DAY},
+    ),
+    "its validity is set, or that of a source:own": (
+        joined(HISTORY, customer=replace(CUSTOMER, validity="seen"), address=ADDRESS),
+        {"customer": HISTORY, "address": HISTORY},
     ),
     "customer: timestamp, address: date UTC, dw.dim: timestamp": (
         joined(HISTORY, **BOTH),
@@ -183,7 +189,7 @@ def test_sources_of_a_history_say_in_one_way_when_they_are_valid(
 ) -> None:
     with pytest.raises(ConfigError) as error:
         checked(wrong[0], with_history(TABLES, **wrong[1]))
-    assert error.value.found == found
+    assert error.value.found == found.removesuffix(":own")
 
 
 def test_a_column_that_is_nearly_named_is_proposed() -> None:

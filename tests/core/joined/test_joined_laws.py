@@ -7,26 +7,30 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+import joined_commits
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from joined_commits import check_commits
 from joined_laws import check_compared, check_each_change, check_mirror, check_over_time
 
+from lakeward.core.dimension import TableName
 from lakeward.core.events import Cell, Key, canonical, same
 from lakeward.core.history.versions import Columns, Step, Version, Versions, opened
 from lakeward.core.joined import join as joins
+from lakeward.core.joined import plan as plans
 from lakeward.core.joined import rows as rows_module
 from lakeward.core.joined import touched as touching
 from lakeward.core.joined.aggregates import Cells, aggregated
 from lakeward.core.joined.declared import Aggregate, Function, Joined, Way
 from lakeward.core.joined.join import Standing, Written, compared, difference
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.plan import JoinPlan
+from lakeward.core.joined.plan import JoinPlan, Passed, SourceState
 from lakeward.core.joined.rows import Made, Table, Tables, as_of, rows
 from lakeward.core.joined.touched import Change, Changes, Touched, needed, touched
 
 RANDOMS = st.randoms(use_true_random=False)
-LAWS = (check_mirror, check_over_time, check_compared, check_each_change)
+LAWS = (check_mirror, check_over_time, check_compared, check_each_change, check_commits)
 thorough = settings(max_examples=200, deadline=None)
 
 FEEDS = 1000
@@ -152,7 +156,27 @@ def forgets_the_unknown(joining: Joining, tables: Tables) -> dict[Key, Made]:
     return {key: made for key, made in rows(joining, tables).items() if not made.is_unknown}
 
 
-looks_at_changes = touching._changed
+def sees_nothing_taken_back(joining: Joining, name: str, passed: Passed, state: SourceState) -> str | None:
+    return cannot_tell(joining, name, passed, replace(state, goes_on=True))
+
+
+def sees_nothing_emptied(joining: Joining, name: str, passed: Passed, state: SourceState) -> str | None:
+    return cannot_tell(joining, name, passed, replace(state, emptied=0))
+
+
+def sees_nothing_forgotten(joining: Joining, name: str, passed: Passed, state: SourceState) -> str | None:
+    return cannot_tell(joining, name, passed, replace(state, remembers=0))
+
+
+def sees_nothing_lost(joining: Joining, name: str, passed: Passed, state: SourceState) -> str | None:
+    return cannot_tell(joining, name, passed, replace(state, shows_before=True))
+
+
+def keeps_no_deletes(table: TableName, passed: Iterable[Mapping[TableName, int]]) -> None:
+    return None
+
+
+looks_at_changes, cannot_tell = touching._changed, plans._cannot_tell
 beneath = Joined.beneath
 
 
@@ -190,6 +214,11 @@ beneath = Joined.beneath
         (joins, "_instants", sees_no_ends, check_over_time),
         (joins, "as_of", takes_all_as_it_is_now, check_over_time),
         (joins, "compared", forgets_when_it_was_touched, check_each_change),
+        (plans, "_cannot_tell", sees_nothing_taken_back, check_commits),
+        (plans, "_cannot_tell", sees_nothing_emptied, check_commits),
+        (plans, "_cannot_tell", sees_nothing_forgotten, check_commits),
+        (plans, "_cannot_tell", sees_nothing_lost, check_commits),
+        (joined_commits, "kept_above", keeps_no_deletes, check_commits),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )

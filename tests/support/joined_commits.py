@@ -1,0 +1,138 @@
+"""Sources that commit on their own, forget, are emptied and taken back; a joined table follows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from joined_laws import COLUMNS, Image, Lake, drawn, model, tables_of
+
+from lakeward.core.dimension import TableName
+from lakeward.core.events import Key
+from lakeward.core.joined import plan as plans
+from lakeward.core.joined.check import checked
+from lakeward.core.joined.plan import Passed, SourceState, kept_above
+from lakeward.core.joined.rows import Known
+from lakeward.core.joined.touched import Change
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A commit of a source: its rows, each with the batch that wrote it last, and the deletes that are remembered.
+
+    `line` are the commits that it is made of, itself included.
+    """
+
+    passed: Passed
+    line: frozenset[Passed]
+    rows: Mapping[Key, tuple[Image, int]] = field(default_factory=dict)
+    deletes: Mapping[Key, int] = field(default_factory=dict)
+    emptied: int = 0
+
+
+@dataclass
+class Source:
+    """The commits of a source, the newest last, and what is forgotten of them."""
+
+    name: str
+    commits: list[Commit] = field(default_factory=list)
+    remembers: int = 0
+    names: int = 0
+
+    @property
+    def now(self) -> Commit:
+        return self.commits[-1]
+
+    def change(self, random: Random, kept: int) -> None:
+        """Commit some changes, or be emptied, taken back, or forget what was before a batch."""
+        batch = self.now.passed.batch
+        match random.choice(["rows"] * 6 + ["forget", "vacuum"] * 2 + ["empty", "back"]):
+            case "rows":
+                self.write(random, batch + 1)
+            case "empty":
+                self.commit(batch + 1, {}, self.now.deletes, emptied=batch + 1)
+            case "back":
+                self.commits = self.commits[: random.randrange(1, len(self.commits) + 1)]
+                self.remembers = min(self.remembers, self.now.passed.batch)
+            case "forget":
+                self.remembers = max(self.remembers, min(random.randrange(batch + 1), kept))
+                left = {key: at for key, at in self.now.deletes.items() if at > self.remembers}
+                self.commits[-1] = replace(self.now, deletes=left)
+            case "vacuum":
+                self.commits = self.commits[-random.randrange(1, len(self.commits) + 1) :]
+
+    def write(self, random: Random, batch: int) -> None:
+        rows, deletes = dict(self.now.rows), dict(self.now.deletes)
+        for _ in range(random.randrange(1, 4)):
+            key = random.randrange(3)
+            if random.random() < 0.4:
+                deletes |= {(key,): batch} if rows.pop((key,), None) else {}
+            else:
+                cells = {column: random.choice([None, 0, 1, 2]) for column in COLUMNS[self.name]}
+                rows[(key,)] = {**cells, COLUMNS[self.name][0]: key}, batch
+        self.commit(batch, rows, deletes, emptied=self.now.emptied)
+
+    def commit(
+        self, batch: int, rows: Mapping[Key, tuple[Image, int]], deletes: Mapping[Key, int], *, emptied: int
+    ) -> None:
+        """Add a commit; two of the same batch, before and after the table was taken back, have two names."""
+        self.names += 1
+        passed = Passed(batch, f"{self.name}-{self.names}")
+        line = self.now.line if self.commits else frozenset[Passed]()
+        self.commits.append(Commit(passed, line | {passed}, rows, deletes, emptied))
+
+    def state(self, passed: Passed | None) -> SourceState:
+        return SourceState(
+            now=self.now.passed,
+            goes_on=passed in self.now.line,
+            remembers=self.remembers,
+            emptied=self.now.emptied,
+            shows_before=any(commit.passed == passed for commit in self.commits),
+        )
+
+    def touched(self, since: int, *, before: bool) -> Mapping[Key, Change]:
+        """Return what was touched above a batch: rows by what they say, deletes by what is remembered."""
+        keys = {key for key, (_, batch) in self.now.rows.items() if batch > since}
+        keys |= {key for key, batch in self.now.deletes.items() if batch > since}
+        was = next((one.rows for one in self.commits if before and one.passed.batch == since), {})
+        return {key: Change([was[key][0]] if key in was else []) for key in keys}
+
+
+def check_commits(random: Random) -> None:
+    """Whatever became of its sources since it last looked, a joined table is what SQL makes of them now.
+
+    Where a source keeps the deletes that it is asked to keep, none that was not passed is forgotten.
+    """
+    joining = checked(drawn(random), tables_of())
+    sources = {name: Source(name) for name in joining.joined.sources}
+    for source in sources.values():
+        source.commit(1, {}, {}, emptied=0)
+    lake, is_asked = Lake(joining), random.random() < 0.5
+    for _ in range(random.randrange(1, 30)):
+        source = random.choice([*sources.values()])
+        source.change(random, kept_of(lake, source) if is_asked else source.now.passed.batch)
+        if random.random() < 0.3:
+            follow(lake, sources, is_asked=is_asked)
+
+
+def kept_of(lake: Lake, source: Source) -> int:
+    """Return the batch above which deletes of a source must be remembered."""
+    name = TableName("shop", source.name)
+    passed = [] if lake.plan is None else [{name: lake.plan.progress.passed[source.name].batch}]
+    found = kept_above(name, passed)
+    return source.now.passed.batch if found is None else found
+
+
+def follow(lake: Lake, sources: Mapping[str, Source], *, is_asked: bool) -> None:
+    """Join what the sources have now, and compare."""
+    progress = None if lake.plan is None else lake.plan.progress
+    passed = {} if progress is None else progress.passed
+    plan = plans.plan_join(lake.joining, progress, {n: one.state(passed.get(n)) for n, one in sources.items()})
+    tables = {name: {key: [Known(row)] for key, (row, _) in one.now.rows.items()} for name, one in sources.items()}
+    if plan is not None:
+        assert not is_asked or not any("forgotten" in reason for reason in plan.whole)
+        since = plan.since.items()
+        changes = {name: sources[name].touched(batch, before=name in plan.before) for name, batch in since}
+        lake.commit(plan, lake.joined(plan, tables, changes))
+    assert lake.current() == model(lake.joining, lambda name: [row for row, _ in sources[name].now.rows.values()])
