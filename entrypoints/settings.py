@@ -113,7 +113,7 @@ class Configured:
         table, made = self.tables[name], self._made[name]
         if made.error is not None:
             raise made.error
-        policies = policies_of(table.schema_)
+        policies, history = policies_of(table.schema_), self._history(table)
         return Dimension(
             name=name,
             schema=made.shape.schema,
@@ -122,11 +122,11 @@ class Configured:
             sequences=sequences,
             tolerance=tolerance_of(table.quarantine),
             policies=policies,
-            keeps_text=policies.may_refuse,
+            keeps_text=policies.may_refuse or history is not None,
             orders=made.orders,
             announced=made.announced,
             snapshots=snapshots_of(table),
-            history=self._history(table),
+            history=history,
         )
 
     def cautions(self, name: TableName) -> Sequence[str]:

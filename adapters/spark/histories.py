@@ -63,7 +63,9 @@ def undated(frame: DataFrame, dimension: Dimension) -> str | None:
     if history is None or not isinstance(history.validity, ByColumn):
         return None
     column, has = history.validity.column, set(frame.columns)
-    is_unset = f"coalesce(array_contains({names.UNSET}, {text(column)}), false)" if names.UNSET in has else "false"
+    is_unset = "true" if dimension.schema.find(column) is None else "false"  # the files may lack the column
+    if names.UNSET in has:
+        is_unset = f"({is_unset} OR coalesce(array_contains({names.UNSET}, {text(column)}), false))"
     is_update, words = (
         f"{names.OPERATION} = '{Operation.UPDATE.value}'",
         f"the column {column}, from which versions",

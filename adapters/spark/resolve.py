@@ -147,7 +147,8 @@ def as_told(frame: DataFrame, plan: MergePlan, refused: DataFrame) -> DataFrame:
     """Turn events into rejects: `refused` has their IDs, and in `reason` and `words` what is wrong with each."""
     told = refused.selectExpr(f"shiftright({ID}, 2) AS {names.ARRIVAL}", "reason AS why", "words AS said")
     marked = frame.join(F.broadcast(told), names.ARRIVAL, "left")
-    return _rejected(marked, plan.dimension, "why IS NOT NULL", "why", "said").drop("why", "said")
+    written = f"CASE WHEN why = '{Reason.HISTORY.value}' THEN {names.TEXT} END"
+    return _rejected(marked, plan.dimension, "why IS NOT NULL", "why", "said", written).drop("why", "said")
 
 
 def rejected(frame: DataFrame, dimension: Dimension, is_wrong: str, reason: Reason, words: str) -> DataFrame:
@@ -157,17 +158,20 @@ def rejected(frame: DataFrame, dimension: Dimension, is_wrong: str, reason: Reas
 
 def told_rejects(frame: DataFrame, dimension: Dimension, reason: Reason, words: str) -> DataFrame:
     """Turn rows into rejects for a reason; the words, as SQL, are NULL of those that are none."""
-    return _rejected(frame, dimension, f"{words} IS NOT NULL", f"'{reason.value}'", words)
+    return _rejected(frame, dimension, f"{words} IS NOT NULL", f"'{reason.value}'", words, names.TEXT)
 
 
-def _rejected(frame: DataFrame, dimension: Dimension, is_wrong: str, reason: str, words: str) -> DataFrame:
+def _rejected(
+    frame: DataFrame, dimension: Dimension, is_wrong: str, reason: str, words: str, written: str = "string(NULL)"
+) -> DataFrame:
+    """Turn rows into rejects; what may be mended keeps the text as which it was `written`, where that is known."""
     time = f"timestamp_micros({names.TIME}) AS {names.TIME}"
     row = as_json([names.OPERATION, time, *map(quoted, dimension.schema.names)])
     return frame.withColumns(
         {
             names.REASON: F.expr(f"CASE WHEN {is_wrong} THEN {reason} ELSE {names.REASON} END"),
             names.DETAIL: F.expr(f"CASE WHEN {is_wrong} THEN {words} ELSE {names.DETAIL} END"),
-            names.TEXT: F.expr(f"CASE WHEN {is_wrong} THEN {row} ELSE {names.TEXT} END"),
+            names.TEXT: F.expr(f"CASE WHEN {is_wrong} THEN coalesce({written}, {row}) ELSE {names.TEXT} END"),
         }
     )
 

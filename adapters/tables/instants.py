@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -16,10 +17,12 @@ from lakeward.core.memory import Reason
 from lakeward.core.plan import MergePlan
 
 
-def with_instants(plan: MergePlan, frame: DataFrame) -> tuple[MergePlan, DataFrame]:
+def with_instants(
+    plan: MergePlan, frame: DataFrame, objects: Callable[[], Mapping[int, str]]
+) -> tuple[MergePlan, DataFrame]:
     """Return a batch whose events say from when they count; those that do not and must are rejects.
 
-    Raises MendError for one that a person mended.
+    Raises MendError for one that a person mended; `objects` gives the names of the source's objects by their order.
     """
     if plan.dimension.history is None:
         return plan, frame
@@ -32,7 +35,7 @@ def with_instants(plan: MergePlan, frame: DataFrame) -> tuple[MergePlan, DataFra
     )
     if plan.releases:
         for order, row, _, said in wrong.take(1):
-            raise mending.is_undated(plan.dimension, order, row, said)
+            raise mending.is_undated(plan.dimension, objects().get(order, order), row, said)
         return plan, frame
     found = {Operation(row[0]): row["count"] for row in wrong.groupBy(names.OPERATION).count().collect()}
     if not found:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from lakeward.adapters.spark import names
+from lakeward.adapters.spark.histories import ENDS
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.tables import companion, quarantine
 from lakeward.adapters.tables.beside import CHANGES, QUARANTINE
@@ -18,6 +19,7 @@ from lakeward.adapters.tables.where import All, AtLeast, AtMost, Is, OneOf, Wher
 from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position, canonical
 from lakeward.core.fold import Row
+from lakeward.core.history.showing import current
 from lakeward.core.known import Known, Made, Refused, Remembered, Stored
 from lakeward.core.memory import HOLDING, Base, Reason
 from lakeward.core.progress import Progress
@@ -78,10 +80,10 @@ class _Search:
         return All([Is((*prefix, name), value) for name, value in zip(self.dimension.key, self.key, strict=True)])
 
     def stored(self) -> Stored | None:
-        """Return the row that stands."""
-        for row in self.find.rows(self.of_key()):
-            return Stored(self._row(row), batch_of(row))
-        return None
+        """Return the row that stands, of a history the current one."""
+        rows, history = self.find.rows(self.of_key()), self.dimension.history
+        row = next(iter(rows), None) if history is None else current(history, rows)
+        return None if row is None else Stored(self._row(row), batch_of(row))
 
     def _row(self, row: Entry) -> Row:
         cells = {name: row[name] for name in self.dimension.schema.names if name in row}
@@ -111,7 +113,8 @@ class _Search:
         events = list(self._events(rows))
         bases = sorted((row for row in rows if row[companion.KIND] == companion.BASE), key=_batch)
         if bases:
-            return events, Base(self.key, self._row(bases[0]), _batch(bases[0]))
+            stood = [row for row in bases if _batch(row) == _batch(bases[0]) and row.get(ENDS) is None]
+            return events, Base(self.key, self._row(stood[0]) if stood else None, _batch(bases[0]))
         was_absent = in_part and events and not isinstance(self.dimension.lateness, Ordered)
         return events, Base(self.key, None, 0) if was_absent else None
 

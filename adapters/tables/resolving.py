@@ -145,7 +145,7 @@ def resolved_by(
 
     Rows of which its `partitions` would not keep a text go into quarantine.
     """
-    plan, frame = with_instants(plan, fitted(frame, plan.dimension.schema))
+    plan, frame = with_instants(plan, fitted(frame, plan.dimension.schema), lambda: kept.companion.object_names)
     plan, frame = partitions.without_unkept(plan, frame)
     resolver = Resolver(kept.companion, kept.quarantine, kept.spark)
     if plan.appends:

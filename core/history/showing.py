@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from lakeward.core.dimension import Dimension
@@ -41,6 +41,16 @@ def rows(dimension: Dimension, key: Key, versions: Versions, numbers: Numbers) -
         if history.shown.surrogate is Surrogate.HASH:
             cells[history.shown.surrogate_column] = surrogate_hash(dimension, key, version.valid_from)
         yield {name: cells.get(name) for name in names}
+
+
+def current(history: History, rows: Sequence[Mapping[str, Cell]]) -> Mapping[str, Cell] | None:
+    """Return the row of the current version, of the versions of a key as a table shows them; None where none is."""
+    form = history.shown
+    open_end = None if form.open_end is None else shown(form.open_end, form.type)
+    for row in rows:
+        if row[form.is_current] if form.is_current is not None else row[form.valid_to] in (None, open_end):
+            return row
+    return None
 
 
 def surrogate_hash(dimension: Dimension, key: Key, valid_from: int) -> str:

@@ -1,0 +1,170 @@
+"""Tables with `mode = "history"` as a user has them: late files, new columns, batches taken back, rows held."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pytest
+from project import Project
+
+pytestmark = pytest.mark.spark
+
+TABLE = """
+[tables."shop.customer"]
+key = ["id"]
+mode = "history"
+track = {{ all_but = ["seen"] }}
+lateness = "30d"
+columns = {{ id = "int", name = "string", city = "string", seen = "int" }}
+
+[tables."shop.customer".history]
+{history}
+"""
+TIMED = 'timestamp_column = "at"'
+COLUMNS = ("id", "name", "city", "seen", "valid_from", "valid_to")
+OLD = "first_load = 1900-01-01"
+
+
+@pytest.fixture(params=["iceberg", "delta", pytest.param("hudi", marks=pytest.mark.hudi)])
+def shop(request: pytest.FixtureRequest, project: Project) -> Project:
+    project.kind = request.param
+    configured(project, OLD)
+    return project
+
+
+def configured(project: Project, history: str, more: str = "") -> None:
+    project.configure(TABLE.format(history=history) + more, source=TIMED)
+
+
+def put(project: Project, day: int, *rows: str) -> None:
+    lines = "".join(f"{row[0]},2026-11-{day:02} 10:00:00.000000{row[1:]}\n" for row in rows)
+    project.put(f"202611{day:02}-100000000.csv", lines, "shop/customer")
+
+
+def loaded(project: Project) -> None:
+    """Deliver a full load, and a day on which one moves, one comes and one goes."""
+    load = "2026-11-01 10:00:00.000000,1,Ann,Oslo,1\n2026-11-01 10:00:00.000000,2,Bob,Rome,1\n"
+    project.put("LOAD00000001.csv", load, "shop/customer")
+    put(project, 5, "U,1,Ann,Paris,2", "I,3,Eve,Bonn,1", "D,2,Bob,Rome,1")
+    project.run()
+
+
+def versions(project: Project, *columns: str) -> list[Any]:
+    found = project.rows("customer", columns=columns or COLUMNS)
+    return [tuple(day(value) if isinstance(value, datetime) else value for value in row) for row in found]
+
+
+def day(at: datetime) -> str:
+    return (at if at.tzinfo is None else at.astimezone(UTC)).strftime("%Y-%m-%d")
+
+
+def in_order(rows: list[Any]) -> list[Any]:
+    return sorted(rows, key=lambda row: (row[0], row[4]))
+
+
+def test_what_comes_late_is_spliced_in_and_what_was_seen_last_moves_no_boundary(shop: Project) -> None:
+    loaded(shop)
+    assert in_order(versions(shop)) == [
+        (1, "Ann", "Oslo", 1, "1900-01-01", "2026-11-05"),
+        (1, "Ann", "Paris", 2, "2026-11-05", None),
+        (2, "Bob", "Rome", 1, "1900-01-01", "2026-11-05"),
+        (3, "Eve", "Bonn", 1, "2026-11-05", None),
+    ]
+    put(shop, 3, "U,1,Ann,Lyon,3")
+    put(shop, 7, "U,3,Eve,Bonn,9", "I,2,Bob,Bern,1")
+    (run,) = shop.run().values()
+    (batch,) = run["batches"]
+    assert (batch["written"], batch["removed"]) == (4, 2), "a version that stays as it is is not written"
+    assert in_order(versions(shop)) == [
+        (1, "Ann", "Oslo", 1, "1900-01-01", "2026-11-03"),
+        (1, "Ann", "Lyon", 3, "2026-11-03", "2026-11-05"),
+        (1, "Ann", "Paris", 2, "2026-11-05", None),
+        (2, "Bob", "Rome", 1, "1900-01-01", "2026-11-05"),
+        (2, "Bob", "Bern", 1, "2026-11-07", None),
+        (3, "Eve", "Bonn", 9, "2026-11-05", None),
+    ]
+    assert "stored now: id 1 · name Ann · city Paris" in shop.call("explain", "shop.customer", "1").out
+
+
+def test_a_column_that_is_new_or_wider_is_so_in_what_is_made_of_columns_as_well(shop: Project) -> None:
+    kinds = f"{OLD}\nkinds = {{ seen = 3, city = 6 }}"
+    configured(shop, kinds)
+    loaded(shop)
+    configured(shop, kinds)
+    settings = shop.folder / "lakeward.toml"
+    wider = settings.read_text("utf-8").replace('seen = "int" }', 'seen = "bigint", tier = "int" }')
+    settings.write_text(wider, "utf-8")
+    head = "Op,at,id,name,city,seen,tier\n"
+    far = 5_000_000_000
+    shop.put("20261108-100000000.csv", f"{head}U,2026-11-08 10:00:00.000000,1,Ann,Nice,{far},5\n", "shop/customer")
+    shop.put("20261109-100000000.csv", f"{head}U,2026-11-09 10:00:00.000000,1,Ann,Nice,4,5\n", "shop/customer")
+    shop.run()
+    columns = ("id", "city", "tier", "seen", "valid_from", "valid_to", "previous_seen", "current_city")
+    assert in_order([row for row in versions(shop, *columns) if row[0] == 1]) == [
+        (1, "Oslo", None, 1, "1900-01-01", "2026-11-05", None, "Nice"),
+        (1, "Paris", None, 2, "2026-11-05", "2026-11-08", 1, "Nice"),
+        (1, "Nice", 5, 4, "2026-11-08", None, far, "Nice"),
+    ]
+
+
+def test_versions_are_shown_by_day_as_the_settings_say(shop: Project) -> None:
+    configured(shop, "closed = true\nopen_end = 9999-12-31\nis_current = false\nvalid_to = 'until'")
+    loaded(shop)
+    found = sorted(shop.rows("customer", columns=("id", "city", "valid_from", "until")))
+    assert found == [
+        (1, "Oslo", date(2026, 11, 1), date(2026, 11, 4)),
+        (1, "Paris", date(2026, 11, 5), date(9999, 12, 31)),
+        (2, "Rome", date(2026, 11, 1), date(2026, 11, 4)),
+        (3, "Bonn", date(2026, 11, 5), date(9999, 12, 31)),
+    ]
+    put(shop, 3, "U,1,Ann,Lyon,3")
+    shop.run()
+    assert sorted(shop.rows("customer", columns=("id", "city", "valid_from", "until")))[:3] == [
+        (1, "Lyon", date(2026, 11, 3), date(2026, 11, 4)),
+        (1, "Oslo", date(2026, 11, 1), date(2026, 11, 2)),
+        (1, "Paris", date(2026, 11, 5), date(9999, 12, 31)),
+    ]
+
+
+def test_a_history_is_taken_back_and_cannot_be_kept_in_another_way(shop: Project) -> None:
+    loaded(shop)
+    before = versions(shop)
+    put(shop, 3, "U,1,Ann,Lyon,3")
+    shop.run()
+    listed = shop.call("rollback", "shop.customer", "--json").document["versions"]
+    (name,) = [found["name"] for found in listed if found["batch"] == 1]
+    assert shop.call("rollback", "shop.customer", "--to", name).code == 0
+    assert in_order(versions(shop)) == in_order(before)
+    shop.run()
+    assert (1, "Ann", "Lyon", 3, "2026-11-03", "2026-11-05") in versions(shop)
+    configured(shop, f"{OLD}\nopen_end = 9999-12-31")
+    put(shop, 9, "D,3,Eve,Bonn,1")
+    assert "cannot be kept in another way" in shop.fails("shop.customer")
+
+
+def test_rows_that_do_not_say_from_when_they_count_wait_and_are_mended(shop: Project) -> None:
+    configured(shop, 'validity = { column = "seen" }\ntype = "int"')
+    shop.put("LOAD00000001.csv", "2026-11-01 10:00:00.000000,1,Ann,Oslo,1\n", "shop/customer")
+    put(shop, 5, "U,1,Ann,Paris,NULL", "I,2,Bob,Rome,7")
+    put(shop, 6, "U,1,Ann,Lyon,9")
+    shop.run(3)
+    assert sorted(shop.rows("customer", columns=("id", "city", "valid_from"))) == [(1, "Oslo", 1), (2, "Rome", 7)]
+    (entry,) = shop.entries()
+    assert (entry["reason"], entry["waits"]) == ("undated", 1)
+    assert "the column seen, from which versions are dated, is NULL" in entry["detail"]
+    assert shop.call("quarantine", "fix", "shop.customer", "1", "--to", "fix.toml").code == 0
+    fix = shop.folder / "fix.toml"
+    assert shop.call("quarantine", "fix", "shop.customer", "--from", "fix.toml").code == 0
+    ended = shop.call("quarantine", "replay", "shop.customer")
+    assert ended.code == 1
+    assert "20261105-100000000.csv, row 1 as it was mended does not say from when it counts" in ended.err
+    fix.write_text(fix.read_text("utf-8").replace('"seen" = { null = true }', '"seen" = "4"'), "utf-8")
+    assert shop.call("quarantine", "fix", "shop.customer", "--from", "fix.toml").code == 0
+    assert shop.call("quarantine", "replay", "shop.customer").code == 0
+    assert sorted(shop.rows("customer", columns=("id", "city", "valid_from", "valid_to"))) == [
+        (1, "Lyon", 9, None),
+        (1, "Oslo", 1, 4),
+        (1, "Paris", 4, 9),
+        (2, "Rome", 7, None),
+    ]
