@@ -75,6 +75,11 @@ def test_a_joined_table_has_what_is_taken_and_the_key_of_the_source_that_drives(
     }
 
 
+def test_a_key_that_is_taken_twice_is_known_by_its_first_name() -> None:
+    twice = replace(CUSTOMER, columns={"number": "id", "again": "id"})
+    assert checked(joined(customer=twice), TABLES).dimension.key == ("number",)
+
+
 def test_a_joined_table_of_groups_has_their_columns_as_its_key() -> None:
     grouped = replace(ORDERS, to=(), columns={"who": "customer"})
     assert checked(joined(orders=grouped), TABLES).dimension.key == ("who",)
@@ -123,6 +128,9 @@ WRONG: Mapping[str, Joined] = {
     "customer has a validity column, or is as_now": joined(customer=replace(CUSTOMER, validity="seen")),
     "address has a validity column, or is as_now": joined(customer=CUSTOMER, address=replace(ADDRESS, as_now=True)),
     "its unknown row has nose": joined(customer=CUSTOMER, unknown={"nose": "long"}),
+    "tags of its unknown row is 'a', and the column a list<string>": joined(
+        customer=replace(CUSTOMER, columns={"id": "id", "tags": "tags"}), unknown={"tags": "a"}
+    ),
     "id of its unknown row is 'none', and the column an int": joined(customer=CUSTOMER, unknown={"id": "none"}),
 }
 
