@@ -188,6 +188,8 @@ class Fold:
     def truncate(self, event: ChangeEvent) -> None:
         """Remove every row that is older."""
         self.result.truncates.append(event.position)
+        if self.history is not None:
+            self.result.placed.add(event.position)
         for key in [key for key, row in self.rows.items() if row.position < event.position]:
             if self.history is not None and self.rows[key].versions:
                 self.end(key, event)

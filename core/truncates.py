@@ -50,9 +50,10 @@ class Truncates:
         """The position below which no row stands after the batch, if it removes any."""
         return max(self.arrived, default=None)
 
-    @property
-    def counts(self) -> Counts:
-        """The counts of those that came."""
+    def counts(self, *, in_history: bool) -> Counts:
+        """Return the counts of those that came: in a history each has its place, whatever is newer."""
+        if in_history:
+            return Counts(duplicates=self.copies, applied=len(self.arrived))
         stale = sum(self.newest is not None and place < self.newest for place in self.arrived)
         applied = int(len(self.arrived) > stale)
         superseded = len(self.arrived) - stale - applied

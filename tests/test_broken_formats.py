@@ -13,7 +13,7 @@ from typing import Any
 import contested
 import pytest
 from broken_ports import Whole, bench_of
-from broken_tables import BY_LAW, DRAWS, Draw
+from broken_tables import BY_LAW, DRAWS, DRAWS_OF, Draw
 from laps import TRIMMED
 
 from lakeward.adapters.delta.table import DeltaTable
@@ -48,14 +48,19 @@ def _broken(kind: str) -> Sequence[tuple[str, type[Whole]]]:
     return [(name, mistake) for name in _run_on(kind) for mistake in BY_LAW.get(name, ())]
 
 
-def _is_planned(mistake: type[Whole]) -> bool:
-    """Whether it is one of the plan, which the reference adapter does not carry out but takes its own view of."""
-    return mistake.planned is not Whole.planned
+def _is_of_formats(mistake: type[Whole]) -> bool:
+    """Whether it is one of what formats share, or of the plan: the reference adapter takes its own view of that."""
+    return "spoil" in vars(mistake) or mistake.planned is not Whole.planned
 
 
-def _try(law: Law, bench: Callable[[Draw], Bench]) -> None:
+def _draws(name: str, mistake: type[Whole] | None = None) -> Draw:
+    """Return the draw on which a law shows a mistake, or any."""
+    found = DRAWS.get(name, Draw())
+    return found if mistake is None else DRAWS_OF.get(mistake, found)
+
+
+def _try(law: Law, bench: Callable[[Draw], Bench], draw: Draw) -> None:
     """Try a law once, on a draw that shows what breaks it."""
-    draw = DRAWS.get(law.name, Draw())
     cases: Sequence[Any] = [law.cases[draw.case]] if draw.case else [*law.cases.values()] or [None]
 
     def make() -> Bench:
@@ -82,19 +87,23 @@ def test_what_is_broken_and_drawn_is_of_laws() -> None:
     assert {*BY_LAW, *DRAWS, *TRIMMED} <= {*LAW}
 
 
-@pytest.mark.parametrize("name", LAW)
-def test_the_same_draws_break_no_whole_table(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "draw"),
+    [(name, _draws(name)) for name in LAW]
+    + [(name, DRAWS_OF[mistake]) for name, all_ in BY_LAW.items() for mistake in all_ if mistake in DRAWS_OF],
+)
+def test_the_same_draws_break_no_whole_table(name: str, draw: Draw) -> None:
     """What breaks those below is their mistake, and not that so few histories say nothing."""
-    _try(LAW[name], _of_memory(Whole))
+    _try(LAW[name], _of_memory(Whole), draw)
 
 
 @pytest.mark.parametrize(
     ("name", "mistake"),
-    [(name, mistake) for name, mistakes in BY_LAW.items() for mistake in mistakes if not _is_planned(mistake)],
+    [(name, mistake) for name, mistakes in BY_LAW.items() for mistake in mistakes if not _is_of_formats(mistake)],
 )
 def test_a_mistake_of_any_format_breaks_its_law_on_the_reference_adapter(name: str, mistake: type[Whole]) -> None:
     with pytest.raises(SEEN):
-        _try(LAW[name], _of_memory(mistake))
+        _try(LAW[name], _of_memory(mistake), _draws(name, mistake))
 
 
 @pytest.mark.spark
@@ -115,6 +124,7 @@ def test_a_broken_table_breaks_its_law(
     mistake: type[Whole],
 ) -> None:
     make = request.getfixturevalue(MAKERS[kind])
+    mistake.spoil(monkeypatch)
     if name in TRIMMED:
         monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
 
@@ -123,5 +133,5 @@ def test_a_broken_table_breaks_its_law(
         return bench_of(lake, mistake, draw.histories, lake.commit_as_another_writer)
 
     with pytest.raises(SEEN) as seen:
-        _try(LAW[name], bench)
+        _try(LAW[name], bench, _draws(name, mistake))
     print(str(seen.value).splitlines()[:3])

@@ -434,7 +434,7 @@ class Resolver:
             mended = len(plan.mended) - (0 if waiting is None else waiting.count())
             return Counts(released=settled - mended)
         return replace(
-            tally + plan.truncates.counts,
+            tally + plan.truncates.counts(in_history=plan.dimension.history is not None),
             read=plan.facts.read,
             skipped=plan.facts.skipped,
             waiting=0 if waiting is None else waiting.count(),

@@ -94,7 +94,7 @@ def _in_other_batches(player: Player, number: int) -> Player:
         deliveries=[*script.deliveries[:number], *pairs],
         loaded_with=loaded if loaded < number else number + (loaded - number) // 2,
     )
-    went_on = Player(other, player.lake, player.queue, player.books)
+    went_on = Player(other, player.lake, player.queue, player.ledger)
     went_on.source.arrived = number
     for _ in pairs:
         went_on.deliver()

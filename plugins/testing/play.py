@@ -78,7 +78,7 @@ class Player:
     script: Script
     lake: Lake
     queue: MemoryQueue = field(default_factory=MemoryQueue)
-    books: Books = field(default_factory=lambda: Books(ledger=MemoryLedger(), now=lambda: 0))
+    ledger: MemoryLedger = field(default_factory=MemoryLedger)
     expected: Sequence[Moment] | None = None
     moments: list[Moment] = field(default_factory=list)
     crashed: list[tuple[str, str]] = field(default_factory=list)
@@ -231,7 +231,7 @@ class Player:
             opened=opened,
             queue=self.queue,
             notices=notices,
-            books=self.books,
+            books=Books(ledger=self.ledger, now=lambda: self.source.arrived * self.script.pause),
             standing=self._standing,
         )
 

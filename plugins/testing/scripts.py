@@ -48,7 +48,8 @@ class Script:
     `loaded_with` is the number of the delivery with which all full loads are complete,
     `believed` the latest source time that is; `in_part` says that there may be cells that
     are not sent, and key changes. Delivery `reloaded_with` is a full load that begins epoch 2.
-    `columns` are those of the files of a delivery, where they are not those of the dimension.
+    `columns` are those of the files of a delivery, where they are not those of the dimension. Each delivery
+    comes so many microseconds after the one before: a `pause`.
     """
 
     dimension: Dimension
@@ -61,6 +62,7 @@ class Script:
     believed: int | None = None
     reloaded_with: int | None = None
     columns: Mapping[int, Schema] = field(default_factory=dict)
+    pause: int = 0
 
     def table_after(self, arrived: int) -> Dimension:
         """Return the dimension with the columns of its table once so many deliveries arrived: none goes."""

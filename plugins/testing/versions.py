@@ -27,12 +27,18 @@ class Way:
     in_part: bool = False
     truncates: bool = False
 
+    @property
+    def pause(self) -> int:
+        """How long after the other its deliveries come: a day, where days of runs are all that tells them apart."""
+        return 86_400_000_000 if isinstance(self.history.validity, ByRun) else 0
+
 
 _A: Final = Track(frozenset({"a"}), but=False)
 _DAYS: Final = Shown(type=Type("date"), closed=True, open_end=2_932_896, is_current=None, surrogate=Surrogate.HASH)
 
 WAYS: Final[Mapping[str, Way]] = {
     "by the day of the run": Way(History(validity=ByRun(), shown=_DAYS), ORDERED),
+    "by the day of a late run": Way(History(validity=ByRun(), shown=Shown(type=Type("date"))), Within(3)),
     "tracking one column": Way(History(track=_A), Within(3), truncates=True),
     "parts of rows": Way(History(kinds={"b": Kind.KEEP_FIRST}, previous_key=True), Within(3), in_part=True),
     "of kinds": Way(
@@ -66,7 +72,8 @@ def any_order_and_any_crash_give_the_one_history(trial: Trial) -> None:
         truncates=way.truncates,
     )
     ends = trial.ends(UNCOMMITTED if way.in_part else CRASHES)
-    trial.play_alike(replace(script, dimension=replace(script.dimension, history=way.history)), ends)
+    dimension = replace(script.dimension, history=way.history)
+    trial.play_alike(replace(script, dimension=dimension, pause=way.pause), ends)
 
 
 @_law(Capability.RELOAD.value, few=2, share=0.1, often=6, seldom=3)

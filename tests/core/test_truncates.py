@@ -25,10 +25,11 @@ def test_of_those_that_the_mark_has_passed_the_newest_is_remembered() -> None:
 
 def test_each_is_counted_once() -> None:
     found = Truncates.of(frozenset({at(5)}), [at(5), at(3), at(8), at(7)])
-    assert found.counts == Counts(duplicates=1, stale=1, superseded=1, applied=1)
+    assert found.counts(in_history=False) == Counts(duplicates=1, stale=1, superseded=1, applied=1)
+    assert found.counts(in_history=True) == Counts(duplicates=1, applied=3)
     assert (found.newest, found.removes_below, found.all) == (at(5), at(8), (at(3), at(5), at(7), at(8)))
-    assert Truncates.of(frozenset({at(5)}), [at(3)]).counts == Counts(stale=1)
-    assert Truncates().counts == Counts()
+    assert Truncates.of(frozenset({at(5)}), [at(3)]).counts(in_history=False) == Counts(stale=1)
+    assert Truncates().counts(in_history=False) == Counts()
 
 
 def test_one_of_another_name_is_a_copy_where_sequences_are_unique() -> None:

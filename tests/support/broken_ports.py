@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pytest
+
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import ChangeEvent
 from lakeward.core.facts import Capability
@@ -87,6 +89,10 @@ class Whole:
         self.opened = opened
         self.lake = lake
         self.dimension = dimension
+
+    @classmethod
+    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
+        """Break what the table formats share, where that makes the mistake."""
 
     @classmethod
     def told(cls, lake: BrokenLake, items: Sequence[Item]) -> Sequence[Item]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import broken_answers
 import broken_feeds
+import broken_histories
 from broken_ports import Whole
 
 BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
@@ -80,6 +81,12 @@ BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
     "any_order_and_any_crash_give_the_one_history": (
         broken_answers.TracksEveryColumn,
         broken_feeds.LosesTheLastEvent,
+        broken_histories.EndsAVersionAnInstantEarly,
+        broken_histories.LeavesEndedVersionsCurrent,
+        broken_histories.LeavesTheVersionThatItCuts,
+        broken_histories.RemembersNoWitness,
+        broken_histories.RemembersNoBases,
+        broken_histories.DatesAnewWhatItRemembers,
     ),
     "a_reload_ends_what_it_lacks": (broken_answers.KeepsRowsThatALoadDoesNotHold,),
     "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there": (broken_answers.TakesNothingBack,),
@@ -134,3 +141,11 @@ DRAWS: Mapping[str, Draw] = {
     "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there": Draw(seed=5),
 }
 """Where the common draw shows no mistake, or late: each of these fails within a few batches."""
+
+DRAWS_OF: Mapping[type[Whole], Draw] = {
+    broken_histories.LeavesTheVersionThatItCuts: Draw(seed=8, case="tracking one column"),
+    broken_histories.RemembersNoWitness: Draw(seed=25, case="tracking one column"),
+    broken_histories.RemembersNoBases: Draw(seed=14, case="by the day of a late run"),
+    broken_histories.DatesAnewWhatItRemembers: Draw(seed=3, case="by the day of a late run"),
+}
+"""Where the draw of its law does not show a mistake."""

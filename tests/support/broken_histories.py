@@ -1,0 +1,105 @@
+"""Tables that keep histories wrongly, in ways that no check before a commit can see: a class makes one mistake.
+
+They break what the table formats share, by their `spoil`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from broken_ports import Whole
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.chains import Before, Chains, fold
+from lakeward.adapters.spark.histories import BEGINS, Shown, dated
+from lakeward.adapters.spark.resolve import ID
+from lakeward.adapters.tables import resolving
+from lakeward.core.events import Operation
+from lakeward.core.plan import MergePlan
+
+
+def _written(patch: pytest.MonkeyPatch, ends: str) -> None:
+    """Let versions be written with another end; they were checked before."""
+    rows = Shown.rows
+
+    def wrongly(self: Shown, fresh: DataFrame) -> DataFrame:
+        return rows(self, fresh.withColumn("fresh", F.col("fresh").withField("version.ends", F.expr(ends))))
+
+    patch.setattr(Shown, "rows", wrongly)
+
+
+class EndsAVersionAnInstantEarly(Whole):
+    """Takes the end of a version for the last instant at which it is valid."""
+
+    @classmethod
+    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
+        """Write it so."""
+        _written(patch, "fresh.version.ends - 1")
+
+
+class LeavesEndedVersionsCurrent(Whole):
+    """Writes the version that a change opens, and does not end the one before."""
+
+    @classmethod
+    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
+        """End what was deleted, and nothing else."""
+        _written(patch, "CASE WHEN fresh.version.went THEN fresh.version.ends END")
+
+
+class LeavesTheVersionThatItCuts(Whole):
+    """Writes what a late event makes of an ended version beside that version, so that it is spliced twice."""
+
+    @classmethod
+    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
+        """Remove current versions alone."""
+        gone = Shown.gone
+        patch.setattr(Shown, "gone", lambda self, rows: gone(self, rows.where("gone.version.ends IS NULL")))
+
+
+class RemembersNoBases(Whole):
+    """Remembers the events of a key, and not what its versions were before."""
+
+    @classmethod
+    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
+        """Note no version of any key."""
+        bases = Shown.bases
+        patch.setattr(Shown, "bases", lambda self, keys: bases(self, keys.limit(0)))
+
+
+class DatesAnewWhatItRemembers(Whole):
+    """Does not remember from when events count: when they are folded again, it is from the run that does so."""
+
+    @classmethod
+    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
+        """Fold them so."""
+
+        def anew(plan: MergePlan, events: DataFrame, before: Before) -> Chains:
+            if before.remembered is None:
+                return fold(plan, events, before)
+            remembered = before.remembered.drop(names.INSTANT)
+            return fold(plan, events, replace(before, remembered=dated(remembered, plan.dimension, 1, plan.ran)))
+
+        patch.setattr(resolving, "fold", anew)
+
+
+class RemembersNoWitness(Whole):
+    """Remembers of updates those that opened a version, and not that a value still held."""
+
+    @classmethod
+    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
+        """Forget an update at whose instant no version begins."""
+        changes = resolving._changes
+
+        def forgetful(plan: MergePlan, passing: DataFrame, chains: Chains) -> DataFrame:
+            assert chains.history is not None
+            begins = chains.history.read(chains.rows()).select(
+                *plan.dimension.key, F.col(BEGINS).alias(names.INSTANT)
+            )
+            updates = passing.where(f"{names.OPERATION} = '{Operation.UPDATE.value}'")
+            witnesses = updates.join(begins, [*plan.dimension.key, names.INSTANT], "left_anti").select(ID)
+            return changes(plan, passing.join(witnesses, ID, "left_anti"), chains)
+
+        patch.setattr(resolving, "_changes", forgetful)
