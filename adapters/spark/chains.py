@@ -93,10 +93,6 @@ class Chains:
     first_touched: DataFrame
     history: Shown | None = None
 
-    def close(self) -> None:
-        """Free what is cached."""
-        self.folded.unpersist()
-
     def rows(self) -> DataFrame:
         """Return the rows that the chains leave, in the columns of a batch; of a history, those that are new."""
         if self.history is None:
@@ -230,7 +226,7 @@ def fold(plan: MergePlan, events: DataFrame, before: Before) -> Chains:
     writer = Fold(plan.folded, plan.dimension.sequences, fills=not plan.in_part, versions=items.versions)
     newest = plan.truncates.newest
     is_truncated = "false" if newest is None else f"e.place < {place_literal(newest, place)}"
-    folded = _judged(writer, gathered, is_truncated, history).persist()
+    folded = _judged(writer, gathered, is_truncated, history).localCheckpoint()
     return Chains(plan=plan, folded=folded, stood=stood, first_touched=first_touched, history=history)
 
 

@@ -36,10 +36,17 @@ def struct(fields: Mapping[str, str]) -> str:
 
 
 def let(bound: Mapping[str, str], body: str) -> str:
-    """Return SQL that works these values out once, in order, and gives them names."""
+    """Return SQL that works these values out once, in order, and gives them names.
+
+    A name is the accumulator of nothing: of the item of an array, `transform(array(value), name -> body)[0]`, Spark
+    asks the type with each row, and that of `transform` is worked out anew from the whole body.
+    """
     for name, value in reversed(list(bound.items())):
-        body = f"transform(array({value}), {name} -> {body})[0]"
+        body = f"aggregate({_NOTHING}, {value}, (a, b) -> a, {name} -> {body})"
     return body
+
+
+_NOTHING: Final = "CAST(array() AS array<int>)"
 
 
 NO_IDS: Final = "CAST(array() AS array<bigint>)"

@@ -298,7 +298,6 @@ class Resolver:
             drops_below=drops_below,
             rejects=_with(frame, done.lifted).where(IS_REJECT) if has_rejects else None,
             table=rows.table,
-            cached=[chains.folded],
         )
         rejects = news.rejects(plan, refused)
         again = waited + news.known.rows
@@ -342,7 +341,6 @@ class Resolver:
             frame = as_told(frame, plan, refused).localCheckpoint()
             if lifted is not None:
                 lifted = as_told(lifted, plan, refused).localCheckpoint()
-            chains.close()
 
     def _refuse_mended(self, plan: MergePlan, frame: DataFrame, refused: DataFrame) -> None:
         """Raise MendError where a row that a person mended turns out to be none that can be applied."""
