@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from contested import Contested
 
 from lakeward.adapters.memory import Frame, MemoryQueue, MemoryTable, facts_of
+from lakeward.core.delivery import Settled
 from lakeward.core.errors import CommitConflict
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Mark, Operation, Position, Sequences
 from lakeward.core.fold import Row
@@ -274,6 +275,25 @@ class KeepsRowsThatALoadDoesNotHold(MemoryTable):
         rows = resolved.detail.rows
         for key in [key for key, row in rows.items() if row is None and plan.replaces]:
             del rows[key]
+        return resolved
+
+
+class KeepsTheNewestVersionAlone(MemoryTable):
+    """Forgets how a row was before."""
+
+    def rows_after(self, settled: Settled) -> dict[Key, Row]:
+        rows = MemoryTable.rows_after(self, settled)
+        return {key: replace(row, versions=row.versions[-1:]) for key, row in rows.items()}
+
+
+class LeavesCurrentWhatALoadLacks(MemoryTable):
+    """Ends no version of a row that a full load does not hold."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        resolved = MemoryTable.resolve(self, plan, frame)
+        held = {key for item in frame for key in item.keys}
+        for key in [key for key in resolved.detail.rows if plan.replaces and key not in held]:
+            del resolved.detail.rows[key]
         return resolved
 
 
@@ -672,6 +692,8 @@ BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
     ),
     "after_a_reload_nothing_is_left_of_rows_in_part": (KeepsRowsThatALoadDoesNotHold,),
     "a_reload_of_a_table_without_a_key_leaves_the_facts_of_the_new_epoch": (KeepsRowsThatALoadDoesNotHold,),
+    "any_order_and_any_crash_give_the_one_history": (KeepsTheNewestVersionAlone, LosesTheLastEvent),
+    "a_reload_ends_what_it_lacks": (LeavesCurrentWhatALoadLacks,),
     "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there": (
         KeepsItsMemoryWhereItIsTakenBack,
         TakesBackWhatItRemembersNowAlone,
