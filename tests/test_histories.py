@@ -26,7 +26,21 @@ COLUMNS = ("id", "name", "city", "seen", "valid_from", "valid_to")
 OLD = "first_load = 1900-01-01"
 
 
-@pytest.fixture(params=["iceberg", "delta", pytest.param("hudi", marks=pytest.mark.hudi)])
+KINDS = ("iceberg", "delta", "hudi")
+OF_HUDI = {"hudi": [pytest.mark.hudi]}
+every_kind = pytest.mark.parametrize(
+    "shop", [pytest.param(kind, marks=OF_HUDI.get(kind, [])) for kind in KINDS], indirect=True
+)
+"""On each format in the gate; what formats share takes long on all but one."""
+
+any_kind = pytest.mark.parametrize(
+    "shop",
+    ["iceberg", *[pytest.param(kind, marks=[pytest.mark.long, *OF_HUDI.get(kind, [])]) for kind in KINDS[1:]]],
+    indirect=True,
+)
+
+
+@pytest.fixture
 def shop(request: pytest.FixtureRequest, project: Project) -> Project:
     project.kind = request.param
     configured(project, OLD)
@@ -63,6 +77,7 @@ def in_order(rows: list[Any]) -> list[Any]:
     return sorted(rows, key=lambda row: (row[0], row[4]))
 
 
+@every_kind
 def test_what_comes_late_is_spliced_in_and_what_was_seen_last_moves_no_boundary(shop: Project) -> None:
     loaded(shop)
     assert in_order(versions(shop)) == [
@@ -87,6 +102,7 @@ def test_what_comes_late_is_spliced_in_and_what_was_seen_last_moves_no_boundary(
     assert "stored now: id 1 · name Ann · city Paris" in shop.call("explain", "shop.customer", "1").out
 
 
+@every_kind
 def test_a_column_that_is_new_or_wider_is_so_in_what_is_made_of_columns_as_well(shop: Project) -> None:
     kinds = f"{OLD}\nkinds = {{ seen = 3, city = 6 }}"
     configured(shop, kinds)
@@ -108,6 +124,7 @@ def test_a_column_that_is_new_or_wider_is_so_in_what_is_made_of_columns_as_well(
     ]
 
 
+@any_kind
 def test_versions_are_shown_by_day_as_the_settings_say(shop: Project) -> None:
     configured(shop, "closed = true\nopen_end = 9999-12-31\nis_current = false\nvalid_to = 'until'")
     loaded(shop)
@@ -127,6 +144,7 @@ def test_versions_are_shown_by_day_as_the_settings_say(shop: Project) -> None:
     ]
 
 
+@any_kind
 def test_a_history_is_taken_back_and_cannot_be_kept_in_another_way(shop: Project) -> None:
     loaded(shop)
     before = versions(shop)
@@ -143,6 +161,7 @@ def test_a_history_is_taken_back_and_cannot_be_kept_in_another_way(shop: Project
     assert "cannot be kept in another way" in shop.fails("shop.customer")
 
 
+@any_kind
 def test_rows_that_do_not_say_from_when_they_count_wait_and_are_mended(shop: Project) -> None:
     configured(shop, 'validity = { column = "seen" }\ntype = "int"')
     shop.put("LOAD00000001.csv", "2026-11-01 10:00:00.000000,1,Ann,Oslo,1\n", "shop/customer")
