@@ -122,10 +122,8 @@ class HistorySettings(BaseModel):
     closed: bool = Field(
         False, description="With dates: a version ends on the last day on which it is valid, not on the next."
     )
-    surrogate: Literal["hash", "number"] | None = Field(
-        None,
-        description="A key of one column for each version: a `hash` of key and beginning, or a `number` that it "
-        "keeps.",
+    surrogate: Literal["hash"] | None = Field(
+        None, description="A key of one column for each version: a `hash` of key and beginning."
     )
     surrogate_column: Name = Field("version_key", description="The column of the surrogate key.")
     previous_key: bool = Field(

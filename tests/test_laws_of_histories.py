@@ -19,7 +19,7 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
 from lakeward.core.facts import Capability
 from lakeward.core.fold import Row, apply
-from lakeward.core.history.options import ByRun, History, Kind, Shown, Track
+from lakeward.core.history.options import ByRun, History, Kind, Shown, Surrogate, Track
 from lakeward.core.history.versions import Version, Versions
 from lakeward.core.job import Job
 from lakeward.core.memory import Change, Reject
@@ -268,6 +268,11 @@ def test_a_full_load_ends_on_the_day_of_its_run_what_it_lacks() -> None:
         (DIMENSION, frozenset(Capability) - {Capability.HISTORY}, "needed: history"),
         (replace(DIMENSION, key=()), frozenset(Capability), "a history needs a key"),
         (replace(DIMENSION, deletes=Deletes.SOFT), frozenset(Capability), "its deletes are soft"),
+        (
+            replace(DIMENSION, history=History(shown=Shown(surrogate=Surrogate.NUMBER))),
+            frozenset(Capability),
+            "its surrogate key is a number, which no table format keeps yet",
+        ),
     ],
 )
 def test_a_history_that_cannot_be_kept_is_refused_before_anything_is_written(

@@ -77,7 +77,7 @@ def test_every_option_is_one_of_the_core(tmp_path: Path) -> None:
         type = "date"
         open_end = "9999-12-31"
         closed = true
-        surrogate = "number"
+        surrogate = "hash"
         surrogate_column = "version"
         previous_key = true
         kinds = { email = 1, region = 3 }
@@ -94,7 +94,7 @@ def test_every_option_is_one_of_the_core(tmp_path: Path) -> None:
             type=Type("date"),
             open_end=DAYS,
             closed=True,
-            surrogate=Surrogate.NUMBER,
+            surrogate=Surrogate.HASH,
             surrogate_column="version",
         ),
     )
@@ -199,7 +199,7 @@ def test_a_history_is_planned_and_run_as_one(lakeward: Command, tmp_path: Path) 
         ('type = "string"', ".type]: must be timestamp, timestamp_ntz, date, int, bigint, or a decimal"),
         ('type = "dat"', ".type]: must be timestamp, timestamp_ntz, date, int, bigint, or a decimal"),
         ('type = "decimal(8,2)"', ".type]: must be timestamp, timestamp_ntz, date, int, bigint, or a decimal"),
-        ('surrogate = "uuid"', ".surrogate]: input should be 'hash' or 'number'"),
+        ('surrogate = "uuid"', ".surrogate]: input should be 'hash'"),
         ("kinds = { email = 4 }", ".kinds.email]: input should be 0, 1, 2, 3 or 6"),
         ("first_load = true", ".first_load]: input should be a valid string"),
         (
