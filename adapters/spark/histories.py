@@ -66,14 +66,12 @@ def undated(frame: DataFrame, dimension: Dimension) -> str | None:
     is_unset = "true" if dimension.schema.find(column) is None else "false"  # the files may lack the column
     if names.UNSET in has:
         is_unset = f"({is_unset} OR coalesce(array_contains({names.UNSET}, {text(column)}), false))"
-    is_update, words = (
-        f"{names.OPERATION} = '{Operation.UPDATE.value}'",
-        f"the column {column}, from which versions",
-    )
-    moved = f"WHEN {names.OLD} IS NOT NULL THEN {text(f'{words} are dated, was not sent with a change of the key')}"
+    is_update = f"{names.OPERATION} = '{Operation.UPDATE.value}'"
+    words = f"the column {column}, from which versions are dated,"
+    moved = f"WHEN {names.OLD} IS NOT NULL THEN {text(f'{words} was not sent with a change of the key')}"
     return (
         f"CASE WHEN {names.INSTANT} IS NOT NULL OR NOT coalesce({IS_EVENT} AND {LEAVES_VALUES}, false) THEN NULL "
-        f"WHEN NOT {is_unset} OR NOT {is_update} THEN {text(f'{words} are dated, is NULL')} "
+        f"WHEN NOT {is_unset} OR NOT {is_update} THEN {text(f'{words} is NULL')} "
         f"{moved if names.OLD in has else ''} END"
     )
 
@@ -97,8 +95,8 @@ def _instant(history: History, schema: Schema, ran: int) -> str:
 def _of_time(micros: str, history: History) -> str:
     if not history.by_day:
         return f"bigint({micros})"
-    zone = f"'{history.zone}'"
-    return f"bigint(unix_date(to_date(from_utc_timestamp(timestamp_micros({micros}), {zone}))))"
+    local = f"from_utc_timestamp(timestamp_micros({micros}), {text(history.zone)})"
+    return f"bigint(unix_date(to_date({local})))"
 
 
 def _of_cell(value: str, type_: Type, history: History) -> str:
@@ -161,11 +159,6 @@ class Shown:
         """The columns of kind 6, with their places."""
         own, key = self.versions.schema.names, self.dimension.key
         return {name: own.index(name) for name in self.history.of_kind(own, key, Kind.CURRENT)}
-
-    @property
-    def row_key(self) -> Sequence[str]:
-        """The columns that tell a row from all others."""
-        return (*self.dimension.key, self.history.shown.valid_from)
 
     # From rows to versions.
 
