@@ -184,7 +184,7 @@ def fold(plan: MergePlan, events: DataFrame, before: Before) -> Chains:
     is_small = plan.facts.read <= SMALL and before.ending is None  # a truncate touches all that is remembered
     is_small &= not plan.truncates.arrived
     send = F.broadcast if is_small else _as_it_is
-    arrived = key.named(events)
+    arrived = key.named(events.drop(names.TEXT, names.DETAIL, names.REASON))
     known = None if before.remembered is None else key.named(before.remembered)
     chain = key.chained(links_of(spark, [arrived] if known is None else [arrived, known]))
     arrived = chain(arrived).localCheckpoint()
@@ -203,21 +203,14 @@ def fold(plan: MergePlan, events: DataFrame, before: Before) -> Chains:
     stood = before.rows(sent.selectExpr(*map(quoted, plan.dimension.key)))
     stood = stood.join(sent, list(plan.dimension.key))
     stood = (stood if history is None else _going_on(stood, history, before.load)).localCheckpoint()
+    first_touched, based = _known_before(before, stood, known, sent, key, history)
     items = Items(plan.folded, None if history is None else history.versions)
-    parts, based = [items.of_batch(arrived, plan)], None
-    if before.by_rows:
-        parts += [items.of_rows(stood), *([] if known is None else [items.of_deletes(_newest(known, stood))])]
-        first_touched = stood.limit(0)
-    else:
-        first_touched = stood if known is None else stood.join(keys_of(known), KEY, "left_anti")
-        if before.bases is not None:
-            based = lowest(before.bases, key, history).join(sent, KEY)
-            first_touched = first_touched.join(based.select(KEY), KEY, "left_anti")
-            parts.append(items.of_rows(based))
-        parts += [
-            items.of_rows(first_touched),
-            *([] if known is None else [items.of_remembered(known)]),
-        ]
+    parts = [
+        items.of_batch(arrived, plan),
+        *map(items.of_rows, [first_touched] if based is None else [first_touched, based]),
+    ]
+    if known is not None:
+        parts.append(items.of_deletes(_newest(known, stood)) if before.by_rows else items.of_remembered(known))
     gathered = reduce(DataFrame.unionByName, parts).groupBy(CHAIN).agg(F.expr("collect_list(item) AS items"))
     place = place_type(plan.dimension.sequences)
     every = items.with_truncates("items", plan.truncates.all, place, before.instants)
@@ -227,7 +220,24 @@ def fold(plan: MergePlan, events: DataFrame, before: Before) -> Chains:
     newest = plan.truncates.newest
     is_truncated = "false" if newest is None else f"e.place < {place_literal(newest, place)}"
     folded = _judged(writer, gathered, is_truncated, history).localCheckpoint()
+    first_touched = first_touched.limit(0) if before.by_rows else first_touched
     return Chains(plan=plan, folded=folded, stood=stood, first_touched=first_touched, history=history)
+
+
+def _known_before(
+    before: Before, stood: DataFrame, known: DataFrame | None, sent: DataFrame, key: Key, history: Shown | None
+) -> tuple[DataFrame, DataFrame | None]:
+    """Return the rows that stand of keys of which nothing is remembered, and the bases of the others.
+
+    Where what stands is the state, that is so of all keys.
+    """
+    if before.by_rows:
+        return stood, None
+    first_touched = stood if known is None else stood.join(keys_of(known), KEY, "left_anti")
+    if before.bases is None:
+        return first_touched, None
+    based = lowest(before.bases, key, history).join(sent, KEY)
+    return first_touched.join(based.select(KEY), KEY, "left_anti"), based
 
 
 def _going_on(stood: DataFrame, history: Shown, load: Load | None) -> DataFrame:
