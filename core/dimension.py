@@ -137,10 +137,13 @@ class Dimension:
 
     @property
     def stored(self) -> Dimension:
-        """The dimension as its table has it: of a history each version is a row, told from others by its start."""
+        """The dimension as its table has it: of a history each version is a row, told from others by its start.
+
+        Where it is known since when a row is believed, several may tell of one version, and that tells them apart.
+        """
         if self.history is None:
             return self
-        key = (*self.key, self.history.shown.valid_from)
+        key = (*self.key, self.history.shown.valid_from, *self.history.knowing[:1])
         return replace(self, schema=self.history.schema(self.schema, self.key), key=key, history=None)
 
     @property

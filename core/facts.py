@@ -25,6 +25,7 @@ class Capability(Enum):
     ROLLBACK = "rollback"
     MAINTAIN = "maintain"
     HISTORY = "history"
+    BITEMPORAL = "bitemporal"
 
 
 PARTIAL: Final = frozenset({Capability.UNSET, Capability.KEY_CHANGE})

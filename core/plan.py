@@ -186,7 +186,8 @@ def plan(
 def _needs(dimension: Dimension, facts: BatchFacts, *, replaces: bool) -> frozenset[Capability]:
     needs = set(facts.needs)
     needs |= {Capability.RELOAD} if replaces else set()
-    needs |= set() if dimension.history is None else {Capability.HISTORY}
+    if dimension.history is not None:
+        needs |= {Capability.HISTORY, Capability.BITEMPORAL} if dimension.history.known else {Capability.HISTORY}
     return frozenset(needs)
 
 

@@ -129,6 +129,15 @@ class HistorySettings(BaseModel):
     previous_key: bool = Field(
         False, description="A column `_previous_key`: which key the row had before a change of its key."
     )
+    known: bool = Field(
+        False,
+        description="What a batch finds to be otherwise stays as it was told, with the numbers of the batches "
+        "between which it was believed: so a late change does not rewrite what was reported.",
+    )
+    known_from: Name = Field("known_from", description="With `known`, the column of the first of those batches.")
+    known_to: Name = Field(
+        "known_to", description="With `known`, that of the batch which found it to be otherwise; NULL until then."
+    )
     kinds: dict[str, Literal[0, 1, 2, 3, 6]] = Field(
         default_factory=dict,
         description="What a change of a column does, by its number, whatever `track` says: `0` keeps the first "
@@ -164,6 +173,9 @@ class HistorySettings(BaseModel):
             raise ValueError(f"two columns are called {twice[0]!r}")
         if "surrogate_column" in self.model_fields_set and self.surrogate is None:
             raise ValueError('`surrogate_column` names a column that is not made: say `surrogate = "hash"`, too')
+        named = [name for name in ("known_from", "known_to") if name in self.model_fields_set]
+        if named and not self.known:
+            raise ValueError(f"`{named[0]}` names a column that is not made: say `known = true`, too")
         return self
 
 
@@ -177,6 +189,7 @@ def history_of(track: list[str] | dict[str, list[str]], said: HistorySettings, z
         first_load=_instant("first_load", said.first_load, type_),
         zone=zone,
         previous_key=said.previous_key,
+        known=said.known,
         shown=Shown(
             valid_from=said.valid_from,
             valid_to=said.valid_to,
@@ -186,6 +199,8 @@ def history_of(track: list[str] | dict[str, list[str]], said: HistorySettings, z
             closed=said.closed,
             surrogate=None if said.surrogate is None else Surrogate(said.surrogate),
             surrogate_column=said.surrogate_column,
+            known_from=said.known_from,
+            known_to=said.known_to,
         ),
     )
 

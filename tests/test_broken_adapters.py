@@ -11,6 +11,7 @@ from itertools import repeat
 from random import Random
 from typing import Any
 
+import broken_beliefs
 import broken_corpus
 import broken_delta
 import broken_hudi
@@ -42,7 +43,7 @@ SEEN = (AssertionError, LakewardError)
 
 HISTORIES = 300
 
-BY_LAW = {**broken_memory.BY_LAW, **broken_corpus.BY_LAW}
+BY_LAW = {**broken_memory.BY_LAW, **broken_corpus.BY_LAW, **broken_beliefs.BY_LAW}
 
 OF_MEMORY: Mapping[str, Callable[[Random], Script]] = {
     "in order": lambda random: pack(random, 2, bad=0.05),

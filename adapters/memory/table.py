@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakeward.adapters.memory import versions
@@ -20,6 +20,7 @@ from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position
 from lakeward.core.evolution import Recorded, SchemaChange
 from lakeward.core.facts import Capability, ObjectFacts
 from lakeward.core.fold import Row, apply, row_of
+from lakeward.core.history.beliefs import Beliefs, revised
 from lakeward.core.holds import Waiter, Waiters
 from lakeward.core.known import Known, Refused, Remembered, Stored
 from lakeward.core.ledger import ObjectRecord
@@ -68,6 +69,7 @@ class MemoryTable:
     mended: dict[Position, Mended] = field(default_factory=dict)
     shown: dict[int, tuple[SchemaChange, ...]] = field(default_factory=dict)
     kept: dict[int, Kept] = field(default_factory=dict)
+    beliefs: dict[Key, Beliefs] = field(default_factory=dict)
     capabilities: frozenset[Capability] = frozenset(Capability)
 
     # The table.
@@ -99,10 +101,11 @@ class MemoryTable:
         delivered = {item.position for item in frame} if not plan.releases else set()
         held = {key for hold in [*holds, *settled.holds] for key in hold.keys}
         held |= Waiters.of(_waiters(settled.changes, settled.epoch)).moved()
+        written, removed = self._differences(plan, settled)
         return Resolved(
             counts=counts,
-            written=sum(_added(self.rows.get(key), row) for key, row in settled.rows.items()),
-            removed=sum(_added(row, self.rows.get(key)) for key, row in settled.rows.items()),
+            written=written,
+            removed=removed,
             current=sum(_current(row) - _current(self.rows.get(key)) for key, row in settled.rows.items()),
             held=len(held),
             rejects=Counter(reject.reason for reject in settled.rejects if reject.position in delivered),
@@ -117,6 +120,8 @@ class MemoryTable:
             self.kept[self.progress.batch] = Kept.of(self)
         self.dimension = replace(self.dimension, schema=plan.evolution.schema)
         self.rows = self.rows_after(resolved.detail)
+        changed = {key: self.rows.get(key) for key in resolved.detail.rows}
+        self.beliefs = {**self.beliefs, **self.beliefs_after(plan, changed)}
         self.progress = progress
         self.exists = True
         return Commit(str(plan.batch), resolved.written, resolved.removed)
@@ -125,6 +130,22 @@ class MemoryTable:
         """Return the rows with what was worked out in place."""
         changed = {key: None if row is None else _stored(row) for key, row in settled.rows.items()}
         return {key: row for key, row in {**self.rows, **changed}.items() if row is not None}
+
+    def beliefs_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> dict[Key, Beliefs]:
+        """Return what was ever believed of these keys, after the batch that leaves these rows; {} if not kept."""
+        dimension = replace(plan.dimension, schema=plan.evolution.schema)
+        if dimension.history is None or not dimension.history.known:
+            return {}
+        found = {key: () if row is None else row.versions for key, row in rows.items()}
+        return {k: revised(dimension, k, self.beliefs.get(k, ()), of, plan.batch) for k, of in found.items()}
+
+    def _differences(self, plan: MergePlan, settled: Settled) -> tuple[int, int]:
+        """Return how many rows a batch adds, and how many it takes away."""
+        if beliefs := self.beliefs_after(plan, settled.rows):
+            pairs = [(self.beliefs.get(key, ()), after) for key, after in beliefs.items()]
+            return sum(_lacking(*pair) for pair in pairs), sum(_lacking(after, had) for had, after in pairs)
+        rows = [(self.rows.get(key), row) for key, row in settled.rows.items()]
+        return sum(_added(*pair) for pair in rows), sum(_added(after, had) for had, after in rows)
 
     # The companion.
 
@@ -359,7 +380,11 @@ def _added(before: Row | None, after: Row | None) -> int:
     """Return how many rows a table has of a key that it had not before; of a history each version is one."""
     if after is None or not after.versions:
         return int(after is not None)
-    return len([one for one in after.versions if before is None or one not in before.versions])
+    return _lacking(() if before is None else before.versions, after.versions)
+
+
+def _lacking(before: Sequence[object], after: Sequence[object]) -> int:
+    return len([one for one in after if one not in before])
 
 
 def _current(row: Row | None) -> int:

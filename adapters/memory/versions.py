@@ -11,6 +11,7 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Key, Position
 from lakeward.core.fold import Row
+from lakeward.core.history.beliefs import Beliefs
 from lakeward.core.memory import Memory
 from lakeward.core.ports import Care, Cared, Mended, Undone, Version, Word
 from lakeward.core.progress import Progress
@@ -29,12 +30,14 @@ class Kept:
     memory: Memory
     words: tuple[Word, ...]
     mended: dict[Position, Mended]
+    beliefs: dict[Key, Beliefs]
 
     @classmethod
     def of(cls, table: MemoryTable) -> Self:
         """Keep what a table is; its memory goes on changing in place."""
         words, mended = tuple(table.words), dict(table.mended)
-        return cls(table.dimension, table.rows, table.progress, _copy(table.memory), words, mended)
+        memory = _copy(table.memory)
+        return cls(table.dimension, table.rows, table.progress, memory, words, mended, table.beliefs)
 
 
 def versions(table: MemoryTable) -> Sequence[Version]:
@@ -67,6 +70,7 @@ def roll_back(table: MemoryTable, undone: Undone) -> None:
     batch = undone.version.progress.batch
     kept = table.kept[batch]
     table.dimension, table.rows, table.progress = kept.dimension, kept.rows, kept.progress
+    table.beliefs = kept.beliefs
     table.memory, table.remembered, table.written = _copy(kept.memory), batch, {}
     table.words, table.mended = list(kept.words), dict(kept.mended)
     for stamped in (table.objects, table.epochs, table.quarantined, table.given_up, table.shown, table.kept):

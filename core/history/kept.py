@@ -68,6 +68,9 @@ def _told(history: History, key: Sequence[str]) -> _Told:
         "closed": form.closed,
         "surrogate": None if form.surrogate is None else form.surrogate.value,
         "surrogate_column": None if form.surrogate is None else form.surrogate_column,
+        "known": history.known,
+        "known_from": form.known_from if history.known else None,
+        "known_to": form.known_to if history.known else None,
     }
 
 

@@ -81,7 +81,8 @@ class Shown:
     """How validity is shown: the names of its columns, their type, and what a current version ends at.
 
     With `closed` a version shows the last day on which it is valid, else the instant at which the next
-    begins. `open_end` is in the unit of instants (None: NULL). `surrogate_column` names the surrogate key.
+    begins. `open_end` is in the unit of instants (None: NULL). `surrogate_column` names the surrogate key,
+    `known_from` and `known_to` the batches between which a row was believed.
     """
 
     valid_from: str = "valid_from"
@@ -92,6 +93,8 @@ class Shown:
     closed: bool = False
     surrogate: Surrogate | None = None
     surrogate_column: str = "version_key"
+    known_from: str = "known_from"
+    known_to: str = "known_to"
 
 
 PREVIOUS_KEY: Final = "_previous_key"
@@ -103,7 +106,8 @@ class History:
 
     `kinds` overrules `track` column by column. `first_load` is the instant at which rows of the first
     full load begin (None: at their own). Days are cut in `zone`. With `previous_key` a version that a
-    key change opened tells which key its row had before.
+    key change opened tells which key its row had before. With `known` a version that a batch finds to be
+    otherwise stays, with the batches between which it was believed (`lakeward.core.history.beliefs`).
     """
 
     validity: Validity = ByTime()
@@ -112,12 +116,18 @@ class History:
     first_load: int | None = None
     zone: str = "UTC"
     previous_key: bool = False
+    known: bool = False
     shown: Shown = Shown()
 
     @property
     def by_day(self) -> bool:
         """Whether instants are days."""
         return self.shown.type.name == DAYS
+
+    @property
+    def knowing(self) -> tuple[str, ...]:
+        """The columns that say since which batch a row is believed, and until which; none where nothing does."""
+        return (self.shown.known_from, self.shown.known_to) if self.known else ()
 
     def kind(self, column: str) -> Kind:
         """Return what a change of a column does."""
@@ -140,6 +150,7 @@ class History:
         derived += [Column(PREVIOUS_KEY, Type("string"))] if self.previous_key else []
         derived += [Column(shown.valid_from, shown.type), Column(shown.valid_to, shown.type)]
         derived += [Column(shown.is_current, Type("boolean"))] if shown.is_current else []
+        derived += [Column(name, Type("bigint")) for name in self.knowing]
         surrogates = {Surrogate.HASH: Type("string"), Surrogate.NUMBER: Type("bigint"), None: None}
         first = surrogates[shown.surrogate]
         return Schema((*([Column(shown.surrogate_column, first)] if first else []), *own, *derived))
@@ -147,7 +158,9 @@ class History:
     def own(self, shown: Schema) -> Schema:
         """Return the columns of the source, of those that a table shows."""
         form = self.shown
-        derived = {form.valid_from, form.valid_to, form.is_current, form.surrogate_column, PREVIOUS_KEY}
+        derived = {form.valid_from, form.valid_to, form.is_current, *self.knowing}
+        derived |= {form.surrogate_column} if form.surrogate is not None else set()
+        derived |= {PREVIOUS_KEY} if self.previous_key else set()
         kept = [column for column in shown if column.name not in derived]
         names = {column.name for column in kept}
         made = {f"{kind}_{name}" for name in names for kind in self._derives(name)}

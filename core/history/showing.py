@@ -30,9 +30,9 @@ def numbered(numbers: Numbers, histories: Mapping[Key, Versions]) -> Numbers:
 
 
 def rows(dimension: Dimension, key: Key, versions: Versions, numbers: Numbers) -> Iterable[Mapping[str, Cell]]:
-    """Return the versions of a key as a table shows them, in order."""
+    """Return the versions of a key as a table shows them, in order, without since when that is known."""
     history = dimension.history or History()
-    names = history.schema(dimension.schema, dimension.key).names
+    names = [n for n in history.schema(dimension.schema, dimension.key).names if n not in history.knowing]
     for version in versions:
         cells = {**version.cells, **_derived(dimension, history, version, versions[-1])}
         cells |= _validity(history, version)
@@ -44,10 +44,15 @@ def rows(dimension: Dimension, key: Key, versions: Versions, numbers: Numbers) -
 
 
 def current(history: History, rows: Sequence[Mapping[str, Cell]]) -> Mapping[str, Cell] | None:
-    """Return the row of the current version, of the versions of a key as a table shows them; None where none is."""
+    """Return the row of the current version, of the versions of a key as a table shows them; None where none is.
+
+    What was found to be otherwise since is none.
+    """
     form = history.shown
     open_end = None if form.open_end is None else shown(form.open_end, form.type)
     for row in rows:
+        if history.known and row[form.known_to] is not None:
+            continue
         if row[form.is_current] if form.is_current is not None else row[form.valid_to] in (None, open_end):
             return row
     return None

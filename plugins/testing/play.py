@@ -51,7 +51,7 @@ class Lake(Protocol):
 
         By key, or by position where the table has no key: the cells of the columns of the
         dimension as it is `stored`, and the position of the row. Nothing where the table does not exist.
-        Of a history each version is a row, by key and start.
+        Of a history each version is a row, by key and start, and, where that is known, since when it is believed.
         """
         ...
 
@@ -270,9 +270,10 @@ class MemoryLake:
 
     def rows(self, dimension: Dimension) -> Rows:
         """Return the rows of the dictionary."""
-        rows, names = self.target.tables[dimension.name].rows, dimension.schema.names
+        table, names = self.target.tables[dimension.name], dimension.schema.names
+        rows = table.rows
         if dimension.history is not None:
-            return dict(_versions(dimension, rows))
+            return dict(_versions(dimension, rows) if not dimension.history.known else _beliefs(dimension, table))
         return {
             key: ({name: row.cells.get(name) for name in names}, row.position)
             for key, row in rows.items()
@@ -288,3 +289,12 @@ def _versions(
     for key, row in rows.items():
         for version, cells in zip(row.versions, showing.rows(dimension, key, row.versions, {}), strict=True):
             yield (*key, cells[form.valid_from]), (cells, version.position)
+
+
+def _beliefs(dimension: Dimension, table: MemoryTable) -> Iterator[tuple[Key, tuple[Mapping[str, Cell], Position]]]:
+    """Return all that was ever believed of the versions of all keys, as their table shows it."""
+    history, stored = dimension.history or History(), dimension.stored
+    for key, beliefs in table.beliefs.items():
+        for belief in beliefs:
+            cells = belief.row(history, stored.schema.names)
+            yield (*key, *(cells[name] for name in stored.key[len(key) :])), (cells, belief.position)

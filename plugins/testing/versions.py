@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from lakeward.core.dimension import ORDERED, Lateness, Unbounded, Within
+from lakeward.core.events import Key, Position
 from lakeward.core.facts import PARTIAL, Capability
 from lakeward.core.history.options import ByRun, History, Kind, Shown, Surrogate, Track
 from lakeward.core.schema import Type
-from lakeward.plugins.testing.bench import Law, Trial
+from lakeward.plugins.testing.bench import Law, Trial, expected
 from lakeward.plugins.testing.play import CRASHES, UNCOMMITTED
-from lakeward.plugins.testing.scripts import pack_late, pack_reloaded
+from lakeward.plugins.testing.scripts import Rows, pack_late, pack_reloaded
 
 _Check: TypeAlias = Callable[[Trial], None]
 _FOUND: Final[list[Law]] = []
@@ -20,12 +21,13 @@ _FOUND: Final[list[Law]] = []
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a history is kept, and how late its events may come."""
+    """How a history is kept, and how late its events may come; with what was `known` when, where a table can."""
 
     history: History
     lateness: Lateness
     in_part: bool = False
     truncates: bool = False
+    known: bool = False
 
     @property
     def pause(self) -> int:
@@ -37,10 +39,12 @@ _A: Final = Track(frozenset({"a"}), but=False)
 _DAYS: Final = Shown(type=Type("date"), closed=True, open_end=2_932_896, is_current=None, surrogate=Surrogate.HASH)
 
 WAYS: Final[Mapping[str, Way]] = {
-    "by the day of the run": Way(History(validity=ByRun(), shown=_DAYS), ORDERED),
+    "by the day of the run": Way(History(validity=ByRun(), shown=_DAYS), ORDERED, known=True),
     "by the day of a late run": Way(History(validity=ByRun(), shown=Shown(type=Type("date"))), Within(3)),
     "tracking one column": Way(History(track=_A), Within(3), truncates=True),
-    "parts of rows": Way(History(kinds={"b": Kind.KEEP_FIRST}, previous_key=True), Within(3), in_part=True),
+    "parts of rows": Way(
+        History(kinds={"b": Kind.KEEP_FIRST}, previous_key=True), Within(3), in_part=True, known=True
+    ),
     "of kinds": Way(
         History(kinds={"a": Kind.CURRENT, "b": Kind.PREVIOUS}), Unbounded(), in_part=True, truncates=True
     ),
@@ -72,7 +76,8 @@ def any_order_and_any_crash_give_the_one_history(trial: Trial) -> None:
         truncates=way.truncates,
     )
     ends = trial.ends(UNCOMMITTED if way.in_part else CRASHES)
-    dimension = replace(script.dimension, history=way.history)
+    history = replace(way.history, known=way.known and trial.can(Capability.BITEMPORAL))
+    dimension = replace(script.dimension, history=history)
     trial.play_alike(replace(script, dimension=dimension, pause=way.pause), ends)
 
 
@@ -82,6 +87,49 @@ def a_reload_ends_what_it_lacks(trial: Trial) -> None:
     first = pack_late(trial.random, trial.histories, trial.random.choice((ORDERED, Within(3), Unbounded())))
     script = pack_reloaded(trial.random, first, trial.histories)
     trial.play_alike(replace(script, dimension=replace(script.dimension, history=History())), trial.ends())
+
+
+KNOWN: Final = (
+    History(known=True, kinds={"b": Kind.PREVIOUS}, previous_key=True),
+    History(known=True, kinds={"a": Kind.CURRENT, "b": Kind.OVERWRITE}, shown=Shown(surrogate=Surrogate.HASH)),
+)
+
+
+@_law(*(item.value for item in PARTIAL), Capability.TRUNCATE.value, Capability.BITEMPORAL.value, often=6)
+def what_was_known_is_not_rewritten(trial: Trial) -> None:
+    """History, known: as known at a batch it is the history that stood after that batch, whatever came later."""
+    random, history = trial.random, trial.random.choice(KNOWN)
+    truncates, lateness = random.random() < 0.5, random.choice((Within(3), Unbounded()))
+    bad = 0.0 if truncates else 0.03
+    script = pack_late(random, trial.histories, lateness, bad=bad, fixed=0.6, in_part=True, truncates=truncates)
+    script = replace(script, dimension=replace(script.dimension, history=history))
+    moments = trial.play_alike(script, trial.ends(UNCOMMITTED)).moments
+    forgetful = replace(history, known=False)
+    stood = expected(replace(script, dimension=replace(script.dimension, history=forgetful)))
+    for moment, was in zip(moments, stood, strict=True):
+        batch = moment.progress.batch
+        assert as_known(moment.rows, history, batch) == was.rows, f"batch {batch} is not what is believed after it"
+        found, right = (cells_of(rows) for rows in (as_known(moments[-1].rows, history, batch), was.rows))
+        assert found == right, (
+            f"what was known at batch {batch} is not what stood after it: {found}, and was {right}"
+        )
+
+
+def as_known(rows: Rows, history: History, batch: int) -> Rows:
+    """Return of a history the rows that were believed after a batch, as those of one that does not keep that."""
+    found: dict[Key, tuple[Mapping[str, Any], Position]] = {}
+    for key, (cells, position) in rows.items():
+        since, until = (cells[name] for name in history.knowing)
+        if since <= batch and (until is None or until > batch):
+            assert key[:-1] not in found, f"after batch {batch} two rows of {key[:-1]} are believed at once"
+            shown = {name: cell for name, cell in cells.items() if name not in history.knowing}
+            found[key[:-1]] = (shown, position)
+    return found
+
+
+def cells_of(rows: Rows) -> Mapping[Key, Mapping[str, Any]]:
+    """Return rows without their positions: of what is believed on, that of a later event may take its place."""
+    return {key: cells for key, (cells, _) in rows.items()}
 
 
 LAWS: Final = tuple(_FOUND)

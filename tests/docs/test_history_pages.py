@@ -22,6 +22,7 @@ from pages import fences, sections, tables, text
 from lakeward.core.dimension import Dimension, Mode, TableName
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Operation, Position
 from lakeward.core.fold import Row, apply
+from lakeward.core.history.beliefs import Beliefs, revised
 from lakeward.core.history.instants import instant_of
 from lakeward.core.history.options import History, Kind
 from lakeward.core.history.reloads import outlasting
@@ -131,18 +132,34 @@ def folded(of: Dimension, events: Table) -> Mapping[Key, Row]:
 
 
 def shown(of: Dimension, rows: Mapping[Key, Row]) -> Table:
-    """Return versions as a page has them: of a time at midnight the day alone."""
+    """Return versions as a page has them."""
     history = of.history or History()
     types = {column.name: column.type for column in history.schema(of.schema, of.key)}
     return [
-        {name: "NULL" if cell is None else shortened(to_text(cell, types[name])) for name, cell in cells.items()}
+        {name: words(cell, types[name]) for name, cell in cells.items()}
         for key, row in sorted(rows.items())
         for cells in shown_rows(of, key, row.versions, {})
     ]
 
 
-def shortened(words: str) -> str:
-    return words.removesuffix(" 00:00:00")
+def believed(of: Dimension, events: Table) -> Table:
+    """Return the rows of a table that keeps what was believed when, after the batches of a page."""
+    beliefs: dict[Key, Beliefs] = {}
+    arrived = Table()
+    for number, batch in groupby(events, key=lambda row: int(row["batch"])):
+        arrived += batch
+        for key, row in folded(of, arrived).items():
+            beliefs[key] = revised(of, key, beliefs.get(key, ()), row.versions, number)
+    columns = of.stored.schema
+    found = [one.row(of.history or History(), columns.names) for every in beliefs.values() for one in every]
+    found.sort(key=lambda cells: [*(cells[name] for name in of.stored.key)])
+    types = {column.name: column.type for column in columns}
+    return [{name: words(cell, types[name]) for name, cell in cells.items()} for cells in found]
+
+
+def words(cell: object, type_: Type) -> str:
+    """Return a cell as a page has it: of a time at midnight the day alone."""
+    return "NULL" if cell is None else to_text(cell, type_).removesuffix(" 00:00:00")
 
 
 def rendered(rows: Table) -> str:
@@ -158,7 +175,8 @@ def test_the_versions_of_an_example_are_those_that_the_core_makes(example: Examp
         if "what" in table[0]:
             events += table
         else:
-            found = shown(of, folded(of, events))
+            is_known = of.history is not None and of.history.known
+            found = believed(of, events) if is_known else shown(of, folded(of, events))
             assert table == found, f"it should be\n{rendered(found)}"
 
 
@@ -173,6 +191,25 @@ def test_every_option_and_every_kind_is_shown_in_an_example() -> None:
     assert {key for options in said for key in options} == set(HistorySettings.model_fields)
     kinds = {number for options in said for number in options.get("kinds", {}).values()}
     assert kinds == {kind.value for kind in Kind}
+
+
+def test_what_was_known_is_read_as_the_page_says() -> None:
+    parts = sections(PAGE, 3)
+    (_, stored), reading = (
+        tables(parts["A late change does not rewrite what was reported"]),
+        parts["Reading what was known"],
+    )
+    (query,) = (fence.content for fence in fences(PAGE, "sql"))
+    (right,) = tables(reading)
+    database = sqlite3.connect(":memory:")
+    database.execute(f"CREATE TABLE customer ({', '.join(stored[0])})")
+    rows = [[None if cell == "NULL" else cell for cell in row.values()] for row in stored]
+    numbers = [*stored[0]].index("known_from")
+    rows = [[*row[:numbers], *(None if n is None else int(n) for n in row[numbers:])] for row in rows]
+    database.executemany(f"INSERT INTO customer VALUES ({', '.join('?' * len(stored[0]))})", rows)
+    found = database.execute(query).fetchall()
+    database.close()
+    assert [["NULL" if cell is None else cell for cell in row] for row in found] == [[*r.values()] for r in right]
 
 
 def test_a_window_makes_of_the_batches_what_the_page_says_and_the_core_what_was() -> None:

@@ -80,12 +80,16 @@ def test_every_option_is_one_of_the_core(tmp_path: Path) -> None:
         surrogate = "hash"
         surrogate_column = "version"
         previous_key = true
+        known = true
+        known_from = "told"
+        known_to = "revoked"
         kinds = { email = 1, region = 3 }
     """
     assert options(tmp_path, words) == History(
         validity=ByColumn("changed_at"),
         first_load=-25567,
         previous_key=True,
+        known=True,
         kinds={"email": Kind.OVERWRITE, "region": Kind.PREVIOUS},
         shown=Shown(
             valid_from="since",
@@ -96,6 +100,8 @@ def test_every_option_is_one_of_the_core(tmp_path: Path) -> None:
             closed=True,
             surrogate=Surrogate.HASH,
             surrogate_column="version",
+            known_from="told",
+            known_to="revoked",
         ),
     )
 
@@ -242,6 +248,11 @@ def test_a_history_is_planned_and_run_as_one(lakeward: Command, tmp_path: Path) 
             'surrogate_column = "k"',
             '.history]: `surrogate_column` names a column that is not made: say `surrogate = "hash"`, too',
         ),
+        (
+            'known_to = "k"',
+            ".history]: `known_to` names a column that is not made: say `known = true`, too",
+        ),
+        ('known = true\nknown_to = "valid_to"', ".history]: two columns are called 'valid_to'"),
     ],
 )
 def test_an_option_that_is_none_is_refused_with_what_may_stand_there(

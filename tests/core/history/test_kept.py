@@ -39,6 +39,9 @@ OTHERS = {
     "type": (History(validity=ByRun(), shown=Shown(type=DATE)), "timestamp", "date"),
     "open_end": (History(shown=Shown(open_end=0)), "none", "1970-01-01 00:00:00"),
     "closed": (History(shown=Shown(type=DATE, closed=True)), "false", "true"),
+    "known": (History(known=True), "false", "true"),
+    "known_from": (History(known=True), "none", "known_from"),
+    "known_to": (History(known=True, shown=Shown(known_to="until")), "none", "until"),
     "surrogate": (History(shown=Shown(surrogate=Surrogate.HASH)), "none", "hash"),
     "surrogate_column": (History(shown=Shown(surrogate=Surrogate.HASH, surrogate_column="nr")), "none", "nr"),
 }

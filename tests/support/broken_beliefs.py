@@ -1,0 +1,74 @@
+"""The reference adapter, broken in what it keeps of what was believed when: each class makes one mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from lakeward.adapters.memory import MemoryTable
+from lakeward.core.events import Key
+from lakeward.core.fold import Row
+from lakeward.core.history.beliefs import Belief, Beliefs
+from lakeward.core.plan import MergePlan
+
+
+class _Believes(MemoryTable):
+    """Keeps other beliefs of the keys that a batch touches."""
+
+    def beliefs_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> dict[Key, Beliefs]:
+        found = MemoryTable.beliefs_after(self, plan, rows)
+        return {key: self.wrongly(plan.batch, beliefs) for key, beliefs in found.items()}
+
+    def wrongly(self, batch: int, beliefs: Beliefs) -> Beliefs:
+        raise NotImplementedError
+
+
+class RewritesWhatWasKnown(_Believes):
+    """Takes away what is believed no more, as a history does that does not keep it."""
+
+    def wrongly(self, batch: int, beliefs: Beliefs) -> Beliefs:
+        return tuple(belief for belief in beliefs if belief.known_to is None)
+
+
+class KeepsWhatWasKnownOutOfABatch(_Believes):
+    """Lets what a batch finds out count from the next one on."""
+
+    def wrongly(self, batch: int, beliefs: Beliefs) -> Beliefs:
+        return tuple(replace(one, known_from=batch + 1) if one.known_from == batch else one for one in beliefs)
+
+
+class OverwritesWhatWasKnown(_Believes):
+    """Writes over a version in which an untracked column or its end is another, as if it had always been so."""
+
+    def wrongly(self, batch: int, beliefs: Beliefs) -> Beliefs:
+        found = {begins(one): one for one in beliefs if one.known_to == batch}
+        others = [one for one in beliefs if one.known_to != batch]
+        anew = [
+            replace(one, known_from=found.pop(begins(one)).known_from)
+            if one.known_from == batch and begins(one) in found
+            else one
+            for one in others
+        ]
+        return (*anew, *found.values())
+
+
+class EndsNothing(_Believes):
+    """Goes on believing what was found to be otherwise."""
+
+    def wrongly(self, batch: int, beliefs: Beliefs) -> Beliefs:
+        return tuple(replace(belief, known_to=None) for belief in beliefs)
+
+
+def begins(belief: Belief) -> object:
+    return belief.cells["valid_from"]
+
+
+BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
+    "what_was_known_is_not_rewritten": (
+        RewritesWhatWasKnown,
+        KeepsWhatWasKnownOutOfABatch,
+        OverwritesWhatWasKnown,
+        EndsNothing,
+    ),
+}
+"""Mistakes by the law of the conformance kit that is there to show them."""
