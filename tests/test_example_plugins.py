@@ -55,7 +55,7 @@ def test_the_kit_of_an_example_is_green_and_closed_is_only_what_it_says_that_it_
     printed = kit(site, tmp_path, example)
     assert GREEN[example] in printed, printed[-3000:]
     closed = re.findall(r"not run(?:, for want of ([^:]*))?", printed)
-    assert {*closed} <= LACKS
+    assert {name for by in closed for name in by.split(", ")} <= LACKS
     assert re.search(r"^\d+ passed(, \d+ skipped)? in ", printed, re.MULTILINE), printed[-3000:]
 
 
