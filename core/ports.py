@@ -16,6 +16,7 @@ from lakeward.core.dimension import Dimension, Lateness, TableName
 from lakeward.core.events import Key, Operation, Position, Sequences, Unset
 from lakeward.core.evolution import Recorded, SchemaChange
 from lakeward.core.facts import BatchFacts, Capability
+from lakeward.core.history.check import Checked
 from lakeward.core.known import Known
 from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState, Past, SourceObject, Taken
 from lakeward.core.loads import Reload, Told, Whole, reload_of
@@ -631,12 +632,25 @@ class Adoption(Protocol):
         ...
 
 
+class Verification(Protocol):
+    """What looks at a table whole, as anybody may have written to it, and changes nothing."""
+
+    def check_history(self, examples: int) -> Checked:
+        """Hold all versions of a history against its rules; of each rule that is broken, name so many keys at most.
+
+        The options of the history are those that its versions were made with. Raises TableError where the table
+        cannot be read.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Opened(Generic[F]):
     """One table of a target by its name there, with what it remembers and what it could not apply.
 
     `versions` and `maintenance` are there where its format can take it back, and keep it in shape; `adoption`
-    where it can take over a table of another engine, `layout` where it can change how a table with rows is made.
+    where it can take over a table of another engine, `layout` where it can change how a table with rows is made,
+    `verification` where it can look at a table whole.
     """
 
     name: str
@@ -647,6 +661,7 @@ class Opened(Generic[F]):
     maintenance: Maintenance | None = None
     adoption: Adoption | None = None
     layout: Layout | None = None
+    verification: Verification | None = None
 
 
 class Target(Protocol[F]):

@@ -21,6 +21,7 @@ COMMANDS: Final = (
     "plan",
     "status",
     "explain",
+    "verify",
     "quarantine",
     "ack",
     "reload",

@@ -100,6 +100,8 @@ def test_what_comes_late_is_spliced_in_and_what_was_seen_last_moves_no_boundary(
         (3, "Eve", "Bonn", 9, "2026-11-05", None),
     ]
     assert "stored now: id 1 · name Ann · city Paris" in shop.call("explain", "shop.customer", "1").out
+    (checked,) = shop.call("verify", "--history", "--json").document["tables"]
+    assert (checked["keys"], checked["versions"], sum(checked["broken"].values())) == (3, 6, 0)
 
 
 @every_kind

@@ -62,9 +62,11 @@ class DeltaLake:
         from lakeward.adapters.delta.table import DeltaTable  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.adopting import TableAdoption  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.undoing import TableVersions  # noqa: PLC0415  # and here
+        from lakeward.adapters.tables.verifying import TableVerification  # noqa: PLC0415  # and here
 
         options = self.tables.get(dimension.name, TableOptions())
         table = DeltaTable(self.places, dimension, options, self.runtime.spark)
         name, versions = ".".join(self.places.name(dimension.name)), TableVersions(table.kept, table.line)
         care, adoption = DeltaMaintenance(table), TableAdoption(table.kept, table.theirs)
-        return Opened(name, table, table.kept, table.kept, versions, care, adoption, DeltaLayout(table))
+        layout, whole = DeltaLayout(table), TableVerification(table.kept, table.loaded)
+        return Opened(name, table, table.kept, table.kept, versions, care, adoption, layout, whole)

@@ -36,6 +36,7 @@ from lakeward.adapters.tables.committing import staging
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.partitions import Partitions
 from lakeward.adapters.tables.resolving import resolved_by
+from lakeward.adapters.tables.rows import Loaded
 from lakeward.adapters.tables.undoing import KeepingEarlier
 from lakeward.adapters.tables.writing import written
 from lakeward.core.dimension import Dimension
@@ -108,6 +109,11 @@ class DeltaTable:
         """Return it as it is, whoever wrote it, or None where it is not there."""
         table = self.places.load(self.dimension.name)
         return None if table is None else DeltaTheirs(Jvm(self.spark()), self.dimension.name, self.path, table)
+
+    def loaded(self) -> Loaded | None:
+        """Return it as it is now, with the rows of whoever wrote it, or None where it is not there."""
+        is_there = self.places.load(self.dimension.name) is not None
+        return self._version(Jvm(self.spark())) if is_there else None
 
     def resolve(self, plan: MergePlan, frame: DataFrame) -> Resolved:
         """Work out rows and counts; nothing is written."""

@@ -62,12 +62,14 @@ class HudiLake:
         from lakeward.adapters.hudi.maintenance import HudiMaintenance  # noqa: PLC0415  # Spark is imported late
         from lakeward.adapters.hudi.table import HudiTable  # noqa: PLC0415  # so is it here
         from lakeward.adapters.tables.undoing import TableVersions  # noqa: PLC0415  # and here
+        from lakeward.adapters.tables.verifying import TableVerification  # noqa: PLC0415  # and here
 
         options = self.tables.get(dimension.name, TableOptions())
         table = HudiTable(self.places, dimension, options, self.runtime.spark)
         name = ".".join(self.places.name(dimension.name))
         versions = TableVersions(table.kept, table.line)
-        return Opened(name, table, table.kept, table.kept, versions, HudiMaintenance(table))
+        care, whole = HudiMaintenance(table), TableVerification(table.kept, table.loaded)
+        return Opened(name, table, table.kept, table.kept, versions, care, verification=whole)
 
 
 def _check_line() -> None:

@@ -39,6 +39,7 @@ from lakeward.adapters.tables.committing import committing_by, staging
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.partitions import Partitions
 from lakeward.adapters.tables.resolving import resolved_by
+from lakeward.adapters.tables.rows import Loaded
 from lakeward.adapters.tables.undoing import KeepingEarlier
 from lakeward.adapters.tables.writing import written
 from lakeward.core.dimension import Dimension
@@ -120,6 +121,11 @@ class HudiTable:
         """Return the writes that its state comes from, or None where it is not there."""
         return HudiLine.of(self)
 
+    def loaded(self) -> Loaded | None:
+        """Return it as it is now, with the rows of whoever wrote it, or None where it is not there."""
+        newest = self.timeline.newest()
+        return None if newest is None else self._at(newest)
+
     def resolve(self, plan: MergePlan, frame: DataFrame) -> Resolved:
         """Work out rows and counts; nothing is written."""
         self.kept.know(plan.evolution.schema)
@@ -140,9 +146,12 @@ class HudiTable:
         made = writing.made_with(self.timeline.instants(), str(self.dimension.name))
         check_change(self.dimension, self.options, self.options if made is None else made, plan.evolution)
         check(self.dimension.stored, self.options)
+        return self._at(newest)
+
+    def _at(self, instant: Instant) -> _Version:
         return _Version(
             path=str(self.path),
-            instant=newest,
+            instant=instant,
             as_of=self.timeline.greatest(),
             spark=ready(self.spark()),
             partitions=tuple(self.options.partition_by),

@@ -62,10 +62,12 @@ class IcebergLake:
         from lakeward.adapters.iceberg.table import IcebergTable  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.adopting import TableAdoption  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.undoing import TableVersions  # noqa: PLC0415  # and here
+        from lakeward.adapters.tables.verifying import TableVerification  # noqa: PLC0415  # and here
 
         options = self.tables.get(dimension.name, TableOptions())
         table = IcebergTable(self.catalog, dimension, options, self.runtime.spark)
         versions = TableVersions(table.kept, table.line)
         care, adoption = IcebergMaintenance(table), TableAdoption(table.kept, table.theirs)
-        layout = IcebergLayout(table)
-        return Opened(".".join(table.name), table, table.kept, table.kept, versions, care, adoption, layout)
+        layout, whole = IcebergLayout(table), TableVerification(table.kept, table.loaded)
+        name = ".".join(table.name)
+        return Opened(name, table, table.kept, table.kept, versions, care, adoption, layout, whole)

@@ -34,6 +34,7 @@ from lakeward.adapters.tables.columns import check_names, of_source
 from lakeward.adapters.tables.committing import staging
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.resolving import resolved_by
+from lakeward.adapters.tables.rows import Loaded
 from lakeward.adapters.tables.undoing import KeepingEarlier
 from lakeward.adapters.tables.writing import written
 from lakeward.core.dimension import Dimension
@@ -112,6 +113,11 @@ class IcebergTable:
         """Return it as it is, whoever wrote it, or None where it is not there."""
         table = self.catalog.load(self.dimension.name)
         return None if table is None else IcebergTheirs(Jvm(self.spark()), self.dimension.name, self.name, table)
+
+    def loaded(self) -> Loaded | None:
+        """Return it as it is now, with the rows of whoever wrote it, or None where it is not there."""
+        is_there = self.catalog.load(self.dimension.name) is not None
+        return self._loaded(Jvm(self.spark())) if is_there else None
 
     def _java(self) -> tuple[Jvm, Any]:
         jvm = Jvm(self.spark())

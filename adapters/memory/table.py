@@ -21,6 +21,7 @@ from lakeward.core.evolution import Recorded, SchemaChange
 from lakeward.core.facts import Capability, ObjectFacts
 from lakeward.core.fold import Row, apply, row_of
 from lakeward.core.history.beliefs import Beliefs, revised
+from lakeward.core.history.check import Checked
 from lakeward.core.holds import Waiter, Waiters
 from lakeward.core.known import Known, Refused, Remembered, Stored
 from lakeward.core.ledger import ObjectRecord
@@ -231,8 +232,8 @@ class MemoryTable:
         keys = reject.keys if reject.reason in HOLDING else ()
         behind = waiters.behind(reject.position, keys)
         return Entry(
-            key=self._key_text(reject.keys[-1]) if reject.keys and self.dimension.key else None,
-            other_key=self._key_text(reject.keys[0]) if len(reject.keys) > 1 else None,
+            key=self.key_text(reject.keys[-1]) if reject.keys and self.dimension.key else None,
+            other_key=self.key_text(reject.keys[0]) if len(reject.keys) > 1 else None,
             reason=reject.reason.value,
             detail=reject.detail,
             object=f"{reject.position.object:08d}",
@@ -247,10 +248,11 @@ class MemoryTable:
             time=reject.time,
             waits=behind.waits,
             mended=self.mended.get(reject.position),
-            also_holds=tuple(map(self._key_text, behind.also_holds)),
+            also_holds=tuple(map(self.key_text, behind.also_holds)),
         )
 
-    def _key_text(self, key: Key) -> str:
+    def key_text(self, key: Key) -> str:
+        """Return the texts of a key's parts, as a list in JSON."""
         types = {column.name: column.type for column in self.dimension.schema}
         parts = [text_of(part, types[name]) for part, name in zip(key, self.dimension.key, strict=True)]
         return json.dumps(parts, separators=(",", ":"))
@@ -275,8 +277,8 @@ class MemoryTable:
         """Write down what a person mended."""
         for entry, event in zip(entries, events, strict=True):
             if entry.key is not None and isinstance(event, ChangeEvent):
-                old = None if event.old_key is None else self._key_text(event.old_key)
-                check_same_keys(self.dimension, entry, self._key_text(event.key), old)
+                old = None if event.old_key is None else self.key_text(event.old_key)
+                check_same_keys(self.dimension, entry, self.key_text(event.key), old)
         self.mended.update({entry.position: entry.mended for entry in entries if entry.mended is not None})
 
     def waiting(self, progress: Progress, resolved: Sequence[Entry], mended: Frame | None) -> Batch[Frame]:
@@ -300,6 +302,10 @@ class MemoryTable:
     def maintain(self, care: Care, *, is_dry: bool) -> Cared:
         """Forget how the table stood before its last batches."""
         return versions.expire(self, care, is_dry=is_dry)
+
+    def check_history(self, examples: int) -> Checked:
+        """Hold all versions against the rules."""
+        return versions.check(self, examples)
 
     # One key.
 
@@ -373,7 +379,7 @@ class MemoryTarget:
     def open(self, dimension: Dimension) -> Opened[Frame]:
         """Return the table of that name."""
         table = self.tables.setdefault(dimension.name, MemoryTable(dimension))
-        return Opened(str(dimension.name), table, table, table, table, table)
+        return Opened(str(dimension.name), table, table, table, table, table, verification=table)
 
 
 def _added(before: Row | None, after: Row | None) -> int:

@@ -1,7 +1,8 @@
-"""How a table in plain Python stood before each of its batches, and the way back there."""
+"""How a table in plain Python stood before each of its batches, and the way back there; what it has of versions."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
@@ -10,8 +11,12 @@ from lakeward.core.books import applied_record
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Key, Position
-from lakeward.core.fold import Row
+from lakeward.core.fold import Row, columns_of
 from lakeward.core.history.beliefs import Beliefs
+from lakeward.core.history.check import Broken, Checked, Finding, violation
+from lakeward.core.history.instants import shown
+from lakeward.core.history.options import Shown
+from lakeward.core.literals import text_of
 from lakeward.core.memory import Memory
 from lakeward.core.ports import Care, Cared, Mended, Undone, Version, Word
 from lakeward.core.progress import Progress
@@ -86,6 +91,33 @@ def expire(table: MemoryTable, care: Care, *, is_dry: bool) -> Cared:
     for batch in () if is_dry else gone:
         del table.kept[batch]
     return Cared(snapshots=len(gone))
+
+
+def check(table: MemoryTable, examples: int) -> Checked:
+    """Hold all versions against the rules."""
+    history, columns = table.dimension.history, columns_of(table.dimension)
+    if history is None or columns is None:
+        return Checked()
+    found, broken = list[Finding](), Counter[Broken]()
+    for key, row in sorted(table.rows.items(), key=lambda item: table.key_text(item[0])):
+        wrong = violation(columns, row.versions)
+        if wrong is None:
+            continue
+        broken[wrong.rule] += 1
+        if broken[wrong.rule] <= examples:
+            found.append(Finding(table.key_text(key), wrong.rule, _begins(wrong.version.valid_from, history.shown)))
+    versions = sum(len(row.versions) for row in table.rows.values())
+    rules = [rule for rule in Broken if rule in broken]
+    return Checked(
+        keys=len(table.rows),
+        versions=versions,
+        broken={rule: broken[rule] for rule in rules},
+        examples=[finding for rule in rules for finding in found if finding.rule is rule],
+    )
+
+
+def _begins(instant: int, form: Shown) -> str:
+    return text_of(shown(instant, form.type), form.type)
 
 
 def _copy(memory: Memory) -> Memory:

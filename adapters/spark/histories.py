@@ -176,6 +176,15 @@ class Shown:
         added = {BEGINS: begins, ENDS: ends, VERSION_EPOCH: names.EPOCH, CAME_FROM: old}
         return rows.selectExpr("*", *[f"{sql} AS {name}" for name, sql in added.items()])
 
+    def is_contrary(self) -> str:
+        """Return whether the columns of a row contradict each other on whether it is current, as SQL."""
+        form = self.history.shown
+        open_end = "NULL" if form.open_end is None else _shown(f"{form.open_end}L", form.type)
+        ends_open = f"({quoted(form.valid_to)} <=> {open_end})"
+        if form.is_current is not None:
+            return f"NOT ({quoted(form.is_current)} <=> {ends_open})"
+        return "false" if form.open_end is None else f"{quoted(form.valid_to)} IS NULL"
+
     def by_key(self, rows: DataFrame, by: Sequence[str], place: Mapping[str, str], **beside: str) -> DataFrame:
         """Return one row a key, with its versions in order; `place` says which columns their places are in.
 
@@ -213,6 +222,10 @@ class Shown:
         return let({"sorted": f"array_sort({STORED}, {_BY_BEGIN})"}, f"transform(sorted, (s, i) -> {struct(each)})")
 
     # From versions to rows.
+
+    def instant(self, value: str) -> str:
+        """Return an instant as the validity columns show it, as SQL."""
+        return _shown(value, self.history.shown.type)
 
     def changed(self, key: str, stored: str, base: str, versions: str) -> str:
         """Return what becomes of the rows of a key: those that go, versions to be written, and what is wrong then.

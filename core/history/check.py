@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
 
@@ -13,13 +14,15 @@ from lakeward.core.literals import text_of
 
 
 class Broken(Enum):
-    """A rule that versions break."""
+    """A rule that versions break; the last two are of rows, and broken by others alone."""
 
     EMPTY = "a version ends where it begins, or before"
     OVERLAP = "two versions are valid at once"
     TWO_CURRENT = "two versions are current"
     GAP = "between two versions there is none, though the row was not deleted"
     EQUAL = "a version is equal to the one that it follows at once"
+    UNDATED = "a version does not say when it begins"
+    CONTRARY = "the columns of a version contradict each other on whether it is current"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,37 @@ class Violation:
         """Return it in words: the rule, and where the version begins, as the table shows it."""
         begins = text_of(shown(self.version.valid_from, form.type), form.type)
         return f"{self.rule.value} ({form.valid_from} = {begins})"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A key of which the versions break a rule: the texts of its parts, as a list in JSON, and where one begins.
+
+    That is the version that breaks the rule, as its table shows it; None where it does not say when it begins.
+    """
+
+    key: str
+    rule: Broken
+    begins: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What there is in a whole history: so many keys and versions, and how many keys break which rule.
+
+    A key counts once, by the first rule that it breaks. `examples` are some of these keys, a few of each rule, rule
+    by rule.
+    """
+
+    keys: int = 0
+    versions: int = 0
+    broken: Mapping[Broken, int] = field(default_factory=dict)
+    examples: Sequence[Finding] = ()
+
+    @property
+    def wrong(self) -> int:
+        """How many keys break a rule."""
+        return sum(self.broken.values())
 
 
 def violation(columns: Columns, versions: Versions) -> Violation | None:

@@ -63,6 +63,15 @@ def refuse_other_history(dimension: Dimension, progress: Progress) -> None:
         )
 
 
+def no_versions(table: object, asked: str) -> ConfigError:
+    """Return what to say of a mirror of which something is asked that only versions can tell."""
+    return ConfigError(
+        f"{table} is a mirror: it has no versions to {asked}",
+        found="it keeps the newest of each row alone",
+        todo='A table with `mode = "history"` keeps them (docs/history.md).',
+    )
+
+
 def _other_mode(dimension: Dimension, progress: Progress) -> SchemaConflict:
     """Say that a mirror does not become a history, nor a history a mirror."""
     was, is_ = Mode.MIRROR, Mode.HISTORY

@@ -1,0 +1,149 @@
+"""Versions that somebody else has altered are found, by `verify`, and by the batch that meets them.
+
+The table is `ordered`: one that remembers its events makes the versions of a key anew from those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from project import Project
+from pyiceberg.catalog import load_catalog
+from pyiceberg.table import Table
+
+from lakeward.core.history.check import Broken
+
+pytestmark = pytest.mark.spark
+
+TABLE = """
+[tables."shop.item"]
+key = ["id"]
+mode = "history"
+lateness = "ordered"
+columns = { id = "int", city = "string" }
+"""
+DAYS = ("01", "03", "05")
+Row = dict[str, Any]
+
+
+def day(number: int) -> datetime:
+    return datetime(2026, 11, number, 10, tzinfo=UTC)
+
+
+def reopened(versions: Sequence[Row]) -> None:
+    versions[0].update(valid_to=None, is_current=True)
+
+
+def prolonged(versions: Sequence[Row]) -> None:
+    versions[0].update(valid_to=day(4))
+
+
+def alike(versions: Sequence[Row]) -> None:
+    versions[1].update(city=versions[0]["city"])
+
+
+def emptied(versions: Sequence[Row]) -> None:
+    versions[0].update(valid_to=day(1))
+
+
+def undated(versions: Sequence[Row]) -> None:
+    versions[1].update(valid_from=None)
+
+
+def ended_and_current(versions: Sequence[Row]) -> None:
+    versions[2].update(valid_to=day(20))
+
+
+def shortened(versions: Sequence[Row]) -> None:
+    """Leave a gap: what a delete leaves, too."""
+    versions[0].update(valid_to=day(2))
+
+
+def untouched(_: Sequence[Row]) -> None:
+    pass
+
+
+ALTERED: Sequence[tuple[Callable[[Sequence[Row]], None], Broken | None, str | None]] = [
+    (reopened, Broken.TWO_CURRENT, "2026-11-01 10:00:00"),
+    (prolonged, Broken.OVERLAP, "2026-11-03 10:00:00"),
+    (alike, Broken.EQUAL, "2026-11-03 10:00:00"),
+    (emptied, Broken.EMPTY, "2026-11-01 10:00:00"),
+    (undated, Broken.UNDATED, None),
+    (ended_and_current, Broken.CONTRARY, "2026-11-05 10:00:00"),
+    (shortened, None, None),
+    (untouched, None, None),
+]
+KEYS = range(1, len(ALTERED) + 1)
+FOUND_BY_A_BATCH = (Broken.TWO_CURRENT, Broken.OVERLAP, Broken.EQUAL, Broken.EMPTY)
+
+
+def put(project: Project, number: str) -> None:
+    at = f"2026-11-{number} 10:00:00.000000"
+    lines = "".join(f"U,{at},{key},city {number}\n" for key in KEYS)
+    project.put(f"202611{number}-100000000.csv", lines)
+
+
+@contextmanager
+def opened(project: Project) -> Iterator[Table]:
+    """Open the table as another writer does."""
+    catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{project.folder}/lake/catalog.db")
+    try:
+        yield catalog.load_table(("shop", "item"))
+    finally:
+        catalog.close()
+
+
+def alter(project: Project) -> list[Row]:
+    """Do to the versions of each key what its place in the list says; return the rows as they were."""
+    with opened(project) as table:
+        found = table.scan().to_arrow()
+        rows = sorted(found.to_pylist(), key=lambda row: (row["id"], row["valid_from"]))
+        before = [dict(row) for row in rows]
+        for key, (change, *_) in zip(KEYS, ALTERED, strict=True):
+            change([row for row in rows if row["id"] == key])
+        table.overwrite(pa.Table.from_pylist(rows, found.schema))
+    return before
+
+
+def verified(project: Project, code: int) -> Any:
+    ended = project.call("verify", "shop.item", "--history", "--json")
+    assert ended.code == ended.document["exit_code"] == code, ended.out + ended.err
+    return ended.document["tables"][0]
+
+
+@pytest.fixture
+def shop(project: Project) -> Project:
+    """A history of which each key has three versions."""
+    project.configure(TABLE, source='timestamp_column = "at"')
+    for number in DAYS:
+        put(project, number)
+    project.run()
+    return project
+
+
+@pytest.mark.filterwarnings("ignore:Merge on read is not yet supported")
+def test_what_others_altered_is_found_by_its_rule_and_waits_with_the_event_that_meets_it(shop: Project) -> None:
+    right = {"table": "shop.item", "keys": len(KEYS), "versions": 3 * len(KEYS), "examples": []}
+    none = {rule.name.lower(): 0 for rule in Broken}
+    assert verified(shop, 0) == {**right, "broken": none}
+    rows = alter(shop)
+    broken = [(key, rule, begins) for key, (_, rule, begins) in zip(KEYS, ALTERED, strict=True) if rule]
+    found = verified(shop, 3)
+    assert found["broken"] == {**none, **{rule.name.lower(): 1 for _, rule, _ in broken}}
+    assert sorted((e["key"], e["rule"], e["begins"]) for e in found["examples"]) == [
+        ([str(key)], rule.name.lower(), begins) for key, rule, begins in broken
+    ]
+    put(shop, "07")
+    shop.run(3)
+    met = [one for one in broken if one[1] in FOUND_BY_A_BATCH]
+    entries = sorted((e["key"], e["reason"], e["detail"]) for e in shop.entries())
+    assert entries == [([str(k)], "history", f"{rule.value} (valid_from = {at})") for k, rule, at in met]
+    held = {key for key, *_ in met}
+    now = shop.rows(columns=("id", "city"))
+    assert {key for key, city in now if city == "city 07"} == {key for key in KEYS if key not in held}
+    assert len([row for row in now if row[0] in held]) == len([row for row in rows if row["id"] in held])
