@@ -71,9 +71,14 @@ class MergePlan:
     ran: int = 0
 
     @property
+    def whole(self) -> Dimension:
+        """The dimension with the columns that it has after the batch."""
+        return replace(self.dimension, schema=self.evolution.schema)
+
+    @property
     def stored(self) -> Dimension:
         """The dimension as its table has it after the batch."""
-        return replace(self.dimension, schema=self.evolution.schema).stored
+        return self.whole.stored
 
     @property
     def changes(self) -> tuple[SchemaChange, ...]:

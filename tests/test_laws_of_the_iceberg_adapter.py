@@ -15,6 +15,7 @@ from laps import CORPUS, HISTORIES, LAP, LINES, NAMES, TRIMMED, WAYS, other_ways
 from spark import MakeLake
 
 from lakeward.adapters.iceberg.options import TableOptions
+from lakeward.adapters.spark import folding, spreading
 from lakeward.adapters.tables import companion
 from lakeward.plugins.testing import LAWS, Bench, table_contract
 
@@ -31,6 +32,7 @@ LAYOUTS = {
     "partitioned by a value": TableOptions(partition_by=["truncate(3, a)"]),
     "format 3, copy-on-write": TableOptions(format_version=3, write_mode="copy-on-write"),
 }
+LARGE = {"of kinds"}
 EVERY_LAYOUT = {"any_delivery_of_many_histories_gives_their_databases"}
 ANY_LAYOUT = {
     "after_a_reload_the_table_is_that_of_the_new_epoch_alone",
@@ -64,12 +66,22 @@ def trimming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
 
 
+@pytest.fixture
+def all_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have batches worked on as large ones are: what is alone in its key is not folded."""
+    monkeypatch.setattr(folding, "SMALL", -1)
+    monkeypatch.setattr(spreading, "ROWS_A_PART", 100)
+
+
 TestLayouts = table_contract(lambda make_lake, layout: bench(make_lake(layout), make_lake), laws=EVERY_LAYOUT)
 TestReloads = table_contract(lambda make_lake, any_layout: bench(make_lake(any_layout), make_lake), laws=ANY_LAYOUT)
 TestHistories = table_contract(
     lambda make_lake, any_layout: bench(make_lake(any_layout), make_lake),
-    laws=HISTORIES,
-    cases=WAYS["iceberg"],
+    laws=HISTORIES - {"a_reload_ends_what_it_lacks"},
+    cases=WAYS["iceberg"] - LARGE,
+)
+TestLargeBatches = table_contract(
+    lambda make_lake, all_is_large: bench(make_lake(), make_lake), laws=HISTORIES, cases=LARGE
 )
 TestOtherWays = pytest.mark.long(
     table_contract(

@@ -243,7 +243,7 @@ class Shown:
             "whole": f"concat(transform(filter(had, {before}), s -> s.version), {versions})",
             "is_now": "try_element_at(whole, -1).cells",
         }
-        fresh = struct({"version": "v", "current": struct(self._current("is_now")) if self.current else "1"})
+        fresh = struct({"version": "v", "current": struct(self.current_of("is_now")) if self.current else "1"})
         is_open = "filter({}, v -> v.ends IS NULL)".format
         at = text(f" ({form.valid_from} = ")
         told = f"concat(wrong.rule, {at}, string({_shown('wrong.begins', form.type)}), ')')"
@@ -257,7 +257,8 @@ class Shown:
         }
         return let(lets, struct(made))
 
-    def _current(self, cells: str) -> Mapping[str, str]:
+    def current_of(self, cells: str) -> Mapping[str, str]:
+        """Return what columns of kind 6 show where these cells are those of the newest version, as SQL."""
         return {f"k{i}": f"{cells}.c{i}" for i in self.current.values()}
 
     def stored(self, rows: DataFrame) -> DataFrame:

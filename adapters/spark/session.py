@@ -73,6 +73,8 @@ LOCAL: Final[Mapping[str, str]] = {
     "spark.ui.retainedTasks": "200",
     "spark.locality.wait": "0",
     "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
+    # What is kept for later may go to disk sooner than what is sorted now: reading that back needs memory.
+    "spark.memory.storageFraction": "0.1",
     # The plans of a batch are more than the 100 whose code is kept by default: each batch would compile them anew.
     "spark.sql.codegen.cache.maxEntries": "1000",
     # How a batch is joined is said with it, and its parts are few: planning it again at each of them only costs.

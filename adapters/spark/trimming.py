@@ -9,8 +9,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.chains import IS_INCOMPLETE, lowest, rows_of
+from lakeward.adapters.spark.chains import rows_of
 from lakeward.adapters.spark.fold import Fold
+from lakeward.adapters.spark.folding import lowest
 from lakeward.adapters.spark.histories import VERSIONS, Shown, tail
 from lakeward.adapters.spark.items import (
     CHAIN,
@@ -23,6 +24,7 @@ from lakeward.adapters.spark.items import (
     place_literal,
     place_of,
 )
+from lakeward.adapters.spark.judging import IS_INCOMPLETE
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import ID, standing
 from lakeward.adapters.spark.sql import place_type
@@ -131,8 +133,9 @@ class _Trimming:
         if self.history is not None:
             waits = len(passed.positions) < len(truncates.positions)
             return self._versions(self.history, known, past, later, stay, passed, waits_for_truncate=waits)
-        key, chains = Key(self.dimension), past.select(CHAIN).distinct()
-        state = self.states(past, known.join(chains, CHAIN, "left_semi"), passed).localCheckpoint()
+        key, chains, asked = Key(self.dimension), past.select(CHAIN).distinct(), _asked(past, later)
+        touched = known.join(chains, CHAIN, "left_semi")
+        state = self.states(asked(past), asked(touched), passed).localCheckpoint()
         rows = rows_of("state.rows", state, self.dimension.schema, standing)
         rows = rows.selectExpr("*", f"{key.text()} AS {KEY}").join(keys_of(later), KEY, "left_semi")
         kept = known.join(chains, CHAIN, "left_anti")
@@ -155,12 +158,27 @@ class _Trimming:
         waits_for_truncate: bool,
     ) -> tuple[DataFrame, DataFrame]:
         """Trim the bases of a history: those of keys stay that a truncate ended which the mark has not passed."""
-        state = self.states(past, known.join(stay, CHAIN, "left_anti"), passed).localCheckpoint()
+        known, staying = known.join(stay, CHAIN, "left_anti"), known.join(stay, CHAIN, "left_semi")
+        asked = _as_it_is if waits_for_truncate else _asked(past, later)
+        state = self.states(asked(past), asked(known), passed).localCheckpoint()
         rows = state.selectExpr("explode(map_entries(state.rows)) AS row").where("size(row.value.versions) > 0")
         rows = rows.selectExpr(f"row.key AS {KEY}", f"{tail('row.value.versions')} AS {VERSIONS}")
         rows = rows if waits_for_truncate else rows.join(keys_of(later), KEY, "left_semi")
-        staying = known.join(stay, CHAIN, "left_semi").select(KEY, VERSIONS)
-        return state, history.bases(rows.unionByName(staying))
+        return state, history.bases(rows.unionByName(staying.select(KEY, VERSIONS)))
+
+
+def _asked(past: DataFrame, later: DataFrame) -> Callable[[DataFrame], DataFrame]:
+    """Return what leaves of a frame the chains that the fold has something to say of.
+
+    Events of theirs are remembered further on, or one that the mark has passed may have found no row to complete.
+    """
+    in_part = past.where(f"coalesce(size({names.UNSET}), 0) > 0")
+    chains = later.select(CHAIN).union(in_part.select(CHAIN)).distinct().localCheckpoint()
+    return lambda frame: frame.join(chains, CHAIN, "left_semi")
+
+
+def _as_it_is(frame: DataFrame) -> DataFrame:
+    return frame
 
 
 def _past(events: DataFrame, mark: Mark, dimension: Dimension) -> DataFrame:

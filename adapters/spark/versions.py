@@ -94,6 +94,18 @@ class Versions:
             "ELSE concat(head, array(made)) END",
         )
 
+    def first(self, item: str) -> str:
+        """Return the version that an item with all cells makes, where its key has none."""
+        fields = {
+            "begins": f"{item}.instant",
+            "place": struct({"e": str(self.epoch), **{name: f"{item}.place.{name}" for name in "sor"}}),
+            "reached": f"{item}.instant",
+            "went": "false",
+            "cells": f"{item}.cells",
+        }
+        nothing = {name: f"CAST(NULL AS {type_})" for name, type_ in self.fields.items()}
+        return struct(nothing | fields)
+
     def closed(self, versions: str, instant: str = "e.instant", place: str | None = None) -> str:
         """Return the versions of a key after its row went, at an instant and a place: those of the event."""
         lets = {

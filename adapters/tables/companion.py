@@ -22,6 +22,7 @@ from lakeward.adapters.spark.fitting import fitted
 from lakeward.adapters.spark.histories import remembered_types, truncate_instants
 from lakeward.adapters.spark.names import column, quoted, text
 from lakeward.adapters.spark.resolve import keys_of_both, standing
+from lakeward.adapters.spark.spreading import spread
 from lakeward.adapters.spark.trimming import Truncated, trim_chains
 from lakeward.adapters.tables import records
 from lakeward.adapters.tables.beside import CHANGES, QUARANTINE, Make
@@ -348,8 +349,10 @@ class CompanionTable:
             kinds = "', '".join((DELETE, CHANGE, BASE, WAITING, RELEASED))
             done.append(f"({KIND} in ('{kinds}') and {names.EPOCH} < {progress.epoch})")
         if folds and progress.mark is not None and progress.mark.epoch == progress.epoch:
-            held = barriers(holds) if holds else None
-            self._fold_into_bases(progress.mark, progress.batch, held, give_up)
+            held, remembered = barriers(holds) if holds else None, self.events(progress.batch)
+            if remembered is not None:
+                with spread(remembered.sparkSession, remembered.count()):
+                    self._fold_into_bases(progress.mark, progress.batch, held, give_up)
         if not progress.held:
             done.append(f"({KIND} in ('{WAITING}', '{RELEASED}') and {names.BATCH} <= {progress.batch})")
         if done:

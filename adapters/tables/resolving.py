@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.chains import RELEASED_ID, Before, Chains, Load, fold, part_chains
+from lakeward.adapters.spark.chains import RELEASED_ID, Chains
 from lakeward.adapters.spark.copies import without_facts
 from lakeward.adapters.spark.events import (
     IS_EVENT,
@@ -26,9 +26,11 @@ from lakeward.adapters.spark.events import (
     IS_REJECT,
 )
 from lakeward.adapters.spark.fitting import fitted
+from lakeward.adapters.spark.folding import Before, Load, fold
 from lakeward.adapters.spark.histories import ENDS, truncate_instants
 from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.items import KEY, Key, with_absent
+from lakeward.adapters.spark.parting import part_chains
 from lakeward.adapters.spark.remaking import remade
 from lakeward.adapters.spark.resolve import (
     FILE,
@@ -480,7 +482,9 @@ def _changes(plan: MergePlan, passing: DataFrame, chains: Chains) -> DataFrame:
     """Return what is to be remembered of the events that pass; rows of a full load are in the table."""
     if isinstance(plan.dimension.lateness, Ordered):
         return _deletes(passing, chains)
-    return passing if plan.in_part else passing.where(f"NOT {IS_LOAD}")
+    if not plan.in_part:
+        return passing.where(f"NOT {IS_LOAD}")
+    return passing if chains.settled is None else passing.join(chains.settled, ID, "left_anti")
 
 
 def _deletes(passing: DataFrame, chains: Chains) -> DataFrame:

@@ -6,7 +6,7 @@ The table's keys and positions are streamed past those of the batch.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
@@ -80,7 +80,7 @@ class Rows:
     def history(self) -> Shown | None:
         """What shows versions as rows, of a table that keeps them."""
         plan = self.plan
-        return Shown.of(replace(plan.dimension, schema=plan.evolution.schema), plan.folded, plan.epoch)
+        return Shown.of(plan.whole, plan.folded, plan.epoch)
 
     def live(self, below: Position | None = None) -> DataFrame | None:
         """Return the keys of the rows of a history that have not ended, or of those below a place alone."""

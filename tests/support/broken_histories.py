@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.chains import Before, Chains, fold
+from lakeward.adapters.spark.chains import Chains
+from lakeward.adapters.spark.folding import Before, fold
 from lakeward.adapters.spark.histories import BEGINS, Shown, dated
 from lakeward.adapters.spark.resolve import ID
 from lakeward.adapters.tables import resolving

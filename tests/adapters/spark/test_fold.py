@@ -12,7 +12,7 @@ from iceberg_lake import event_table
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.chains import Before, fold
+from lakeward.adapters.spark.folding import Before, fold
 from lakeward.adapters.spark.line import from_arrow
 from lakeward.adapters.spark.resolve import events_of, standing
 from lakeward.core.dimension import ORDERED, Dimension

@@ -1,0 +1,240 @@
+"""Batches whose events must meet what is remembered, event by event: cells not sent, key changes, histories.
+
+Keys that key changes join, in this batch or in memory, make a *chain*. For each chain that
+the batch touches the state before, what is remembered since, and what arrives are put
+together and folded in order (`lakeward.adapters.spark.fold`). This is
+`lakeward.core.settle` for its slow keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.chains import Chains
+from lakeward.adapters.spark.events import IS_LOAD
+from lakeward.adapters.spark.fold import Fold
+from lakeward.adapters.spark.histories import STORED, VERSIONS, Shown, tail
+from lakeward.adapters.spark.items import (
+    CHAIN,
+    EVENT_PLACE,
+    KEY,
+    PLACE_COLUMNS,
+    Items,
+    Key,
+    keys_of,
+    links_of,
+    place_literal,
+)
+from lakeward.adapters.spark.judging import judged, newest_deletes, standing_of
+from lakeward.adapters.spark.lone import judged_alone, part_lone
+from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.resolve import ID, SMALL, standing
+from lakeward.adapters.spark.spreading import spread
+from lakeward.adapters.spark.sql import let, place_type
+from lakeward.core.events import Position
+from lakeward.core.plan import MergePlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """A full load of a history: the texts of the keys that it has, and the instant at which all others end."""
+
+    keys: DataFrame
+    instant: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """What a table knows of before a batch, as frames.
+
+    `remembered` are events as a batch has them, `bases` rows with their positions and the
+    `_lakeward_batch` that noted them, `rows` gives the rows that stand of some keys. Where all
+    events are whole, or the table is `ordered`, what stands is the state (`by_rows`), and of
+    deletes what is remembered. In a history `instants` say from when truncates count, `ending` are
+    the keys whose rows a truncate or a full `load` may end though no event names them.
+    """
+
+    remembered: DataFrame | None
+    bases: DataFrame | None
+    rows: Callable[[DataFrame], DataFrame]
+    by_rows: bool
+    instants: Mapping[Position, int | None] = field(default_factory=dict)
+    ending: DataFrame | None = None
+    load: Load | None = None
+
+
+def fold(plan: MergePlan, events: DataFrame, before: Before) -> Chains:
+    """Fold the events of a batch, with their IDs, over what a table knows of before.
+
+    What is used more than once is worked out and kept: plans that hold each other many times
+    over take Spark longer than the rows do.
+    """
+    history = Shown.of(plan.whole, plan.folded, plan.epoch)
+    ending = None if before.ending is None else Key(plan.whole).of_keys(before.ending).localCheckpoint()
+    with spread(events.sparkSession, plan.facts.read + (0 if ending is None else ending.count())):
+        met = _meet(plan, events, before, ending, history)
+        folded = _folded(plan, met, before, history).localCheckpoint()
+    first_touched = met.first_touched.limit(0) if before.by_rows else met.first_touched
+    settled = None if met.lone is None else met.lone.where(IS_LOAD).select(ID)
+    return Chains(
+        plan=plan,
+        folded=folded,
+        stood=met.stood,
+        first_touched=first_touched,
+        history=history,
+        settled=settled,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Met:
+    """The events that arrived, and what is known of the keys of their chains.
+
+    Of `lone` events nothing is, and no other has their key. `first_touched` are the rows that `stood` of keys of
+    which nothing is remembered, `based` the bases of the others.
+    """
+
+    arrived: DataFrame
+    lone: DataFrame | None
+    keys: DataFrame
+    known: DataFrame | None
+    stood: DataFrame
+    first_touched: DataFrame
+    based: DataFrame | None
+
+
+def _meet(
+    plan: MergePlan, events: DataFrame, before: Before, ending: DataFrame | None, history: Shown | None
+) -> _Met:
+    key = Key(plan.whole)
+    # A truncate touches all that is remembered.
+    is_small = plan.facts.read <= SMALL and ending is None and not plan.truncates.arrived
+    send = F.broadcast if is_small else _as_it_is
+    arrived = key.named(events.drop(names.TEXT, names.DETAIL, names.REASON))
+    known = None if before.remembered is None else key.named(before.remembered)
+    chain = key.chained(links_of(events.sparkSession, [arrived] if known is None else [arrived, known]))
+    arrived = chain(arrived).localCheckpoint()
+    ending = None if ending is None else chain(ending)
+    if known is not None:
+        touched = arrived.select(CHAIN).distinct()
+        if not before.by_rows:
+            touched = touched.union(_above_truncates(chain(known), plan))
+            touched = touched if ending is None else touched.union(ending.select(CHAIN))
+            touched = touched.distinct().localCheckpoint()
+        known = chain(known).join(send(touched), CHAIN, "left_semi").localCheckpoint()
+    keys = chain(key.distinct([arrived] if known is None else [arrived, known]))
+    keys = keys if ending is None else keys.unionByName(ending).dropDuplicates([KEY])
+    keys = keys.localCheckpoint()
+    sent = send(keys)
+    stood = before.rows(sent.selectExpr(*map(quoted, plan.dimension.key)))
+    stood = stood.join(sent, list(plan.dimension.key))
+    stood = (stood if history is None else _going_on(stood, history, before.load)).localCheckpoint()
+    first_touched, based = _known_before(before, stood, known, sent, key, history)
+    lone = None
+    if history is not None and not is_small and not plan.truncates.all:
+        lone, arrived = part_lone(arrived, [frame for frame in (stood, known, based) if frame is not None])
+        keys = keys.join(lone.select(CHAIN), CHAIN, "left_anti")
+    return _Met(
+        arrived=arrived,
+        lone=lone,
+        keys=keys,
+        known=known,
+        stood=stood,
+        first_touched=first_touched,
+        based=based,
+    )
+
+
+def _folded(plan: MergePlan, met: _Met, before: Before, history: Shown | None) -> DataFrame:
+    """Return what becomes of each chain."""
+    items = Items(plan.folded, None if history is None else history.versions)
+    parts = [items.of_batch(met.arrived, plan), items.of_rows(met.first_touched)]
+    if met.based is not None:
+        parts.append(items.of_rows(met.based))
+    if met.known is not None:
+        deletes = before.by_rows
+        parts.append(
+            items.of_deletes(newest_deletes(met.known, met.stood)) if deletes else items.of_remembered(met.known)
+        )
+    gathered = reduce(DataFrame.unionByName, parts).groupBy(CHAIN).agg(F.expr("collect_list(item) AS items"))
+    place = place_type(plan.dimension.sequences)
+    every = items.with_truncates("items", plan.truncates.all, place, before.instants)
+    stands = standing_of(met.keys, met.stood, met.known, place, history, met.based)
+    gathered = gathered.join(stands, CHAIN).withColumn("items", F.expr(every))
+    writer = Fold(plan.folded, plan.dimension.sequences, fills=not plan.in_part, versions=items.versions)
+    newest = plan.truncates.newest
+    is_truncated = "false" if newest is None else f"e.place < {place_literal(newest, place)}"
+    folded = judged(writer, gathered, is_truncated, history)
+    if met.lone is None or history is None:
+        return folded
+    return folded.union(judged_alone(items.of_batch(met.lone, plan), history, folded))
+
+
+def _known_before(
+    before: Before, stood: DataFrame, known: DataFrame | None, sent: DataFrame, key: Key, history: Shown | None
+) -> tuple[DataFrame, DataFrame | None]:
+    """Return the rows that stand of keys of which nothing is remembered, and the bases of the others.
+
+    Where what stands is the state, that is so of all keys.
+    """
+    if before.by_rows:
+        return stood, None
+    first_touched = stood if known is None else stood.join(keys_of(known), KEY, "left_anti")
+    if before.bases is None:
+        return first_touched, None
+    asked = sent.selectExpr(*map(quoted, key.dimension.key))
+    bases = before.bases.join(asked, list(key.dimension.key), "left_semi")
+    based = lowest(bases, key, history).join(sent, KEY).localCheckpoint()
+    return first_touched.join(based.select(KEY), KEY, "left_anti"), based
+
+
+def _going_on(stood: DataFrame, history: Shown, load: Load | None) -> DataFrame:
+    """Say of keys where their newest version stands, and from which versions on they are folded.
+
+    The rows of keys that a full load lacks end before its rows: `lakeward.core.history.reloads`.
+    """
+    versions, writer = f"transform({STORED}, s -> s.version)", history.versions
+    if load is not None:
+        stood = stood.join(load.keys.selectExpr(KEY, "true AS is_loaded"), KEY, "left")
+        ended = writer.closed(
+            versions, "bigint(NULL)" if load.instant is None else f"{load.instant}L", writer.loaded
+        )
+        is_live = f"try_element_at({STORED}, -1).version.ends IS NULL"
+        versions = f"CASE WHEN is_loaded IS NULL AND {is_live} THEN {ended} ELSE {versions} END"
+    place = writer.place_in_epoch(f"try_element_at({STORED}, -1).version.place")
+    stood = stood.withColumn(VERSIONS, F.expr(let({"every": versions}, tail("every"))))
+    stood = stood.withColumn("newest_place", F.expr(place))
+    places = {standing(name): f"newest_place.{part}" for name, part in zip(PLACE_COLUMNS, "sor", strict=True)}
+    return stood.withColumns({name: F.expr(sql) for name, sql in places.items()}).drop("newest_place", "is_loaded")
+
+
+def _as_it_is(frame: DataFrame) -> DataFrame:
+    return frame
+
+
+def _above_truncates(known: DataFrame, plan: MergePlan) -> DataFrame:
+    """Return the chains with remembered events above a truncate that arrives: what they completed is gone."""
+    if not plan.truncates.arrived:
+        return known.select(CHAIN).limit(0)
+    least = place_literal(plan.truncates.arrived[0], place_type(plan.dimension.sequences))
+    return known.where(f"{EVENT_PLACE} > {least}").select(CHAIN)
+
+
+def lowest(bases: DataFrame, key: Key, history: Shown | None) -> DataFrame:
+    """Return of each key the base that was noted first."""
+    if history is not None:
+        place = {part: standing(name) for part, name in zip("sor", PLACE_COLUMNS, strict=True)}
+        bases = history.by_key(bases.selectExpr("*", f"{key.text()} AS {KEY}"), (KEY, names.BATCH), place)
+        bases = bases.selectExpr(KEY, names.BATCH, f"transform({STORED}, s -> s.version) AS {VERSIONS}")
+    else:
+        bases = key.named_rows(bases)
+    rest = ", ".join(quoted(name) for name in bases.columns if name != KEY)
+    return (
+        bases.groupBy(KEY).agg(F.expr(f"min_by(struct({rest}), {names.BATCH}) AS base")).selectExpr(KEY, "base.*")
+    )

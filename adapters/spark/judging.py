@@ -1,0 +1,115 @@
+"""What a fold leaves of each chain, and what became of each event of the batch in it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.fold import BY_PLACE, Fold
+from lakeward.adapters.spark.histories import STORED, VERSIONS, Shown
+from lakeward.adapters.spark.items import CHAIN, EVENT_PLACE, KEY, OLD_KEY, PLACE_COLUMNS, place_of
+from lakeward.adapters.spark.names import column
+from lakeward.adapters.spark.resolve import standing
+from lakeward.adapters.spark.sql import struct
+from lakeward.adapters.spark.types import ddl_of
+
+ROWS, VERDICTS, CHANGES = "_lakeward_rows", "_lakeward_verdicts", "_lakeward_changes"
+"""The columns of a chain after the batch: its rows by key, a verdict for each of its events, and what becomes of
+the versions of each of its keys."""
+
+IS_INCOMPLETE: Final = (
+    "(array_contains(state.incomplete, e.id) "
+    "AND NOT coalesce(try_element_at(state.rows, e.key).place > e.place, false) "
+    "AND NOT exists(items, t -> coalesce(t.operation = 'truncate' AND t.place > e.place, false)))"
+)
+"""Whether an event `e` found no row to complete, and nothing newer of its key made up for that."""
+
+
+def judged(writer: Fold, gathered: DataFrame, is_truncated: str, history: Shown | None) -> DataFrame:
+    """Fold the items of each chain, and judge each event of the batch.
+
+    `is_truncated` says of an event that a truncate was there before it that is newer.
+    """
+    is_mine = "(t.key = e.key OR t.key <=> e.old)"
+    overtaken = f"({is_truncated} OR exists(stands, t -> {is_mine} AND greatest(t.place, t.newest) > e.place))"
+    verdict = (
+        f"CASE WHEN {IS_INCOMPLETE} THEN 'incomplete' "
+        f"WHEN exists(stands, t -> {is_mine} AND t.place = e.place) THEN 'duplicates' "
+        f"WHEN array_contains(used, e.id) THEN 'applied' WHEN {overtaken} THEN 'stale' ELSE 'superseded' END"
+    )
+    notes = "".join(
+        f", '{note}', array_contains(state.{note}, e.id)" for note in ("undecided", "existing", "missing", "nulled")
+    )
+    judged = (
+        f"transform(array_sort(filter(items, e -> e.id IS NOT NULL), {BY_PLACE}), e -> named_struct("
+        "'id', e.id, 'operation', e.operation, 'sequence', e.place.s, 'key', e.key, 'old', e.old, "
+        f"'content', e.content, "
+        f"'meets', exists(stands, t -> {is_mine} AND t.place.s = e.place.s), "
+        f"'verdict', {verdict}{notes}))"
+    )
+    changes = []
+    if history is not None:
+        versions = f"coalesce(try_element_at(state.rows, t.key).versions, {history.versions.none})"
+        changed = history.changed("t.key", "t.stored", "t.base", versions)
+        changes.append(f"transform(stands, t -> {changed}) AS {CHANGES}")
+    return (
+        gathered.selectExpr("*", f"{writer.over('items')} AS state")
+        .selectExpr("*", f"{writer.used} AS used")
+        .selectExpr(CHAIN, f"state.rows AS {ROWS}", f"{judged} AS {VERDICTS}", *changes)
+    )
+
+
+def newest_deletes(events: DataFrame, stood: DataFrame) -> DataFrame:
+    """Return the newest remembered delete of each key of which no row stands."""
+    newest = F.expr(f"max({EVENT_PLACE}) AS place")
+    return _departures(events).groupBy(KEY, CHAIN).agg(newest).join(stood.select(KEY), KEY, "left_anti")
+
+
+def _departures(events: DataFrame) -> DataFrame:
+    """Return the events that leave no row of a key: deletes, and key changes by the key that they left."""
+    deletes = events.where(f"{names.OPERATION} = 'delete'")
+    moves = events.where(f"{OLD_KEY} IS NOT NULL")
+    return deletes.unionByName(moves.withColumn(KEY, column(OLD_KEY)))
+
+
+def standing_of(
+    keys: DataFrame,
+    stood: DataFrame,
+    known: DataFrame | None,
+    place_type: str,
+    history: Shown | None,
+    based: DataFrame | None,
+) -> DataFrame:
+    """Return for each chain, by key, where what stood of it stands, and the newest event that is remembered.
+
+    Of a history it has the versions that are stored as well, and those that it is folded from.
+    """
+    place = place_of([standing(name) for name in PLACE_COLUMNS])
+    also = () if history is None else (STORED, VERSIONS)
+    found = keys.join(stood.selectExpr(KEY, f"{place} AS row_place", *also), KEY, "left")
+    nothing = f"CAST(NULL AS {place_type})"
+    if known is None:
+        found = found.selectExpr("*", f"{nothing} AS gone_place", f"{nothing} AS newest")
+    else:
+        entered = known.selectExpr(KEY, f"{EVENT_PLACE} AS place", "false AS is_gone")
+        left = _departures(known).selectExpr(KEY, f"{EVENT_PLACE} AS place", "true AS is_gone")
+        newest = (
+            entered.unionByName(left)
+            .groupBy(KEY)
+            .agg(F.expr("max(place) AS newest"), F.expr("max(CASE WHEN is_gone THEN place END) AS gone_place"))
+        )
+        found = found.join(newest, KEY, "left")
+    stands = {"key": KEY, "place": "coalesce(row_place, gone_place)", "newest": "newest"}
+    if history is not None:
+        none, type_ = history.versions.none, ddl_of(stood.schema[STORED].dataType)
+        stands["stored"] = f"coalesce({STORED}, CAST(array() AS {type_}))"
+        stands["base"] = f"coalesce({VERSIONS}, {none})"
+        if based is not None:
+            found = found.join(based.selectExpr(KEY, f"{VERSIONS} AS base"), KEY, "left")
+            was_known = "newest IS NOT NULL OR base IS NOT NULL"
+            stands["base"] = f"CASE WHEN {was_known} THEN coalesce(base, {none}) ELSE {stands['base']} END"
+    listed = found.selectExpr(CHAIN, f"{struct(stands)} AS stands")
+    return listed.groupBy(CHAIN).agg(F.expr("collect_list(stands) AS stands"))
