@@ -11,7 +11,7 @@ from lakeward.core.counts import Counts
 from lakeward.core.events import Mark, Position, Sequences
 from lakeward.core.twins import Twin
 
-_OF_HISTORIES: Final = frozenset({"current", "history"})
+_OF_FEW: Final = frozenset({"current", "history", "joined"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,8 @@ class Progress:
     apart (None: nobody wrote it down). `counts` are those of the batch, `totals` those of all
     batches of the epoch. `digest` is that of the objects of the batch (None: as before). In a history
     `rows` are versions, of which so many are `current`, and `history` are its options, as
-    `core.history.kept` writes them (None: it is none).
+    `core.history.kept` writes them (None: it is none). In a joined table `joined` says how far it has passed
+    its sources, as `core.joined.plan` writes it (None: it is none).
     """
 
     batch: int = 0
@@ -45,6 +46,7 @@ class Progress:
     sequences: Sequences = Sequences.TIMES
     key: tuple[str, ...] | None = None
     history: str | None = None
+    joined: str | None = None
     digest: str | None = None
     counts: Counts = field(default_factory=Counts)
     totals: Counts = field(default_factory=Counts)
@@ -52,10 +54,10 @@ class Progress:
     def to_json(self) -> str:
         """Return the progress as one line of JSON, small enough for a commit's properties.
 
-        What only histories have is absent elsewhere.
+        What only histories have, or joined tables, is absent elsewhere.
         """
         values = {**asdict(self), "sequences": self.sequences.value}
-        told = {name: value for name, value in values.items() if value is not None or name not in _OF_HISTORIES}
+        told = {name: value for name, value in values.items() if value is not None or name not in _OF_FEW}
         return json.dumps(told, separators=(",", ":"))
 
     @classmethod

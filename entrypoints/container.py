@@ -15,6 +15,7 @@ from lakeward.core.books import Books
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.job import Job
+from lakeward.core.joined.keeping import JoinJob, Joins
 from lakeward.core.ports import (
     Landing,
     Lease,
@@ -27,6 +28,7 @@ from lakeward.core.ports import (
     Strays,
     Target,
 )
+from lakeward.entrypoints.joins import JoinedSettings
 from lakeward.entrypoints.leasing import Tenure
 from lakeward.entrypoints.sections import TableSettings
 from lakeward.entrypoints.settings import Configured
@@ -87,7 +89,7 @@ class LateSpark:
 
 def make_runtime(registry: Registry, configured: Configured, spark: LateSpark) -> Runtime:
     """Return what factories may use."""
-    keys = tuple(TableSettings.model_fields)
+    keys = tuple(dict.fromkeys([*TableSettings.model_fields, *JoinedSettings.model_fields]))
     runtime = Runtime(spark, configured.base, configured.file, keys, now=clock, state=configured.state)
     runtime.declared = configured.declared()
     runtime.secret = lambda name: registry.secrets.build(name.kind, {}, runtime).read(name.name)
@@ -121,7 +123,13 @@ def _source_options(configured: Configured) -> Mapping[str, Any]:
 def make_target(registry: Registry, configured: Configured, runtime: Runtime) -> Target[Any]:
     """Build the lake that the settings name."""
     options = {**configured.settings.target, "tables": configured.format_options()}
-    return _build(registry.formats, options, runtime)
+    target = _build(registry.formats, options, runtime)
+    if configured.joined and not isinstance(target, Joins):
+        raise ConfigError(
+            f"{next(iter(configured.joined))}: tables of the kind {options['kind']!r} cannot be joined yet",
+            todo='Take another `kind` under [target], such as "iceberg"; or leave [joined] out.',
+        )
+    return target
 
 
 def make_queue(registry: Registry, configured: Configured, runtime: Runtime) -> Queue:
@@ -189,6 +197,30 @@ def make_job(
     )
 
 
+def make_join_job(
+    *,
+    configured: Configured,
+    source: Source[Any],
+    target: Target[Any],
+    runtime: Runtime,
+    tenure: Tenure | None,
+    table: TableName,
+) -> JoinJob:
+    """Put the job of one joined table together."""
+    if not isinstance(target, Joins):
+        raise LookupError(f"{table} has no lake that joins")
+    joined = configured.joined[table]
+    names = {one.table for one in joined.sources.values()}
+    return JoinJob(
+        joined=joined,
+        sources={name: configured.dimension(name, source.lateness, source.sequences) for name in names},
+        target=target,
+        now=runtime.now,
+        attempts=configured.settings.pipeline.commit_attempts,
+        check=(lambda: None) if tenure is None else tenure.check,
+    )
+
+
 def make_catalogue(registry: Registry, configured: Configured, runtime: Runtime) -> SourceCatalogue:
     """Build the catalogue that the settings name."""
     settings = configured.settings.catalogue
@@ -227,5 +259,8 @@ class Container(containers.DeclarativeContainer):
         runtime=runtime,
         spark=spark,
         tenure=tenure,
+    )
+    join_job = providers.Factory(
+        make_join_job, configured=configured, source=source, target=target, runtime=runtime, tenure=tenure
     )
     rules = providers.Callable(check_rules, configured=configured, source=source, spark=spark, runtime=runtime)

@@ -15,12 +15,14 @@ from lakeward.core.alarms import Alarm
 from lakeward.core.errors import AlarmRaised, LakewardError
 from lakeward.core.events import LOAD_SEQUENCE
 from lakeward.core.evolution import SchemaChange
+from lakeward.core.joined.plan import JoinPlan
 from lakeward.core.loads import Awaited
 from lakeward.core.progress import Progress
 from lakeward.entrypoints import moments
 
 if TYPE_CHECKING:
     from lakeward.entrypoints.findings import Findings
+    from lakeward.entrypoints.joining import JoinRun
     from lakeward.entrypoints.table_run import TableRun
 
 SCHEMA_VERSION: Final = 1
@@ -174,6 +176,34 @@ def table_run(run: TableRun) -> Mapping[str, Any]:
         "warnings": list(run.cautions),
         "error": None if run.error is None else error(run.error),
     }
+
+
+def join_run(run: JoinRun) -> Mapping[str, Any]:
+    """Return what a run did to one joined table."""
+    report = run.report
+    found = None
+    if report is not None:
+        found = {
+            "batch": report.progress.batch,
+            "commit": report.commit,
+            "written": report.written,
+            "removed": report.removed,
+            **join_plan(report.plan),
+        }
+    return {
+        "table": str(run.table),
+        "seconds": round(run.seconds, 3),
+        "batch_count": run.batches,
+        "last": found,
+        "waits_for": list(map(str, run.waits)),
+        "error": None if run.error is None else error(run.error),
+    }
+
+
+def join_plan(plan: JoinPlan) -> Mapping[str, Any]:
+    """Return what a batch of a joined table takes: how far it passes its sources, or why all is made anew."""
+    passed = {name: one.batch for name, one in plan.progress.passed.items()}
+    return {"since": dict(plan.since), "passed": passed, "whole": list(plan.whole)}
 
 
 def table_runs(runs: Sequence[TableRun]) -> Mapping[str, Any]:

@@ -43,6 +43,10 @@ Idle = Callable[[float], bool]
 """Waits so many seconds, or until somebody asks to stop; returns whether another process may have written."""
 
 
+Join = Callable[[Mapping[TableName, int]], None]
+"""Brings joined tables to where their sources are; it is told at which batches these are."""
+
+
 @dataclass(slots=True)
 class Following:
     """Polls, and gives the tables that have word of something new their turns.
@@ -57,6 +61,7 @@ class Following:
     idle: Idle
     poll: float
     reopen: Callable[[], None] = lambda: None
+    join: Join = lambda _: None
     resting: dict[str, float] = field(default_factory=dict)
 
     def __call__(self) -> None:
@@ -77,7 +82,9 @@ class Following:
             self.line.begin(partial(self._is_rested, now))
             if self.line.in_hand:
                 self._settle(due - now)
-            elif self.idle(min([due, *map(self._rested, self.line.waiting)]) - now):
+                continue
+            self.join({run.table: run.progress.batch for run in self.runs.values() if run.progress is not None})
+            if self.idle(min([due, *map(self._rested, self.line.waiting)]) - now):
                 self.reopen()
         while self.line.in_hand:
             self._settle(None)
@@ -119,6 +126,7 @@ def follow_tables(
     stop: Stop,
     pool: Executor,
     idle: Idle,
+    join: Join = lambda _: None,
 ) -> list[TableRun]:
     """Follow tables until somebody asks to stop; return what became of each that was looked at.
 
@@ -135,6 +143,7 @@ def follow_tables(
         idle=idle,
         poll=container.configured().poll,
         reopen=turns.reopen,
+        join=join,
     )
     following()
     return [run for run in runs.values() if run.is_begun]

@@ -30,6 +30,7 @@ from lakeward.adapters.hudi.options import TableOptions as HudiTableOptions
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.core.secrets import SecretName
 from lakeward.entrypoints.histories import HistorySettings
+from lakeward.entrypoints.joins import AggregateSettings, JoinedSettings, JoinedSourceSettings
 from lakeward.entrypoints.quality import QualityRule
 from lakeward.entrypoints.rules import ColumnRule
 from lakeward.entrypoints.sections import (
@@ -159,6 +160,11 @@ Quality rules, each a table with the key `rule` and those of that rule;
 [quality rules](quality-rules.md) has examples.
 """
 
+_JOINED: Final = """\
+A table that is made of mirrors or histories under `[tables]` ([joined tables](joined.md)), by its name in the lake.
+Beside these keys stand those of the table format, as of any other table.
+"""
+
 _ENVIRONMENT: Final = """\
 | variable | meaning |
 |---|---|
@@ -234,6 +240,11 @@ def _of_tables() -> Iterator[str]:
     yield from _section('[tables."schema.table".maintain]', MaintainSettings)
     yield from _rules('[[tables."schema.table".rules]]', _RULES, ColumnRule)
     yield from _rules('[[tables."schema.table".quality]]', _QUALITY, QualityRule)
+    yield '## `[joined."schema.table"]`\n'
+    yield _JOINED
+    yield from _table(JoinedSettings)
+    yield from _section('[joined."schema.table".sources.name]', JoinedSourceSettings)
+    yield from _section('[joined."schema.table".sources.name.aggregates.column]', AggregateSettings)
 
 
 def _rules(name: str, words: str, union: Any) -> Iterator[str]:
@@ -307,7 +318,10 @@ def _is_table(form: Any) -> bool:
 def _several(annotation: Any) -> str:
     if get_origin(annotation) is Literal:
         return _words(annotation)
-    return {ColumnSettings: "columns", PathSettings: "tables"}.get(annotation) or f"{_words(annotation)}s"
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    named = {ColumnSettings: "columns", PathSettings: "tables", JoinedSourceSettings: "tables"}
+    return {**named, AggregateSettings: "aggregates"}.get(annotation) or f"{_words(annotation)}s"
 
 
 _PLAIN: Final[Mapping[Any, str]] = {

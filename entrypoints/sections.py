@@ -36,6 +36,7 @@ from lakeward.core.job import ATTEMPTS
 from lakeward.core.ports import Care
 from lakeward.core.schema import parse_type
 from lakeward.entrypoints.histories import HistorySettings, Tracked, may_name
+from lakeward.entrypoints.joins import JoinedSettings
 from lakeward.entrypoints.quality import QualityRule
 from lakeward.entrypoints.rules import ColumnRule
 
@@ -386,6 +387,7 @@ class Settings(Strict):
     spark: SparkSettings = SparkSettings()
     defaults: dict[str, Any] = Field(default_factory=dict)
     tables: dict[str, TableSettings] = Field(default_factory=dict)
+    joined: dict[str, JoinedSettings] = Field(default_factory=dict)
 
 
 def lateness_of(table: TableSettings, default: Lateness) -> Lateness:

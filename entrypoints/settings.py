@@ -18,13 +18,15 @@ from lakeward.core.dimension import (
 from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.events import Sequences
 from lakeward.core.history.options import History
+from lakeward.core.joined.declared import Joined
 from lakeward.core.nearest import nearest
 from lakeward.core.schema import Schema
 from lakeward.core.shape import shape
 from lakeward.core.shaping import TableRules
 from lakeward.entrypoints.completing import Made, check_history, rules_of, with_catalogue
 from lakeward.entrypoints.histories import history_of
-from lakeward.entrypoints.patterns import is_pattern, plain, table_name, with_patterns
+from lakeward.entrypoints.joins import check_joined, joined_of
+from lakeward.entrypoints.patterns import is_pattern, plain, table_name, takes, with_patterns
 from lakeward.entrypoints.sections import (
     Settings,
     TableSettings,
@@ -70,7 +72,28 @@ class Configured:
         made = {name: self._complete(name, table) for name, table in self.tables.items()}
         self.tables = {name: one.table for name, one in made.items()}
         self._made = made
-        _check_names(self.tables)
+        self.joined = self._joined()
+        _check_names([*self.tables, *self.joined])
+        known = {name: self.dimension(name) for name, one in made.items() if one.error is None}
+        for joined in self.joined.values():
+            check_joined(joined, known)
+
+    def _joined(self) -> Mapping[TableName, Joined]:
+        """Return the joined tables that are declared."""
+        found: dict[TableName, Joined] = {}
+        for said, one in self.settings.joined.items():
+            name = table_name(said)
+            if is_pattern(said) or plain(name) in map(plain, [*self.tables, *self.skipped, *found]):
+                raise ConfigError(
+                    f"{name}: a joined table cannot be called so",
+                    found="another table has that name" if not is_pattern(said) else "its name stands for many",
+                    todo="Give it a name of its own: the lake has one table of each, whatever its case.",
+                )
+            may_come = any(
+                takes(pattern, table_name(s.table)) for s in one.sources.values() for pattern in self.patterns
+            )
+            found[name] = joined_of(name, one, self.tables, self._zone, may_come=may_come)
+        return found
 
     def _complete(self, name: TableName, table: TableSettings) -> Made:
         """Return a table with what the catalogue adds.
@@ -88,8 +111,11 @@ class Configured:
 
     def _history(self, table: TableSettings) -> History | None:
         """Return how the versions of a table are kept; None of a mirror."""
-        zone = str(self.settings.source.get("source_zone", "UTC"))  # what is none is refused by the source
-        return history_of(table.track, table.history, zone) if table.mode == "history" else None
+        return history_of(table.track, table.history, self._zone) if table.mode == "history" else None
+
+    @property
+    def _zone(self) -> str:
+        return str(self.settings.source.get("source_zone", "UTC"))  # what is none is refused by the source
 
     @property
     def state(self) -> Path:
@@ -168,7 +194,12 @@ class Configured:
 
     def format_options(self) -> Mapping[TableName, Mapping[str, Any]]:
         """Return what each table says beside the keys of its own: the table format's share."""
-        return {name: table.model_extra or {} for name, table in self.tables.items()}
+        joined = {name: self._said_of_joined(name) for name in self.joined}
+        return {**{name: table.model_extra or {} for name, table in self.tables.items()}, **joined}
+
+    def _said_of_joined(self, name: TableName) -> Mapping[str, Any]:
+        """Return what a joined table says beside the keys that every one has."""
+        return {table_name(said): one.model_extra or {} for said, one in self.settings.joined.items()}[name]
 
     def choose(self, wanted: Iterable[str]) -> list[TableName]:
         """Return the tables of these names, or all; raises ConfigError for one that is not configured."""
@@ -218,7 +249,7 @@ def validate(content: Mapping[str, Any], file: Path, found: Collection[TableName
     return Configured(settings, file, content)
 
 
-def _check_names(tables: Mapping[TableName, TableSettings]) -> None:
+def _check_names(tables: Collection[TableName]) -> None:
     for name in tables:
         for suffix in BESIDE:
             other = TableName(name.schema, name.table.removesuffix(suffix))

@@ -15,12 +15,16 @@ from lakeward.adapters.tables.folders import refuse_shared
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Key
 from lakeward.core.evolution import Recorded
+from lakeward.core.joined.joining import Joining
 from lakeward.core.known import Known
 from lakeward.core.ports import Opened, Standing
 from lakeward.plugins import Runtime
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from lakeward.adapters.iceberg.table import IcebergTable
+    from lakeward.adapters.tables.joining import Joint
 
 
 class IcebergLake:
@@ -59,15 +63,28 @@ class IcebergLake:
         check_spark()
         from lakeward.adapters.iceberg.layout import IcebergLayout  # noqa: PLC0415  # Spark is imported late
         from lakeward.adapters.iceberg.maintenance import IcebergMaintenance  # noqa: PLC0415  # so is it here
-        from lakeward.adapters.iceberg.table import IcebergTable  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.adopting import TableAdoption  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.undoing import TableVersions  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.verifying import TableVerification  # noqa: PLC0415  # and here
 
-        options = self.tables.get(dimension.name, TableOptions())
-        table = IcebergTable(self.catalog, dimension, options, self.runtime.spark)
+        table = self._table(dimension)
         versions = TableVersions(table.kept, table.line)
         care, adoption = IcebergMaintenance(table), TableAdoption(table.kept, table.theirs)
         layout, whole = IcebergLayout(table), TableVerification(table.kept, table.loaded)
         name = ".".join(table.name)
         return Opened(name, table, table.kept, table.kept, versions, care, adoption, layout, whole)
+
+    def joined(self, joining: Joining) -> Joint:
+        """Return a joined table, which is made by its first commit."""
+        check_spark()
+        from lakeward.adapters.tables.joining import Joint  # noqa: PLC0415  # Spark is imported late
+
+        table = self._table(joining.dimension)
+        sources = {name: self._table(dimension) for name, dimension in joining.tables.items()}
+        return Joint(".".join(table.name), joining, table, sources, self.runtime.spark)
+
+    def _table(self, dimension: Dimension) -> IcebergTable:
+        from lakeward.adapters.iceberg.table import IcebergTable  # noqa: PLC0415  # Spark is imported late
+
+        options = self.tables.get(dimension.name, TableOptions())
+        return IcebergTable(self.catalog, dimension, options, self.runtime.spark)

@@ -123,8 +123,16 @@ class IcebergTable:
         jvm = Jvm(self.spark())
         return jvm, jvm.table(*self.name)
 
+    def as_of(self, name: str) -> DataFrame:
+        """Return its rows as of a snapshot."""
+        return self.spark().read.option("versionAsOf", name).table(quoted(*self.name))
+
     def resolve(self, plan: MergePlan, frame: DataFrame) -> Resolved:
         """Work out rows and counts; nothing is written."""
+        return self.work_out(plan, lambda table: resolved_by(self.kept, plan, frame, table))
+
+    def work_out(self, plan: MergePlan, work: Callable[[_Snapshot | None], Resolved]) -> Resolved:
+        """Work out rows of the table as it is, None where it is not there; nothing is written."""
         self.kept.know(plan.evolution.schema)
         spark = self.spark()
         jvm = Jvm(spark)
@@ -133,8 +141,7 @@ class IcebergTable:
         if plan.creates:
             ddl.check_options(jvm, self.dimension.stored, self.options)
         with committing(str(self.dimension.name)):
-            table = None if plan.creates else self._loaded(jvm)
-            return resolved_by(self.kept, plan, frame, table)
+            return work(None if plan.creates else self._loaded(jvm))
 
     def _refuse_wider_partitions(self, plan: MergePlan) -> None:
         """Refuse to widen a column that rows are partitioned by as they are: Iceberg cannot write to both kinds."""

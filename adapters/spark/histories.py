@@ -80,30 +80,31 @@ def _instant(history: History, schema: Schema, ran: int) -> str:
     """Return from when an event counts, as SQL."""
     match history.validity:
         case ByRun():
-            return _of_time(f"{ran}L", history)
+            return of_time(f"{ran}L", history)
         case ByColumn(column=name):
             column = schema.find(name)
-            value = "bigint(NULL)" if column is None else _of_cell(quoted(name), column.type, history)
+            value = "bigint(NULL)" if column is None else of_cell(quoted(name), column.type, history)
             if instant_of_run(history, ran) is None:
                 return value
             leaves_none = f"{names.OPERATION} IN ('{Operation.DELETE.value}', '{Operation.TRUNCATE.value}')"
-            return f"CASE WHEN {leaves_none} THEN {_of_time(names.TIME, history)} ELSE {value} END"
+            return f"CASE WHEN {leaves_none} THEN {of_time(names.TIME, history)} ELSE {value} END"
         case _:
-            return _of_time(f"coalesce({names.TIME}, {ran}L)", history)
+            return of_time(f"coalesce({names.TIME}, {ran}L)", history)
 
 
-def _of_time(micros: str, history: History) -> str:
+def of_time(micros: str, history: History) -> str:
+    """Return the instant of a time in microseconds since 1970, as SQL."""
     if not history.by_day:
         return f"bigint({micros})"
     local = f"from_utc_timestamp(timestamp_micros({micros}), {text(history.zone)})"
     return f"bigint(unix_date(to_date({local})))"
 
 
-def _of_cell(value: str, type_: Type, history: History) -> str:
+def of_cell(value: str, type_: Type, history: History) -> str:
     """Return what a column says: a time without zone is taken as it is, a number as a number."""
     match type_.name:
         case "timestamp":
-            return _of_time(f"unix_micros({value})", history)
+            return of_time(f"unix_micros({value})", history)
         case "timestamp_ntz":
             return _told(value, type_) if not history.by_day else f"bigint(unix_date(to_date({value})))"
         case "date" | "int" | "bigint" | "decimal":

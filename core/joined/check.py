@@ -53,6 +53,9 @@ def _table(joined: Joined, name: str, source: Source, tables: Mapping[TableName,
         raise wrong(joined, f"{name} is made of {source.table}, which is no table here", f"There are: {there}.")
     if not found.key:
         raise wrong(joined, f"{source.table} has no key", "Name the columns of its key, or leave it out.")
+    if found.history is not None and found.history.known:
+        why = f"{source.table} also has versions that are not believed any more (`known`)"
+        raise wrong(joined, why, "Such a history cannot be joined yet: keep it without.")
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Sequences
@@ -10,6 +11,8 @@ from lakeward.core.history.options import DAYS, NUMBERS, TIMES, ByColumn, ByRun,
 from lakeward.core.joined.declared import Joined
 from lakeward.core.joined.words import listed, type_in, wrong
 from lakeward.core.schema import Type
+
+_NOT_KNOWN: Final = "No joined history can yet: leave it out."
 
 
 def check_history(joined: Joined, of: Mapping[str, Dimension], dimension: Dimension) -> None:
@@ -22,6 +25,8 @@ def check_history(joined: Joined, of: Mapping[str, Dimension], dimension: Dimens
             raise wrong(joined, found, "That is for a joined history: leave it out.")
         return
     history.check(str(joined.name), dimension.schema, dimension.key)
+    if history.known:
+        raise wrong(joined, "it is to keep versions that are not believed any more (`known`)", _NOT_KNOWN)
     kept = {name: own for name in of if (own := of[name].history) and not joined.sources[name].as_now}
     if kept:
         _check_over_time(joined, kept)

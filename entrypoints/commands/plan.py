@@ -18,7 +18,7 @@ from lakeward.core.evolution import Kind, Policy
 from lakeward.core.job import Idle, Job, Prepared
 from lakeward.core.looking import look as look_at
 from lakeward.core.preparing import prepare
-from lakeward.entrypoints import documents, view
+from lakeward.entrypoints import documents, joined_view, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,
     AsJson,
@@ -31,6 +31,7 @@ from lakeward.entrypoints.context import (
     start_logging,
 )
 from lakeward.entrypoints.findings import layouts, look
+from lakeward.entrypoints.joining import joined_of
 from lakeward.entrypoints.printable import escaped
 
 log_lines = structlog.get_logger()
@@ -64,15 +65,19 @@ def plan(
         planned = [
             _planned(container, name, kind, found_there.cautions.get(name, ()), as_json=as_json) for name in chosen
         ]
-    failed = [document["error"] for document in planned if "error" in document]
+        joined = [
+            joined_view.planned(container, name, kind, as_json=as_json) for name in joined_of(configured, chosen)
+        ]
+    failed = [document["error"] for document in (*planned, *joined) if "error" in document]
     code = documents.failure_code(failed) if failed else 0
     if as_json:
-        documents.emit("plan", {"tables": planned, **documents.findings(found_there), "exit_code": code})
+        listed = {"tables": planned, "joined": joined}
+        documents.emit("plan", {**listed, **documents.findings(found_there), "exit_code": code})
         return code
     view.print_warnings(found_there.warnings)
     if not tables:
         view.print_unconfigured(found_there.unconfigured)
-    if any(document.get("batch") for document in planned):
+    if any(document.get("batch") or document.get("plan") for document in (*planned, *joined)):
         view.console().print("Nothing has been written. Next: `lakeward run`")
     else:
         view.console().print(

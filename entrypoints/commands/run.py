@@ -16,7 +16,7 @@ from rich.console import Console
 
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
-from lakeward.entrypoints import catalogue, documents, view
+from lakeward.entrypoints import catalogue, documents, joined_view, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,
     AsJson,
@@ -30,6 +30,7 @@ from lakeward.entrypoints.context import (
 )
 from lakeward.entrypoints.findings import Findings, layouts, look, remember
 from lakeward.entrypoints.follow import follow_tables
+from lakeward.entrypoints.joining import Joining, JoinRun, joined_of
 from lakeward.entrypoints.leasing import alone, of_follower, of_writer
 from lakeward.entrypoints.lines import Lines
 from lakeward.entrypoints.locking import locked
@@ -97,11 +98,13 @@ class Ran:
     """A run that has ended: what became of the tables, what the source has, and the exit code."""
 
     runs: Sequence[TableRun]
+    joined: Sequence[JoinRun]
     found: Findings
     code: int
 
 
-Way: TypeAlias = Callable[[Configured, Sequence[TableName], Stop], tuple[list[TableRun], Findings]]
+_Done: TypeAlias = tuple[Sequence[TableRun], Sequence[JoinRun], Findings]
+Way: TypeAlias = Callable[[Configured, Sequence[TableName], Stop], _Done]
 """How tables are run: once, or on and on."""
 
 
@@ -109,13 +112,13 @@ def carry_out(configured: Configured, tables: Sequence[TableName], way: Way, unt
     """Run tables, until nothing waits or the run is asked to stop: by a signal, or at a time of the clock."""
     stop = Stop(view.console(stderr=True).print, until=until)
     with stop.listening():
-        runs, found = way(configured, tables, stop)
-        code = exit_code(runs) or (3 if found.strays else 0)
+        runs, joined, found = way(configured, tables, stop)
+        code = exit_code(runs, joined) or (3 if found.strays else 0)
         if way is not _follow and stop.is_asked and code in (0, 3):
             code = 75  # what was not begun waits for the next run
     for run in runs:
         run.cautions = found.cautions.get(run.table, ())
-    return Ran(runs, found, code)
+    return Ran(runs, joined, found, code)
 
 
 def carry_out_once(configured: Configured, tables: Sequence[TableName], manager: PluginManager) -> Ran:
@@ -125,12 +128,13 @@ def carry_out_once(configured: Configured, tables: Sequence[TableName], manager:
 
 def document(ran: Ran) -> Mapping[str, Any]:
     """Return a run as programs get it."""
-    return {**documents.table_runs(ran.runs), **documents.findings(ran.found), "exit_code": ran.code}
+    joined = {"joined": [documents.join_run(run) for run in ran.joined]}
+    return {**documents.table_runs(ran.runs), **joined, **documents.findings(ran.found), "exit_code": ran.code}
 
 
 def show_all(ran: Ran, *, is_chosen: bool) -> None:
     """Print a run, and of the source what nobody configured, unless tables were chosen."""
-    show(ran.runs, ran.code)
+    show(ran.runs, ran.code, ran.joined)
     view.print_warnings(ran.found.warnings)
     if not is_chosen:
         view.print_unconfigured(ran.found.unconfigured)
@@ -138,16 +142,18 @@ def show_all(ran: Ran, *, is_chosen: bool) -> None:
 
 def _once(
     configured: Configured, tables: Sequence[TableName], stop: Stop, manager: PluginManager | None = None
-) -> tuple[list[TableRun], Findings]:
+) -> _Done:
     with alone(configured, manager) as container, view.Bars() as bars:
         _before(configured, container, tables)
         with hands(container) as pool:
             runs = run_tables(container, tables, bars, stop, pool)
+            join = Joining(container, joined_of(configured, tables), stop, pool)
+            join({})
             found = look(container, tables)  # what was read shows more
-            return runs, found.with_cautions(layouts(container, tables))
+            return runs, [*join.runs.values()], found.with_cautions(layouts(container, tables))
 
 
-def _follow(configured: Configured, tables: Sequence[TableName], stop: Stop) -> tuple[list[TableRun], Findings]:
+def _follow(configured: Configured, tables: Sequence[TableName], stop: Stop) -> _Done:
     """Follow, with the lock lent while nothing is in hand: other commands of the pipeline can have it then."""
     with (
         locked(configured.state, "follow", "follows", "It goes on until it is stopped, with SIGTERM or Ctrl-C."),
@@ -171,7 +177,9 @@ def _follow(configured: Configured, tables: Sequence[TableName], stop: Stop) -> 
             return tenure.lend(lend, stop.pause, lambda: stop.is_asked)
 
         with hands(container) as pool:
-            return follow_tables(container, tables, Lines(), stop, pool, idle), look(container, tables)
+            join = Joining(container, joined_of(configured, tables), stop, pool)
+            runs = follow_tables(container, tables, Lines(), stop, pool, idle, join)
+            return runs, [*join.runs.values()], look(container, tables)
 
 
 def _before(configured: Configured, container: Any, tables: Sequence[TableName]) -> Findings:
@@ -181,9 +189,10 @@ def _before(configured: Configured, container: Any, tables: Sequence[TableName])
     return look(container, tables)
 
 
-def exit_code(runs: Sequence[TableRun]) -> int:
+def exit_code(runs: Sequence[TableRun], joined: Sequence[JoinRun] = ()) -> int:
     """Return 4 where a table failed (75 where each may be tried again), 3 where something waits or is alarmed."""
-    failed = [run.error for run in runs if run.error is not None]
+    errors = [*(run.error for run in runs), *(run.error for run in joined)]
+    failed = [error for error in errors if error is not None]
     if failed:
         return documents.failure_code(map(documents.error, failed))
     standing = [run.progress for run in runs if run.progress is not None]
@@ -192,7 +201,7 @@ def exit_code(runs: Sequence[TableRun]) -> int:
     return 3 if is_waiting or any(run.alarms for run in runs) else 0
 
 
-def show(runs: Sequence[TableRun], code: int) -> None:
+def show(runs: Sequence[TableRun], code: int, joined: Sequence[JoinRun] = ()) -> None:
     """Print a line a table, the sum, and the next step."""
     out = view.console()
     table = view.grid("table", "batches", "files", "rows", "", "time", right=("batches", "files", "rows", "time"))
@@ -220,6 +229,7 @@ def show(runs: Sequence[TableRun], code: int) -> None:
             sys.stdout.flush()
             view.print_error(run.error)
         view.print_alarms(run.alarms)
+    joined_view.print_runs(joined)
     _next(runs, code, out)
 
 

@@ -15,7 +15,7 @@ from lakeward.core.errors import LakewardError
 from lakeward.core.loads import Awaited
 from lakeward.core.ports import Standing
 from lakeward.core.progress import Progress
-from lakeward.entrypoints import documents, view
+from lakeward.entrypoints import documents, joined_view, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,
     AsJson,
@@ -26,6 +26,7 @@ from lakeward.entrypoints.context import (
     open_settings,
 )
 from lakeward.entrypoints.findings import look
+from lakeward.entrypoints.joining import joined_of
 from lakeward.entrypoints.printable import escaped
 from lakeward.entrypoints.settings import Configured
 
@@ -77,15 +78,21 @@ def status(
         chosen = configured.choose(tables or ())
         there = look(container, chosen)
         found, failed = _read(container, configured, chosen)
+        joined = joined_view.stands(container, configured, joined_of(configured, chosen))
+    failed += [(one.name, one.error) for one in joined if one.error is not None]
     code = 3 if there.strays or any(one.needs_somebody for one in found) else 0
     if failed:
         code = documents.failure_code(documents.error(cause) for _, cause in failed)
     if as_json:
         listed = [{**_document(one), "warnings": list(there.cautions.get(one.name, ()))} for one in found]
-        listed += [{"table": str(name), "error": documents.error(cause)} for name, cause in failed]
-        documents.emit("status", {"tables": listed, **documents.findings(there), "exit_code": code})
+        lost = [pair for pair in failed if pair[0] not in configured.joined]
+        listed += [{"table": str(name), "error": documents.error(cause)} for name, cause in lost]
+        also = {"joined": [joined_view.status_document(one) for one in joined], **documents.findings(there)}
+        documents.emit("status", {"tables": listed, **also, "exit_code": code})
         return code
     _show(found, configured.settings.target["kind"])
+    if joined:
+        view.console().print(joined_view.status(joined))
     for one in found:
         view.print_awaited(one.name, one.awaited)
     view.print_warnings(there.warnings)

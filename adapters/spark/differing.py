@@ -1,0 +1,163 @@
+"""`lakeward.core.joined.join` as frames: what has to be written and removed so that a joined table is what is made.
+
+What stands is given as rows of the table and where they lie; what is made, by `lakeward.adapters.spark.joining`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.histories import STORED, Shown, of_time, tail
+from lakeward.adapters.spark.joining import AT, INSTANT, IS_UNKNOWN
+from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.resolve import FILE, POS
+from lakeward.adapters.spark.sql import let, struct
+from lakeward.adapters.spark.types import ddl_of
+from lakeward.adapters.spark.versions import Versions, equal
+from lakeward.core.fold import columns_of
+from lakeward.core.history.options import ByRun, History
+from lakeward.core.joined.dates import BEGINNING
+from lakeward.core.joined.plan import JoinPlan
+
+_MADE: Final = "_lakeward_made"
+_BECOMES: Final = "_lakeward_becomes"
+_TOUCHED: Final = "_lakeward_touched"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What a batch does to a joined table: rows to be written, and those to be removed, with where they lie.
+
+    `opened` is how many more versions of a history are current afterwards; `wrong` says in words what is wrong
+    with the versions of a key, if there is one such.
+    """
+
+    written: DataFrame
+    removed: DataFrame
+    cached: DataFrame
+    opened: int = 0
+    wrong: str | None = None
+
+
+class _Looks(Versions):
+    """Versions that are the same where they show the same: the batch that made them does not count."""
+
+    def equal(self, one: str, other: str) -> str:
+        """Return whether two versions show the same."""
+        types = {f"p{i}": self.schema.columns[i].type for i in self.previous.values()}
+        alike = [f"{one}.ends <=> {other}.ends"]
+        alike += [self.alike(f"{one}.cells", f"{other}.cells", range(len(self.schema)))]
+        return " AND ".join([*alike, *[equal(f"{one}.{name}", f"{other}.{name}", t) for name, t in types.items()]])
+
+
+def mirrored(plan: JoinPlan, standing: DataFrame, made: DataFrame, touched: DataFrame | None) -> Difference:
+    """Compare what stands with the joined rows, key by key: all of them, or those that are touched."""
+    dimension = plan.joining.dimension
+    key = list(dimension.key)
+    own = {c.name: c.type for c in dimension.schema}
+    cells = struct({f"c{i}": quoted(name) for i, name in enumerate(own)})
+    stands = standing.selectExpr(*map(quoted, key), f"{cells} AS {STORED}", FILE, POS)
+    both = _beside(plan, stands, made.selectExpr(*map(quoted, key), f"{cells} AS {_MADE}"), touched)
+    same = " AND ".join(equal(f"{STORED}.c{i}", f"{_MADE}.c{i}", type_) for i, type_ in enumerate(own.values()))
+    is_new, is_gone = f"{STORED} IS NULL", f"{_MADE} IS NULL"
+    found = both.where(f"({is_new}) != ({is_gone}) OR (NOT ({is_new}) AND NOT ({same}))").persist()
+    place = dict(zip(names.POSITION, ("1", "0L", f"{plan.batch}L", "0L"), strict=True))
+    written = found.where(f"NOT ({is_gone})").selectExpr(
+        *[f"{_MADE}.c{i} AS {quoted(name)}" for i, name in enumerate(own)],
+        *[f"{value} AS {name}" for name, value in place.items()],
+    )
+    removed = found.where(f"NOT ({is_new})").selectExpr(*map(quoted, key), FILE, POS)
+    return Difference(written, removed, found)
+
+
+def versioned(plan: JoinPlan, standing: DataFrame, made: DataFrame, touched: DataFrame | None) -> Difference:
+    """Compare the versions that stand with those that are made: all of them over time, else the last."""
+    joining, shown = plan.joining, _shown(plan)
+    key = list(joining.dimension.key)
+    stored = shown.stored(standing)
+    cells = struct({f"c{i}": quoted(c.name) for i, c in enumerate(joining.dimension.schema)})
+    item = {
+        "cells": f"CASE WHEN {IS_UNKNOWN} IS NOT NULL THEN {cells} END",
+        "instant": AT if joining.over_time else INSTANT,
+        "stands_for_none": IS_UNKNOWN,
+    }
+    images = made.groupBy(*map(quoted, key)).agg(F.expr(f"collect_list({struct(item)}) AS {_MADE}"))
+    both = _beside(plan, stored, images, touched)
+    empty = {name: f"CAST(array() AS {ddl_of(of.schema[name].dataType)})" for name, of in _arrays(stored, images)}
+    lets = {name: f"coalesce({name}, {none})" for name, none in empty.items()}
+    versions = f"transform({STORED}, s -> s.version)"
+    lets["base"] = versions if joining.over_time else tail(versions)
+    lets["after"] = _followed(plan, shown.versions) if joining.over_time else _compared(plan, shown.versions)
+    becomes = let(lets, shown.changed("''", STORED, "base", "after"))
+    found = both.selectExpr(f"{becomes} AS {_BECOMES}").persist()
+    sums = [F.expr(f"coalesce(sum({_BECOMES}.opened), 0)"), F.expr(f"min({_BECOMES}.wrong)")]
+    opened, wrong = found.agg(*sums).collect()[0]
+    written = shown.rows(found.selectExpr(f"explode({_BECOMES}.fresh) AS fresh"))
+    removed = shown.gone(found.selectExpr(f"explode({_BECOMES}.gone) AS gone"))
+    return Difference(written, removed, found, int(opened), wrong)
+
+
+def _arrays(stored: DataFrame, images: DataFrame) -> Sequence[tuple[str, DataFrame]]:
+    return [(STORED, stored), (_MADE, images)]
+
+
+def _beside(plan: JoinPlan, stands: DataFrame, made: DataFrame, touched: DataFrame | None) -> DataFrame:
+    """Return what stands of each key beside what is made of it, and when it was touched."""
+    key = list(plan.joining.dimension.key)
+    if touched is None:
+        return stands.join(made, key, "full").selectExpr("*", f"bigint(NULL) AS {_TOUCHED}")
+    touched = touched.selectExpr(*map(quoted, key), f"{INSTANT} AS {_TOUCHED}")
+    if plan.whole:
+        return stands.join(made, key, "full").join(touched, key, "left")
+    return touched.join(stands, key, "left").join(made, key, "left")
+
+
+def _shown(plan: JoinPlan) -> Shown:
+    dimension = plan.joining.dimension
+    history, columns = dimension.history, columns_of(dimension)
+    if history is None or columns is None:
+        raise LookupError("a joined mirror has no versions")
+    return Shown(dimension, history, _Looks(dimension.schema, columns, dimension.sequences, 1))
+
+
+def _compared(plan: JoinPlan, versions: Versions) -> str:
+    """Return the versions of a key of which only the last row is known: `compared` of the core as SQL."""
+    row = {"row": f"try_element_at({_MADE}, 1)"}
+    known = _of_change(plan, f"greatest({_TOUCHED}, row.instant)")
+    at = f"CASE WHEN row.stands_for_none AND size(base) = 0 THEN {BEGINNING}L ELSE {known} END"
+    return let({**row, "e": _event(plan, versions, at)}, _after(versions, "base", "row"))
+
+
+def _followed(plan: JoinPlan, versions: Versions) -> str:
+    """Return the versions of a key of which there is a row for each instant: `over_time` of the core as SQL."""
+    in_order = f"array_sort({_MADE}, (a, b) -> CASE WHEN a.instant < b.instant THEN -1 ELSE 1 END)"
+    step = let({"e": _event(plan, versions, "row.instant")}, _after(versions, "so_far", "row"))
+    return f"aggregate({in_order}, {versions.none}, (so_far, row) -> {step})"
+
+
+def _after(versions: Versions, before: str, row: str) -> str:
+    """Return the versions of a key after its joined row became another, or went."""
+    opened = versions.opened(before, f"{row}.cells")
+    return f"CASE WHEN {row}.cells IS NULL THEN {versions.closed(before)} ELSE {opened} END"
+
+
+def _event(plan: JoinPlan, versions: Versions, instant: str) -> str:
+    """Return what changed a joined row, as `Versions` takes events: its place is that of the batch."""
+    sequence = f"CAST(0 AS {names.sequence_type(versions.sequences)})"
+    place = struct({"s": sequence, "o": f"{plan.batch}L", "r": "0L"})
+    return struct({"instant": instant, "place": place, "old": "string(NULL)"})
+
+
+def _of_change(plan: JoinPlan, instant: str) -> str:
+    """Return from when a joined row counts: `of_change` of the core as SQL."""
+    history = plan.joining.dimension.history or History()
+    if plan.is_first and history.first_load is not None:
+        return f"{history.first_load}L"
+    run = of_time(f"{plan.ran}L", history)
+    return run if isinstance(history.validity, ByRun) else f"coalesce({instant}, {run})"

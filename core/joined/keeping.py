@@ -1,0 +1,240 @@
+"""Keeping a joined table up: what a table format does for it, and a batch of it, in named steps.
+
+One commit carries rows and how far the table has passed its sources. A crash before it changes nothing;
+what a source commits while a batch is worked out is for the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol, runtime_checkable
+
+from lakeward.core.counts import Counts
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import CommitConflict, SchemaConflict, TableError
+from lakeward.core.evolution import FOLLOWING, Evolution, Kind, evolve
+from lakeward.core.facts import BatchFacts
+from lakeward.core.history.kept import options_of
+from lakeward.core.job import ATTEMPTS, Watch, unwatched
+from lakeward.core.joined.check import checked
+from lakeward.core.joined.declared import Joined
+from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceState, plan_join
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import Commit, Resolved, Standing
+from lakeward.core.progress import Progress
+
+JOIN_STEPS: Final = ("believe", "decide", "resolve", "commit")
+"""The steps of a batch of a joined table."""
+
+
+class JoinedTable(Protocol):
+    """A joined table of a lake, with the tables that it is made of."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in the lake."""
+        ...
+
+    def standing(self) -> Standing:
+        """Return what its last commit of ours says; no engine is started."""
+        ...
+
+    def sources(self, progress: JoinProgress | None) -> Mapping[str, SourceState]:
+        """Return its sources as they are, those that have a commit, seen from how far they were passed."""
+        ...
+
+    def resolve(self, plan: JoinPlan, merge: MergePlan) -> Resolved:
+        """Work out what becomes of its rows, of the commits that the plan names; nothing is written."""
+        ...
+
+    def commit(self, merge: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+        """Make rows and progress visible in one commit; raises CommitConflict where it lost a race."""
+        ...
+
+
+@runtime_checkable
+class Joins(Protocol):
+    """A lake that can keep joined tables."""
+
+    def standing(self, dimension: Dimension) -> Standing:
+        """Return how far a table is; no engine is started."""
+        ...
+
+    def joined(self, joining: Joining) -> JoinedTable:
+        """Return a joined table, which need not exist yet; no engine is started."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinJob:
+    """A joined table that is to be kept up: its declaration, and its sources as they are declared.
+
+    A batch is worked out `attempts` times, in all, where another writer commits in between. `check`
+    raises where this process may not write any more; `now` is the clock, in microseconds since 1970.
+    """
+
+    joined: Joined
+    sources: Mapping[TableName, Dimension]
+    target: Joins
+    now: Callable[[], int]
+    attempts: int = ATTEMPTS
+    check: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinReport:
+    """What one batch did to a joined table."""
+
+    table: str
+    plan: JoinPlan
+    progress: Progress
+    written: int
+    removed: int
+    commit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joinable:
+    """A joined table as it stands, and the plan of its next batch, None where there is nothing to do.
+
+    `lacking` are the sources that have no commit yet: it begins when each of them has one.
+    """
+
+    standing: Standing = field(default_factory=lambda: Standing(Progress(), None))
+    table: JoinedTable | None = None
+    plan: JoinPlan | None = None
+    lacking: tuple[TableName, ...] = ()
+
+
+def plan_next(job: JoinJob, watch: Watch = unwatched) -> Joinable:
+    """Decide what the next batch of a joined table will do; nothing is written, and no engine is started.
+
+    Raises ConfigError where it cannot be made of its sources as they stand, and TableError where the lake
+    has another table of its name.
+    """
+    with watch("believe"):
+        found = {name: job.target.standing(one) for name, one in job.sources.items()}
+    lacking = tuple(name for name, one in found.items() if one.schema is None or not one.progress.batch)
+    if lacking:
+        return Joinable(lacking=lacking)
+    with watch("decide"):
+        stands = {name: replace(job.sources[name], schema=one.schema) for name, one in found.items() if one.schema}
+        joining = checked(job.joined, stands)
+        table = job.target.joined(joining)
+        standing = table.standing()
+        passed = progress_of(joining, standing)
+        return Joinable(
+            standing=standing,
+            table=table,
+            plan=plan_join(joining, passed, table.sources(passed), job.now()),
+        )
+
+
+def progress_of(joining: Joining, standing: Standing) -> JoinProgress | None:
+    """Return how far a joined table has passed its sources, or None where nothing stands yet.
+
+    Raises TableError where what stands is no joined table.
+    """
+    if standing.progress.joined is not None:
+        return JoinProgress.from_json(standing.progress.joined)
+    if standing.progress.batch:
+        raise TableError(
+            f"{joining.joined.name}: the lake has a table of that name, and it is not joined of others",
+            found=f"it is at batch {standing.progress.batch}",
+            todo="Give the joined table another name, or drop that one.",
+        )
+    return None
+
+
+def merge_of(plan: JoinPlan, standing: Standing) -> MergePlan:
+    """Return a plan of a joined table in the words of all tables, with how its columns change.
+
+    Raises SchemaConflict where what stands has other columns than it is declared with, and nothing can follow.
+    """
+    dimension = plan.joining.dimension
+    evolution = Evolution(dimension.schema) if standing.schema is None else _evolution(plan, standing)
+    return MergePlan(
+        dimension=dimension,
+        evolution=evolution,
+        batch=plan.batch,
+        epoch=1,
+        facts=BatchFacts(schema=dimension.schema),
+        recalls=False,
+        appends=False,
+        creates=standing.schema is None,
+        folds=dimension.history is not None,
+        ran=plan.ran,
+    )
+
+
+def _evolution(plan: JoinPlan, standing: Standing) -> Evolution:
+    dimension, before = plan.joining.dimension, standing.progress
+    assert standing.schema is not None  # noqa: S101
+    evolution = evolve(standing.schema, dimension.schema, FOLLOWING, dimension.key)
+    others = [str(change) for change in evolution.refused]
+    others += [str(change) for change, _ in evolution.differences if change.kind not in (Kind.ADD, Kind.WIDEN)]
+    if before.batch and before.key != dimension.key:
+        others.append(f"its key was {', '.join(before.key or ())} and is {', '.join(dimension.key)}")
+    if before.batch and before.history != options_of(dimension):
+        others.append("its versions were kept in another way")
+    if others:
+        raise SchemaConflict(
+            f"{dimension.name}: the joined table stands otherwise than it is declared",
+            found="; ".join(others),
+            todo="Nothing was changed. It is made of its sources: drop the table, and the next run makes it anew.",
+        )
+    return evolution
+
+
+def keep_up(job: JoinJob, watch: Watch = unwatched) -> JoinReport | None:
+    """Bring a joined table to where its sources are, in one commit; None where it is there.
+
+    Raises CommitConflict where others kept committing to it.
+    """
+    for _ in range(job.attempts - 1):
+        try:
+            return _keep_up(job, watch)
+        except CommitConflict:
+            continue
+    return _keep_up(job, watch)
+
+
+def _keep_up(job: JoinJob, watch: Watch) -> JoinReport | None:
+    found = plan_next(job, watch)
+    if found.plan is None or found.table is None:
+        return None
+    merge = merge_of(found.plan, found.standing)
+    with watch("resolve"):
+        resolved = found.table.resolve(found.plan, merge)
+    try:
+        progress = _progress_after(found.plan, found.standing.progress, resolved)
+        with watch("commit"):
+            job.check()
+            commit = found.table.commit(merge, resolved, progress)
+    finally:
+        resolved.close()
+    return JoinReport(
+        table=str(job.joined.name),
+        plan=found.plan,
+        progress=progress,
+        written=commit.written,
+        removed=commit.removed,
+        commit=commit.name,
+    )
+
+
+def _progress_after(plan: JoinPlan, before: Progress, resolved: Resolved) -> Progress:
+    dimension = plan.joining.dimension
+    return replace(
+        before,
+        batch=plan.batch,
+        rows=before.rows + resolved.written - resolved.removed,
+        current=None if dimension.history is None else (before.current or 0) + resolved.current,
+        sequences=dimension.sequences,
+        key=dimension.key,
+        history=options_of(dimension),
+        joined=plan.progress.to_json(),
+        counts=Counts(),
+    )

@@ -1,0 +1,147 @@
+"""What people see of joined tables: what a run did, what the next batch will do, how far each is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.table import Table
+
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import LakewardError
+from lakeward.core.joined.keeping import Joinable, plan_next
+from lakeward.core.joined.plan import JoinPlan, JoinProgress
+from lakeward.core.ports import Standing
+from lakeward.core.schema import Schema
+from lakeward.entrypoints import documents, view
+from lakeward.entrypoints.joining import JoinRun
+from lakeward.entrypoints.printable import escaped
+from lakeward.entrypoints.settings import Configured
+
+
+def print_runs(joined: Sequence[JoinRun]) -> None:
+    """Print a line a joined table, and what went wrong."""
+    if joined:
+        view.console().print(runs(joined))
+    for one in joined:
+        if one.error is not None:
+            sys.stdout.flush()
+            view.print_error(one.error)
+
+
+def runs(joined: Sequence[JoinRun]) -> Table:
+    """Return a line a joined table."""
+    table = view.grid(
+        "joined table", "batch", "written", "removed", "", "time", right=("batch", "written", "removed", "time")
+    )
+    for run in joined:
+        table.add_row(escaped(str(run.table)), *_numbers(run), _words(run), f"{run.seconds:.1f} s")
+    return table
+
+
+def _numbers(run: JoinRun) -> tuple[str, str, str]:
+    report = run.report
+    if report is None:
+        return "–", "–", "–"
+    return f"{report.progress.batch:,}", f"{report.written:,}", f"{report.removed:,}"
+
+
+def _words(run: JoinRun) -> str:
+    if run.error is not None:
+        return "[red]failed[/]"
+    if run.waits:
+        return f"waits for the first batch of {escaped(', '.join(map(str, run.waits)))}"
+    return "nothing new" if run.report is None else escaped(plan_words(run.report.plan))
+
+
+def plan_words(plan: JoinPlan) -> str:
+    """Return in words what a batch of a joined table takes of its sources."""
+    if plan.whole:
+        return f"all rows made anew: {'; '.join(plan.whole)}"
+    passed = plan.progress.passed
+    return "keys touched by " + ", ".join(
+        f"{name} {since + 1}–{passed[name].batch}" for name, since in plan.since.items()
+    )
+
+
+def planned(container: Any, table: TableName, kind: str, *, as_json: bool) -> dict[str, Any]:
+    """Plan one joined table, show it to people, and return it as programs get it."""
+    try:
+        job = container.join_job(table=table)
+        found = plan_next(job)
+    except LakewardError as error:
+        if not as_json:
+            view.console().print(f"{escaped(str(table))}  → cannot be planned")
+            view.print_error(error)
+        return {"table": str(table), "error": documents.error(error)}
+    if not as_json:
+        mode = "mirror" if job.joined.history is None else "history"
+        name = str(table) if found.table is None else found.table.name
+        view.console().print(f"{escaped(str(table))}  → {escaped(name)} ({kind}, joined {mode})")
+        view.console().print(f"   {escaped(_planned_words(found))}")
+    plan = None if found.plan is None else {"batch": found.plan.batch, **documents.join_plan(found.plan)}
+    return {"table": str(table), "plan": plan, "waits_for": list(map(str, found.lacking))}
+
+
+def _planned_words(found: Joinable) -> str:
+    if found.lacking:
+        return f"waits for the first batch of {', '.join(map(str, found.lacking))}"
+    return "nothing new in its sources" if found.plan is None else plan_words(found.plan)
+
+
+@dataclass(frozen=True, slots=True)
+class Stands:
+    """How far a joined table is, or why that cannot be told."""
+
+    name: TableName
+    standing: Standing | None = None
+    error: LakewardError | None = None
+
+    @property
+    def passed(self) -> Mapping[str, int]:
+        """The batches of its sources that it has passed."""
+        text = None if self.standing is None else self.standing.progress.joined
+        return {} if text is None else {n: one.batch for n, one in JoinProgress.from_json(text).passed.items()}
+
+
+def stands(container: Any, configured: Configured, tables: Sequence[TableName]) -> list[Stands]:
+    """Return how far joined tables are, by what their last commits say."""
+    target, found = container.target(), []
+    for name in tables:
+        history = configured.joined[name].history
+        try:
+            found.append(Stands(name, target.standing(Dimension(name=name, schema=Schema(()), history=history))))
+        except LakewardError as error:
+            found.append(Stands(name, error=error))
+    return found
+
+
+def status(found: Sequence[Stands]) -> Table:
+    """Return a line a joined table: which batches of its sources it has passed, rows, batch, last commit."""
+    table = view.grid("joined table", "has passed", "rows", "batch", "last commit", right=("rows", "batch"))
+    for one in found:
+        name, standing = escaped(str(one.name)), one.standing
+        if standing is None or not standing.progress.batch:
+            table.add_row(name, "[red]failed[/]" if one.error else "nothing joined yet", "–", "–", "–")
+            continue
+        passed = ", ".join(f"{source} {batch:,}" for source, batch in one.passed.items())
+        committed = f"{view.ago(standing.committed)} ago" if standing.committed else "–"
+        progress = standing.progress
+        table.add_row(name, escaped(passed), f"{progress.rows:,}", f"{progress.batch:,}", committed)
+    return table
+
+
+def status_document(one: Stands) -> Mapping[str, Any]:
+    """Return how far a joined table is, as programs get it."""
+    if one.standing is None:
+        return {"table": str(one.name), "error": None if one.error is None else documents.error(one.error)}
+    return {
+        "table": str(one.name),
+        "exists": one.standing.schema is not None,
+        "batch": one.standing.progress.batch,
+        "rows": one.standing.progress.rows,
+        "passed": dict(one.passed),
+        "committed": documents.time(one.standing.committed),
+    }

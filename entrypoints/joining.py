@@ -1,0 +1,114 @@
+"""Joined tables in a run: each is brought to where its sources are, once these are done; none stops another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import LakewardError, SetupError
+from lakeward.core.joined.keeping import JoinReport, keep_up, plan_next
+from lakeward.entrypoints.settings import Configured
+from lakeward.entrypoints.stopping import Stop
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class JoinRun:
+    """What a run did to one joined table.
+
+    It `waits` for sources that have no commit yet. `error` is that of the last time that it was tried.
+    """
+
+    table: TableName
+    report: JoinReport | None = None
+    batches: int = 0
+    waits: Sequence[TableName] = ()
+    error: BaseException | None = None
+    seconds: float = 0.0
+
+
+def joined_of(configured: Configured, tables: Iterable[TableName]) -> Sequence[TableName]:
+    """Return the joined tables that some of these tables are sources of."""
+    wanted = set(tables)
+    found = configured.joined.items()
+    return [name for name, one in found if wanted & {source.table for source in one.sources.values()}]
+
+
+@dataclass(slots=True)
+class Joining:
+    """Brings joined tables to where their sources are; `runs` are what became of them.
+
+    In one process a table is looked at again where a source of it has another batch than before, or it failed.
+    """
+
+    container: Any
+    tables: Sequence[TableName]
+    stop: Stop
+    pool: Executor
+    runs: dict[TableName, JoinRun] = field(default_factory=dict)
+    passed: dict[TableName, Mapping[TableName, int]] = field(default_factory=dict)
+
+    def __call__(self, batches: Mapping[TableName, int]) -> None:
+        """Join; `batches` are those that the tables are at, as far as this process knows."""
+        due = [table for table in self.tables if self._is_due(table, batches)]
+        for _ in self.pool.map(self._join, due):
+            pass
+        for table in due:
+            error = self.runs[table].error
+            if isinstance(error, SetupError):
+                raise error
+            self.passed[table] = {} if error is not None else dict(batches)
+
+    def _is_due(self, table: TableName, batches: Mapping[TableName, int]) -> bool:
+        before = self.passed.get(table)
+        sources = {one.table for one in self.container.configured().joined[table].sources.values()}
+        return before is None or any(before.get(name) != batches.get(name) for name in sources)
+
+    def _join(self, table: TableName) -> None:
+        run, began = self.runs.setdefault(table, JoinRun(table)), time.monotonic()
+        structlog.contextvars.bind_contextvars(table=str(table))
+        structlog.contextvars.unbind_contextvars("batch")
+        if self.stop.is_asked:
+            return
+        try:
+            self._keep_up(run)
+        except Exception as error:  # noqa: BLE001  # a table's failure, whatever it is, stops no other
+            is_known = run.error is not None and str(run.error) == str(error)
+            run.error = error
+            _log_failure(error, log.debug if is_known else log.error)
+        run.seconds += time.monotonic() - began
+
+    def _keep_up(self, run: JoinRun) -> None:
+        job = self.container.join_job(table=run.table)
+        report = keep_up(job, _watch)
+        run.error = None
+        if report is None:
+            run.waits = plan_next(job).lacking
+            return
+        run.report, run.batches, run.waits = report, run.batches + 1, ()
+        log.info("joined", commit=report.commit, written=report.written, removed=report.removed)
+
+
+def _watch(step: str) -> AbstractContextManager[None]:
+    return _logged(step)
+
+
+@contextmanager
+def _logged(step: str) -> Iterator[None]:
+    log.debug("step", step=step)
+    yield
+
+
+def _log_failure(error: BaseException, say: Callable[..., object]) -> None:
+    if isinstance(error, LakewardError):
+        say("failed", error=error.what, found=error.found, todo=error.todo)
+    else:
+        say("failed", error=repr(error), exc_info=error)

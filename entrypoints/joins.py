@@ -1,0 +1,201 @@
+"""Joined tables as the settings write them; the core's own declarations are made of them.
+
+`docs/settings.md` is generated from these models, and `docs/joined.md` explains them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import date
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import ConfigError
+from lakeward.core.joined.check import checked
+from lakeward.core.joined.declared import Aggregate, Function, Joined, Source, Way
+from lakeward.core.nearest import nearest
+from lakeward.entrypoints.histories import HistorySettings, Tracked, history_of
+from lakeward.entrypoints.patterns import plain, table_name
+
+
+def _columns(value: Any) -> Any:
+    """Take a list of names for columns that keep theirs."""
+    if isinstance(value, list) and all(isinstance(name, str) for name in value):
+        return {name: name for name in value}
+    if isinstance(value, Mapping) and all(isinstance(name, str) for name in value.values()):
+        return value
+    raise ValueError('must be names of columns, or `{ new_name = "column" }`')
+
+
+def _function_alone(value: Any) -> Any:
+    return {"function": value} if isinstance(value, str) else value
+
+
+def _unknown(value: Any) -> Any:
+    """Take numbers, dates and truths of TOML for the texts that write them: their types are those of columns."""
+    if isinstance(value, Mapping):
+        return {name: _written(cell) for name, cell in value.items()}
+    return value
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, date):
+        return value.isoformat()
+    return str(value) if isinstance(value, int | float) else value
+
+
+class AggregateSettings(BaseModel):
+    """What is made of several rows of a source; `count` may be given as its name alone, and counts rows then."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    function: Literal["count", "sum", "min", "max", "latest"] = Field(
+        description="`count` counts rows, or values of the column that are not NULL; `latest` is the value in the "
+        "row with the greatest `by`, and of equal ones in that with the greatest key."
+    )
+    column: str | None = Field(None, description="The column of the source that it is made of.")
+    by: str | None = Field(None, description="With `latest`: the column that rows are ordered by.")
+
+
+AnAggregate: TypeAlias = Annotated[AggregateSettings, BeforeValidator(_function_alone)]
+
+
+class JoinedSourceSettings(BaseModel):
+    """A table that a joined table is made of, and what is taken of it. The first one drives."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    table: str = Field(description="The table under `[tables]`, as `schema.table`.")
+    columns: Annotated[dict[str, str], BeforeValidator(_columns)] = Field(
+        default_factory=dict,
+        description='Columns that are taken: their names, or `{ new_name = "column" }` where they get others. The '
+        "key of the driving source has to be among them.",
+    )
+    aggregates: dict[str, AnAggregate] = Field(
+        default_factory=dict,
+        description='What is made of all rows that are equal `on` these columns: `{ orders = "count", '
+        'total = { function = "sum", column = "amount" } }`.',
+    )
+    on: list[str] = Field(
+        default_factory=list,
+        description="The columns that it is joined on. Of the driving source: those that its groups are equal in.",
+    )
+    to: list[str] | None = Field(
+        None,
+        description="What they equal: columns of the source `beside`, in that order. Without it: those of the same "
+        "names.",
+    )
+    beside: str | None = Field(
+        None, description="The source that it is joined to, one before it. Without it: the driving one."
+    )
+    way: Literal["left", "inner"] = Field(
+        "left", description="A row that finds none of it stays, with NULL, or goes."
+    )
+    validity: str | None = Field(
+        None,
+        description="In a history of mirrors: the column that says from when a row of it counts. Without it: the "
+        "commit time of its last change.",
+    )
+    as_now: bool = Field(
+        False, description="In a history of histories: all versions show what this source has now."
+    )
+
+
+class JoinedSettings(BaseModel):
+    """A table that is made of others. What the table format adds (`partition_by`, …) stands beside these keys."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    sources: dict[str, JoinedSourceSettings] = Field(
+        description="The tables that it is made of, by names of their own, the driving one first; the others are "
+        "joined in their order."
+    )
+    mode: Literal["mirror", "history"] = Field(
+        "mirror", description="How its rows are kept: as they are now, or every version."
+    )
+    track: Tracked = Field(
+        default_factory=lambda: ["*"],
+        description="In a history: its columns of which a change opens a version, as of any other history.",
+    )
+    history: HistorySettings = Field(
+        default_factory=HistorySettings,
+        description='In a history: how versions are dated and shown. `validity = { column = "…" }` is said of each '
+        "source instead.",
+    )
+    unknown: Annotated[bool | dict[str, str], BeforeValidator(_unknown)] = Field(
+        False,
+        description="Whether it has a row that stands for whatever has none: -1 in its key, NULL elsewhere, or "
+        'what is given by column: `{ name = "unknown" }`.',
+    )
+
+    @model_validator(mode="after")
+    def _is_a_history(self) -> JoinedSettings:
+        said = [key for key in ("track", "history") if key in self.model_fields_set]
+        if said and self.mode == "mirror":
+            raise ValueError(f'`{said[0]}` is for a history: say `mode = "history"`, too, or leave it out')
+        return self
+
+
+def joined_of(
+    name: TableName, said: JoinedSettings, tables: Collection[TableName], zone: str, *, may_come: bool
+) -> Joined:
+    """Return the declaration of a joined table, with days that are cut in a zone.
+
+    Its sources are found among the `tables` in any case; others are an error, unless a pattern may bring them.
+    """
+    unknown: Mapping[str, str] | None = said.unknown if isinstance(said.unknown, Mapping) else None
+    return Joined(
+        name=name,
+        sources={
+            own: _source(name, own, one, tables, drives=place == 0, may_come=may_come)
+            for place, (own, one) in enumerate(said.sources.items())
+        },
+        history=history_of(said.track, said.history, zone) if said.mode == "history" else None,
+        unknown={} if said.unknown is True else unknown,
+    )
+
+
+def _source(
+    name: TableName,
+    own: str,
+    said: JoinedSourceSettings,
+    tables: Collection[TableName],
+    *,
+    drives: bool,
+    may_come: bool,
+) -> Source:
+    table = table_name(said.table)
+    found = {plain(one): one for one in tables}.get(plain(table))
+    if found is None and not may_come:
+        listed = ", ".join(map(str, tables)) or "none"
+        raise ConfigError(
+            f"{name}: it cannot be joined like this",
+            found=f"{own} is made of {table}, which is not under [tables]; there are {listed}",
+            todo=nearest(str(table), map(str, tables)) or "Name one of them, or write a section for it.",
+        )
+    return Source(
+        table=found or table,
+        columns=said.columns,
+        aggregates={column: _aggregate(one) for column, one in said.aggregates.items()},
+        on=tuple(said.on),
+        to=tuple(([] if drives else said.on) if said.to is None else said.to),
+        beside=said.beside,
+        way=Way(said.way),
+        validity=said.validity,
+        as_now=said.as_now,
+    )
+
+
+def _aggregate(said: AggregateSettings) -> Aggregate:
+    return Aggregate(Function(said.function), said.column, said.by)
+
+
+def check_joined(joined: Joined, dimensions: Mapping[TableName, Dimension]) -> None:
+    """Refuse what does not fit the tables, once the columns and keys of all of them are known."""
+    known = {name: one for name, one in dimensions.items() if len(one.schema) and one.key}
+    if all(source.table in known for source in joined.sources.values()):
+        checked(joined, known)

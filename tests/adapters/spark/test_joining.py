@@ -1,0 +1,248 @@
+"""Joined frames against the core: what touched keys lead to, and what has to be written and removed for it.
+
+Many shops are joined in one job: each has a number, which is of the key of its tables and of all links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from random import Random
+from typing import Any
+
+import pytest
+from joined_laws import COLUMNS, DAY, KINDS, Lake, Shop, shapes
+from pyspark.sql import DataFrame, SparkSession
+
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.differing import mirrored, versioned
+from lakeward.adapters.spark.joining import Side, made, sides, touched
+from lakeward.adapters.spark.resolve import FILE, POS
+from lakeward.adapters.spark.types import ddl
+from lakeward.adapters.tables.columns import row_columns
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.events import Cell, Key
+from lakeward.core.history.options import ByRun, History, Shown
+from lakeward.core.joined.check import checked
+from lakeward.core.joined.declared import Joined, Source, Way
+from lakeward.core.joined.join import Place
+from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.plan import JoinPlan
+from lakeward.core.joined.rows import Known, Tables
+from lakeward.core.joined.touched import Change, Changes
+from lakeward.core.schema import Column, Schema, Type
+
+pytestmark = pytest.mark.spark
+
+SHOPS = 60
+BATCHES = 3
+BY_DAY = Shown(type=Type("date"))
+KEYS = {name: ("shop", columns[0]) for name, columns in COLUMNS.items()}
+
+
+def of_shops(name: str, place: int, source: Source) -> Source:
+    """Return a source that is joined within a shop."""
+    columns = {"shop": "shop", **source.columns} if place == 0 else source.columns
+    on = ("shop", *source.on) if source.on else ()
+    return replace(source, columns=columns, on=on, to=("shop", *source.to) if source.to else ())
+
+
+def tables_of(history: History | None) -> Mapping[TableName, Dimension]:
+    found = {}
+    for name, columns in COLUMNS.items():
+        schema = Schema(tuple(Column(column, Type("int")) for column in ("shop", *columns)))
+        table = TableName("shop", name)
+        found[table] = Dimension(name=table, schema=schema, key=KEYS[name], history=history)
+    return found
+
+
+def declared(shape: str, random: Random, **options: Any) -> Joined:
+    found = {
+        name: replace(of_shops(name, place, one), way=random.choice([*Way]))
+        for place, (name, one) in enumerate(shapes()[shape].items())
+    }
+    return Joined(name=TableName("dw", "joined"), sources=found, **options)
+
+
+@dataclass
+class Town:
+    """Many shops, whose tables are read as one."""
+
+    joining: Joining
+    shops: list[Shop]
+    now: frozenset[str] = frozenset()
+
+    def change(self, random: Random) -> None:
+        for shop in self.shops:
+            for _ in range(random.randrange(0, 6)):
+                shop.change(list(self.joining.joined.sources), late=self.joining.over_time)
+                shop.now += random.randrange(3)
+
+    def tables(self) -> Tables:
+        return {name: dict(self._rows(name)) for name in self.joining.joined.sources}
+
+    def _rows(self, name: str) -> Iterable[tuple[Key, Sequence[Known]]]:
+        versions = self.joining.over_time and name not in self.now
+        for number, shop in enumerate(self.shops):
+            found = shop.versions(name) if versions else shop.rows(name)
+            for key, rows in found.items():
+                yield (number, *key), [replace(one, cells={"shop": number, **one.cells}) for one in rows]
+
+    def changes(self) -> Changes:
+        found: dict[str, dict[Key, Change]] = {name: {} for name in self.joining.joined.sources}
+        for number, shop in enumerate(self.shops):
+            for name, of in shop.touched(self.joining).items():
+                for key, one in of.items():
+                    before = [{"shop": number, **cells} for cells in one.before]
+                    found[name][number, *key] = replace(one, before=before)
+            shop.asked.clear()
+        return found
+
+
+@dataclass
+class Table:
+    """A joined table as Spark keeps it: rows in the columns that it has, by where they lie."""
+
+    spark: SparkSession
+    joining: Joining
+    rows: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    wrote: int = 0
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        stored = self.joining.dimension.stored
+        types = {**{c.name: c.type for c in stored.schema}, **row_columns(self.joining.dimension)}
+        return {name: ddl(type_) for name, type_ in types.items() if name != names.BATCH}
+
+    def standing(self) -> DataFrame:
+        listed = ", ".join(f"{name} {type_}" for name, type_ in {**self.columns, POS: "bigint"}.items())
+        frame = self.spark.createDataFrame([(*row, pos) for pos, row in self.rows.items()], listed)
+        return frame.selectExpr("*", f"'file' AS {FILE}")
+
+    def join(self, plan: JoinPlan, tables: Tables, changes: Changes) -> None:
+        of = sides(self.joining)
+        frames = {name: self.frame(of[name], tables[name]) for name in of}
+        keys = {name: self.touched(of[name], found) for name, found in changes.items()}
+        before = {name: self.before(of[name], found) for name, found in changes.items()}
+        reached = touched(self.joining, keys, before, frames) if changes else None
+        reached = None if reached is None else reached.localCheckpoint()
+        rows = made(self.joining, frames, None if plan.whole else reached)
+        differ = mirrored if self.joining.joined.history is None else versioned
+        found = differ(plan, self.standing(), rows, reached)
+        assert found.wrong is None
+        gone = [row[0] for row in found.removed.select(POS).collect()]
+        written = [tuple(row) for row in found.written.select(*self.columns).collect()]
+        found.cached.unpersist()
+        assert len(gone) == len(set(gone))
+        for pos in gone:
+            del self.rows[pos]
+        start = max(self.rows, default=0) + 1 + plan.batch * 100_000
+        self.rows |= {start + number: row for number, row in enumerate(written)}
+        self.wrote = len(written)
+
+    def frame(self, side: Side, table: Mapping[Key, Sequence[Known]]) -> DataFrame:
+        rows = [self.row(side, one) for of_key in table.values() for one in of_key]
+        return self.named(side, rows)
+
+    def before(self, side: Side, changes: Mapping[Key, Change]) -> DataFrame:
+        return self.named(side, [self.row(side, Known(cells)) for one in changes.values() for cells in one.before])
+
+    def row(self, side: Side, one: Known) -> tuple[Any, ...]:
+        cells = [one.cells[name] for name in side.table.schema.names]
+        return (*cells, one.instant, one.valid_from, one.valid_to)
+
+    def named(self, side: Side, rows: list[tuple[Any, ...]]) -> DataFrame:
+        own = ", ".join(f"{name} int" for name in side.table.schema.names)
+        frame = self.spark.createDataFrame(rows, f"{own}, known bigint, since bigint, until bigint")
+        return side.named(frame, "known", "since", "until")
+
+    def touched(self, side: Side, changes: Mapping[Key, Change]) -> DataFrame:
+        listed = ", ".join(f"{name} int" for name in side.key)
+        rows = [(*key, one.instant) for key, one in changes.items()]
+        return self.spark.createDataFrame(rows, f"{listed}, {side.instant} bigint")
+
+    def shown(self) -> dict[Place, tuple[Any, ...]]:
+        found = {}
+        for row in self.rows.values():
+            cells = dict(zip(self.columns, row, strict=True))
+            key = tuple(cells[name] for name in self.joining.dimension.key)
+            own = {c.name: cells[c.name] for c in self.joining.dimension.schema}
+            previous = {name: value for name, value in cells.items() if name.startswith("previous_")}
+            begins, ends = (_instant(cells.get(name)) for name in ("valid_from", "valid_to"))
+            assert (key, begins or 0) not in found
+            found[key, begins or 0] = (ends, own, previous)
+        return found
+
+
+def _instant(value: Cell) -> int | None:
+    match value:
+        case datetime():
+            return round((value.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 10**6)
+        case date():
+            return value.toordinal() - date(1970, 1, 1).toordinal()
+        case _:
+            return None
+
+
+def shown_by_core(lake: Lake) -> dict[Place, tuple[Any, ...]]:
+    prefixed = {p: {f"previous_{n}": value for n, value in one.previous.items()} for p, one in lake.rows.items()}
+    return {place: (one.valid_to, dict(one.cells), prefixed[place]) for place, one in lake.rows.items()}
+
+
+def check(spark: SparkSession, town: Town, random: Random) -> None:
+    """Play a town in batches: each time both are the same, and Spark writes no row that did not change."""
+    lake, table = Lake(town.joining), Table(spark, town.joining)
+    for number in range(BATCHES):
+        town.change(random)
+        changes, tables = town.changes(), town.tables()
+        plan = lake.planned(DAY * (number + 1), whole=number == BATCHES - 1 and random.random() < 0.5)
+        if plan.is_first:
+            changes = {}
+        lake.commit(plan, lake.joined(plan, tables, changes))
+        table.join(plan, tables, changes)
+        assert table.shown() == shown_by_core(lake)
+        assert table.wrote == len(lake.wrote & lake.rows.keys())
+
+
+def kinds_of(joined: Joined) -> dict[str, Any]:
+    key = checked(joined, tables_of(None)).dimension.key
+    taken = {own for one in joined.sources.values() for own in (*one.columns, *one.aggregates)} - {*key}
+    return {"kinds": {name: kind for name, kind in KINDS.items() if name in taken}}
+
+
+def mirrors(shape: str, random: Random) -> Town:
+    joined = declared(shape, random, unknown={})
+    return Town(checked(joined, tables_of(None)), [Shop(random) for _ in range(SHOPS)])
+
+
+def compared(shape: str, random: Random) -> Town:
+    history = History(validity=ByRun(), shown=BY_DAY) if random.random() < 0.3 else History()
+    joined = declared(shape, random, unknown={})
+    joined = replace(joined, history=replace(history, **kinds_of(joined)))
+    return Town(checked(joined, tables_of(None)), [Shop(random) for _ in range(SHOPS)])
+
+
+def over_time(shape: str, random: Random) -> Town:
+    joined = declared(shape, random, unknown={})
+    now = frozenset(name for name in joined.others if random.random() < 0.3)
+    of = {name: replace(one, as_now=name in now) for name, one in joined.sources.items()}
+    joined = replace(joined, sources=of, history=History(**kinds_of(joined)))
+    return Town(checked(joined, tables_of(History())), [Shop(random) for _ in range(SHOPS)], now)
+
+
+GATE = [(mirrors, "groups"), (compared, "facts"), (over_time, "summary")]
+LONG = [(make, shape) for make in (mirrors, compared, over_time) for shape in shapes()]
+
+
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        *GATE,
+        *[pytest.param(*case, marks=pytest.mark.long) for case in LONG if case not in GATE],
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_spark_makes_of_touched_keys_what_the_core_makes(active: SparkSession, make: Any, shape: str) -> None:
+    random = Random(f"{make.__name__} {shape}")
+    check(active, make(shape, random), random)

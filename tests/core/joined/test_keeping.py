@@ -1,0 +1,184 @@
+"""Keeping a joined table up, in a lake of plain Python: one commit a batch, refusals before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import pytest
+from joined_laws import shapes, tables_of
+
+from lakeward.core.counts import Counts
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import CommitConflict, SchemaConflict, TableError
+from lakeward.core.history.options import History, Kind
+from lakeward.core.joined.declared import Joined
+from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.keeping import JoinJob, JoinReport, keep_up, plan_next
+from lakeward.core.joined.plan import JoinPlan, JoinProgress, Passed, SourceState
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import Commit, Resolved, Standing
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Column, Schema, Type
+
+SOURCES = shapes()["dimension"]
+JOINED = Joined(name=TableName("dw", "dim"), sources=SOURCES)
+TABLES = {one.table: tables_of()[one.table] for one in SOURCES.values()}
+
+
+@dataclass
+class Lake:
+    """A lake that counts what it is asked to write; `races` commits are lost to others."""
+
+    standings: dict[TableName, Standing] = field(default_factory=dict)
+    batch: int = 1
+    races: int = 0
+    closed: int = 0
+    merges: list[MergePlan] = field(default_factory=list)
+    joining: Joining | None = None
+
+    def __post_init__(self) -> None:
+        self.standings |= {name: Standing(Progress(batch=1), one.schema) for name, one in TABLES.items()}
+
+    def standing(self, dimension: Dimension) -> Standing:
+        return self.standings.get(dimension.name, Standing(Progress(), None))
+
+    def joined(self, joining: Joining) -> Table:
+        self.joining = joining
+        return Table(self, joining)
+
+
+@dataclass
+class Table:
+    lake: Lake
+    joining: Joining
+    name: str = "lake.dw.dim"
+
+    def standing(self) -> Standing:
+        return self.lake.standing(self.joining.dimension)
+
+    def sources(self, progress: JoinProgress | None) -> Mapping[str, SourceState]:
+        now = Passed(self.lake.batch, str(self.lake.batch))
+        return {name: SourceState(now=now) for name in self.joining.joined.sources}
+
+    def resolve(self, plan: JoinPlan, merge: MergePlan) -> Resolved:
+        self.lake.merges.append(merge)
+        return Resolved(counts=Counts(), written=5, removed=2, current=1, close=self.close)
+
+    def close(self) -> None:
+        self.lake.closed += 1
+
+    def commit(self, merge: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+        if self.lake.races:
+            self.lake.races -= 1
+            raise CommitConflict("another writer was there first")
+        self.lake.standings[self.joining.joined.name] = Standing(progress, merge.evolution.schema)
+        return Commit("c", resolved.written, resolved.removed)
+
+
+def job(lake: Lake, joined: Joined = JOINED) -> JoinJob:
+    return JoinJob(joined=joined, sources=TABLES, target=lake, now=lambda: 7, attempts=3)
+
+
+def kept_up(lake: Lake, joined: Joined = JOINED) -> JoinReport:
+    found = keep_up(job(lake, joined))
+    assert found is not None
+    return found
+
+
+def test_a_commit_says_how_far_the_sources_were_passed_and_the_next_goes_on_from_there() -> None:
+    lake = Lake()
+    first = kept_up(lake)
+    assert (first.progress.batch, first.progress.rows, first.plan.ran, first.plan.is_first) == (1, 3, 7, True)
+    assert Progress.from_json(first.progress.to_json()) == first.progress
+    assert keep_up(job(lake)) is None
+    lake.batch = 4
+    second = kept_up(lake)
+    assert (second.progress.batch, second.progress.rows) == (2, 6)
+    assert second.plan.since == dict.fromkeys(SOURCES, 1)
+    assert lake.closed == 2
+
+
+def test_it_waits_until_each_source_has_a_commit() -> None:
+    lake = Lake()
+    lake.standings[TableName("shop", "region")] = Standing(Progress(), TABLES[TableName("shop", "region")].schema)
+    assert keep_up(job(lake)) is None
+    assert plan_next(job(lake)).lacking == (TableName("shop", "region"),)
+
+
+def test_its_columns_are_those_that_stand_in_the_lake() -> None:
+    lake = Lake()
+    wide = Schema((Column("id", Type("bigint")), *TABLES[TableName("shop", "customer")].schema.columns[1:]))
+    lake.standings[TableName("shop", "customer")] = Standing(Progress(batch=1), wide)
+    kept_up(lake)
+    assert lake.joining is not None
+    assert str(lake.joining.dimension.schema.columns[0].type) == "bigint"
+
+
+def test_a_race_that_is_lost_is_run_again_and_given_up_in_the_end() -> None:
+    lake = Lake(races=2)
+    assert kept_up(lake).progress.batch == 1
+    with pytest.raises(CommitConflict):
+        keep_up(job(Lake(races=3)))
+
+
+def test_a_table_that_is_not_joined_is_left_alone() -> None:
+    lake = Lake()
+    lake.standings[JOINED.name] = Standing(Progress(batch=3), TABLES[TableName("shop", "region")].schema)
+    with pytest.raises(TableError, match="it is not joined of others"):
+        keep_up(job(lake))
+
+
+def test_what_a_crash_made_and_did_not_write_is_begun() -> None:
+    lake = Lake()
+    kept_up(lake)
+    lake.standings[JOINED.name] = Standing(Progress(), lake.standings[JOINED.name].schema)
+    assert kept_up(lake).plan.is_first
+    assert not lake.merges[-1].creates
+
+
+def test_new_columns_and_wider_types_are_followed() -> None:
+    lake = Lake()
+    kept_up(lake)
+    customer = replace(SOURCES["customer"], columns={**SOURCES["customer"].columns, "region": "region"})
+    wider = Schema((Column("code", Type("int")), Column("title", Type("bigint"))))
+    lake.standings[TableName("shop", "region")] = Standing(Progress(batch=2), wider)
+    kept_up(lake, replace(JOINED, sources={**SOURCES, "customer": customer}))
+    assert sorted(change.path for change in lake.merges[-1].changes) == ["region", "region_title"]
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (replace(JOINED, history=History()), "its versions were kept in another way"),
+        (replace(JOINED, sources={"customer": SOURCES["customer"]}), "column address_city"),
+        (
+            replace(
+                JOINED,
+                sources={
+                    **SOURCES,
+                    "customer": replace(SOURCES["customer"], columns={"number": "id", "customer_name": "name"}),
+                },
+            ),
+            "its key was customer_id and is number",
+        ),
+    ],
+)
+def test_what_cannot_follow_is_refused_before_anything_is_worked_out(other: Joined, words: str) -> None:
+    lake = Lake()
+    kept_up(lake)
+    with pytest.raises(SchemaConflict, match=words) as refused:
+        keep_up(job(lake, other))
+    assert "drop the table" in (refused.value.todo or "")
+    assert len(lake.merges) == 1
+
+
+def test_a_history_with_other_options_is_refused() -> None:
+    lake = Lake()
+    joined = replace(JOINED, history=History())
+    histories = {name: replace(one, history=History()) for name, one in TABLES.items()}
+    asked = replace(job(lake, joined), sources=histories)
+    assert keep_up(asked) is not None
+    kinds = replace(joined, history=History(kinds={"customer_name": Kind.OVERWRITE}))
+    with pytest.raises(SchemaConflict, match="its versions were kept in another way"):
+        keep_up(replace(asked, joined=kinds))

@@ -1,0 +1,137 @@
+"""Joined tables in the settings: what they become, and the words for those that are wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from commands import Command
+from pages import fences
+from projects import MEMORY, write
+
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import ConfigError
+from lakeward.core.history.options import ByRun, History
+from lakeward.core.joined.declared import Aggregate, Function, Joined, Source, Way
+from lakeward.entrypoints.settings import load
+
+NAME = TableName("dw", "dim")
+TABLES = """
+[tables."shop.customer"]
+key = ["id"]
+columns = { id = "int", name = "string", region = "string" }
+
+[tables."shop.address"]
+key = ["id"]
+columns = { id = "int", city = "string", moved_in = "date" }
+
+[tables."shop.orders"]
+key = ["id"]
+columns = { id = "bigint", customer = "int", amount = "decimal(8,2)", at = "timestamp" }
+"""
+CUSTOMER = """
+[joined."dw.dim".sources.customer]
+table = "Shop.Customer"
+columns = ["id", "name"]
+"""
+ORDERS = """
+[joined."dw.dim".sources.orders]
+table = "shop.orders"
+on = ["customer"]
+to = ["id"]
+way = "inner"
+aggregates = { orders = "count", most = { function = "max", column = "amount" } }
+"""
+
+
+def declared(folder: Path, *parts: str) -> Joined:
+    return load(write(folder, MEMORY, TABLES, *parts)).joined[NAME]
+
+
+def refusal(folder: Path, *parts: str) -> str:
+    with pytest.raises(ConfigError) as refused:
+        load(write(folder, MEMORY, TABLES, *parts))
+    assert refused.value.todo
+    return str(refused.value)
+
+
+def test_what_is_said_is_what_the_core_calls_it(tmp_path: Path) -> None:
+    head = '[joined."dw.dim"]\nunknown = { name = "nobody", id = -2 }\n'
+    assert declared(tmp_path, head, CUSTOMER, ORDERS) == Joined(
+        name=NAME,
+        sources={
+            "customer": Source(table=TableName("shop", "customer"), columns={"id": "id", "name": "name"}),
+            "orders": Source(
+                table=TableName("shop", "orders"),
+                on=("customer",),
+                to=("id",),
+                way=Way.INNER,
+                aggregates={"orders": Aggregate(Function.COUNT), "most": Aggregate(Function.MAX, "amount")},
+            ),
+        },
+        unknown={"name": "nobody", "id": "-2"},
+    )
+
+
+def test_a_source_is_joined_to_columns_of_the_same_names_unless_others_are_said(tmp_path: Path) -> None:
+    address = (
+        '[joined."dw.dim".sources.address]\ntable = "shop.address"\non = ["id"]\ncolumns = { town = "city" }\n'
+    )
+    found = declared(tmp_path, CUSTOMER, address).sources["address"]
+    assert (found.to, found.columns) == (("id",), {"town": "city"})
+
+
+def test_a_history_and_an_unknown_row_are_options(tmp_path: Path) -> None:
+    head = '[joined."dw.dim"]\nmode = "history"\nunknown = true\n[joined."dw.dim".history]\nvalidity = "run"\n'
+    found = declared(tmp_path, head, CUSTOMER)
+    assert found.unknown == {}
+    assert isinstance((found.history or History()).validity, ByRun)
+    assert declared(tmp_path, CUSTOMER).unknown is None
+
+
+def test_what_the_format_adds_stands_beside_the_keys(tmp_path: Path) -> None:
+    found = load(write(tmp_path, MEMORY, TABLES, '[joined."dw.dim"]\npartition_by = ["id"]\n', CUSTOMER))
+    assert found.format_options()[NAME] == {"partition_by": ["id"]}
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ([CUSTOMER.replace("Shop.Customer", "shop.customers")], "customer is made of shop.customers"),
+        ([CUSTOMER.replace('["id", "name"]', '["id", "nam"]')], "customer has no column nam"),
+        ([CUSTOMER.replace('["id", "name"]', '["name"]')], "id of customer is not among its columns"),
+        ([CUSTOMER.replace("columns", "colums")], "has no key 'colums'"),
+        ([CUSTOMER, ORDERS.replace('"inner"', '"outer"')], "way"),
+        ([CUSTOMER, ORDERS.replace('"max"', '"sum"').replace('"amount"', '"at"')], "sum of orders.at"),
+        (['[joined."dw.dim"]\nmode = "mirror"\ntrack = ["*"]\n', CUSTOMER], "`track` is for a history: say `mode"),
+        ([CUSTOMER.replace("dw.dim", "shop.orders")], "another table has that name"),
+        ([CUSTOMER.replace("dw.dim", "SHOP.orders")], "another table has that name"),
+        ([CUSTOMER.replace("dw.dim", "dw.*")], "its name stands for many"),
+        ([CUSTOMER.replace("dw.dim", "shop.orders__changes")], "what lakeward keeps beside shop.orders"),
+        (['[joined."dw.dim"]\nmode = "history"\n[joined."dw.dim".history]\nknown = true\n', CUSTOMER], "`known`"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_starts(tmp_path: Path, parts: list[str], words: str) -> None:
+    assert words in refusal(tmp_path, *parts)
+
+
+def test_tables_that_come_with_their_files_are_checked_when_they_are_there(tmp_path: Path) -> None:
+    later = TABLES.replace('columns = { id = "int", name = "string", region = "string" }', "")
+    wrong = CUSTOMER.replace('["id", "name"]', '["id", "nam"]')
+    assert load(write(tmp_path, MEMORY, later, wrong)).joined[NAME].sources["customer"].columns["nam"] == "nam"
+    pattern = '[tables."crm.*"]\nkey = ["id"]\n'
+    found = load(write(tmp_path, MEMORY, pattern, CUSTOMER.replace("Shop.Customer", "crm.customer")))
+    assert found.joined[NAME].sources["customer"].table == TableName("crm", "customer")
+
+
+def test_a_lake_that_cannot_join_says_so(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, MEMORY, TABLES, CUSTOMER)
+    ended = lakeward("run", "--once")
+    assert ended.code == 1
+    assert "tables of the kind 'memory' cannot be joined yet" in ended.err
+
+
+def test_the_example_of_the_page_is_right(tmp_path: Path) -> None:
+    [example] = [fence.content for fence in fences("docs/joined.md", "toml")]
+    found = load(write(tmp_path, MEMORY, TABLES, example)).joined
+    assert [str(name) for name in found] == ["dw.dim_customer", "dw.customer_summary"]

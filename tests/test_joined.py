@@ -1,0 +1,236 @@
+"""Joined tables as a user has them: by settings alone, through the command line, read back by PyIceberg."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import outside
+import pytest
+from project import Project
+
+from lakeward.adapters.tables.joining import Joint
+from lakeward.core.errors import CommitConflict, TableError
+from lakeward.entrypoints import container
+
+pytestmark = pytest.mark.spark
+
+REDSHIFT = """
+[pipeline]
+name = "dw"
+
+[source]
+kind = "files"
+path = "landing"
+order_by = "row_audit_ts"
+
+[target]
+kind = "iceberg"
+warehouse = "lake"
+
+[defaults]
+key = ["customer_id"]
+
+[tables."case.customer_master".columns]
+customer_id = "int"
+first_name = "string"
+last_name = "string"
+employer_name = "string"
+row_audit_ts = "timestamp"
+
+[tables."case.customer_address".columns]
+customer_id = "int"
+email_id = "string"
+city = "string"
+country = "string"
+row_audit_ts = "timestamp"
+
+[joined."dw.dim_customer"]
+mode = "history"
+
+[joined."dw.dim_customer".history]
+validity = "run"
+first_load = "2022-07-01"
+closed = true
+open_end = "9999-12-31"
+is_current = false
+valid_from = "rec_eff_dt"
+valid_to = "rec_exp_dt"
+
+[joined."dw.dim_customer".sources.master]
+table = "case.customer_master"
+columns = ["customer_id", "first_name", "last_name", "employer_name"]
+
+[joined."dw.dim_customer".sources.address]
+table = "case.customer_address"
+on = ["customer_id"]
+columns = ["email_id", "city", "country"]
+"""
+
+SHOP = """
+[defaults]
+key = ["id"]
+lateness = "30d"
+{mode}
+
+[tables."shop.customer".columns]
+id = "int"
+name = "string"
+
+[tables."shop.orders".columns]
+id = "int"
+customer = "int"
+amount = "decimal(8,2)"
+
+[joined."dw.customer_summary"]
+unknown = true
+{mode}
+
+[joined."dw.customer_summary".sources.customer]
+table = "shop.customer"
+columns = ["id", "name"]
+
+[joined."dw.customer_summary".sources.orders]
+table = "shop.orders"
+on = ["customer"]
+to = ["id"]
+
+[joined."dw.customer_summary".sources.orders.aggregates]
+orders = "count"
+total = {{ function = "sum", column = "amount" }}
+most = {{ function = "max", column = "amount" }}
+newest = {{ function = "latest", column = "amount", by = "id" }}
+"""
+TIMED = 'timestamp_column = "at"'
+SUMMARY = ("id", "name", "orders", "total", "most", "newest")
+
+
+def joined(project: Project, code: int = 0) -> dict[str, Any]:
+    """Run once, and return what became of the one joined table."""
+    ended = project.call("run", "--once", "--json")
+    assert ended.code == code, ended.out + ended.err
+    [found] = ended.document["joined"]
+    return dict(found)
+
+
+def put(project: Project, table: str, day: int, *rows: str) -> None:
+    lines = "".join(f"{row[0]},2026-11-{day:02} 10:00:00.000000{row[1:]}\n" for row in rows)
+    project.put(f"202611{day:02}-100000000.csv", lines, f"shop/{table}")
+
+
+def summary(project: Project, *columns: str) -> list[Any]:
+    found = project.rows("customer_summary", "dw", columns or SUMMARY)
+    return [tuple(shown(value) for value in row) for row in found]
+
+
+def shown(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).strftime("%Y-%m-%d")
+    return int(value) if isinstance(value, Decimal) else value
+
+
+def test_a_customer_of_two_files_is_the_dimension_that_an_aws_blog_shows(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = outside.case("scd2-two-sources-redshift")
+    (project.folder / "lakeward.toml").write_text(REDSHIFT, "utf-8")
+    ran = int(datetime(2023, 3, 19, 8, tzinfo=UTC).timestamp()) * 1_000_000
+    monkeypatch.setattr(container, "clock", lambda: ran)
+    for suffix in ("", "_incr"):
+        for name in ("master", "address"):
+            target = project.folder / "landing" / "case" / f"customer_{name}"
+            target.mkdir(parents=True, exist_ok=True)
+            shutil.copy(folder / "input" / f"customer_{name}_with_ts{suffix}.csv", target)
+        assert joined(project)["batch_count"] == 1
+    with (folder / "expected" / "dim_customer.csv").open(encoding="utf-8", newline="") as file:
+        names, *right = list(csv.reader(file))
+    rows = project.rows("dim_customer", "dw", tuple(names))
+    assert sorted([str(v) if isinstance(v, int | date) else v for v in row] for row in rows) == sorted(right)
+    assert joined(project)["batch_count"] == 0
+
+
+def loaded(project: Project) -> None:
+    put(project, "customer", 1, "I,1,Ann", "I,2,Bea")
+    put(project, "orders", 2, "I,10,1,30", "I,11,1,50", "I,12,1,20", "I,13,3,7")
+    assert joined(project)["last"]["whole"] == ["nothing stands yet"]
+
+
+def test_a_summary_follows_updates_and_deletes_of_what_it_is_made_of(project: Project) -> None:
+    project.configure(SHOP.format(mode=""), source=TIMED)
+    loaded(project)
+    first = [(-1, None, None, None, None, None), (1, "Ann", 3, 100, 50, 20), (2, "Bea", 0, None, None, None)]
+    assert summary(project) == first
+    assert joined(project)["last"] is None
+    put(project, "orders", 3, "D,11,1,50", "U,12,2,20", "U,10,1,35")
+    put(project, "customer", 3, "I,3,Cleo")
+    last = joined(project)["last"]
+    assert (last["whole"], last["since"], last["written"], last["removed"]) == (
+        [],
+        {"customer": 1, "orders": 1},
+        3,
+        2,
+    )
+    assert summary(project) == [
+        first[0],
+        (1, "Ann", 1, 35, 35, 35),
+        (2, "Bea", 1, 20, 20, 20),
+        (3, "Cleo", 1, 7, 7, 7),
+    ]
+    put(project, "customer", 4, "D,2,Bea", "U,1,Ann")
+    last = joined(project)["last"]
+    assert (last["whole"], last["written"], last["removed"]) == ([], 0, 1)
+    [stands] = project.call("status", "--json").document["joined"]
+    assert (stands["batch"], stands["rows"], stands["passed"]) == (3, 3, {"customer": 3, "orders": 2})
+
+
+def test_a_crash_between_the_commits_of_sources_and_the_joined_table_loses_nothing(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.configure(SHOP.format(mode=""), source=TIMED)
+    loaded(project)
+    put(project, "orders", 3, "U,12,2,20")
+
+    def stops(*_: object) -> None:
+        raise TableError("the machine stops")
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(Joint, "commit", stops)
+        assert joined(project, code=4)["error"]["what"] == "the machine stops"
+    put(project, "orders", 4, "D,13,3,7")
+    assert joined(project)["last"]["since"] == {"orders": 1}
+    assert summary(project)[1:] == [(1, "Ann", 2, 80, 50, 50), (2, "Bea", 1, 20, 20, 20)]
+
+
+def test_a_history_of_histories_has_late_changes_in_their_place(project: Project) -> None:
+    project.configure(SHOP.format(mode='mode = "history"'), source=TIMED)
+    loaded(project)
+    put(project, "orders", 5, "U,12,2,20")
+    joined(project)
+    project.put("20261104-090000000.csv", "U,2026-11-04 10:00:00.000000,1,Anna\n", "shop/customer")
+    last = joined(project)["last"]
+    assert (last["whole"], last["since"]) == ([], {"customer": 1})
+    found = summary(project, "id", "name", "orders", "total", "valid_from", "valid_to")
+    assert [row for row in found if row[0] == 1] == [
+        (1, "Ann", 0, None, "2026-11-01", "2026-11-02"),
+        (1, "Ann", 3, 100, "2026-11-02", "2026-11-04"),
+        (1, "Anna", 2, 80, "2026-11-05", None),
+        (1, "Anna", 3, 100, "2026-11-04", "2026-11-05"),
+    ]
+
+
+def test_a_commit_that_lost_a_race_is_worked_out_anew(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.configure(SHOP.format(mode=""), source=TIMED)
+    commit, tries = Joint.commit, []
+
+    def loses(self: Joint, *given: Any) -> Any:
+        tries.append(1)
+        if len(tries) == 1:
+            raise CommitConflict("another writer was there first")
+        return commit(self, *given)
+
+    monkeypatch.setattr(Joint, "commit", loses)
+    loaded(project)
+    assert (len(tries), len(summary(project))) == (2, 3)
