@@ -147,6 +147,60 @@ def test_versions_are_shown_by_day_as_the_settings_say(shop: Project) -> None:
 
 
 @any_kind
+def test_a_late_correction_leaves_readable_what_was_reported_after_each_batch(shop: Project) -> None:
+    configured(shop, f"{OLD}\nknown = true\nkinds = {{ name = 6 }}")
+    shop.put("LOAD00000001.csv", "2026-11-01 10:00:00.000000,1,Ann,Oslo,1\n", "shop/customer")
+    reported = []
+    for day, rows in (
+        (5, ["U,1,Ann,Paris,2"]),
+        (3, ["U,1,Ann,Lyon,3"]),
+        (7, ["U,1,Anna,Paris,9", "I,2,Bob,Rome,1"]),
+    ):
+        put(shop, day, *rows)
+        reported.append(reporting(shop))
+    found = believed(shop)
+    assert [[row[:-2] for row in found if was_known(row, batch)] for batch in (1, 2, 3)] == reported
+    assert [row[1:3] + row[4:] for row in reported[1]] == [
+        ("Oslo", "Ann", "1900-01-01", "2026-11-03", False, "Ann"),
+        ("Lyon", "Ann", "2026-11-03", "2026-11-05", False, "Ann"),
+        ("Paris", "Ann", "2026-11-05", None, True, "Ann"),
+    ]
+    assert [(row[4][5:], row[1], *row[-2:]) for row in found if row[0] == 1] == [
+        ("01-01", "Oslo", 1, 2),
+        ("01-01", "Oslo", 2, 3),
+        ("01-01", "Oslo", 3, None),
+        ("11-03", "Lyon", 2, 3),
+        ("11-03", "Lyon", 3, None),
+        ("11-05", "Paris", 1, 3),
+        ("11-05", "Paris", 3, None),
+        ("11-07", "Paris", 3, None),
+    ]
+    told = shop.call("explain", "shop.customer", "1").out
+    assert "stored now: id 1 · name Anna · city Paris" in told
+
+
+BELIEVED = ("id", "city", "name", "seen", "valid_from", "valid_to", "is_current", "current_name")
+
+
+def reporting(project: Project) -> list[Any]:
+    """Run, and return what the table says then, as a report would have it."""
+    (run,) = project.run().values()
+    assert len(run["batches"]) == 1
+    return [row[:-2] for row in believed(project) if row[-1] is None]
+
+
+def believed(project: Project) -> list[Any]:
+    """Return all rows, those that are believed no more as well, with the batches between which they were."""
+    found = versions(project, "known_from", *BELIEVED, "known_to")
+    return sorted(((*row[1:-1], row[0], row[-1]) for row in found), key=lambda row: (row[0], row[4], row[-2]))
+
+
+def was_known(row: Any, batch: int) -> bool:
+    since, until = row[-2:]
+    return bool(since <= batch and (until is None or until > batch))
+
+
+@any_kind
 def test_a_history_is_taken_back_and_cannot_be_kept_in_another_way(shop: Project) -> None:
     loaded(shop)
     before = versions(shop)

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from hypothesis import settings
 from iceberg_lake import LakeOfIceberg
-from laps import CORPUS, HISTORIES, LAP, LINES, NAMES, TRIMMED, WAYS, other_ways, others
+from laps import CORPUS, HISTORIES, KNOWN, LAP, LINES, NAMES, TRIMMED, WAYS, other_ways, others
 from spark import MakeLake
 
 from lakeward.adapters.iceberg.options import TableOptions
@@ -81,7 +81,7 @@ TestHistories = table_contract(
     cases=WAYS["iceberg"] - LARGE,
 )
 TestLargeBatches = table_contract(
-    lambda make_lake, all_is_large: bench(make_lake(), make_lake), laws=HISTORIES, cases=LARGE
+    lambda make_lake, all_is_large: bench(make_lake(), make_lake), laws=HISTORIES | KNOWN, cases=LARGE
 )
 TestOtherWays = pytest.mark.long(
     table_contract(
@@ -96,7 +96,7 @@ TestLines = pytest.mark.lap(
 TestLap = pytest.mark.lap(table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=LAP))
 TestIceberg = table_contract(
     lambda make_lake: bench(make_lake(), make_lake),
-    laws=others(EVERY_LAYOUT, ANY_LAYOUT, HISTORIES, LINES, LAP, NAMES, CORPUS),
+    laws=others(EVERY_LAYOUT, ANY_LAYOUT, HISTORIES, KNOWN, LINES, LAP, NAMES, CORPUS),
 )
 TestLong = pytest.mark.long(
     table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=NAMES | CORPUS - LAP)

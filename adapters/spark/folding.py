@@ -75,7 +75,7 @@ def fold(plan: MergePlan, events: DataFrame, before: Before) -> Chains:
     What is used more than once is worked out and kept: plans that hold each other many times
     over take Spark longer than the rows do.
     """
-    history = Shown.of(plan.whole, plan.folded, plan.epoch)
+    history = Shown.of(plan.whole, plan.folded, plan.epoch, plan.batch)
     ending = None if before.ending is None else Key(plan.whole).of_keys(before.ending).localCheckpoint()
     with spread(events.sparkSession, plan.facts.read + (0 if ending is None else ending.count())):
         met = _meet(plan, events, before, ending, history)

@@ -141,19 +141,20 @@ def _shown(instant: str, type_: Type) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Writes versions as the rows of a table, and reads them again."""
+    """Writes versions as the rows of a table, and reads them again; what is told anew is so with a `batch`."""
 
     dimension: Dimension
     history: History
     versions: Versions
+    batch: int = 0
 
     @classmethod
-    def of(cls, dimension: Dimension, schema: Schema, epoch: int) -> Shown | None:
+    def of(cls, dimension: Dimension, schema: Schema, epoch: int, batch: int = 0) -> Shown | None:
         """Return what shows the versions of a dimension, or None of one that keeps none."""
         versions = Versions.of(dimension, schema, epoch)
         if dimension.history is None or versions is None:
             return None
-        return cls(dimension, dimension.history, versions)
+        return cls(dimension, dimension.history, versions, batch)
 
     @property
     def current(self) -> Mapping[str, int]:
@@ -162,6 +163,10 @@ class Shown:
         return {name: own.index(name) for name in self.history.of_kind(own, key, Kind.CURRENT)}
 
     # From rows to versions.
+
+    def believed(self, rows: DataFrame) -> DataFrame:
+        """Return the rows of the table that no batch has found to be otherwise."""
+        return rows.where(f"{quoted(self.history.shown.known_to)} IS NULL") if self.history.known else rows
 
     def read(self, rows: DataFrame) -> DataFrame:
         """Return rows of the table as versions, with all that they have beside."""
@@ -244,7 +249,6 @@ class Shown:
             "whole": f"concat(transform(filter(had, {before}), s -> s.version), {versions})",
             "is_now": "try_element_at(whole, -1).cells",
         }
-        fresh = struct({"version": "v", "current": struct(self.current_of("is_now")) if self.current else "1"})
         is_open = "filter({}, v -> v.ends IS NULL)".format
         at = text(f" ({form.valid_from} = ")
         told = f"concat(wrong.rule, {at}, string({_shown('wrong.begins', form.type)}), ')')"
@@ -252,14 +256,38 @@ class Shown:
         made = {
             "key": key,
             "gone": f"filter(had, s -> NOT exists(whole, v -> {stays}))",
-            "fresh": f"transform(filter(whole, v -> NOT exists(had, s -> {stays})), v -> {fresh})",
+            "fresh": self._fresh(f"filter(whole, v -> NOT exists(had, s -> {stays}))"),
             "opened": f"size({is_open('whole')}) - size({is_open('transform(had, s -> s.version)')})",
             "wrong": told,
         }
         return let(lets, struct(made))
 
-    def current_of(self, cells: str) -> Mapping[str, str]:
-        """Return what columns of kind 6 show where these cells are those of the newest version, as SQL."""
+    def _fresh(self, versions: str) -> str:
+        """Return the rows to be written: these versions and, where that is kept, what is believed no more."""
+        if not self.history.known:
+            return f"transform({versions}, v -> {self.new('v', 'is_now')})"
+        told = self._tells("s", "v")
+        since = f"coalesce(get(filter(had, s -> {told}), 0).known_from, {self.batch}L)"
+        was = {
+            "version": "s.version",
+            "current": "s.current" if self.current else "1",
+            "known_from": "s.known_from",
+            "known_to": f"{self.batch}L",
+        }
+        ended = f"transform(filter(had, s -> NOT exists(whole, v -> {told})), s -> {struct(was)})"
+        return f"concat(transform({versions}, v -> {self.new('v', 'is_now', since)}), {ended})"
+
+    def new(self, version: str, newest: str, since: str | None = None) -> str:
+        """Return a version that is to be written; `newest` are the cells of the newest one of its key.
+
+        Where it is kept when it was believed, that is since this batch, or `since` another.
+        """
+        made = {"version": version, "current": struct(self._current(newest)) if self.current else "1"}
+        if self.history.known:
+            made |= {"known_from": since or f"{self.batch}L", "known_to": "bigint(NULL)"}
+        return struct(made)
+
+    def _current(self, cells: str) -> Mapping[str, str]:
         return {f"k{i}": f"{cells}.c{i}" for i in self.current.values()}
 
     def stored(self, rows: DataFrame) -> DataFrame:
@@ -267,12 +295,25 @@ class Shown:
         beside = {"file": FILE, "pos": POS}
         shown_current = {f"k{i}": quoted(f"current_{name}") for name, i in self.current.items()}
         beside |= {"current": struct(shown_current)} if shown_current else {}
+        beside |= {"known_from": quoted(self.history.shown.known_from)} if self.history.known else {}
         place = dict(zip("sor", names.POSITION[1:], strict=True))
         return self.by_key(self.read(rows), self.dimension.key, place, **beside)
 
     def _stays(self, stored: str, version: str) -> str:
         """Return whether a row of the table stays as it is."""
-        is_same = f"{stored}.begins = {version}.begins AND {self.versions.equal(f'{stored}.version', version)}"
+        is_same = self.versions.equal(f"{stored}.version", version)
+        return f"{stored}.begins = {version}.begins AND {is_same}{self._shows_now(stored)}"
+
+    def _tells(self, stored: str, version: str) -> str:
+        """Return whether a row of the table shows what a version does."""
+        is_same = self.versions.tells(f"{stored}.version", version)
+        if self.history.previous_key:
+            is_same += f" AND {stored}.version.old <=> {version}.old"
+        return f"{stored}.begins = {version}.begins AND {is_same}{self._shows_now(stored)}"
+
+    def _shows_now(self, stored: str) -> str:
+        """Return whether a row of the table shows current values as they are, as a further condition."""
+        is_same = ""
         for i in self.current.values():
             type_ = self.versions.schema.columns[i].type
             is_same += f" AND {equal(f'{stored}.current.k{i}', f'is_now.c{i}', type_)}"
@@ -287,6 +328,7 @@ class Shown:
         own |= {PREVIOUS_KEY: f"{version}.old"} if self.history.previous_key else {}
         own |= {form.valid_from: _shown(f"{version}.begins", form.type), form.valid_to: self._end(version)}
         own |= {form.is_current: f"{version}.ends IS NULL"} if form.is_current is not None else {}
+        own |= dict(zip(self.history.knowing, ("fresh.known_from", "fresh.known_to"), strict=False))
         if form.surrogate is Surrogate.HASH:
             own[form.surrogate_column] = self._hash(version)
         place = dict(zip(names.POSITION, "esor", strict=True))
@@ -314,6 +356,7 @@ class Shown:
         """Return what tells rows of the table from all others, and where they lie, of stored versions as `gone`."""
         key = {name: f"gone.version.cells.c{self.versions.schema.names.index(name)}" for name in self.dimension.key}
         key[self.history.shown.valid_from] = _shown("gone.begins", self.history.shown.type)
+        key |= {self.history.shown.known_from: "gone.known_from"} if self.history.known else {}
         listed = [f"{sql} AS {quoted(name)}" for name, sql in key.items()]
         return gone.selectExpr(*listed, f"gone.file AS {FILE}", f"gone.pos AS {POS}")
 

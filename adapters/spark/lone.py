@@ -60,8 +60,7 @@ def judged_alone(items: DataFrame, history: Shown, judged: DataFrame) -> DataFra
             "nulled": "false",
         }
     )
-    current = struct(history.current_of(f"{e}.cells")) if history.current else "1"
-    fresh = struct({"version": history.versions.first(e), "current": current})
+    fresh = history.new(history.versions.first(e), f"{e}.cells")
     change = struct(
         {"key": f"{e}.key", "gone": "array()", "fresh": f"array({fresh})", "opened": "1", "wrong": "NULL"}
     )

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import keys
 from lakeward.adapters.spark.histories import STORED, Shown
-from lakeward.adapters.spark.names import quoted, text
+from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.sql import let, struct
 from lakeward.adapters.spark.versions import Versions
 from lakeward.core.dimension import Dimension
@@ -49,8 +49,7 @@ def check(rows: DataFrame, dimension: Dimension, examples: int) -> Checked:
 def _by_key(rows: DataFrame, dimension: Dimension) -> DataFrame:
     """Return of each key its text, how many versions it has, the first rule that they break, and which does."""
     shown = _shown_of(dimension)
-    if shown.history.known:  # what is believed no more was right when it was told
-        rows = rows.where(f"{quoted(shown.history.shown.known_to)} IS NULL")
+    rows = shown.believed(rows)  # what is believed no more was right when it was told
     told = shown.by_key(shown.read(rows), dimension.key, {}, is_contrary=shown.is_contrary())
     lets = {
         "undated": f"filter({STORED}, s -> s.begins IS NULL)",

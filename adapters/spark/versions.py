@@ -130,11 +130,14 @@ class Versions:
 
     def equal(self, one: str, other: str) -> str:
         """Return whether two versions are the same to the table: whether one `went` is seen from the next."""
-        whole = [
-            equal(f"{one}.{n}", f"{other}.{n}", Type("string")) for n in ("begins", "ends", "place", "reached")
-        ]
+        whole = [equal(f"{one}.{n}", f"{other}.{n}", Type("string")) for n in ("place", "reached", "old")]
+        return " AND ".join([*whole, self.tells(one, other)])
+
+    def tells(self, one: str, other: str) -> str:
+        """Return whether two versions tell the same of a row, whatever event is the last of them."""
+        whole = [equal(f"{one}.{n}", f"{other}.{n}", Type("string")) for n in ("begins", "ends")]
         whole += [self.alike(f"{one}.cells", f"{other}.cells", range(len(self.schema)))]
-        types = {f"p{i}": self.schema.columns[i].type for i in self.previous.values()} | {"old": Type("string")}
+        types = {f"p{i}": self.schema.columns[i].type for i in self.previous.values()}
         return " AND ".join([*whole, *[equal(f"{one}.{n}", f"{other}.{n}", t) for n, t in types.items()]])
 
     def violation(self, versions: str) -> str:

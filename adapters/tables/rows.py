@@ -133,10 +133,14 @@ class Rows:
         return found.unionByName(remembered, allowMissingColumns=True)
 
     def all(self, key_range: KeyRange = ()) -> DataFrame:
-        """Return the rows in a range of keys, with the columns that the plan gives the table."""
+        """Return the rows in a range of keys, with the columns that the plan gives the table.
+
+        Of a history that keeps what was believed when, it is what is believed.
+        """
         plan, target = self.plan, self._as_loaded()
         if plan.changes:
             target = fitted(called_now(target, plan.renames), plan.stored.schema)
+        target = target if self.history is None else self.history.believed(target)
         for name, bounds in zip(plan.dimension.key, key_range, strict=False):
             item = plan.dimension.schema.find(name)
             if bounds is not None and item is not None:

@@ -104,3 +104,32 @@ class RemembersNoWitness(Whole):
             return changes(plan, passing.join(witnesses, ID, "left_anti"), chains)
 
         patch.setattr(resolving, "_changes", forgetful)
+
+
+class RewritesWhatWasKnown(Whole):
+    """Takes away what a batch finds to be otherwise, as a history does that keeps no more."""
+
+    @classmethod
+    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
+        """Write nothing of it."""
+        rows = Shown.rows
+        patch.setattr(Shown, "rows", lambda self, fresh: rows(self, fresh.where("fresh.known_to IS NULL")))
+
+
+class OverwritesWhatBeginsAndEndsAsBefore(Whole):
+    """Takes a version that begins and ends as before for what was believed, whatever it shows."""
+
+    @classmethod
+    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
+        """Compare no cells."""
+        same = "{0}.begins = {1}.begins AND {0}.version.ends <=> {1}.ends"
+        patch.setattr(Shown, "_tells", lambda self, stored, version: same.format(stored, version))
+
+
+class FoldsWhatIsBelievedNoMore(Whole):
+    """Reads all rows of a key, those that were found to be otherwise as well."""
+
+    @classmethod
+    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
+        """Leave none out."""
+        patch.setattr(Shown, "believed", lambda self, rows: rows)

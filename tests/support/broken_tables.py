@@ -88,6 +88,11 @@ BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
         broken_histories.RemembersNoBases,
         broken_histories.DatesAnewWhatItRemembers,
     ),
+    "what_was_known_is_not_rewritten": (
+        broken_histories.RewritesWhatWasKnown,
+        broken_histories.OverwritesWhatBeginsAndEndsAsBefore,
+        broken_histories.FoldsWhatIsBelievedNoMore,
+    ),
     "a_reload_ends_what_it_lacks": (broken_answers.KeepsRowsThatALoadDoesNotHold,),
     "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there": (broken_answers.TakesNothingBack,),
     "corpus_columns": (broken_answers.NullsWhatTheFilesLack,),
