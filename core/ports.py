@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Generic, Protocol, TypeAlias, TypeVar
 from lakeward.core.catalogue import SourceTable
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension, Lateness, TableName
-from lakeward.core.events import Key, Operation, Position, Sequences, Unset
+from lakeward.core.events import Cell, Key, Operation, Position, Sequences, Unset
 from lakeward.core.evolution import Recorded, SchemaChange
 from lakeward.core.facts import BatchFacts, Capability
 from lakeward.core.history.check import Checked
@@ -644,13 +644,50 @@ class Verification(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What is read of a table: all rows, or those of a history that were valid `at` an instant.
+
+    These are what is believed now, or was after the batch `known`. Rows come `with_ours` where the columns that
+    lakeward adds are wanted, too.
+    """
+
+    at: int | None = None
+    known: int | None = None
+    with_ours: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The first of the rows that were selected, with their columns, and how many `rows` there are."""
+
+    rows: int
+    columns: Sequence[str]
+    first: Sequence[Mapping[str, Cell]]
+
+
+class Reading(Protocol):
+    """What reads a table as it is now, whoever has written to it, and changes nothing.
+
+    The options of a history are those that its versions were made with. Raises TableError where it cannot be read.
+    """
+
+    def first(self, wanted: Selection, limit: int) -> Sample:
+        """Return so many rows at most, in the order of their keys, and how many there are."""
+        ...
+
+    def write(self, wanted: Selection, folder: str) -> int:
+        """Write rows as Parquet files into an empty folder of this machine; return how many there are."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Opened(Generic[F]):
     """One table of a target by its name there, with what it remembers and what it could not apply.
 
     `versions` and `maintenance` are there where its format can take it back, and keep it in shape; `adoption`
     where it can take over a table of another engine, `layout` where it can change how a table with rows is made,
-    `verification` where it can look at a table whole.
+    `verification` and `reading` where it can look at a table whole, and read it.
     """
 
     name: str
@@ -662,6 +699,7 @@ class Opened(Generic[F]):
     adoption: Adoption | None = None
     layout: Layout | None = None
     verification: Verification | None = None
+    reading: Reading | None = None
 
 
 class Target(Protocol[F]):

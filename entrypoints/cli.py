@@ -21,6 +21,7 @@ COMMANDS: Final = (
     "plan",
     "status",
     "explain",
+    "as-of",
     "verify",
     "quarantine",
     "ack",

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from lakeward.core.errors import ConfigError
-from lakeward.core.history.instants import instant_in
+from lakeward.core.history.instants import instant_in, instant_of_run
 from lakeward.core.history.options import (
     DAYS,
     NUMBERS,
@@ -203,6 +203,19 @@ def history_of(track: list[str] | dict[str, list[str]], said: HistorySettings, z
             known_to=said.known_to,
         ),
     )
+
+
+def instant_of(text: str, history: History, now: int) -> int:
+    """Return the instant that a person writes, a time in UTC where it has no offset, or "now", in microseconds.
+
+    Raises ConfigError, saying what is expected, where it is none of the history.
+    """
+    if text == "now" and (moment := instant_of_run(history, now)) is not None:
+        return moment
+    try:
+        return cast("int", _instant("TIME", text, history.shown.type))
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
 
 
 def _validity_of(said: str | Mapping[str, str]) -> Validity:

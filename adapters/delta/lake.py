@@ -61,6 +61,7 @@ class DeltaLake:
         from lakeward.adapters.delta.maintenance import DeltaMaintenance  # noqa: PLC0415  # so is it here
         from lakeward.adapters.delta.table import DeltaTable  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.adopting import TableAdoption  # noqa: PLC0415  # and here
+        from lakeward.adapters.tables.reading import TableReading  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.undoing import TableVersions  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.verifying import TableVerification  # noqa: PLC0415  # and here
 
@@ -69,4 +70,5 @@ class DeltaLake:
         name, versions = ".".join(self.places.name(dimension.name)), TableVersions(table.kept, table.line)
         care, adoption = DeltaMaintenance(table), TableAdoption(table.kept, table.theirs)
         layout, whole = DeltaLayout(table), TableVerification(table.kept, table.loaded)
-        return Opened(name, table, table.kept, table.kept, versions, care, adoption, layout, whole)
+        reading = TableReading(table.kept, table.loaded)
+        return Opened(name, table, table.kept, table.kept, versions, care, adoption, layout, whole, reading)

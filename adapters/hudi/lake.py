@@ -61,6 +61,7 @@ class HudiLake:
         _check_line()
         from lakeward.adapters.hudi.maintenance import HudiMaintenance  # noqa: PLC0415  # Spark is imported late
         from lakeward.adapters.hudi.table import HudiTable  # noqa: PLC0415  # so is it here
+        from lakeward.adapters.tables.reading import TableReading  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.undoing import TableVersions  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.verifying import TableVerification  # noqa: PLC0415  # and here
 
@@ -69,7 +70,8 @@ class HudiLake:
         name = ".".join(self.places.name(dimension.name))
         versions = TableVersions(table.kept, table.line)
         care, whole = HudiMaintenance(table), TableVerification(table.kept, table.loaded)
-        return Opened(name, table, table.kept, table.kept, versions, care, verification=whole)
+        reading = TableReading(table.kept, table.loaded)
+        return Opened(name, table, table.kept, table.kept, versions, care, verification=whole, reading=reading)
 
 
 def _check_line() -> None:

@@ -64,6 +64,7 @@ class IcebergLake:
         from lakeward.adapters.iceberg.layout import IcebergLayout  # noqa: PLC0415  # Spark is imported late
         from lakeward.adapters.iceberg.maintenance import IcebergMaintenance  # noqa: PLC0415  # so is it here
         from lakeward.adapters.tables.adopting import TableAdoption  # noqa: PLC0415  # and here
+        from lakeward.adapters.tables.reading import TableReading  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.undoing import TableVersions  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.verifying import TableVerification  # noqa: PLC0415  # and here
 
@@ -71,8 +72,9 @@ class IcebergLake:
         versions = TableVersions(table.kept, table.line)
         care, adoption = IcebergMaintenance(table), TableAdoption(table.kept, table.theirs)
         layout, whole = IcebergLayout(table), TableVerification(table.kept, table.loaded)
+        reading = TableReading(table.kept, table.loaded)
         name = ".".join(table.name)
-        return Opened(name, table, table.kept, table.kept, versions, care, adoption, layout, whole)
+        return Opened(name, table, table.kept, table.kept, versions, care, adoption, layout, whole, reading)
 
     def joined(self, joining: Joining) -> Joint:
         """Return a joined table, which is made by its first commit."""

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lakeward.adapters.memory import versions
+from lakeward.adapters.memory import reading, versions
 from lakeward.adapters.memory.source import Frame, facts_of
 from lakeward.adapters.memory.versions import Kept
 from lakeward.core.append import append
@@ -39,6 +39,8 @@ from lakeward.core.ports import (
     Opened,
     Recalled,
     Resolved,
+    Sample,
+    Selection,
     Standing,
     Undone,
     Version,
@@ -307,6 +309,16 @@ class MemoryTable:
         """Hold all versions against the rules."""
         return versions.check(self, examples)
 
+    # All rows.
+
+    def first(self, wanted: Selection, limit: int) -> Sample:
+        """Return the first rows, and how many there are."""
+        return reading.first(self, wanted, limit)
+
+    def write(self, wanted: Selection, folder: str) -> int:
+        """Write rows as one file of Parquet."""
+        return reading.write(self, wanted, folder)
+
     # One key.
 
     def known(self, key: Key) -> Known:
@@ -379,7 +391,7 @@ class MemoryTarget:
     def open(self, dimension: Dimension) -> Opened[Frame]:
         """Return the table of that name."""
         table = self.tables.setdefault(dimension.name, MemoryTable(dimension))
-        return Opened(str(dimension.name), table, table, table, table, table, verification=table)
+        return Opened(str(dimension.name), table, table, table, table, table, verification=table, reading=table)
 
 
 def _added(before: Row | None, after: Row | None) -> int:

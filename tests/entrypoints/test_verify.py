@@ -9,64 +9,30 @@ from typing import Any
 import pytest
 from commands import Command
 from projects import MEMORY, ORDERS, write
+from small_history import DAY, HISTORY, version
 
-from lakeward.adapters import memory
 from lakeward.adapters.memory import MemoryTable, MemoryTarget
 from lakeward.core.errors import StoreUnreachable, TableError
-from lakeward.core.events import Position
 from lakeward.core.fold import row_of
 from lakeward.core.history.kept import options_of
 from lakeward.core.history.options import History
-from lakeward.core.history.versions import Version
-from lakeward.core.progress import Progress
-from lakeward.entrypoints.patterns import table_name
-from lakeward.entrypoints.settings import load
-
-HISTORY = """
-[tables."shop.customer"]
-key = ["id"]
-mode = "history"
-columns = { id = "int", city = "string" }
-"""
-DAY = 86_400_000_000
-
-
-def version(begins: int, ends: int | None, city: str) -> Version:
-    cells = {"id": 1, "city": city}
-    return Version(begins * DAY, None if ends is None else ends * DAY, cells, Position(1, begins, 1, 1), begins)
-
-
-@pytest.fixture
-def lake(monkeypatch: pytest.MonkeyPatch) -> MemoryTarget:
-    """A lake that stays from command to command."""
-    target = MemoryTarget()
-    monkeypatch.setattr(memory, "build_target", lambda *_: target)
-    return target
-
-
-@pytest.fixture
-def table(lake: MemoryTarget, tmp_path: Path) -> MemoryTable:
-    """A history of twelve keys, each with two versions."""
-    name = table_name("shop.customer")
-    dimension = load(write(tmp_path, MEMORY, HISTORY)).dimension(name)
-    rows = {(key,): row_of([version(0, 5, "Bonn"), version(5, None, "Ulm")]) for key in range(12)}
-    progress = Progress(batch=1, rows=24, history=options_of(dimension))
-    return lake.tables.setdefault(name, MemoryTable(dimension, exists=True, rows=rows, progress=progress))
 
 
 def test_a_history_that_is_right_ends_with_0_and_says_how_much_was_looked_at(
-    lakeward: Command, table: MemoryTable
+    lakeward: Command, kept_history: MemoryTable
 ) -> None:
     ended = lakeward("verify", "--history")
     assert (ended.code, ended.err) == (0, "")
     assert [line.split() for line in ended.out.splitlines()[1:]] == [["shop.customer", "12", "24", "0"]]
 
 
-def test_keys_that_break_a_rule_are_counted_and_some_of_them_named(lakeward: Command, table: MemoryTable) -> None:
+def test_keys_that_break_a_rule_are_counted_and_some_of_them_named(
+    lakeward: Command, kept_history: MemoryTable
+) -> None:
     for key in range(11):
-        versions = table.rows[key,].versions
-        table.rows[key,] = row_of([replace(versions[0], valid_to=6 * DAY), versions[1]])
-    table.rows[11,] = row_of([version(0, 0, "Bonn"), version(5, None, "Ulm")])
+        versions = kept_history.rows[key,].versions
+        kept_history.rows[key,] = row_of([replace(versions[0], valid_to=6 * DAY), versions[1]])
+    kept_history.rows[11,] = row_of([version(0, 0, "Bonn"), version(5, None, "Ulm")])
     ended = lakeward("verify", "shop.customer", "--history")
     assert ended.code == 3
     assert ended.out.splitlines()[1:] == [
@@ -90,7 +56,7 @@ def test_keys_that_break_a_rule_are_counted_and_some_of_them_named(lakeward: Com
     assert found["examples"][0] == {"key": ["11"], "rule": "empty", "begins": "1970-01-01 00:00:00"}
 
 
-def test_nothing_applied_yet_is_right(lakeward: Command, lake: MemoryTarget, tmp_path: Path) -> None:
+def test_nothing_applied_yet_is_right(lakeward: Command, kept_lake: MemoryTarget, tmp_path: Path) -> None:
     write(tmp_path, MEMORY, HISTORY)
     (found,) = lakeward("verify", "--history", "--json").document["tables"]
     assert (found["keys"], found["versions"], sum(found["broken"].values())) == (0, 0, 0)
@@ -114,10 +80,10 @@ def test_what_cannot_be_verified_is_said(
 
 
 def test_versions_that_were_made_in_another_way_are_not_held_against_these_rules(
-    lakeward: Command, table: MemoryTable
+    lakeward: Command, kept_history: MemoryTable
 ) -> None:
-    table.progress = replace(
-        table.progress, history=options_of(replace(table.dimension, history=History(first_load=1)))
+    kept_history.progress = replace(
+        kept_history.progress, history=options_of(replace(kept_history.dimension, history=History(first_load=1)))
     )
     ended = lakeward("verify", "--history")
     assert ended.code == 4
@@ -126,13 +92,18 @@ def test_versions_that_were_made_in_another_way_are_not_held_against_these_rules
 
 @pytest.mark.parametrize(("error", "code"), [(TableError("broken"), 4), (StoreUnreachable("no answer"), 75)])
 def test_a_table_that_cannot_be_read_hides_no_other(
-    lakeward: Command, table: MemoryTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Any, code: int
+    lakeward: Command,
+    kept_history: MemoryTable,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Any,
+    code: int,
 ) -> None:
     write(tmp_path, MEMORY, HISTORY, HISTORY.replace("customer", "place"))
     check = MemoryTable.check_history
 
     def fails(self: MemoryTable, examples: int) -> Any:
-        if self is table:
+        if self is kept_history:
             raise error
         return check(self, examples)
 
@@ -144,7 +115,7 @@ def test_a_table_that_cannot_be_read_hides_no_other(
 
 
 def test_a_format_that_does_not_look_at_tables_whole_says_so(
-    lakeward: Command, table: MemoryTable, monkeypatch: pytest.MonkeyPatch
+    lakeward: Command, kept_history: MemoryTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opens = MemoryTarget.open
     monkeypatch.setattr(MemoryTarget, "open", lambda *given: replace(opens(*given), verification=None))

@@ -1,0 +1,59 @@
+"""The rows of a table in plain Python, as they are read from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeward.core.events import Cell
+from lakeward.core.history.beliefs import as_known
+from lakeward.core.history.instants import instant_in
+from lakeward.core.history.options import History
+from lakeward.core.history.showing import rows
+from lakeward.core.ports import Sample, Selection
+
+if TYPE_CHECKING:
+    from lakeward.adapters.memory.table import MemoryTable
+
+
+def first(table: MemoryTable, wanted: Selection, limit: int) -> Sample:
+    """Return the first rows that are wanted, in the order of their keys, and how many there are."""
+    found = list(_selected(table, wanted))
+    columns = table.dimension.stored.schema.names
+    return Sample(len(found), columns, [{name: row.get(name) for name in columns} for row in found[:limit]])
+
+
+def write(table: MemoryTable, wanted: Selection, folder: str) -> int:
+    """Write the rows that are wanted as one file."""
+    found = list(_selected(table, wanted))
+    pq.write_table(pa.Table.from_pylist(found), Path(folder) / "rows.parquet")
+    return len(found)
+
+
+def _selected(table: MemoryTable, wanted: Selection) -> Iterator[Mapping[str, Cell]]:
+    dimension, history = table.dimension, table.dimension.history
+    for key in sorted(table.rows):
+        row = table.rows[key]
+        if history is None:
+            if not row.deleted:
+                yield row.cells
+        elif history.known:
+            names = dimension.stored.schema.names
+            known = table.progress.batch if wanted.known is None else wanted.known
+            told = table.beliefs[key] if wanted.at is None else as_known(table.beliefs[key], known)
+            yield from (b.row(history, names) for b in told if _is_valid(history, b.cells, wanted.at))
+        else:
+            told_now = rows(dimension, key, row.versions, {})
+            yield from (cells for cells in told_now if _is_valid(history, cells, wanted.at))
+
+
+def _is_valid(history: History, cells: Mapping[str, Cell], at: int | None) -> bool:
+    if at is None:
+        return True
+    form = history.shown
+    begins, ends = (instant_in(cells[name], history) for name in (form.valid_from, form.valid_to))
+    return begins is not None and begins <= at and (ends is None or at < ends + form.closed)

@@ -1,0 +1,85 @@
+"""Which rows of a history were valid at an instant: the condition, as SQL for the engine of who reads the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from lakeward.core.errors import ConfigError
+from lakeward.core.history.instants import shown
+from lakeward.core.history.options import History
+from lakeward.core.literals import text_of
+from lakeward.core.schema import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How an engine writes the name of a column, a time, given as its text in UTC, and one without zone."""
+
+    quote: str
+    timestamp: str
+    timestamp_ntz: str
+
+    def name(self, column: str) -> str:
+        """Return the name of a column as the engine takes any."""
+        return f"{self.quote}{column.replace(self.quote, 2 * self.quote)}{self.quote}"
+
+    def literal(self, instant: int, type_: Type) -> str:
+        """Return an instant as a literal of the type of the validity columns."""
+        words = text_of(shown(instant, type_), type_)
+        match type_.name:
+            case "date":
+                return f"DATE '{words}'"
+            case "timestamp":
+                return self.timestamp.format(words)
+            case "timestamp_ntz":
+                return self.timestamp_ntz.format(words)
+            case _:
+                return words
+
+
+SPARK: Final = Dialect("`", "TIMESTAMP '{}Z'", "TIMESTAMP_NTZ '{}'")
+
+DIALECTS: Final[Mapping[str, Dialect]] = {
+    "spark": SPARK,
+    "duckdb": Dialect('"', "TIMESTAMPTZ '{}+00'", "TIMESTAMP '{}'"),
+    "trino": Dialect('"', "TIMESTAMP '{} UTC'", "TIMESTAMP '{}'"),
+}
+"""By the names of engines; Athena takes what Trino does."""
+
+
+def valid_at(history: History, at: int, known: int | None = None, dialect: Dialect = SPARK) -> str:
+    """Return the condition that a row of a history was valid at an instant: from its beginning, up to its end.
+
+    Where the history has `known`, it is what is believed now, or (`known`) what was believed after that batch.
+    """
+    form, name = history.shown, dialect.name
+    begins, ends, moment = name(form.valid_from), name(form.valid_to), dialect.literal(at, form.type)
+    behind = f"{ends} {'>=' if form.closed else '>'} {moment}"
+    behind = f"({behind} OR {ends} IS NULL)" if form.open_end is None else behind
+    parts = [f"{begins} <= {moment}", behind]
+    if history.known and known is None:
+        parts.append(f"{name(form.known_to)} IS NULL")
+    elif history.known:
+        until = name(form.known_to)
+        parts += [f"{name(form.known_from)} <= {known}", f"({until} IS NULL OR {until} > {known})"]
+    return " AND ".join(parts)
+
+
+def check(table: object, history: History, at: int, known: int | None) -> None:
+    """Raise ConfigError where no row tells of an instant, or a history does not say what was known when."""
+    form = history.shown
+    if form.open_end is not None and at >= form.open_end:
+        end = text_of(shown(form.open_end, form.type), form.type)
+        raise ConfigError(
+            f"{table}: nothing is known of {text_of(shown(at, form.type), form.type)}",
+            found=f"its current versions end at {end} (`open_end`)",
+            todo="Ask for what was before.",
+        )
+    if known is not None and not history.known:
+        raise ConfigError(
+            f"{table} does not keep what was known before",
+            found="its history has no `known = true`",
+            todo="Leave --known out: what is known now it can say.",
+        )

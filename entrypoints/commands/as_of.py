@@ -1,0 +1,141 @@
+"""`lakeward as-of`: the rows of a history as they were valid at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import typer
+
+from lakeward.core.history import as_of
+from lakeward.core.history.instants import shown
+from lakeward.core.history.options import History
+from lakeward.core.history.refusing import no_versions, refuse_other_history
+from lakeward.core.job import Job
+from lakeward.core.ports import Sample
+from lakeward.core.reading import reading_of, valid_at
+from lakeward.entrypoints import documents, view
+from lakeward.entrypoints.context import (
+    DEFAULT_FILE,
+    AsJson,
+    Config,
+    Debug,
+    container_of,
+    open_settings,
+    start_logging,
+)
+from lakeward.entrypoints.histories import instant_of
+from lakeward.entrypoints.printable import escaped, plain
+from lakeward.entrypoints.replacing import place, replacing
+
+HELP = """Show the rows of a history as they were valid at a time: from `valid_from` up to, and without, `valid_to`.
+
+TIME is of the type of these columns: a date (2026-11-05), a time (2026-11-05 or '2026-11-05 10:00', in UTC where it
+has no offset; a day is its first instant), a number, or `now`. With --to all rows are written as Parquet into a
+folder, which is replaced whole. With --sql it says how another engine asks for them, and Spark is not started.
+
+Example: [bold]lakeward as-of shop.customer 2026-11-05[/]
+"""
+
+Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
+Time = Annotated[str, typer.Argument(help="The time.")]
+Limit = Annotated[int, typer.Option("--limit", min=0, help="So many rows are shown at most.")]
+To = Annotated[str | None, typer.Option("--to", help="The folder for all rows, as Parquet.")]
+Known = Annotated[
+    int | None,
+    typer.Option(
+        "--known", help="As was believed after this batch, of a history with `known`.", show_default="now"
+    ),
+]
+Sql = Annotated[
+    Literal["spark", "duckdb", "trino"] | None,
+    typer.Option("--sql", help="Only print the query, as this engine takes it (Athena takes that of Trino)."),
+]
+
+
+def as_of_time(
+    table: Table,
+    time: Time,
+    limit: Limit = 20,
+    to: To = None,
+    known: Known = None,
+    sql: Sql = None,
+    config: Config = DEFAULT_FILE,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """Read and show, write, or say how to ask."""
+    if to is not None and sql is not None:
+        raise typer.BadParameter("--to writes rows, and --sql says how to ask for them: say one of them")
+    start_logging("off", debug=debug)
+    folder = None if to is None else place(to)
+    configured = open_settings(config)
+    (name,) = configured.choose([table])
+    with container_of(configured) as container:
+        job: Job[Any] = container.job(table=name)
+        history = job.dimension.history
+        if history is None:
+            raise no_versions(name, "read as of a time")
+        at = instant_of(time, history, container.runtime().now())
+        wanted = valid_at(job, at, known)
+        told = {"table": str(name), "at": documents.cell(shown(at, history.shown.type)), "known": known}
+        if sql is not None:
+            return _asked(told, _query(job, history, at, known, sql), as_json=as_json)
+        reading = reading_of(job)
+        if folder is None:
+            return _shown(told, reading.first(wanted, limit), as_json=as_json)
+        with replacing(folder) as fresh:
+            rows = reading.write(wanted, str(fresh))
+    if as_json:
+        documents.emit("as-of", {**told, "rows": rows, "to": str(folder), "exit_code": 0})
+    else:
+        view.console().print(plain(f"{rows:,} rows of {name} as of {_moment(told)}: {folder}"), soft_wrap=True)
+    return 0
+
+
+def _query(job: Job[Any], history: History, at: int, known: int | None, engine: str) -> str:
+    """Return the query for the columns that the table shows, or for all where it is not there yet."""
+    dialect = as_of.DIALECTS[engine]
+    standing = job.opened.table.standing()
+    refuse_other_history(job.dimension, standing.progress)
+    found = standing.schema
+    columns = () if found is None else history.schema(found, job.dimension.key).names
+    listed = ", ".join(map(dialect.name, columns)) or "*"
+    name = ".".join(map(dialect.name, job.opened.name.split(".")))
+    return f"SELECT {listed}\nFROM {name}\nWHERE {as_of.valid_at(history, at, known, dialect)}"
+
+
+def _asked(told: Mapping[str, Any], query: str, *, as_json: bool) -> int:
+    if as_json:
+        documents.emit("as-of", {**told, "sql": query, "exit_code": 0})
+    else:
+        for line in query.splitlines():
+            view.console().print(plain(line), soft_wrap=True)
+    return 0
+
+
+def _shown(told: Mapping[str, Any], sample: Sample, *, as_json: bool) -> int:
+    if as_json:
+        first = [{name: documents.cell(row[name]) for name in sample.columns} for row in sample.first]
+        documents.emit("as-of", {**told, "rows": sample.rows, "first": first, "exit_code": 0})
+        return 0
+    out = view.console()
+    if sample.first:
+        grid = view.grid(*map(escaped, sample.columns))
+        for row in sample.first:
+            grid.add_row(*[plain(view.cell(row[name])) for name in sample.columns])
+        out.print(grid)
+    more = sample.rows - len(sample.first)
+    out.print(plain(f"{sample.rows:,} rows of {told['table']} as of {_moment(told)}"), soft_wrap=True)
+    if more:
+        out.print(f"… of which {more:,} are not shown; --to FOLDER writes them all.")
+    return 0
+
+
+def _moment(told: Mapping[str, Any]) -> str:
+    return f"{told['at']}".replace("T", " ").replace("Z", " UTC")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("as-of", help=HELP)(as_of_time)

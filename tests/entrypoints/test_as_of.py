@@ -1,0 +1,120 @@
+"""`lakeward as-of`, on tables in plain Python: what it shows, writes and asks, and what it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from commands import Command
+from projects import MEMORY, ORDERS, write
+from small_history import DAY, HISTORY
+
+from lakeward.adapters.memory import MemoryTable, MemoryTarget
+from lakeward.core.history.kept import options_of
+from lakeward.core.history.options import History
+from lakeward.entrypoints import container
+
+
+def test_the_rows_of_then_are_shown_and_those_that_are_not_are_counted(
+    lakeward: Command, kept_history: MemoryTable
+) -> None:
+    ended = lakeward("as-of", "shop.customer", "1970-01-05", "--limit", "2")
+    assert (ended.code, ended.err) == (0, "")
+    assert [line.split()[:3] for line in ended.out.splitlines()] == [
+        ["id", "city", "valid_from"],
+        ["0", "Bonn", "1970-01-01"],
+        ["1", "Bonn", "1970-01-01"],
+        ["12", "rows", "of"],
+        ["…", "of", "which"],
+    ]
+    assert "12 rows of shop.customer as of 1970-01-05 00:00:00 UTC\n" in ended.out
+    assert "10 are not shown; --to FOLDER writes them all." in ended.out
+
+
+@pytest.mark.parametrize(
+    ("time", "at", "city"),
+    [
+        ("1970-01-05 23:59:59.999999", "1970-01-05T23:59:59.999999Z", "Bonn"),
+        ("1970-01-06", "1970-01-06T00:00:00Z", "Ulm"),
+        ("1970-01-06T01:00+02:00", "1970-01-05T23:00:00Z", "Bonn"),
+        ("now", "1970-01-08T00:00:00Z", "Ulm"),
+    ],
+)
+def test_a_time_is_in_utc_where_it_has_no_offset(
+    lakeward: Command, kept_history: MemoryTable, monkeypatch: pytest.MonkeyPatch, time: str, at: str, city: str
+) -> None:
+    monkeypatch.setattr(container, "clock", lambda: 7 * DAY)
+    document = lakeward("as-of", "shop.customer", time, "--json").document
+    assert (document["at"], document["rows"], len(document["first"])) == (at, 12, 12)
+    assert {row["city"] for row in document["first"]} == {city}
+
+
+def test_before_all_versions_there_is_nothing(lakeward: Command, kept_history: MemoryTable) -> None:
+    ended = lakeward("as-of", "shop.customer", "1969-12-31")
+    assert (ended.code, ended.out) == (0, "0 rows of shop.customer as of 1969-12-31 00:00:00 UTC\n")
+
+
+def test_all_rows_are_written_into_a_folder(lakeward: Command, kept_history: MemoryTable, tmp_path: Path) -> None:
+    for time, city in (("1970-01-02", "Bonn"), ("1970-01-09", "Ulm")):
+        ended = lakeward("as-of", "shop.customer", time, "--to", "then")
+        assert ended.out == f"12 rows of shop.customer as of {time} 00:00:00 UTC: {tmp_path}/then\n"
+        assert pq.read_table(tmp_path / "then")["city"].to_pylist() == [city] * 12
+    document = lakeward("as-of", "shop.customer", "1970-01-02", "--to", "then", "--json").document
+    assert (document["rows"], document["to"]) == (12, f"{tmp_path}/then")
+
+
+def test_the_query_is_printed_for_an_engine(lakeward: Command, kept_history: MemoryTable) -> None:
+    ended = lakeward("as-of", "shop.customer", "1970-01-05", "--sql", "trino")
+    assert ended.out.splitlines() == [
+        'SELECT "id", "city", "valid_from", "valid_to", "is_current"',
+        'FROM "shop"."customer"',
+        "WHERE \"valid_from\" <= TIMESTAMP '1970-01-05 00:00:00 UTC' "
+        'AND ("valid_to" > TIMESTAMP \'1970-01-05 00:00:00 UTC\' OR "valid_to" IS NULL)',
+    ]
+    document = lakeward("as-of", "shop.customer", "1970-01-05", "--sql", "trino", "--json").document
+    assert document["sql"] + "\n" == ended.out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["shop.orders", "now"], 1, "shop.orders is a mirror: it has no versions to read as of a time"),
+        (["shop.customer", "yesterday"], 1, "`TIME` 'yesterday' is no timestamp: write it as 1900-01-01"),
+        (["shop.customer", "now"], 1, "shop.customer: nothing was applied yet, so there is nothing to read"),
+        (["shop.customer", "now", "--known", "3"], 1, "shop.customer does not keep what was known before"),
+        (["shop.customer", "now", "--to", "s3://lake/then"], 1, "s3://lake/then is no folder of this machine"),
+        (["shop.customer", "now", "--to", "then", "--sql", "spark"], 2, "say one of them"),
+        (["shop.customer", "now", "--limit", "-1"], 2, "--limit"),
+    ],
+)
+def test_what_cannot_be_read_is_said(
+    lakeward: Command, kept_lake: MemoryTarget, tmp_path: Path, words: list[str], code: int, said: str
+) -> None:
+    write(tmp_path, MEMORY, ORDERS + HISTORY)
+    ended = lakeward("as-of", *words)
+    assert (ended.code, ended.out) == (code, "")
+    assert said in ended.err
+    assert not (tmp_path / "then").exists()
+
+
+@pytest.mark.parametrize("more", [[], ["--sql", "spark"]])
+def test_versions_that_were_made_in_another_way_are_not_read_so(
+    lakeward: Command, kept_history: MemoryTable, more: list[str]
+) -> None:
+    other = replace(kept_history.dimension, history=History(first_load=1))
+    kept_history.progress = replace(kept_history.progress, history=options_of(other))
+    ended = lakeward("as-of", "shop.customer", "now", *more)
+    assert (ended.code, ended.out) == (1, "")
+    assert "its history cannot be kept in another way" in ended.err
+
+
+def test_a_format_that_does_not_read_a_table_whole_says_so(
+    lakeward: Command, kept_history: MemoryTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opens = MemoryTarget.open
+    monkeypatch.setattr(MemoryTarget, "open", lambda *given: replace(opens(*given), reading=None))
+    ended = lakeward("as-of", "shop.customer", "now")
+    assert ended.code == 1
+    assert "shop.customer cannot be read here" in ended.err
