@@ -59,6 +59,7 @@ class Feed:
         self.random = np.random.default_rng(seed)
         self.is_living = np.arange(rows + 1) > 0
         self.clock = 0
+        self.late: pa.Table | None = None
         self.written: dict[Path, pa.Table] = {}
         self._loads = DmsWriter(landing, table, _SCHEMA, Style(format="parquet", timestamp_column=TIME))
         self._changes = DmsWriter(landing, table, _SCHEMA, Style(timestamp_column=TIME))
@@ -78,9 +79,19 @@ class Feed:
         then deleted; the events of all of them are mixed.
         """
         events = self._events(keys)
+        if self.late is not None:
+            events, self.late = pa.concat_tables([self.late, events]), None
         size = -(-len(events) // files)
         parts = [events.slice(start, size) for start in range(0, len(events), size)]
         return [self._write(part) for part in parts]
+
+    def change_but(self, keys: int, late: float) -> list[Path]:
+        """Change so many keys, and hold a share of the events back: they come with the next file."""
+        events = self._events(keys)
+        is_late = self.random.random(len(events)) < late
+        file = self._write(events.filter(pa.array(~is_late)))
+        self.late = events.filter(pa.array(is_late))
+        return [file]
 
     def in_part(self, files: Sequence[Path], landing: Path) -> list[Path]:
         """Give files to another landing folder; there no update sends the columns that stay."""

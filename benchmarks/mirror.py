@@ -33,8 +33,9 @@ def write_settings(
     parallel: int | None = None,
     kind: str = "iceberg",
     write_mode: str | None = None,
+    mode: str | None = None,
 ) -> Path:
-    """Write the settings of a pipeline that mirrors tables; everything else is as lakeward has it."""
+    """Write the settings of a pipeline that keeps tables; everything else is as lakeward has it."""
     lines = [
         "[pipeline]",
         'name = "benchmark"',
@@ -56,6 +57,7 @@ def write_settings(
             f'key = ["{KEY}"]',
             f'lateness = "{lateness}"',
             *([] if write_mode is None else [f'write_mode = "{write_mode}"']),
+            *([] if mode is None else [f'mode = "{mode}"']),
             f'[tables."{table}".columns]',
             *[f'{name} = "{type_}"' for name, type_ in TYPES.items()],
         ]

@@ -25,7 +25,9 @@ class Size:
     """How much is measured, and what must be reached; for changes, by the number of rows in the table.
 
     `memory` bounds what it costs to remember them. Of `tables`, so many are run `apart`, a process
-    each, to be scaled up; `together` says how much faster one process must be.
+    each, to be scaled up; `together` says how much faster one process must be. Of a history, `versions` says by
+    format how many it has, `history` what it may take of a mirror's time, and `window` how much faster than a job
+    of windows it must be.
     """
 
     changes: Mapping[int, float | None]
@@ -46,6 +48,9 @@ class Size:
     apart: int
     together: float | None
     rows_of_1_gb: int
+    versions: Mapping[str, int]
+    history: float | None
+    window: float | None
 
 
 FULL: Final = Size(
@@ -67,6 +72,9 @@ FULL: Final = Size(
     apart=5,
     together=3.0,
     rows_of_1_gb=6_500_000,
+    versions={"iceberg": 10_000_000, "delta": 5_000_000, "hudi": 5_000_000},
+    history=2.0,
+    window=10.0,
 )
 QUICK: Final = Size(
     changes={20_000: None},
@@ -87,6 +95,9 @@ QUICK: Final = Size(
     apart=2,
     together=None,
     rows_of_1_gb=50_000,
+    versions=dict.fromkeys(("iceberg", "delta", "hudi"), 20_000),
+    history=None,
+    window=None,
 )
 """Too small for a verdict: shows that everything works."""
 

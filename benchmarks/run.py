@@ -1,6 +1,6 @@
 """`make bench`: lakeward against the naive job, as ratios; fails where a target is missed.
 
-python benchmarks/run.py [--phase 1,2,…,9] [--quick] [--json] [--folder FOLDER]
+python benchmarks/run.py [--phase 1,2,…,10] [--quick] [--json] [--folder FOLDER]
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from statistics import median
 from typing import Any
 
 from formats import formats
+from histories import histories
 from phases import FULL, PHASES, QUICK, Measured, Say, Size, gate
 from processes import HEAP
 from rich.console import Console
@@ -28,7 +29,7 @@ from rich.table import Table
 from sizes import big_file, many_tables, one_application
 from soak import soak
 
-ALL = {**PHASES, 5: soak, 6: many_tables, 7: big_file, 8: one_application, 9: formats}
+ALL = {**PHASES, 5: soak, 6: many_tables, 7: big_file, 8: one_application, 9: formats, 10: histories}
 
 
 def main() -> int:

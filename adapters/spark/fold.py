@@ -34,17 +34,9 @@ OF_HISTORY: Final = ("instant", "versions")
 BY_PLACE: Final = "(a, b) -> CASE WHEN a.at < b.at THEN -1 WHEN a.at > b.at THEN 1 ELSE 0 END"
 """What sorts items, as SQL."""
 
-_STATE: Final = (
-    "rows",
-    "transaction",
-    "entered",
-    "covered",
-    "incomplete",
-    "undecided",
-    "existing",
-    "missing",
-    "nulled",
-)
+_OF_MOVES: Final = ("transaction", "entered", "covered")
+"""What the state has beside where keys change: the transaction, the keys entered in it, and the rows covered."""
+
 _PLACED: Final = "placed"
 """What the state of a history has beside: the IDs of the events that have their place in it."""
 
@@ -63,6 +55,8 @@ class Fold:
     """Whether an update that sends a part of a row makes one of it where none stands; else it waits."""
     versions: Versions | None = None
     """What writes the versions of a history."""
+    moves: bool = True
+    """Whether a key change is among the items."""
 
     @property
     def cells(self) -> str:
@@ -83,7 +77,8 @@ class Fold:
 
     @property
     def _state_fields(self) -> Sequence[str]:
-        return _STATE if self.versions is None else (*_STATE, _PLACED)
+        placed = () if self.versions is None else (_PLACED,)
+        return ("rows", *(_OF_MOVES if self.moves else ()), *_NOTES, *placed)
 
     def over(self, items: str) -> str:
         """Return the state that an array of items leaves behind, as SQL."""
@@ -121,14 +116,16 @@ class Fold:
         truncates = self._state(rows=self._truncated)
         return (
             f"CASE WHEN e.at.rank = 0 THEN {stands} WHEN e.operation = 'truncate' THEN {truncates} "
-            f"WHEN e.old IS NOT NULL THEN {self._move()} "
+            f"{f'WHEN e.old IS NOT NULL THEN {self._move()}' if self.moves else ''} "
             f"WHEN NOT {is_news} THEN {self._state()} WHEN e.operation = 'delete' THEN {deletes} "
             f"ELSE {self._upsert()} END"
         )
 
     def _upsert(self) -> str:
         partial_update = f"e.operation = 'update' AND {_IS_PARTIAL}"
-        is_covered = "e.transaction = s.transaction AND map_contains_key(s.covered, e.key)"
+        is_covered = (
+            "e.transaction = s.transaction AND map_contains_key(s.covered, e.key)" if self.moves else "false"
+        )
         put = self._state(
             puts="true",
             base=f"CASE WHEN {partial_update} THEN stood END",

@@ -97,7 +97,7 @@ class _Met:
     """The events that arrived, and what is known of the keys of their chains.
 
     Of `lone` events nothing is, and no other has their key. `first_touched` are the rows that `stood` of keys of
-    which nothing is remembered, `based` the bases of the others.
+    which nothing is remembered, `based` the bases of the others. `moves` says whether a key change joins any.
     """
 
     arrived: DataFrame
@@ -107,6 +107,7 @@ class _Met:
     stood: DataFrame
     first_touched: DataFrame
     based: DataFrame | None
+    moves: bool
 
 
 def _meet(
@@ -118,7 +119,8 @@ def _meet(
     send = F.broadcast if is_small else _as_it_is
     arrived = key.named(events.drop(names.TEXT, names.DETAIL, names.REASON))
     known = None if before.remembered is None else key.named(before.remembered)
-    chain = key.chained(links_of(events.sparkSession, [arrived] if known is None else [arrived, known]))
+    links = links_of(events.sparkSession, [arrived] if known is None else [arrived, known])
+    chain = key.chained(links)
     arrived = chain(arrived).localCheckpoint()
     ending = None if ending is None else chain(ending)
     if known is not None:
@@ -148,6 +150,7 @@ def _meet(
         stood=stood,
         first_touched=first_touched,
         based=based,
+        moves=links is not None,
     )
 
 
@@ -167,7 +170,8 @@ def _folded(plan: MergePlan, met: _Met, before: Before, history: Shown | None) -
     every = items.with_truncates("items", plan.truncates.all, place, before.instants)
     stands = standing_of(met.keys, met.stood, met.known, place, history, met.based)
     gathered = gathered.join(stands, CHAIN).withColumn("items", F.expr(every))
-    writer = Fold(plan.folded, plan.dimension.sequences, fills=not plan.in_part, versions=items.versions)
+    fills, sequences = not plan.in_part, plan.dimension.sequences
+    writer = Fold(plan.folded, sequences, fills=fills, versions=items.versions, moves=met.moves)
     newest = plan.truncates.newest
     is_truncated = "false" if newest is None else f"e.place < {place_literal(newest, place)}"
     folded = judged(writer, gathered, is_truncated, history)
