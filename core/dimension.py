@@ -92,16 +92,29 @@ SHARE_FROM: Final = 100
 """In smaller batches the share of quarantined rows says nothing."""
 
 
+class Older(Enum):
+    """What becomes of a snapshot that is older than what a table shows: it stops the table where nobody says more.
+
+    It is spliced into the history at its place, or skipped.
+    """
+
+    SPLICE = "splice"
+    SKIP = "skip"
+    STOP = "stop"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshots:
     """Each complete full load takes the place of all rows.
 
     It is complete where nothing of it changed for `settles` microseconds; one of less than
-    `least_share` of the rows, in a history of the current versions, stops the table.
+    `least_share` of the rows, in a history of the current versions, stops the table. `older` says
+    what becomes of one that comes behind newer ones.
     """
 
     settles: int = 3_600_000_000
     least_share: float = 0.5
+    older: Older = Older.STOP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lakeward.core.errors import AlarmRaised, SourceError
+from lakeward.core.loads import newest_snapshot, older
 
 if TYPE_CHECKING:
     from lakeward.core.ledger import Past, SourceObject
@@ -80,17 +81,16 @@ def refuse_changes(table: str, changes: Sequence[SourceObject]) -> None:
 
 def refuse_older_snapshot(table: str, objects: Sequence[SourceObject], past: Past, naming: Naming) -> None:
     """Raise LEDGER-001 for a snapshot that is older than the one that the table shows."""
-    applied = [item for item in past.seen.values() if naming.snapshot(item.name) is not None]
-    newest = max(applied, key=lambda item: item.order, default=None)
-    older = [item.name for item in objects if newest is not None and item.order < newest.order]
-    if newest is not None and older:
+    newest, about = newest_snapshot(past, naming), [item.name for item in older(objects, past, naming)]
+    if newest is not None and about:
         raise AlarmRaised(
             "LEDGER-001",
             f"{table}: a snapshot came that is older than what the table shows",
-            found=f"found {_some(older)}, which sorts before {newest.name}",
+            found=f"found {_some(about)}, which sorts before {newest.name}",
             todo="Nothing was applied: it would set the table back. Move it away, or leave it out for good: "
-            f"`lakeward ack {table} LEDGER-001`.",
-            about=older,
+            f'`lakeward ack {table} LEDGER-001`. All such are left out with `older_snapshots = "skip"`; a history '
+            "of files whose names tell their time takes them at their place (docs/plain-files.md).",
+            about=about,
         )
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from lakeward.core import doubts, loads
 from lakeward.core.alarms import Alarm
+from lakeward.core.dimension import Older
 from lakeward.core.events import Position
 from lakeward.core.loads import UNNAMED, Awaited, Load, Naming
 
@@ -161,13 +162,13 @@ class Taken:
 
     `others` are the names of files beside them that are none of the source's; `late` are
     those of the batch that lie before one that was applied already; `left` are the objects
-    behind the batch. `aside` are objects that an operator left out for good, `vanished` and
+    behind the batch. `aside` are objects that an operator or the settings left out for good, `vanished` and
     `returned` applied ones that are newly gone or there again, `leftovers` applied ones that
     should be in the archive. `checked` are applied objects that were touched and have the
     content that was applied, with the time. `is_whole` says that all objects were listed.
-    With `load` they are a full load, whole, which begins that epoch; else, where one is
-    `awaited`, there are none. `overtaken` are objects that earlier runs saw, of an epoch before
-    it: they are never applied.
+    With `load` they are a full load, whole, which begins that epoch, or a snapshot of it that is older than what
+    the table shows; else, where one is `awaited`, there are none. `overtaken` are objects that earlier runs
+    saw, of an epoch before it: they are never applied.
     """
 
     objects: tuple[SourceObject, ...] = ()
@@ -258,15 +259,19 @@ def _take_load(
 ) -> Taken:
     """Choose all objects of a full load once it is whole, and nothing before that."""
     found = loads.find_load(table, load, ordered, past, naming)
+    may_splice = load.older is Older.SPLICE and all(naming.is_dated(item.name) for item in found.objects)
+    is_spliced = may_splice and bool(loads.older(found.objects, past, naming))
     if load.settles is not None:
         doubts.refuse_changes(table, found.behind)
-        doubts.refuse_older_snapshot(table, found.objects, past, naming)
+        if not is_spliced:
+            doubts.refuse_older_snapshot(table, found.objects, past, naming)
         if keeps and not ordered and past.seen and past.now - found.awaited.unchanged >= load.settles:
             doubts.refuse_emptied(table, (), past)
     overtaken = [item for item in past.waiting.values() if loads.is_older(item, past, naming)]
     unapplied = {item.name: item for item in past.waiting.values() if item not in overtaken}
     taken = Taken(
         left=(*found.objects, *found.behind, *found.later),
+        aside=found.skipped,
         awaited=found.awaited,
         overtaken=tuple(i.name for i in overtaken),
     )
@@ -283,7 +288,7 @@ def _take_load(
         files_left=len(behind),
         bytes_left=sum(item.size for item in behind),
         left=behind,
-        load=load.epoch,
+        load=load.epoch - is_spliced,
     )
 
 

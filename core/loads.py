@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from lakeward.core.dimension import Snapshots
+from lakeward.core.dimension import Older, Snapshots
 from lakeward.core.progress import Progress
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class Naming:
     That is in microseconds since 1970, and None where the name does not tell. Where each snapshot of a
     table has names of its own, `snapshot` tells of which one an object is; else all are of one.
     Objects of one `partition` of a topic come one after the other; of two, neither comes first.
+    Where a snapshot `is_dated`, its name says of which time it is.
     """
 
     is_load: Callable[[str], bool] = lambda _: False
@@ -36,6 +37,7 @@ class Naming:
     written: Callable[[SourceObject], int | None] = lambda _: None
     snapshot: Callable[[str], str | None] = lambda _: None
     partition: Callable[[str], str | None] = lambda _: None
+    is_dated: Callable[[str], bool] = lambda _: False
 
 
 UNNAMED: Final = Naming()
@@ -93,7 +95,8 @@ class Load:
 
     `since` says when an operator asked for it, and `cut` as `Reload` does; `whole` are the
     versions of `Whole`. `settles` is how long nothing of a snapshot may change, in microseconds.
-    `told` is what its task says, where that can be asked.
+    `told` is what its task says, where that can be asked. `older` says what becomes of a snapshot that is
+    older than what the table shows.
     """
 
     epoch: int
@@ -102,6 +105,7 @@ class Load:
     whole: frozenset[str] | None = None
     settles: int | None = None
     told: Told | None = None
+    older: Older = Older.STOP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +153,7 @@ def awaited_load(
     said = [word.about for word in wholes if word.epoch == epoch]
     whole = frozenset(said[-1]) if said else None
     if snapshots is not None:
-        return Load(epoch=epoch, whole=whole, settles=snapshots.settles)
+        return Load(epoch=epoch, whole=whole, settles=snapshots.settles, older=snapshots.older)
     asked = reload_of(reloads, progress.epoch + 1)
     if asked is None:
         return None
@@ -174,7 +178,8 @@ def is_older(item: SourceObject, past: Past, naming: Naming) -> bool:
 class Found:
     """What a listing has of a load: its objects, the changes behind it, how it stands, and whether it is whole.
 
-    `later` are objects of the snapshots behind it, where each has names of its own.
+    `later` are objects of the snapshots behind it, where each has names of its own; `skipped` are those of
+    snapshots that are older than what the table shows, where these are.
     """
 
     objects: tuple[SourceObject, ...]
@@ -182,6 +187,19 @@ class Found:
     later: tuple[SourceObject, ...]
     awaited: Awaited
     is_whole: bool
+    skipped: tuple[SourceObject, ...] = ()
+
+
+def older(objects: Iterable[SourceObject], past: Past, naming: Naming) -> tuple[SourceObject, ...]:
+    """Return the objects of snapshots that lie before one that was applied."""
+    newest = newest_snapshot(past, naming)
+    return tuple(item for item in objects if newest is not None and item.order < newest.order)
+
+
+def newest_snapshot(past: Past, naming: Naming) -> SourceObject | None:
+    """Return the last object of the snapshot that the table shows, where each has names of its own."""
+    applied = [item for item in past.seen.values() if naming.snapshot(item.name) is not None]
+    return max(applied, key=lambda item: item.order, default=None)
 
 
 def find_load(table: str, load: Load, ordered: Sequence[SourceObject], past: Past, naming: Naming) -> Found:
@@ -194,7 +212,8 @@ def find_load(table: str, load: Load, ordered: Sequence[SourceObject], past: Pas
         for item in others
         if naming.is_load(item.name) and item.version not in applied and item.name not in let_pass
     ]
-    objects, later = _first_snapshot(loads, naming)
+    skipped = older(loads, past, naming) if load.older is Older.SKIP else ()
+    objects, later = _first_snapshot([item for item in loads if item not in skipped], naming)
     behind = tuple(
         item
         for item in others
@@ -219,7 +238,7 @@ def find_load(table: str, load: Load, ordered: Sequence[SourceObject], past: Pas
     is_said = frozenset(item.version for item in objects) == load.whole
     has_next = bool(later) and min(i.modified for i in later) >= max(i.modified for i in objects)
     is_whole = bool(objects) and (is_said or has_next or _has_ended(load, awaited, objects, behind, past, naming))
-    return Found(objects=objects, behind=behind, later=later, awaited=awaited, is_whole=is_whole)
+    return Found(objects=objects, behind=behind, later=later, awaited=awaited, is_whole=is_whole, skipped=skipped)
 
 
 def _first_snapshot(

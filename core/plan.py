@@ -16,6 +16,7 @@ from lakeward.core.events import LOAD_SEQUENCE, Mark, Operation, Position
 from lakeward.core.evolution import Evolution, Kind, SchemaChange, evolve
 from lakeward.core.facts import PARTIAL, BatchFacts, Capability
 from lakeward.core.history.refusing import refuse_history, refuse_other_history
+from lakeward.core.history.snapshots import Span
 from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import Hold, Reason, Record
 from lakeward.core.progress import Progress
@@ -31,6 +32,7 @@ from lakeward.core.refusals import (
 )
 from lakeward.core.remaking import Remaking, in_table
 from lakeward.core.schema import Schema
+from lakeward.core.splicing import span_of
 from lakeward.core.truncates import Truncates, remembered_truncates
 
 
@@ -47,7 +49,8 @@ class MergePlan:
     `ran` is when the batch was begun, in microseconds since 1970: in a history it dates what the source does not.
     `holds` are the keys that wait for a person. `releases` marks a batch of events that waited
     rather than of new ones: what held them is given up, or `mended`. `remaking` says which
-    columns are made again of the rows that the fold leaves.
+    columns are made again of the rows that the fold leaves. With `splices` it is a snapshot that comes
+    behind newer ones, and counts for so long.
     """
 
     dimension: Dimension
@@ -69,6 +72,7 @@ class MergePlan:
     replaces: bool = False
     remaking: Remaking = field(default_factory=Remaking)
     ran: int = 0
+    splices: Span | None = None
 
     @property
     def whole(self) -> Dimension:
@@ -162,6 +166,8 @@ def plan(
     refuse_key_changes(dimension, facts)
     refuse_history(dimension, facts, evolution)
     epoch = facts.loaded if replaces and facts.loaded else progress.epoch
+    records = [*records]
+    splices = span_of(dimension, facts, progress, records)
     records = [record for record in records if record.is_of(epoch)]
     truncates = _truncates(dimension, facts, records, progress.mark, delivered)
     is_in_part = _is_in_part(dimension, facts, records, in_part=in_part)
@@ -185,6 +191,7 @@ def plan(
         replaces=replaces,
         remaking=_remaking(dimension, facts, evolution, is_new=stored is None or replaces),
         ran=ran,
+        splices=splices,
     )
 
 

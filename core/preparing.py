@@ -21,6 +21,7 @@ from lakeward.core.ports import Batch, Entry, Recalled, Resolved, Standing
 from lakeward.core.progress import Progress
 from lakeward.core.refusals import refuse_flood, refuse_half_load, refuse_small_load
 from lakeward.core.replay import columns_with, is_as_written, not_as_written
+from lakeward.core.splicing import refuse_in_part
 from lakeward.core.twins import first_twin
 
 F = TypeVar("F")
@@ -143,10 +144,13 @@ def work_out(job: Job[F], found: Found[F], watch: Watch) -> Prepared[F]:
                 mended=frozenset(entry.position for entry in found.settled.mended),
                 ran=0 if job.books is None else job.books.now(),
             )
-            refuse_small_load(planned, standing.progress, found.recalled.acked(planned.epoch))
+            awaited = planned.epoch + (planned.splices is not None)  # what an operator says is of the next epoch
+            refuse_small_load(planned, standing.progress, found.recalled.acked(awaited))
             if planned.evolution.shown:
                 batch = job.opened.quarantine.refuse(planned, batch)
                 planned = replace(planned, facts=batch.facts)
+            if planned.splices is not None:
+                refuse_in_part(planned.dimension, planned.facts)
         with watch("resolve"):
             resolved = job.opened.table.resolve(planned, batch.frame)
             _check_sum(planned, resolved)

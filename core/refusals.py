@@ -106,7 +106,7 @@ def refuse_small_load(plan: MergePlan, progress: Progress, acked: Mapping[str, f
     Those of a history are its current versions: the others are of rows that went, or were another.
     """
     snapshots, facts = plan.dimension.snapshots, plan.facts
-    if snapshots is None or not plan.replaces:
+    if snapshots is None or not (plan.replaces or plan.splices):
         return
     rows, table = facts.operations.get(Operation.READ, 0), plan.dimension.name
     about = [found.object.version for found in facts.objects]

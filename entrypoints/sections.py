@@ -23,6 +23,7 @@ from pydantic import (
 
 from lakeward.core.dimension import (
     Lateness,
+    Older,
     Ordered,
     Snapshots,
     Tolerance,
@@ -32,6 +33,7 @@ from lakeward.core.dimension import (
 )
 from lakeward.core.errors import ConfigError
 from lakeward.core.evolution import Kind, Policies, Policy
+from lakeward.core.history.options import History
 from lakeward.core.job import ATTEMPTS
 from lakeward.core.ports import Care
 from lakeward.core.schema import parse_type
@@ -343,6 +345,12 @@ class TableSettings(BaseModel):
         description="With `snapshot`: the share of the rows of the table that a load must have; with fewer the "
         "table stops (LOAD-001).",
     )
+    older_snapshots: Literal["splice", "skip", "stop"] | None = Field(
+        None,
+        description="With `snapshot`: what becomes of one that is older than what the table shows. `splice` puts "
+        "it into the history at the time in its name, `skip` leaves it out, `stop` is the alarm LEDGER-001. "
+        "Without it: `splice` where the table is a history that allows it, else `stop`; see docs/plain-files.md.",
+    )
     rules: list[ColumnRule] = Field(
         default_factory=list,
         description="What the columns become on their way into the table, in order; see docs/column-rules.md.",
@@ -400,11 +408,29 @@ def lateness_of(table: TableSettings, default: Lateness) -> Lateness:
     return default if said is None else Within(micros(said))
 
 
-def snapshots_of(table: TableSettings) -> Snapshots | None:
-    """Return when full loads are snapshots, and of what they must have; None where they are none."""
+def snapshots_of(table: TableSettings, history: History | None) -> Snapshots | None:
+    """Return when full loads are snapshots, and what becomes of them; None where they are none.
+
+    Raises ConfigError where an older one is to be spliced in, and the table cannot.
+    """
     if table.full_loads == "once":
         return None
-    return Snapshots(settles=micros(table.load_settles), least_share=table.least_share)
+    may_splice = history is not None and history.takes_snapshots_between and table.lateness in (None, "ordered")
+    if table.older_snapshots == "splice" and not may_splice:
+        raise ConfigError(
+            '`older_snapshots = "splice"` is for histories that are dated by the time of a snapshot',
+            found="the table is a mirror"
+            if history is None
+            else 'its `validity` is not "time", columns are of kind 0 or 3, or its `lateness` is not "ordered"',
+            todo='Set it to `skip` or `stop`, or leave it out; or keep it with `mode = "history"` and '
+            '`validity = "time"`, without those kinds.',
+        )
+    older = Older.SPLICE if may_splice else Older.STOP
+    return Snapshots(
+        settles=micros(table.load_settles),
+        least_share=table.least_share,
+        older=older if table.older_snapshots is None else Older(table.older_snapshots),
+    )
 
 
 def tolerance_of(said: QuarantineSettings) -> Tolerance:

@@ -13,6 +13,7 @@ from lakeward.core.dimension import (
     ORDERED,
     Dimension,
     Lateness,
+    Older,
     TableName,
 )
 from lakeward.core.errors import ConfigError, SchemaConflict
@@ -102,7 +103,9 @@ class Configured:
         """
         try:
             made = with_catalogue(name, table, answers := self.said.answers.get(name, ()))
-            check_history(name, made, self._history(made.table), is_asked=self.asks(name) and not answers)
+            history = self._history(made.table)
+            snapshots_of(made.table, history)
+            check_history(name, made, history, is_asked=self.asks(name) and not answers)
             return made
         except (ConfigError, SchemaConflict) as error:
             if isinstance(error, ConfigError) and not self.asks(name):
@@ -140,6 +143,9 @@ class Configured:
         if made.error is not None:
             raise made.error
         policies, history = policies_of(table.schema_), self._history(table)
+        snapshots = snapshots_of(table, history)
+        if snapshots is not None and snapshots.older is Older.SPLICE:
+            lateness = ORDERED  # nothing but snapshots comes, and one that is late has its place
         return Dimension(
             name=name,
             schema=made.shape.schema,
@@ -151,7 +157,7 @@ class Configured:
             keeps_text=policies.may_refuse or history is not None,
             orders=made.orders,
             announced=made.announced,
-            snapshots=snapshots_of(table),
+            snapshots=snapshots,
             history=history,
         )
 

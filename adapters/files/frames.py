@@ -8,19 +8,26 @@ from functools import partial, reduce
 from typing import Final
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from lakeward.adapters.files.columns import with_mapping
 from lakeward.adapters.files.lines import STRANGE, json_rows, read_lines
 from lakeward.adapters.files.looking import File
 from lakeward.adapters.files.messages import message_rows
+from lakeward.adapters.files.names import COUNTER_BITS
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.files.variants import check_files
 from lakeward.adapters.landed.csv_frames import WHOLE_FILES, read_csv
 from lakeward.adapters.landed.layout import Layout
 from lakeward.adapters.landed.parquet import read_parquet
 from lakeward.adapters.landed.reading import Numbered, file_frame
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.rows import to_events
 from lakeward.core.schema import Schema
+
+_TOLD: Final = f"nullif(shiftright({names.OBJECT}, {COUNTER_BITS}), 0L) * 1000L"
+"""The time in the name of a row's file, in microseconds since 1970 and without a zone."""
 
 ODD: Final = "_lakeward_odd"
 """Flags a row with columns that nobody declared."""
@@ -51,6 +58,10 @@ def frame_of(table: TableFiles, files: Sequence[File]) -> DataFrame:
         rows = with_mapping(rows, table.options, table.dimension)
     also = (STRANGE,) if STRANGE in rows.columns else ()
     events = to_events(rows, places, table.reading, also)
+    if table.dates_snapshots:
+        zone = text(table.options.source_zone)
+        told = f"unix_micros(to_utc_timestamp(timestamp_micros({_TOLD}), {zone}))"
+        events = events.withColumn(names.TIME, F.expr(told))
     return events.selectExpr("*", f"{STRANGE} IS NOT NULL AS {ODD}" if also else f"false AS {ODD}")
 
 

@@ -20,7 +20,7 @@ from lakeward.core.dimension import TableName
 from lakeward.core.ledger import Past, SourceObject
 
 _OFFSET_BITS: Final = 44
-_COUNTER_BITS: Final = 20
+COUNTER_BITS: Final = 20
 _NO_ORDER: Final = 0
 """Orders are whole numbers of 64 bits: of a sink's file the partition, above 44 bits of an offset; of a time the
 milliseconds since 1970, above 20 bits of a counter. Files that tell nothing are counted, from 1."""
@@ -97,7 +97,12 @@ def _told(found: re.Match[str]) -> int | None:
     except ValueError:
         return _NO_ORDER
     millis = int(moment.timestamp()) * 1000 + int(digits[14:17].ljust(3, "0"))
-    return (millis << _COUNTER_BITS) + min(number or 0, (1 << _COUNTER_BITS) - 1)
+    return (millis << COUNTER_BITS) + min(number or 0, (1 << COUNTER_BITS) - 1)
+
+
+def time_of(order: int) -> int | None:
+    """Return the time that the name of a file tells, in microseconds since 1970, by its order; None where none."""
+    return (order >> COUNTER_BITS) * 1000 if order >> COUNTER_BITS else None
 
 
 def with_ordinals(_table: TableName, listed: Sequence[SourceObject], past: Past) -> Sequence[SourceObject]:

@@ -91,6 +91,12 @@ class FilesOptions(Form, _Where):
             said.pop("folder", None)
         return {**said, **{key: value for key, value in mine.items() if value is not None}}
 
+    @property
+    def dates_snapshots(self) -> bool:
+        """Whether the name of a snapshot says of which time all of its rows are; no column does."""
+        told = {} if self.names is None else re.compile(self.names).groupindex
+        return "time" in told and self.time is None and self.order_by is None
+
     def place(self, *, snapshots: bool = False) -> Place:
         """Return where files lie and how they are named; each is of a full load where they are `snapshots`."""
         pattern = None if self.names is None else re.compile(self.names)

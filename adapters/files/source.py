@@ -16,7 +16,7 @@ from lakeward.adapters.files.frames import ODD, frame_of
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.looking import File, alike, look_at, with_schema
 from lakeward.adapters.files.messages import with_versions
-from lakeward.adapters.files.names import SNAPSHOTS, with_ordinals
+from lakeward.adapters.files.names import SNAPSHOTS, time_of, with_ordinals
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.landed.folder import Folder
@@ -32,6 +32,7 @@ from lakeward.core.errors import ConfigError, SchemaConflict, SourceError
 from lakeward.core.events import Operation, Position, Sequences
 from lakeward.core.facts import Capability
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken
+from lakeward.core.loads import Naming
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.remaking import Remaking
 from lakeward.plugins.registry import clock
@@ -74,9 +75,15 @@ class FilesSource:
         if options.is_messages:
             raise _no_snapshots(dimension)
         places = self.folder.places
-        own = {**places.own, dimension.name: options.place(snapshots=True)}
-        folder = replace(self.folder, places=replace(places, own=own))
-        return choose(folder, dimension.name, past, limits, with_ordinals, SNAPSHOTS[options.snapshots])
+        place = options.place(snapshots=True)
+        folder = replace(self.folder, places=replace(places, own={**places.own, dimension.name: place}))
+        snapshots = Naming(
+            snapshot=SNAPSHOTS[options.snapshots],
+            is_dated=lambda name: (
+                options.dates_snapshots and time_of(place.known(dimension.name, name).order) is not None
+            ),
+        )
+        return choose(folder, dimension.name, past, limits, with_ordinals, snapshots)
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Move applied files into the archive, where there is one."""

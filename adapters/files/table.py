@@ -59,6 +59,11 @@ class TableFiles:
         return self.dimension.snapshots is not None
 
     @property
+    def dates_snapshots(self) -> bool:
+        """Whether rows are of the time in the name of their snapshot: that is of use to a history alone."""
+        return self.is_snapshot and self.dimension.history is not None and self.options.dates_snapshots
+
+    @property
     def has_op(self) -> bool:
         """Whether rows say what they do; those of a snapshot are there, and do nothing."""
         return not self.is_snapshot and (self.options.is_messages or self.options.operation is not None)

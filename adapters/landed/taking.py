@@ -15,7 +15,7 @@ from lakeward.adapters.spark.rows import MALFORMED, TORN
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.facts import Capability
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken, is_suspicious, take, touched, until_changed
-from lakeward.core.loads import Naming
+from lakeward.core.loads import UNNAMED, Naming
 from lakeward.core.ports import Batch
 
 Numbered: TypeAlias = Callable[[TableName, Sequence[SourceObject], Past], Sequence[SourceObject]]
@@ -28,11 +28,11 @@ def choose(
     past: Past,
     limits: Limits,
     numbered: Numbered,
-    snapshot: Callable[[str], str | None] = lambda _: None,
+    snapshots: Naming = UNNAMED,
 ) -> Taken:
     """Choose the next files of a table, in their order; raises AlarmRaised where something may be lost.
 
-    `snapshot` tells of which snapshot of the table a file is, where each has names of its own.
+    `snapshots` tells of which snapshot of the table a file is, and of which time, where each has names of its own.
     """
     place = folder.places.of(table)
     names = place.names
@@ -48,11 +48,11 @@ def choose(
     listed = numbered(table, listed, past)
     tags = {item.name: folder.etag(table, item.name) for item in touched(listed, past)}
     listed = [replace(item, etag=tags.get(item.name, item.etag)) for item in listed] if tags else listed
-    naming = Naming(
+    naming = replace(
+        snapshots,
         is_load=lambda name: place.known(table, name).is_load,
         number=names.number,
         written=lambda item: names.written(item.order),
-        snapshot=snapshot,
         partition=names.partition,
     )
     taken = take(str(table), listed, past, limits, naming, keeps=folder.archive is None)

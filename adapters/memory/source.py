@@ -46,7 +46,11 @@ class MemoryObject:
 
 @dataclass(slots=True)
 class MemorySource:
-    """Objects per table, in a dictionary that a test fills."""
+    """Objects per table, in a dictionary that a test fills.
+
+    Where each snapshot has names of its own, `snapshot` tells them apart; with `dates_snapshots` these tell
+    their time, too, which is that of their rows.
+    """
 
     limits: Limits = field(default_factory=Limits)
     tables: dict[TableName, list[MemoryObject]] = field(default_factory=dict)
@@ -54,6 +58,8 @@ class MemorySource:
     sequences: Sequences = Sequences.TIMES
     loaded: dict[TableName, int] = field(default_factory=dict)
     now: Callable[[], int] | None = None
+    snapshot: Callable[[str], str | None] = lambda _: None
+    dates_snapshots: bool = False
 
     def put(
         self, table: TableName, order: int, items: Frame, schema: Schema | None = None, modified: int = 0
@@ -70,7 +76,10 @@ class MemorySource:
         every = {one.object.name: one for one in self.tables.get(dimension.name, [])}
         listed = [one.object for one in self.tables.get(dimension.name, [])]
         naming = Naming(
-            is_load=lambda name: name in every and every[name].is_load, written=lambda item: item.modified
+            is_load=lambda name: name in every and every[name].is_load,
+            written=lambda item: item.modified,
+            snapshot=self.snapshot,
+            is_dated=lambda _: self.dates_snapshots,
         )
         return take(str(dimension.name), listed, past, self.limits, naming)
 

@@ -51,6 +51,7 @@ from lakeward.core.remaking import Remaking
 from lakeward.core.schema import Schema
 from lakeward.core.settle import absorb, settle
 from lakeward.core.showing import shows, without
+from lakeward.core.splicing import splice
 
 
 @dataclass(slots=True)
@@ -94,9 +95,12 @@ class MemoryTable:
             believed=plan.facts.believed,
             ran=plan.ran,
         )
-        work_out = append if plan.appends else settle
         dimension = replace(self.dimension, schema=plan.folded)
-        settled = work_out(dimension, self.rows, self.memory, delivery)
+        if plan.splices is not None:
+            settled = splice(dimension, self.rows, self.memory, delivery, plan.splices)
+        else:
+            work_out = append if plan.appends else settle
+            settled = work_out(dimension, self.rows, self.memory, delivery)
         settled = replace(settled, rows={key: _remade(row, plan.remaking) for key, row in settled.rows.items()})
         counts = replace(settled.counts, read=settled.counts.read + plan.facts.skipped, skipped=plan.facts.skipped)
         holds = [h for h in self.memory.holds.values() if h.position not in settled.closed]

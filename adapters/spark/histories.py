@@ -386,9 +386,14 @@ def remembered_types(dimension: Dimension) -> Mapping[str, Type]:
 
 
 def truncate_instants(told: Sequence[DataFrame | None], epoch: int) -> Mapping[Position, int | None]:
-    """Return from when truncates count, given as frames of events."""
+    """Return from when truncates count, given as frames of events; before a first batch none has such a column."""
     place = (names.SEQUENCE, names.OBJECT, names.ROW)
-    found = [row for frame in told if frame is not None for row in frame.select(*place, names.INSTANT).collect()]
+    found = [
+        row
+        for frame in told
+        if frame is not None and names.INSTANT in frame.columns
+        for row in frame.select(*place, names.INSTANT).collect()
+    ]
     return {Position(epoch, int(s), o, r): instant for s, o, r, instant in found}
 
 

@@ -27,7 +27,7 @@ from lakeward.adapters.spark.events import (
 )
 from lakeward.adapters.spark.fitting import fitted
 from lakeward.adapters.spark.folding import Before, Load, fold
-from lakeward.adapters.spark.histories import ENDS, truncate_instants
+from lakeward.adapters.spark.histories import ENDS, Shown, truncate_instants
 from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.items import KEY, Key, with_absent
 from lakeward.adapters.spark.parting import part_chains
@@ -53,6 +53,7 @@ from lakeward.adapters.spark.resolve import (
     winners,
     without_copies,
 )
+from lakeward.adapters.spark.splicing import spliced
 from lakeward.adapters.spark.truncates import in_force, not_overruled, without_truncates
 from lakeward.adapters.tables.companion import CompanionTable
 from lakeward.adapters.tables.instants import with_instants
@@ -68,9 +69,11 @@ from lakeward.core.dimension import Ordered
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.events import Position
 from lakeward.core.history.instants import instant_of_run
+from lakeward.core.history.snapshots import Span
 from lakeward.core.memory import HOLDING, Reason
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Resolved
+from lakeward.core.splicing import refuse_broken, refuse_in_part
 
 _NO_PARTITIONS: Final = Partitions()
 
@@ -205,8 +208,33 @@ class Resolver:
     def merge(self, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> Resolved:
         """Each event meets the row that stands of its key, if there is one."""
         rows = Rows(plan, table, self.spark)
+        if plan.splices is not None and rows.history is not None:
+            return self._splices(plan, rows.history, plan.splices, frame, rows)
         news = self._news(plan, frame, rows)
         return self._folds(plan, news, rows) if plan.folds else self._judges(plan, news, rows)
+
+    def _splices(self, plan: MergePlan, shown: Shown, span: Span, frame: DataFrame, rows: Rows) -> Resolved:
+        """Put a snapshot between others; none of its rows is late, a copy or behind a hold."""
+        refuse_in_part(plan.dimension, plan.facts)
+        done = spliced(plan, shown, span, rows.all(), events_of(frame))
+        refuse_broken(plan.dimension, plan.facts.objects[0].object.name, done.wrong())
+        f = plan.facts
+        outcome = Outcome(
+            upserts=done.rows(),
+            removed=done.removed(),
+            rejects=frame.where(IS_REJECT) if f.rejects else None,
+            table=rows.table,
+        )
+        refused, applied = sum(f.rejects.values()), sum(f.operations.values())
+        return Resolved(
+            counts=Counts(read=f.read, skipped=f.skipped, quarantined=refused, applied=applied),
+            written=outcome.upserts.count(),
+            removed=done.removed().count(),
+            current=done.opened(),
+            held=self._held(plan, frame),
+            rejects=f.rejects,
+            detail=outcome,
+        )
 
     def _news(self, plan: MergePlan, frame: DataFrame, rows: Rows) -> _News:
         """Leave out of a batch what is known, and what comes too late."""

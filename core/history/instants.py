@@ -25,14 +25,14 @@ def instant_of(event: ChangeEvent, history: History, ran: int) -> int | None:
         return history.first_load
     match history.validity:
         case ByRun():
-            return _of_time(ran, history)
+            return instant_of_time(ran, history)
         case ByColumn(column=column):
             value = event.cells.get(column, UNSET)
             if event.operation in _LEAVES_NO_ROW and instant_of_run(history, ran) is not None:
-                return None if event.time is None else _of_time(event.time, history)
+                return None if event.time is None else instant_of_time(event.time, history)
             return None if value is UNSET or value is None else instant_in(value, history)
         case _:
-            return _of_time(ran if event.time is None else event.time, history)
+            return instant_of_time(ran if event.time is None else event.time, history)
 
 
 def undated(event: ChangeEvent, history: History) -> str | None:
@@ -58,7 +58,7 @@ def undated(event: ChangeEvent, history: History) -> str | None:
 
 def instant_of_run(history: History, ran: int) -> int | None:
     """Return the instant of a run, or None where instants are no times."""
-    return _of_time(ran, history) if history.by_day or history.shown.type.name in TIMES else None
+    return instant_of_time(ran, history) if history.by_day or history.shown.type.name in TIMES else None
 
 
 def day_of(micros: int, zone: str) -> int:
@@ -98,7 +98,7 @@ def instant_in(value: object, history: History) -> int | None:
             moment = value if value.tzinfo else value.replace(tzinfo=UTC)
             if history.by_day and value.tzinfo is None:
                 return value.toordinal() - _FIRST.toordinal()
-            return _of_time((moment - _FIRST) // _MICRO, history)
+            return instant_of_time((moment - _FIRST) // _MICRO, history)
         case date():
             return value.toordinal() - _FIRST.toordinal()
         case int() | Decimal():
@@ -107,5 +107,6 @@ def instant_in(value: object, history: History) -> int | None:
             return None
 
 
-def _of_time(micros: int, history: History) -> int:
+def instant_of_time(micros: int, history: History) -> int:
+    """Return the instant of a time in microseconds since 1970, where instants are times or days."""
     return day_of(micros, history.zone) if history.by_day else micros

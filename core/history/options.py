@@ -129,6 +129,12 @@ class History:
         """The columns that say since which batch a row is believed, and until which; none where nothing does."""
         return (self.shown.known_from, self.shown.known_to) if self.known else ()
 
+    @property
+    def takes_snapshots_between(self) -> bool:
+        """Whether a snapshot can be put between others: these have a time each, and no value is kept for ever."""
+        kept = {Kind.KEEP_FIRST, Kind.PREVIOUS}.intersection(self.kinds.values())
+        return isinstance(self.validity, ByTime) and not kept
+
     def kind(self, column: str) -> Kind:
         """Return what a change of a column does."""
         return self.kinds.get(column) or (Kind.VERSION if column in self.track else Kind.OVERWRITE)

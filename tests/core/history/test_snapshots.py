@@ -1,0 +1,349 @@
+"""Histories of snapshots: in whatever order these come, they are those of the feed at their instants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from random import Random
+from types import ModuleType
+from typing import Any
+
+import pytest
+from history_model import Told, of_one_key
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.core import splicing
+from lakeward.core.dimension import Dimension, Older, Snapshots, TableName
+from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
+from lakeward.core.history import snapshots
+from lakeward.core.history.check import violation
+from lakeward.core.history.options import History, Shown, Track
+from lakeward.core.history.snapshots import Span, Witness, witnessed
+from lakeward.core.history.versions import Columns, Version, Versions
+from lakeward.core.job import STEPS, Job, Report, Watch, unwatched
+from lakeward.core.looking import look
+from lakeward.core.memory import Reason, Reject
+from lakeward.core.pipeline import apply_changes, truncate
+from lakeward.core.reloads import complete
+from lakeward.core.schema import Column, Schema, Type
+from lakeward.plugins.testing.histories import Features, feed
+
+NAME = TableName("shop", "item")
+SCHEMA = Schema(tuple(Column(name, Type("int")) for name in ("id", "a", "b")))
+HOUR = 3_600_000_000
+SETTLED = 10
+TRACKS = (Track(), Track(frozenset({"a"}), but=False))
+
+State = Mapping[int, Mapping[str, Any]]
+
+
+def dimension(older: Older = Older.SPLICE, **options: Any) -> Dimension:
+    history = History(shown=Shown(type=Type("date")), **options)
+    kept = Snapshots(settles=SETTLED, older=older, least_share=0)
+    return Dimension(name=NAME, schema=SCHEMA, key=("id",), snapshots=kept, history=history)
+
+
+class Lake:
+    """One table, and a source that lists its snapshots by their days."""
+
+    def __init__(self, of: Dimension) -> None:
+        self.table = MemoryTable(of)
+        self.source = MemorySource(snapshot=lambda name: name, dates_snapshots=True)
+        self.written = 0
+        opened = MemoryTarget({NAME: self.table}).open(of)
+        self.job: Job[Any] = Job(dimension=of, source=self.source, opened=opened)
+
+    def deliver(
+        self,
+        day: int,
+        state: State,
+        *rejects: Reject,
+        hour: int = 0,
+        is_dated: bool = True,
+        watch: Watch = unwatched,
+    ) -> list[Report]:
+        """Take the snapshot of an hour of a day; an operator says that it is whole."""
+        order = day * 24 + hour
+        events = [
+            ChangeEvent(
+                operation=Operation.READ,
+                position=Position(1, LOAD_SEQUENCE, order, number),
+                key=(key,),
+                cells={"id": key, **cells},
+                time=order * HOUR if is_dated else None,
+            )
+            for number, (key, cells) in enumerate(state.items(), 1)
+        ]
+        self.written += 1
+        self.source.put(NAME, order, [*events, *rejects], modified=self.written)
+        reports: list[Report] = []
+        complete(self.job, by="nobody", at=1)
+        apply_changes(self.job, watch, reports.append)
+        return reports
+
+    @property
+    def versions(self) -> Mapping[Key, Versions]:
+        return {key: row.versions for key, row in self.table.rows.items() if row.versions}
+
+
+def drawn(random: Random) -> Sequence[tuple[int, State]]:
+    """Draw a feed, and return mirrors of it at some of its points, with their days."""
+    source = feed(random, Features(transactions=12))
+    places = [place for place, state in enumerate(source.states) if state]
+    points = sorted(random.sample(places, min(len(places), random.randrange(1, 8))))
+    return [
+        (point + 1, {key: {n: cells[n] for n in ("a", "b")} for key, cells in source.states[point].items()})
+        for point in points
+    ]
+
+
+def expected(points: Sequence[tuple[int, State]], tracked: Sequence[str]) -> Mapping[Key, list[Told]]:
+    """Return the versions of a feed that is looked at at these points alone."""
+    keys = {key for _, state in points for key in state}
+    moments = {key: [(day, state.get(key)) for day, state in points] for key in keys}
+    return {(key,): of_one_key(found, tracked) for key, found in moments.items()}
+
+
+def with_others(random: Random, points: Sequence[tuple[int, State]]) -> list[tuple[int, State]]:
+    """Return snapshots in any order; of some days others came before, which they take the place of."""
+    others = [(day, random.choice(points)[1]) for day, _ in points if random.random() < 0.3]
+    found = random.sample([*others, *points], len(others) + len(points))
+    last = {day: max(place for place, one in enumerate(found) if one[0] == day) for day, _ in points}
+    right = dict(points)
+    return [(day, right[day] if place == last[day] else state) for place, (day, state) in enumerate(found)]
+
+
+def shown(lake: Lake, tracked: Sequence[str]) -> Mapping[Key, list[tuple[Any, ...]]]:
+    return {
+        key: [(v.valid_from, v.valid_to, *[v.cells[name] for name in tracked]) for v in versions]
+        for key, versions in lake.versions.items()
+    }
+
+
+def told(points: Sequence[tuple[int, State]], tracked: Sequence[str]) -> Mapping[Key, list[tuple[Any, ...]]]:
+    return {
+        key: [(v.valid_from, v.valid_to, *[v.image[name] for name in tracked]) for v in versions]
+        for key, versions in expected(points, tracked).items()
+    }
+
+
+def check_any_order(random: Random, track: Track) -> None:
+    """Snapshots in any order, some of them twice: the history of the feed at their points."""
+    of = dimension(track=track)
+    lake, points = Lake(of), drawn(random)
+    tracked = [name for name in ("a", "b") if name in track]
+    for day, state in with_others(random, points):
+        reports = lake.deliver(day, state)
+        assert [report.counts.applied for report in reports] == [len(state)]
+    assert shown(lake, tracked) == told(points, tracked)
+    columns = Columns(tuple(tracked))
+    assert all(violation(columns, versions) is None for versions in lake.versions.values())
+    newest = points[-1][1] if points else {}
+    now = {key[0]: v[-1].cells for key, v in lake.versions.items() if v[-1].is_current}
+    assert now == {key: {"id": key, **cells} for key, cells in newest.items()}, "untracked columns, too"
+    progress = lake.table.progress
+    assert (progress.rows, progress.current or 0) == (sum(map(len, lake.versions.values())), len(newest))
+
+
+@pytest.mark.parametrize("track", TRACKS, ids=["all", "one"])
+@settings(max_examples=1000, deadline=None)
+@given(random=st.randoms(use_true_random=False))
+def test_snapshots_in_any_order_give_the_history_of_the_feed_at_their_points(track: Track, random: Random) -> None:
+    check_any_order(random, track)
+
+
+def _leaves_what_vanished(columns: Columns, versions: Versions, row: Witness | None, span: Span) -> Versions:
+    return versions if row is None else witnessed(columns, versions, row, span)
+
+
+def _counts_as_long_as_the_version(
+    columns: Columns, versions: Versions, row: Witness | None, span: Span
+) -> Versions:
+    """As a job does that looks at the stored versions alone: it has forgotten which snapshots saw them."""
+    ends = next((v.valid_to for v in versions if v.covers(span.begins) and v.valid_to is not None), span.ends)
+    return witnessed(columns, versions, row, replace(span, ends=ends))
+
+
+def _stands_behind_all(columns: Columns, versions: Versions, row: Witness | None, span: Span) -> Versions:
+    """As a batch does whose events are all of the epoch in which they come: a later fold leaves them out."""
+    return witnessed(columns, versions, row, replace(span, position=span.position._replace(epoch=99)))
+
+
+def _joins_nothing(_: Columns, versions: Iterable[Version]) -> Versions:
+    return tuple(versions)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "mistake"),
+    [
+        (splicing, "witnessed", _leaves_what_vanished),
+        (splicing, "witnessed", _counts_as_long_as_the_version),
+        (splicing, "witnessed", _stands_behind_all),
+        (snapshots, "_joined", _joins_nothing),
+    ],
+)
+def test_the_law_of_snapshots_can_fail(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, mistake: Callable[..., Versions]
+) -> None:
+    monkeypatch.setattr(module, name, mistake)
+    with pytest.raises((AssertionError, SourceError)):
+        check_many(2000)
+
+
+def check_many(feeds: int) -> None:
+    for seed in range(feeds):
+        check_any_order(Random(seed), Track())
+
+
+ONE, TWO = {"a": 1, "b": 1}, {"a": 2, "b": 2}
+
+
+def at(lake: Lake, key: int = 1) -> list[tuple[int, int | None, Any]]:
+    return [(v.valid_from, v.valid_to, v.cells["a"]) for v in lake.versions[key,]]
+
+
+def test_an_older_snapshot_counts_until_the_next_and_what_it_lacks_was_not_there() -> None:
+    lake = Lake(dimension())
+    lake.deliver(1, {1: ONE, 2: ONE})
+    lake.deliver(5, {1: ONE, 2: ONE})
+    [report] = lake.deliver(3, {1: TWO})
+    assert at(lake) == [(1, 3, 1), (3, 5, 2), (5, None, 1)]
+    assert at(lake, 2) == [(1, 3, 1), (5, None, 1)]
+    assert (report.written, report.removed, report.progress.epoch) == (5, 2, 2)
+    assert report.progress.object == "00000072"
+
+
+def test_an_older_snapshot_that_says_what_is_known_writes_nothing() -> None:
+    lake = Lake(dimension())
+    lake.deliver(1, {1: ONE})
+    lake.deliver(5, {1: TWO})
+    [report] = lake.deliver(3, {1: ONE})
+    assert at(lake) == [(1, 5, 1), (5, None, 2)]
+    assert (report.written, report.removed, report.counts.applied) == (0, 0, 1)
+
+
+def test_of_a_version_that_an_older_snapshot_cuts_the_part_before_shows_what_the_whole_did() -> None:
+    lake = Lake(dimension(track=TRACKS[1]))
+    lake.deliver(1, {1: {"a": 1, "b": 1}})
+    lake.deliver(5, {1: {"a": 1, "b": 5}})
+    lake.deliver(9, {1: {"a": 1, "b": 9}})
+    lake.deliver(3, {1: {"a": 2, "b": 3}})
+    shown = [(v.valid_from, v.valid_to, v.cells["a"], v.cells["b"]) for v in lake.versions[1,]]
+    assert shown == [(1, 3, 1, 9), (3, 5, 2, 3), (5, None, 1, 9)]
+
+
+def test_rows_of_the_earliest_snapshot_begin_where_the_first_load_does() -> None:
+    lake = Lake(dimension(first_load=-100))
+    lake.deliver(5, {1: ONE, 2: ONE})
+    lake.deliver(3, {1: TWO})
+    assert at(lake) == [(-100, 5, 2), (5, None, 1)]
+    assert at(lake, 2) == [(5, None, 1)]
+
+
+def test_of_two_snapshots_of_a_day_the_later_one_counts() -> None:
+    lake = Lake(dimension())
+    lake.deliver(1, {1: ONE}, hour=9)
+    lake.deliver(1, {1: TWO}, hour=17)
+    assert at(lake) == [(1, None, 2)]
+    lake.deliver(1, {1: ONE, 2: ONE}, hour=12)
+    assert at(lake) == [(1, None, 2)]
+    assert (2,) not in lake.versions
+
+
+def test_an_older_snapshot_is_skipped_or_stops_the_table_where_the_settings_say_so() -> None:
+    skips, stops = Lake(dimension(Older.SKIP)), Lake(dimension(Older.STOP))
+    for lake in (skips, stops):
+        lake.deliver(5, {1: ONE})
+    with pytest.raises(ConfigError, match="nothing of the full load is there"):
+        skips.deliver(3, {1: TWO})
+    assert [item.name for item in look(skips.job).taken.aside] == ["00000072"]
+    skips.deliver(7, {1: TWO})
+    assert at(skips) == [(5, 7, 1), (7, None, 2)]
+    with pytest.raises(AlarmRaised, match="older than what the table shows"):
+        stops.deliver(3, {1: TWO})
+
+
+def test_an_older_snapshot_whose_name_tells_no_time_stops_the_table() -> None:
+    lake = Lake(dimension())
+    lake.source.dates_snapshots = False
+    lake.deliver(5, {1: ONE})
+    with pytest.raises(AlarmRaised, match="older than what the table shows"):
+        lake.deliver(3, {1: TWO})
+
+
+def test_an_older_snapshot_is_taken_whole_or_not_at_all() -> None:
+    lake = Lake(dimension())
+    lake.deliver(5, {1: ONE})
+    with pytest.raises(SourceError, match="cannot be put in its place") as found:
+        lake.deliver(3, {1: TWO}, Reject(Position(1, LOAD_SEQUENCE, 3 * 24, 2), Reason.CAST, ((2,),)))
+    assert found.value.found == "1 of its 2 rows cannot be applied"
+    assert at(lake) == [(5, None, 1)]
+
+
+def test_a_row_without_a_key_is_left_out_of_an_older_snapshot() -> None:
+    lake = Lake(dimension())
+    lake.deliver(5, {1: ONE})
+    [report] = lake.deliver(3, {1: TWO}, Reject(Position(1, LOAD_SEQUENCE, 3 * 24, 2), Reason.NULL_KEY))
+    assert (report.counts.applied, report.counts.quarantined) == (1, 1)
+    assert at(lake) == [(3, 5, 2), (5, None, 1)]
+
+
+def test_an_older_snapshot_of_too_few_rows_stops_the_table() -> None:
+    whole = dimension()
+    kept = replace(whole.snapshots or Snapshots(), least_share=0.5)
+    lake = Lake(replace(whole, snapshots=kept))
+    lake.deliver(5, dict.fromkeys(range(10), ONE))
+    with pytest.raises(AlarmRaised, match="LOAD-001"):
+        lake.deliver(3, {1: ONE})
+
+
+def test_nothing_is_spliced_in_where_the_time_of_the_next_snapshot_is_not_known() -> None:
+    lake = Lake(dimension())
+    lake.deliver(5, {1: ONE}, is_dated=False)
+    with pytest.raises(SourceError) as found:
+        lake.deliver(3, {1: TWO})
+    assert found.value.found == "of the one behind it nothing tells of which time it is"
+
+
+def test_nothing_is_spliced_in_where_the_table_was_truncated_by_hand() -> None:
+    lake = Lake(dimension())
+    lake.deliver(5, {1: ONE})
+    truncate(lake.job, Position(1, 0, 6 * 24, 0))
+    with pytest.raises(SourceError) as found:
+        lake.deliver(3, {1: TWO})
+    assert found.value.found == "rows were taken out of the table by `lakeward truncate`"
+
+
+def test_versions_that_others_have_altered_stop_an_older_snapshot() -> None:
+    lake = Lake(dimension())
+    lake.deliver(5, {1: ONE})
+    row = lake.table.rows[1,]
+    wrong = [replace(row.versions[0], valid_from=begins, valid_to=4) for begins in (1, 2)]
+    lake.table.rows[1,] = replace(row, versions=(*wrong, *row.versions))
+    with pytest.raises(SourceError) as found:
+        lake.deliver(3, {2: TWO})
+    assert found.value.found is not None
+    assert "altered by others" in found.value.found
+
+
+@contextmanager
+def _killed(at: str, step: str) -> Iterator[None]:
+    yield
+    if step == at:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_splice_that_a_crash_interrupts_is_done_once(step: str) -> None:
+    lake = Lake(dimension())
+    lake.deliver(1, {1: ONE})
+    lake.deliver(5, {1: ONE})
+    with pytest.raises(KeyboardInterrupt):
+        lake.deliver(3, {1: TWO}, watch=partial(_killed, step))
+    apply_changes(lake.job)
+    assert at(lake) == [(1, 3, 1), (3, 5, 2), (5, None, 1)]
