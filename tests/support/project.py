@@ -84,6 +84,10 @@ class Project:
 
     def rows(self, table: str = "item", namespace: str = "shop", columns: tuple[str, ...] = ()) -> list[Any]:
         """Return the rows that a reader finds that is not Spark, by their first column."""
+        return sorted(self.read(table, namespace, columns))
+
+    def read(self, table: str, namespace: str, columns: tuple[str, ...] = ()) -> list[Any]:
+        """Return them in no order: some values have none."""
         names = columns or ("id", "name", "price")
         lake = self.folder / "lake"
         if self.kind == "delta":
@@ -92,7 +96,7 @@ class Project:
             found = by_hudi_rs(lake / namespace / table).to_pylist()
         else:
             found = outside.by_pyiceberg(lake, namespace, table, names).to_pylist()
-        return sorted(tuple(row[name] for name in names) for row in found)
+        return [tuple(row[name] for name in names) for row in found]
 
     def entries(self) -> list[Any]:
         """Return what is in quarantine."""

@@ -1,0 +1,247 @@
+"""Histories that others wrote down, by settings and commands alone; `docs/cases.md` says which is read how.
+
+Their conventions differ in names, open ends, days and what is tracked. Rows are delivered as JSON lines, in the
+runs that the case names; where it says no more than the order of these, names of files tell days.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from outside import case
+from project import Project
+
+pytestmark = pytest.mark.spark
+
+KINDS = [
+    pytest.param("iceberg"),
+    pytest.param("delta", marks=pytest.mark.long),
+    pytest.param("hudi", marks=[pytest.mark.long, pytest.mark.hudi]),
+]
+
+SETTINGS = """
+[pipeline]
+name = "cases"
+
+[source]
+kind = "files"
+path = "landing"
+format = "json"
+{source}
+
+[target]
+kind = "{kind}"
+warehouse = "lake"
+
+[defaults]
+mode = "history"
+{defaults}
+"""
+
+Cells = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A table with its settings, the rows that each run delivers, and what must be shown after each run."""
+
+    name: str
+    settings: str
+    runs: Sequence[Sequence[Cells]]
+    columns: tuple[str, ...]
+    results: Mapping[int, Sequence[tuple[Any, ...]]] = field(default_factory=dict)
+    counts: Sequence[int] = ()
+
+
+def play(project: Project, tables: Sequence[Kept], source: str, defaults: str, name: str, *, whole: bool) -> None:
+    """Deliver the files of each run to all tables, and look at what each shows then."""
+    sections = [f'[tables."case.{table.name}"]\n{table.settings}\n' for table in tables]
+    text = SETTINGS.format(source=source, kind=project.kind, defaults=defaults)
+    (project.folder / "lakeward.toml").write_text(text + "\n".join(sections), "utf-8")
+    for run in range(max(len(table.runs) for table in tables)):
+        due = [table for table in tables if run < len(table.runs)]
+        for table in due:
+            rows = "".join(json.dumps(row) + "\n" for row in table.runs[run])
+            project.put(name.format(run + 1), rows, f"case/{table.name}")
+            if whole:
+                assert project.call("load-complete", f"case.{table.name}").code == 0
+        project.run()
+        for table in due:
+            found = project.read(table.name, "case", table.columns)
+            if run in table.results:
+                shown = [tuple(plain(value) for value in row) for row in found]
+                assert sorted(shown, key=repr) == sorted(table.results[run], key=repr), (table.name, run)
+            if table.counts:
+                assert len(found) == table.counts[run], (table.name, run)
+    ended = [project.call("verify", "--history", f"case.{table.name}") for table in tables]
+    assert [one.code for one in ended] == [0] * len(tables)
+
+
+def plain(value: Any) -> Any:
+    """Return a value as cases write it: times and days as texts."""
+    if isinstance(value, datetime):
+        return (value if value.tzinfo is None else value.astimezone(UTC)).strftime("%Y-%m-%d %H:%M:%S")
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def lines(path: Path) -> list[dict[str, str | None]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return [{n: None if v == r"\N" else v for n, v in line.items() if n} for line in csv.DictReader(file)]
+
+
+def documents(folder: Path, *paths: str) -> list[Any]:
+    return [json.loads((folder / path).read_text("utf-8")) for path in paths]
+
+
+# Changes, in an order of their own.
+
+
+def users(name: str, track: str, result: str) -> Kept:
+    folder = case("scd-autocdc-users")
+    events = lines(folder / "input" / "users_cdf.csv")
+    told = lines(folder / "expected" / result)
+    return Kept(
+        name,
+        f"""key = ["userId"]
+track = {{ all_but = [{track}] }}
+source = {{ order_by = "sequenceNum", operation = {{ column = "operation", delete = ["DELETE"] }} }}
+columns = {{ userId = "string", name = "string", city = "string", sequenceNum = "bigint" }}
+history = {{ validity = {{ column = "sequenceNum" }}, type = "bigint", valid_from = "start", valid_to = "end" }}
+""",
+        [[{**line, "sequenceNum": int(line["sequenceNum"] or 0)} for line in events]],
+        ("userId", "name", "city", "start", "end"),
+        {0: [(*cells, int(start or 0), end and int(end)) for *cells, start, end in (row.values() for row in told)]},
+    )
+
+
+def spark_s_auto_cdc() -> Kept:
+    """Return the cases of Spark in one table, each with a part of the key for itself."""
+    given, told = documents(case("scd2-spark-autocdc-basic"), "input/cases.json", "expected/cases.json")
+    runs: list[list[Cells]] = [[], [], []]
+    right: list[tuple[Any, ...]] = []
+    for one, result in zip(given, told, strict=True):
+        own, before = one["case"], one["target_before"]
+        batches = [[seed for row in before for seed in seeded(row, before)], *one["batches"]]
+        for run, batch in zip(runs, batches, strict=False):
+            run += [{"part": own, **line} for line in batch]
+        right += [(own, *row.values()) for row in result["rows"]]
+    return Kept(
+        "auto",
+        """key = ["part", "id"]
+track = { all_but = ["seq"] }
+source = { order_by = "seq", operation = { column = "is_delete", delete = ["true"] } }
+columns = { part = "int", id = "int", value = "string", seq = "bigint" }
+history = { validity = { column = "seq" }, type = "bigint" }
+""",
+        runs,
+        ("part", "id", "value", "valid_from", "valid_to"),
+        {2: right},
+    )
+
+
+def seeded(row: Cells, others: Sequence[Cells]) -> Iterable[Cells]:
+    """Return events that leave a version: an upsert where it begins, a delete at an end where none follows."""
+    cells = {"id": row["id"], "value": row["value"]}
+    yield {**cells, "seq": row["start"], "is_delete": False}
+    if row["end"] is not None and not any(o["id"] == row["id"] and o["start"] == row["end"] for o in others):
+        yield {**cells, "seq": row["end"], "is_delete": True}
+
+
+def of_mack(place: int) -> Kept:
+    given, told = documents(case("scd2-mack-delta"), "input/cases.json", "expected/cases.json")
+    one, result = given[place], told[place]["rows"]
+    names = [name for name in one["target_before"][0] if name not in ("is_current", "effective", "end")]
+    type_ = "bigint" if isinstance(one["target_before"][0]["effective"], int) else "timestamp"
+    own = ", ".join(f'{name} = "{"int" if name == "pkey" else "string"}"' for name in names)
+    before = [{name: line[name] for name in (*names, "effective")} for line in one["target_before"]]
+    return Kept(
+        f"mack{place}",
+        f"""key = ["pkey"]
+track = {{ all_but = ["effective"] }}
+source = {{ order_by = "effective" }}
+columns = {{ {own}, effective = "{type_}" }}
+history = {{ validity = {{ column = "effective" }}, type = "{type_}", valid_from = "since", valid_to = "end" }}
+""",
+        [before, one["updates"]],
+        (*names, "since", "end", "is_current"),
+        {1: [tuple(row[name] for name in (*names, "effective", "end", "is_current")) for row in result]},
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_changes_that_have_an_order_of_their_own(project: Project, kind: str) -> None:
+    project.kind = kind
+    but_city = users("but_city", '"sequenceNum", "city"', "scd2_track_history_except_city.csv")
+    tables = [users("users", '"sequenceNum"', "scd2.csv"), but_city, spark_s_auto_cdc(), *map(of_mack, range(4))]
+    play(project, tables, "", 'lateness = "unbounded"', "{}.json", whole=False)
+
+
+# Snapshots.
+
+
+def people() -> Kept:
+    folder = case("scd2-dbt-snapshot-timestamp")
+    names = ("id", "first_name", "last_name", "email", "gender", "ip_address", "updated_at")
+    own = ", ".join(f'{name} = "{"timestamp" if name == "updated_at" else "string"}"' for name in names)
+    told = lines(folder / "expected" / "after_run2_open_end_2099.csv")
+    return Kept(
+        "people",
+        f"""key = ["id", "first_name"]
+columns = {{ {own} }}
+history = {{ validity = {{ column = "updated_at" }}, open_end = "2099-12-31" }}
+source = {{ names = 'whole-.*' }}
+""",
+        [lines(folder / "input" / f"run{run}.csv") for run in (1, 2)],
+        (*names, "valid_from", "valid_to"),
+        {1: [tuple(row.values()) for row in told]},
+    )
+
+
+def counted(way: str, track: str) -> Kept:
+    folder = case("scd2-dbt-check-cols-counts")
+    base, added = (lines(folder / "input" / f"{name}.csv") for name in ("base", "added"))
+    moved = [{**line, "some_date": "2026-01-01"} if int(line["id"] or 0) > 10 else line for line in added]
+    renamed = [{**line, "name": f"{line['name']}_"} if int(line["id"] or 0) <= 10 else line for line in moved]
+    (told,) = documents(folder, "expected/counts.json")
+    columns = 'columns = { id = "string", name = "string", some_date = "string" }'
+    return Kept(way, f'key = ["id"]\n{track}\n{columns}\n', [base, added, moved, renamed], ("id",), {}, told[way])
+
+
+def of_dlt() -> Kept:
+    loads, told = documents(case("scd2-dlt-core"), "input/loads.json", "expected/after_load.json")
+    results = {
+        run: [
+            (row["nk"], row["c1"], {"nc1": row["c2__nc1"]}, day(row["valid_from"]), day(row["valid_to"]))
+            for row in rows
+        ]
+        for run, rows in enumerate(told)
+    }
+    columns = 'columns = { nk = "int", c1 = "string", c2 = "struct<nc1:string>" }'
+    shown = ("nk", "c1", "c2", "valid_from", "valid_to")
+    return Kept("dlt", f'key = ["nk"]\n{columns}\n', loads, shown, results)
+
+
+def day(load: str | None) -> str | None:
+    """Return when a load of the case was, which it calls t1, t2, …"""
+    return load and f"2026-10-0{load[1:]} 00:00:00"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_snapshots_of_whole_tables(project: Project, kind: str) -> None:
+    project.kind = kind
+    tables = [
+        people(),
+        counted("all_columns", ""),
+        counted("name_only", 'track = ["name"]'),
+        counted("date_only", 'track = ["some_date"]'),
+        of_dlt(),
+    ]
+    source = "snapshots = \"file\"\nnames = 'whole-(?P<time>.*)\\.json'"
+    play(project, tables, source, 'full_loads = "snapshot"\nleast_share = 0', "whole-2026-10-0{}.json", whole=True)
