@@ -30,7 +30,8 @@ def maintain(job: Job[F], care: Care, *, is_dry: bool = False) -> Cared:
     before = job.opened.table.standing()
     if before.schema is None:
         return Cared()
-    job.opened.companion.recall(before.progress)
+    if before.progress.joined is None:  # a joined table remembers nothing
+        job.opened.companion.recall(before.progress)
     changes = _layout(job, is_dry=is_dry)
     cared = replace(found.maintain(care, is_dry=is_dry), layout=changes)
     after = job.opened.table.standing()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,7 +13,7 @@ import pluggy
 from dependency_injector import containers, providers
 
 from lakeward.core.books import Books
-from lakeward.core.dimension import TableName
+from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.job import Job
 from lakeward.core.joined.keeping import JoinJob, Joins
@@ -28,6 +29,7 @@ from lakeward.core.ports import (
     Strays,
     Target,
 )
+from lakeward.core.schema import Schema
 from lakeward.entrypoints.joins import JoinedSettings
 from lakeward.entrypoints.leasing import Tenure
 from lakeward.entrypoints.sections import TableSettings
@@ -126,8 +128,8 @@ def make_target(registry: Registry, configured: Configured, runtime: Runtime) ->
     target = _build(registry.formats, options, runtime)
     if configured.joined and not isinstance(target, Joins):
         raise ConfigError(
-            f"{next(iter(configured.joined))}: tables of the kind {options['kind']!r} cannot be joined yet",
-            todo='Take another `kind` under [target], such as "iceberg"; or leave [joined] out.',
+            f"{next(iter(configured.joined))}: tables of the kind {options['kind']!r} cannot be joined",
+            todo='Take another `kind` under [target] ("iceberg", "delta", "hudi"), or leave [joined] out.',
         )
     return target
 
@@ -221,6 +223,16 @@ def make_join_job(
     )
 
 
+def make_joined_upkeep(
+    *, configured: Configured, source: Source[Any], target: Target[Any], table: TableName
+) -> Job[Any]:
+    """Put together what keeps a joined table in shape: it is taken as it stands."""
+    bare = Dimension(name=table, schema=Schema(()), history=configured.joined[table].history)
+    stands = target.standing(bare)
+    dimension = replace(bare, schema=stands.schema or bare.schema, key=stands.progress.key or ())
+    return Job(dimension=dimension, source=source, opened=target.open(dimension))
+
+
 def make_catalogue(registry: Registry, configured: Configured, runtime: Runtime) -> SourceCatalogue:
     """Build the catalogue that the settings name."""
     settings = configured.settings.catalogue
@@ -263,4 +275,5 @@ class Container(containers.DeclarativeContainer):
     join_job = providers.Factory(
         make_join_job, configured=configured, source=source, target=target, runtime=runtime, tenure=tenure
     )
+    joined_upkeep = providers.Factory(make_joined_upkeep, configured=configured, source=source, target=target)
     rules = providers.Callable(check_rules, configured=configured, source=source, spark=spark, runtime=runtime)

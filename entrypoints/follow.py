@@ -84,7 +84,8 @@ class Following:
                 self._settle(due - now)
                 continue
             self.join({run.table: run.progress.batch for run in self.runs.values() if run.progress is not None})
-            if self.idle(min([due, *map(self._rested, self.line.waiting)]) - now):
+            seconds = min([due, *map(self._rested, self.line.waiting)]) - clock()
+            if seconds > 0 and self.idle(seconds):
                 self.reopen()
         while self.line.in_hand:
             self._settle(None)

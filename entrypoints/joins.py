@@ -18,6 +18,7 @@ from lakeward.core.joined.declared import Aggregate, Function, Joined, Source, W
 from lakeward.core.nearest import nearest
 from lakeward.entrypoints.histories import HistorySettings, Tracked, history_of
 from lakeward.entrypoints.patterns import plain, table_name
+from lakeward.entrypoints.upkeep import MaintainSettings
 
 
 def _columns(value: Any) -> Any:
@@ -130,6 +131,10 @@ class JoinedSettings(BaseModel):
         False,
         description="Whether it has a row that stands for whatever has none: -1 in its key, NULL elsewhere, or "
         'what is given by column: `{ name = "unknown" }`.',
+    )
+
+    maintain: MaintainSettings = Field(
+        default_factory=MaintainSettings, description="What `lakeward maintain` does to it, as to any other table."
     )
 
     @model_validator(mode="after")

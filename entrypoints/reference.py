@@ -36,7 +36,6 @@ from lakeward.entrypoints.rules import ColumnRule
 from lakeward.entrypoints.sections import (
     CatalogueSettings,
     ColumnSettings,
-    MaintainSettings,
     PathSettings,
     PipelineSettings,
     QuarantineSettings,
@@ -45,6 +44,7 @@ from lakeward.entrypoints.sections import (
     TableCatalogueSettings,
     TableSettings,
 )
+from lakeward.entrypoints.upkeep import MaintainSettings
 
 _HEAD: Final = """\
 # Settings

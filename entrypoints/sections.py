@@ -6,13 +6,11 @@ names the nearest one.
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
     BaseModel,
-    ByteSize,
     ConfigDict,
     Field,
     NonNegativeInt,
@@ -35,56 +33,22 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.evolution import Kind, Policies, Policy
 from lakeward.core.history.options import History
 from lakeward.core.job import ATTEMPTS
-from lakeward.core.ports import Care
 from lakeward.core.schema import parse_type
 from lakeward.entrypoints.histories import HistorySettings, Tracked, may_name
 from lakeward.entrypoints.joins import JoinedSettings
 from lakeward.entrypoints.quality import QualityRule
 from lakeward.entrypoints.rules import ColumnRule
-
-
-class Strict(BaseModel):
-    """A table of the settings that knows all its keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-_DURATION: Final = re.compile(r"([1-9][0-9]*) *(s|m|h|d)")
-_MICROS: Final = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
-
-
-def micros(duration: str) -> int:
-    """Return a duration of the settings in microseconds; "0" is none.
-
-    >>> micros("2 h"), micros("0")
-    (7200000000, 0)
-    """
-    found = _DURATION.fullmatch(duration)
-    return 0 if found is None else int(found[1]) * _MICROS[found[2]]
+from lakeward.entrypoints.upkeep import DURATION, MaintainSettings, Strict, micros
 
 
 def _interval(value: str) -> str:
-    if value != "0" and not _DURATION.fullmatch(value):
+    if value != "0" and not DURATION.fullmatch(value):
         raise ValueError('must be a duration such as "1h", "30m" or "1d", or "0"')
     return value
 
 
-def _age(value: str) -> str:
-    if value != "never" and not _DURATION.fullmatch(value):
-        raise ValueError('must be a duration such as "5d" or "12h", or "never"')
-    return value
-
-
-def _days(value: str) -> str:
-    if value != "never" and micros(value) < _MICROS["d"]:
-        raise ValueError(
-            'must be "1d" or longer, so that no file of a writer is taken for one of nobody, or "never"'
-        )
-    return value
-
-
 def _pause(value: str) -> str:
-    if not _DURATION.fullmatch(value):
+    if not DURATION.fullmatch(value):
         raise ValueError('must be a duration such as "10s", "5m" or "1h"')
     return value
 
@@ -183,7 +147,7 @@ class ColumnSettings(Strict):
 
 
 def _lateness(value: str | None) -> str | None:
-    if value not in (None, "ordered", "unbounded") and not _DURATION.fullmatch(str(value)):
+    if value not in (None, "ordered", "unbounded") and not DURATION.fullmatch(str(value)):
         raise ValueError('must be a duration such as "24h", "30m" or "7d", or "ordered", or "unbounded"')
     return value
 
@@ -254,34 +218,6 @@ class QuarantineSettings(Strict):
     unreadable: Literal["inexact", "stop"] = Field(
         "inexact",
         description="A row whose key cannot be read: the table goes on and is inexact from then on, or it stops.",
-    )
-
-
-class MaintainSettings(Strict):
-    """What `lakeward maintain` does to a table; the size of files is about what they become."""
-
-    deleted_rows: float = Field(
-        0.1,
-        ge=0,
-        le=1,
-        description="The share of deleted rows from which a data file is written anew, without them; `0` is never.",
-    )
-    small_files: NonNegativeInt = Field(
-        20,
-        description="The number of small files of a partition from which they are written into larger ones; `0` is "
-        "never.",
-    )
-    file_size: ByteSize = Field(
-        ByteSize(128 * 1024 * 1024),
-        gt=0,
-        description="How large those become; small is what has less than three quarters of it.",
-    )
-    snapshots: Annotated[str, AfterValidator(_age)] = Field(
-        "5d", description="The age from which snapshots expire: a duration, or `never`."
-    )
-    keep_last: PositiveInt = Field(1, description="So many snapshots stay, whatever their age.")
-    orphans: Annotated[str, AfterValidator(_days)] = Field(
-        "3d", description="The age from which files that no snapshot names are removed: at least `1d`, or `never`."
     )
 
 
@@ -436,18 +372,6 @@ def snapshots_of(table: TableSettings, history: History | None) -> Snapshots | N
 def tolerance_of(said: QuarantineSettings) -> Tolerance:
     """Return how much of a batch may go into quarantine."""
     return Tolerance(max_share=said.max_share, max_rows=said.max_rows, unreadable=Unreadable(said.unreadable))
-
-
-def care_of(said: MaintainSettings) -> Care:
-    """Return how a table is kept in shape."""
-    return Care(
-        deleted=said.deleted_rows or None,
-        small=said.small_files or None,
-        file_size=said.file_size,
-        keep=None if said.snapshots == "never" else micros(said.snapshots),
-        keep_last=said.keep_last,
-        orphans=None if said.orphans == "never" else micros(said.orphans),
-    )
 
 
 def policies_of(said: SchemaSettings) -> Policies:

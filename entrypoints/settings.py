@@ -26,17 +26,17 @@ from lakeward.core.shape import shape
 from lakeward.core.shaping import TableRules
 from lakeward.entrypoints.completing import Made, check_history, rules_of, with_catalogue
 from lakeward.entrypoints.histories import history_of
-from lakeward.entrypoints.joins import check_joined, joined_of
+from lakeward.entrypoints.joins import JoinedSettings, check_joined, joined_of
 from lakeward.entrypoints.patterns import is_pattern, plain, table_name, takes, with_patterns
 from lakeward.entrypoints.sections import (
     Settings,
     TableSettings,
     lateness_of,
-    micros,
     policies_of,
     snapshots_of,
     tolerance_of,
 )
+from lakeward.entrypoints.upkeep import MaintainSettings, micros
 from lakeward.plugins.options import validated
 
 FILE: Final = "lakeward.toml"
@@ -200,12 +200,15 @@ class Configured:
 
     def format_options(self) -> Mapping[TableName, Mapping[str, Any]]:
         """Return what each table says beside the keys of its own: the table format's share."""
-        joined = {name: self._said_of_joined(name) for name in self.joined}
+        joined = {name: self._said_of_joined(name).model_extra or {} for name in self.joined}
         return {**{name: table.model_extra or {} for name, table in self.tables.items()}, **joined}
 
-    def _said_of_joined(self, name: TableName) -> Mapping[str, Any]:
-        """Return what a joined table says beside the keys that every one has."""
-        return {table_name(said): one.model_extra or {} for said, one in self.settings.joined.items()}[name]
+    def _said_of_joined(self, name: TableName) -> JoinedSettings:
+        return {table_name(said): one for said, one in self.settings.joined.items()}[name]
+
+    def upkeep(self, name: TableName) -> MaintainSettings:
+        """Return how a table is kept in shape, a joined one too."""
+        return self._said_of_joined(name).maintain if name in self.joined else self.tables[name].maintain
 
     def choose(self, wanted: Iterable[str]) -> list[TableName]:
         """Return the tables of these names, or all; raises ConfigError for one that is not configured."""

@@ -16,12 +16,16 @@ from lakeward.adapters.tables.folders import refuse_shared
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Key
 from lakeward.core.evolution import Recorded
+from lakeward.core.joined.joining import Joining
 from lakeward.core.known import Known
 from lakeward.core.ports import Opened, Standing
 from lakeward.plugins import Runtime
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from lakeward.adapters.delta.table import DeltaTable
+    from lakeward.adapters.tables.joining import Joint
 
 
 class DeltaLake:
@@ -59,16 +63,30 @@ class DeltaLake:
         check_spark()
         from lakeward.adapters.delta.layout import DeltaLayout  # noqa: PLC0415  # Spark is imported late
         from lakeward.adapters.delta.maintenance import DeltaMaintenance  # noqa: PLC0415  # so is it here
-        from lakeward.adapters.delta.table import DeltaTable  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.adopting import TableAdoption  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.reading import TableReading  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.undoing import TableVersions  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.verifying import TableVerification  # noqa: PLC0415  # and here
 
-        options = self.tables.get(dimension.name, TableOptions())
-        table = DeltaTable(self.places, dimension, options, self.runtime.spark)
+        table = self._table(dimension)
         name, versions = ".".join(self.places.name(dimension.name)), TableVersions(table.kept, table.line)
         care, adoption = DeltaMaintenance(table), TableAdoption(table.kept, table.theirs)
         layout, whole = DeltaLayout(table), TableVerification(table.kept, table.loaded)
         reading = TableReading(table.kept, table.loaded)
         return Opened(name, table, table.kept, table.kept, versions, care, adoption, layout, whole, reading)
+
+    def joined(self, joining: Joining) -> Joint:
+        """Return a joined table, which is made by its first commit."""
+        check_spark()
+        from lakeward.adapters.tables.joining import Joint  # noqa: PLC0415  # Spark is imported late
+
+        sources = {name: self._table(dimension) for name, dimension in joining.tables.items()}
+        name, table = ".".join(self.places.name(joining.joined.name)), self._table(joining.dimension)
+        return Joint(name, joining, table, sources, self.runtime.spark)
+
+    def _table(self, dimension: Dimension) -> DeltaTable:
+        from lakeward.adapters.delta.table import DeltaTable  # noqa: PLC0415  # Spark is imported late
+
+        return DeltaTable(
+            self.places, dimension, self.tables.get(dimension.name, TableOptions()), self.runtime.spark
+        )

@@ -35,7 +35,7 @@ from lakeward.adapters.tables.columns import check_names, of_source
 from lakeward.adapters.tables.committing import staging
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.partitions import Partitions
-from lakeward.adapters.tables.resolving import resolved_by
+from lakeward.adapters.tables.resolving import Work, resolved_by
 from lakeward.adapters.tables.rows import Loaded
 from lakeward.adapters.tables.undoing import KeepingEarlier
 from lakeward.adapters.tables.writing import written
@@ -115,8 +115,16 @@ class DeltaTable:
         is_there = self.places.load(self.dimension.name) is not None
         return self._version(Jvm(self.spark())) if is_there else None
 
+    def as_of(self, name: str) -> DataFrame:
+        """Return its rows as of a version."""
+        return self.spark().read.format("delta").option("versionAsOf", int(name)).load(self.path)
+
     def resolve(self, plan: MergePlan, frame: DataFrame) -> Resolved:
         """Work out rows and counts; nothing is written."""
+        return self.work_out(plan, partial(resolved_by, self.kept, plan, frame))
+
+    def work_out(self, plan: MergePlan, work: Work) -> Resolved:
+        """Work out rows of the table as it is; nothing is written."""
         self.kept.know(plan.evolution.schema)
         spark = self.spark()
         jvm = Jvm(spark)
@@ -126,8 +134,7 @@ class DeltaTable:
         with committing(str(self.dimension.name)):
             version = None if plan.creates else self._version(jvm)
             columns = self.options.partition_by if version is None else version.partitions(jvm)
-            partitions = Partitions("Delta", [renamed(name, plan.evolution.changes) for name in columns])
-            return resolved_by(self.kept, plan, frame, version, partitions)
+            return work(version, Partitions("Delta", [renamed(name, plan.evolution.changes) for name in columns]))
 
     def _version(self, jvm: Jvm) -> _Version:
         snapshot = jvm.snapshot(self.path)

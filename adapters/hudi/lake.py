@@ -18,12 +18,16 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SetupError
 from lakeward.core.events import Key
 from lakeward.core.evolution import Recorded
+from lakeward.core.joined.joining import Joining
 from lakeward.core.known import Known
 from lakeward.core.ports import Opened, Standing
 from lakeward.plugins import Runtime
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from lakeward.adapters.hudi.table import HudiTable
+    from lakeward.adapters.tables.joining import Joint
 
 
 class HudiLake:
@@ -60,18 +64,32 @@ class HudiLake:
         """Return the table of a dimension; it is made by its first commit."""
         _check_line()
         from lakeward.adapters.hudi.maintenance import HudiMaintenance  # noqa: PLC0415  # Spark is imported late
-        from lakeward.adapters.hudi.table import HudiTable  # noqa: PLC0415  # so is it here
         from lakeward.adapters.tables.reading import TableReading  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.undoing import TableVersions  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.verifying import TableVerification  # noqa: PLC0415  # and here
 
-        options = self.tables.get(dimension.name, TableOptions())
-        table = HudiTable(self.places, dimension, options, self.runtime.spark)
+        table = self._table(dimension)
         name = ".".join(self.places.name(dimension.name))
         versions = TableVersions(table.kept, table.line)
         care, whole = HudiMaintenance(table), TableVerification(table.kept, table.loaded)
         reading = TableReading(table.kept, table.loaded)
         return Opened(name, table, table.kept, table.kept, versions, care, verification=whole, reading=reading)
+
+    def joined(self, joining: Joining) -> Joint:
+        """Return a joined table, which is made by its first commit."""
+        _check_line()
+        from lakeward.adapters.tables.joining import Joint  # noqa: PLC0415  # Spark is imported late
+
+        sources = {name: self._table(dimension) for name, dimension in joining.tables.items()}
+        name, table = ".".join(self.places.name(joining.joined.name)), self._table(joining.dimension)
+        return Joint(name, joining, table, sources, self.runtime.spark)
+
+    def _table(self, dimension: Dimension) -> HudiTable:
+        from lakeward.adapters.hudi.table import HudiTable  # noqa: PLC0415  # Spark is imported late
+
+        return HudiTable(
+            self.places, dimension, self.tables.get(dimension.name, TableOptions()), self.runtime.spark
+        )
 
 
 def _check_line() -> None:

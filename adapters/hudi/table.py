@@ -38,7 +38,7 @@ from lakeward.adapters.tables.columns import of_source
 from lakeward.adapters.tables.committing import committing_by, staging
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.partitions import Partitions
-from lakeward.adapters.tables.resolving import resolved_by
+from lakeward.adapters.tables.resolving import Work, resolved_by
 from lakeward.adapters.tables.rows import Loaded
 from lakeward.adapters.tables.undoing import KeepingEarlier
 from lakeward.adapters.tables.writing import written
@@ -126,15 +126,24 @@ class HudiTable:
         newest = self.timeline.newest()
         return None if newest is None else self._at(newest)
 
+    def as_of(self, name: str) -> DataFrame:
+        """Return its rows as of an instant."""
+        rows = ready(self.spark()).read.format("hudi").option("as.of.instant", name).load(str(self.path))
+        return rows.drop(*META_COLUMNS, KEY)
+
     def resolve(self, plan: MergePlan, frame: DataFrame) -> Resolved:
         """Work out rows and counts; nothing is written."""
+        return self.work_out(plan, partial(resolved_by, self.kept, plan, frame))
+
+    def work_out(self, plan: MergePlan, work: Work) -> Resolved:
+        """Work out rows of the table as it is; nothing is written."""
         self.kept.know(plan.evolution.schema)
         if plan.creates:
             check(self.dimension.stored, self.options)
             check_place(self.dimension, self.path)
         with self.committing():
             version = None if plan.creates else self._version(plan)
-            return resolved_by(self.kept, plan, frame, version, Partitions("Hudi", self.options.partition_by))
+            return work(version, Partitions("Hudi", self.options.partition_by))
 
     def _version(self, plan: MergePlan) -> _Version:
         newest = self.timeline.newest()

@@ -33,7 +33,8 @@ from lakeward.adapters.spark.resolve import FILE, POS
 from lakeward.adapters.tables.columns import check_names, of_source
 from lakeward.adapters.tables.committing import staging
 from lakeward.adapters.tables.outcome import Outcome
-from lakeward.adapters.tables.resolving import resolved_by
+from lakeward.adapters.tables.partitions import Partitions
+from lakeward.adapters.tables.resolving import Work, resolved_by
 from lakeward.adapters.tables.rows import Loaded
 from lakeward.adapters.tables.undoing import KeepingEarlier
 from lakeward.adapters.tables.writing import written
@@ -129,10 +130,10 @@ class IcebergTable:
 
     def resolve(self, plan: MergePlan, frame: DataFrame) -> Resolved:
         """Work out rows and counts; nothing is written."""
-        return self.work_out(plan, lambda table: resolved_by(self.kept, plan, frame, table))
+        return self.work_out(plan, partial(resolved_by, self.kept, plan, frame))
 
-    def work_out(self, plan: MergePlan, work: Callable[[_Snapshot | None], Resolved]) -> Resolved:
-        """Work out rows of the table as it is, None where it is not there; nothing is written."""
+    def work_out(self, plan: MergePlan, work: Work) -> Resolved:
+        """Work out rows of the table as it is; nothing is written."""
         self.kept.know(plan.evolution.schema)
         spark = self.spark()
         jvm = Jvm(spark)
@@ -141,7 +142,7 @@ class IcebergTable:
         if plan.creates:
             ddl.check_options(jvm, self.dimension.stored, self.options)
         with committing(str(self.dimension.name)):
-            return work(None if plan.creates else self._loaded(jvm))
+            return work(None if plan.creates else self._loaded(jvm), Partitions())
 
     def _refuse_wider_partitions(self, plan: MergePlan) -> None:
         """Refuse to widen a column that rows are partitioned by as they are: Iceberg cannot write to both kinds."""

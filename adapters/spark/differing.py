@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.histories import STORED, Shown, of_time, tail
-from lakeward.adapters.spark.joining import AT, INSTANT, IS_UNKNOWN
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import FILE, POS
+from lakeward.adapters.spark.sides import AT, INSTANT, IS_UNKNOWN
 from lakeward.adapters.spark.sql import let, struct
 from lakeward.adapters.spark.types import ddl_of
 from lakeward.adapters.spark.versions import Versions, equal

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from types import MappingProxyType
-from typing import Final, TypedDict
+from typing import Final, TypeAlias, TypedDict
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -141,6 +141,10 @@ class _Decided:
         shifted = source.where(f"{names.REASON} IN ('{Reason.KEY_SHIFT.value}', '{Reason.HISTORY.value}')")
         passing = self.passing if plan.releases else self.passing.where(f"{ID} >= {RELEASED_ID}")
         return passing.unionByName(shifted, allowMissingColumns=True)
+
+
+Work: TypeAlias = Callable[[Loaded | None, Partitions], Resolved]
+"""Works out rows of a table as it was loaded, None where it is not there yet, and as it is partitioned."""
 
 
 def resolved_by(

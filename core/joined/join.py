@@ -65,6 +65,8 @@ def over_time(joining: Joining, tables: Tables, keys: Collection[Key], batch: in
     versions: dict[Key, Versions] = dict.fromkeys(keys, ())
     for instant in _instants(joining, tables):
         made = rows(joining, as_of(tables, instant))
+        if instant < BEGINNING:
+            made = {key: one for key, one in made.items() if not one.is_unknown}
         step = Step(instant, _position(batch))
         for key in keys:
             versions[key] = _after(columns, versions[key], made.get(key), step)

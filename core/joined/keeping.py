@@ -164,7 +164,7 @@ def merge_of(plan: JoinPlan, standing: Standing) -> MergePlan:
         recalls=False,
         appends=False,
         creates=standing.schema is None,
-        folds=dimension.history is not None,
+        folds=True,
         ran=plan.ran,
     )
 

@@ -7,11 +7,10 @@ source still remembers all that was touched since, and else compares all its row
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import NamedTuple, Self
 
-from lakeward.core.dimension import TableName
 from lakeward.core.joined.joining import Joining
 
 
@@ -111,14 +110,6 @@ def plan_join(
         whole=(*other, *(reason for reason in reasons.values() if reason is not None)),
         ran=ran,
     )
-
-
-def kept_above(table: TableName, passed: Iterable[Mapping[TableName, int]]) -> int | None:
-    """Return the batch of a table above which its deletes must be remembered, or None where none has to be.
-
-    `passed` says of each table that is made of others how far it has passed them.
-    """
-    return min((batches[table] for batches in passed if table in batches), default=None)
 
 
 def _cannot_tell(joining: Joining, name: str, passed: Passed, state: SourceState) -> str | None:

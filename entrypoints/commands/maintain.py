@@ -21,9 +21,10 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
+from lakeward.entrypoints.joining import joined_of
 from lakeward.entrypoints.leasing import alone
 from lakeward.entrypoints.printable import escaped
-from lakeward.entrypoints.sections import care_of
+from lakeward.entrypoints.upkeep import care_of
 
 HELP = """Keep tables in shape: they are made as their settings say, data files with many deleted rows, or too
 small ones, are written anew, old snapshots expire, and files that no snapshot names are removed.
@@ -51,10 +52,11 @@ def maintain(
     configured = open_settings(config)
     found: list[_Result] = []
     with alone(configured) as container:
-        for name in configured.choose(tables or ()):
+        chosen = configured.choose(tables or ())
+        for name in (*chosen, *joined_of(configured, chosen)):
+            make = container.joined_upkeep if name in configured.joined else container.job
             try:
-                care = care_of(configured.tables[name].maintain)
-                found.append((name, take_care(container.job(table=name), care, is_dry=dry_run)))
+                found.append((name, take_care(make(table=name), care_of(configured.upkeep(name)), is_dry=dry_run)))
             except LakewardError as error:
                 found.append((name, error))
     failed = [documents.error(one) for _, one in found if isinstance(one, LakewardError)]

@@ -128,7 +128,7 @@ def test_a_lake_that_cannot_join_says_so(lakeward: Command, tmp_path: Path) -> N
     write(tmp_path, MEMORY, TABLES, CUSTOMER)
     ended = lakeward("run", "--once")
     assert ended.code == 1
-    assert "tables of the kind 'memory' cannot be joined yet" in ended.err
+    assert "tables of the kind 'memory' cannot be joined" in ended.err
 
 
 def test_the_example_of_the_page_is_right(tmp_path: Path) -> None:

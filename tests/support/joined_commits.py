@@ -8,11 +8,10 @@ from random import Random
 
 from joined_laws import COLUMNS, Image, Lake, drawn, model, tables_of
 
-from lakeward.core.dimension import TableName
 from lakeward.core.events import Key
 from lakeward.core.joined import plan as plans
 from lakeward.core.joined.check import checked
-from lakeward.core.joined.plan import Passed, SourceState, kept_above
+from lakeward.core.joined.plan import Passed, SourceState
 from lakeward.core.joined.rows import Known
 from lakeward.core.joined.touched import Change
 
@@ -44,7 +43,7 @@ class Source:
     def now(self) -> Commit:
         return self.commits[-1]
 
-    def change(self, random: Random, kept: int) -> None:
+    def change(self, random: Random, *, forgets: bool) -> None:
         """Commit some changes, or be emptied, taken back, or forget what was before a batch."""
         batch = self.now.passed.batch
         match random.choice(["rows"] * 6 + ["forget", "vacuum"] * 2 + ["empty", "back"]):
@@ -55,8 +54,8 @@ class Source:
             case "back":
                 self.commits = self.commits[: random.randrange(1, len(self.commits) + 1)]
                 self.remembers = min(self.remembers, self.now.passed.batch)
-            case "forget":
-                self.remembers = max(self.remembers, min(random.randrange(batch + 1), kept))
+            case "forget" if forgets:
+                self.remembers = max(self.remembers, random.choice([batch, random.randrange(batch + 1)]))
                 left = {key: at for key, at in self.now.deletes.items() if at > self.remembers}
                 self.commits[-1] = replace(self.now, deletes=left)
             case "vacuum":
@@ -100,38 +99,26 @@ class Source:
 
 
 def check_commits(random: Random) -> None:
-    """Whatever became of its sources since it last looked, a joined table is what SQL makes of them now.
-
-    Where a source keeps the deletes that it is asked to keep, none that was not passed is forgotten.
-    """
+    """Whatever became of its sources since it last looked, a joined table is what SQL makes of them now."""
     joining = checked(drawn(random), tables_of())
     sources = {name: Source(name) for name in joining.joined.sources}
     for source in sources.values():
         source.commit(1, {}, {}, emptied=0)
-    lake, is_asked = Lake(joining), random.random() < 0.5
-    for _ in range(random.randrange(1, 30)):
+    lake, forgets = Lake(joining), random.random() < 0.5
+    for _ in range(random.randrange(1, 60)):
         source = random.choice([*sources.values()])
-        source.change(random, kept_of(lake, source) if is_asked else source.now.passed.batch)
+        source.change(random, forgets=forgets)
         if random.random() < 0.3:
-            follow(lake, sources, is_asked=is_asked)
+            follow(lake, sources)
 
 
-def kept_of(lake: Lake, source: Source) -> int:
-    """Return the batch above which deletes of a source must be remembered."""
-    name = TableName("shop", source.name)
-    passed = [] if lake.plan is None else [{name: lake.plan.progress.passed[source.name].batch}]
-    found = kept_above(name, passed)
-    return source.now.passed.batch if found is None else found
-
-
-def follow(lake: Lake, sources: Mapping[str, Source], *, is_asked: bool) -> None:
+def follow(lake: Lake, sources: Mapping[str, Source]) -> None:
     """Join what the sources have now, and compare."""
     progress = None if lake.plan is None else lake.plan.progress
     passed = {} if progress is None else progress.passed
     plan = plans.plan_join(lake.joining, progress, {n: one.state(passed.get(n)) for n, one in sources.items()})
     tables = {name: {key: [Known(row)] for key, (row, _) in one.now.rows.items()} for name, one in sources.items()}
     if plan is not None:
-        assert not is_asked or not any("forgotten" in reason for reason in plan.whole)
         since = plan.since.items()
         changes = {name: sources[name].touched(batch, before=name in plan.before) for name, batch in since}
         lake.commit(plan, lake.joined(plan, tables, changes))

@@ -5,6 +5,7 @@ Many shops are joined in one job: each has a number, which is of the key of its 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
@@ -14,18 +15,22 @@ from typing import Any
 import pytest
 from joined_laws import COLUMNS, DAY, KINDS, Lake, Shop, shapes
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from lakeward.adapters.spark import names
+from lakeward.adapters.spark import differing, joining, names, touching
 from lakeward.adapters.spark.differing import mirrored, versioned
-from lakeward.adapters.spark.joining import Side, made, sides, touched
+from lakeward.adapters.spark.joining import made
 from lakeward.adapters.spark.resolve import FILE, POS
+from lakeward.adapters.spark.sides import AT, Side, sides
+from lakeward.adapters.spark.touching import touched
 from lakeward.adapters.spark.types import ddl
+from lakeward.adapters.spark.versions import Versions
 from lakeward.adapters.tables.columns import row_columns
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Cell, Key
 from lakeward.core.history.options import ByRun, History, Shown
 from lakeward.core.joined.check import checked
-from lakeward.core.joined.declared import Joined, Source, Way
+from lakeward.core.joined.declared import Aggregate, Function, Joined, Source, Way
 from lakeward.core.joined.join import Place
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.plan import JoinPlan
@@ -36,7 +41,9 @@ from lakeward.core.schema import Column, Schema, Type
 pytestmark = pytest.mark.spark
 
 SHOPS = 60
-BATCHES = 3
+BATCHES = 3 if "LAKEWARD_LONG" in os.environ else 2
+FEW = 20
+"""As many shops are enough to find a mistake."""
 BY_DAY = Shown(type=Type("date"))
 KEYS = {name: ("shop", columns[0]) for name, columns in COLUMNS.items()}
 
@@ -58,8 +65,11 @@ def tables_of(history: History | None) -> Mapping[TableName, Dimension]:
 
 
 def declared(shape: str, random: Random, **options: Any) -> Joined:
+    """Return a declaration; rows that find none of one source go: of several, hardly any would be left."""
+    names = [*shapes()[shape]]
+    inner = random.choice(names[1:])
     found = {
-        name: replace(of_shops(name, place, one), way=random.choice([*Way]))
+        name: replace(of_shops(name, place, one), way=Way.INNER if name == inner else Way.LEFT)
         for place, (name, one) in enumerate(shapes()[shape].items())
     }
     return Joined(name=TableName("dw", "joined"), sources=found, **options)
@@ -73,9 +83,10 @@ class Town:
     shops: list[Shop]
     now: frozenset[str] = frozenset()
 
-    def change(self, random: Random) -> None:
+    def change(self, random: Random, *, is_new: bool) -> None:
+        """Change each shop some times; one that is new gets most of its rows."""
         for shop in self.shops:
-            for _ in range(random.randrange(0, 6)):
+            for _ in range(15 if is_new else random.randrange(5)):
                 shop.change(list(self.joining.joined.sources), late=self.joining.over_time)
                 shop.now += random.randrange(3)
 
@@ -194,9 +205,9 @@ def check(spark: SparkSession, town: Town, random: Random) -> None:
     """Play a town in batches: each time both are the same, and Spark writes no row that did not change."""
     lake, table = Lake(town.joining), Table(spark, town.joining)
     for number in range(BATCHES):
-        town.change(random)
+        town.change(random, is_new=number == 0)
         changes, tables = town.changes(), town.tables()
-        plan = lake.planned(DAY * (number + 1), whole=number == BATCHES - 1 and random.random() < 0.5)
+        plan = lake.planned(DAY * (number + 1), whole=number == 2 and random.random() < 0.5)
         if plan.is_first:
             changes = {}
         lake.commit(plan, lake.joined(plan, tables, changes))
@@ -211,24 +222,24 @@ def kinds_of(joined: Joined) -> dict[str, Any]:
     return {"kinds": {name: kind for name, kind in KINDS.items() if name in taken}}
 
 
-def mirrors(shape: str, random: Random) -> Town:
+def mirrors(shape: str, random: Random, shops: int = SHOPS) -> Town:
     joined = declared(shape, random, unknown={})
-    return Town(checked(joined, tables_of(None)), [Shop(random) for _ in range(SHOPS)])
+    return Town(checked(joined, tables_of(None)), [Shop(random) for _ in range(shops)])
 
 
-def compared(shape: str, random: Random) -> Town:
+def compared(shape: str, random: Random, shops: int = SHOPS) -> Town:
     history = History(validity=ByRun(), shown=BY_DAY) if random.random() < 0.3 else History()
     joined = declared(shape, random, unknown={})
     joined = replace(joined, history=replace(history, **kinds_of(joined)))
-    return Town(checked(joined, tables_of(None)), [Shop(random) for _ in range(SHOPS)])
+    return Town(checked(joined, tables_of(None)), [Shop(random) for _ in range(shops)])
 
 
-def over_time(shape: str, random: Random) -> Town:
+def over_time(shape: str, random: Random, shops: int = SHOPS) -> Town:
     joined = declared(shape, random, unknown={})
     now = frozenset(name for name in joined.others if random.random() < 0.3)
     of = {name: replace(one, as_now=name in now) for name, one in joined.sources.items()}
     joined = replace(joined, sources=of, history=History(**kinds_of(joined)))
-    return Town(checked(joined, tables_of(History())), [Shop(random) for _ in range(SHOPS)], now)
+    return Town(checked(joined, tables_of(History())), [Shop(random) for _ in range(shops)], now)
 
 
 GATE = [(mirrors, "groups"), (compared, "facts"), (over_time, "summary")]
@@ -246,3 +257,63 @@ LONG = [(make, shape) for make in (mirrors, compared, over_time) for shape in sh
 def test_spark_makes_of_touched_keys_what_the_core_makes(active: SparkSession, make: Any, shape: str) -> None:
     random = Random(f"{make.__name__} {shape}")
     check(active, make(shape, random), random)
+
+
+def forgets_what_was_before(
+    side: Side, changes: DataFrame, before: DataFrame | None, table: DataFrame
+) -> DataFrame:
+    return CHANGED(side, changes, None, table)
+
+
+def lets_null_equal_null(one: Sequence[str], other: Sequence[str]) -> list[Any]:
+    return [F.col(left).eqNullSafe(F.col(right)) for left, right in zip(one, other, strict=True)]
+
+
+def takes_any_of_a_group(self: Side, aggregate: Aggregate) -> str:
+    return AGGREGATE(self, replace(aggregate, function=Function.MAX, by=None))
+
+
+def writes_all_that_is_touched(self: Versions, one: str, other: str) -> str:
+    return "false"
+
+
+def leaves_it_open(self: Versions, versions: str, *_: str) -> str:
+    return versions
+
+
+def forgets_when_it_was_touched(plan: JoinPlan, instant: str) -> str:
+    return OF_CHANGE(plan, "row.instant")
+
+
+def sees_no_ends(*given: Any) -> DataFrame:
+    return MOMENTS(*given).where(f"{AT} % 2 = 0")
+
+
+CHANGED, OF_CHANGE, MOMENTS = touching._changed, differing._of_change, joining._moments
+AGGREGATE = Side._aggregate
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "broken", "make", "shape"),
+    [
+        (touching, "_changed", forgets_what_was_before, mirrors, "groups"),
+        pytest.param(
+            differing._Looks, "equal", writes_all_that_is_touched, compared, "dimension", marks=pytest.mark.long
+        ),
+        pytest.param(joining, "equal_links", lets_null_equal_null, mirrors, "deep", marks=pytest.mark.long),
+        pytest.param(Side, "_aggregate", takes_any_of_a_group, mirrors, "groups", marks=pytest.mark.long),
+        pytest.param(Versions, "closed", leaves_it_open, compared, "facts", marks=pytest.mark.long),
+        pytest.param(
+            differing, "_of_change", forgets_when_it_was_touched, compared, "facts", marks=pytest.mark.long
+        ),
+        pytest.param(joining, "_moments", sees_no_ends, over_time, "facts", marks=pytest.mark.long),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_a_broken_join_is_not_what_the_core_makes(
+    active: SparkSession, monkeypatch: pytest.MonkeyPatch, where: Any, name: str, broken: Any, make: Any, shape: str
+) -> None:
+    monkeypatch.setattr(where, name, broken)
+    random = Random(f"{make.__name__} {shape}")
+    with pytest.raises(AssertionError):
+        check(active, make(shape, random, FEW), random)

@@ -99,6 +99,18 @@ def test_a_row_of_its_key_takes_the_place_of_the_unknown_row_for_as_long_as_it_i
     assert mirror.versions(-1) == [(0, None, None, None)]
 
 
+def test_over_time_the_unknown_row_begins_in_1970_whatever_was_before() -> None:
+    sources = {"customer": shapes()["dimension"]["customer"]}
+    joined = Joined(name=TableName("dw", "dim"), sources=sources, history=HISTORY, unknown={})
+    lake = Lake(checked(joined, tables_of(HISTORY)))
+    rows = {
+        (key,): [Known({"id": key, "name": 4, "region": None}, None, -9, end)] for key, end in ((1, None), (-1, -5))
+    }
+    lake.commit(plan := lake.planned(), lake.joined(plan, {"customer": rows}, {}))
+    found = {key: [(one.valid_from, one.valid_to) for one in of] for key, of in lake.standing().items()}
+    assert found == {(1,): [(-9, None)], (-1,): [(-9, -5), (0, None)]}
+
+
 def test_the_unknown_row_has_the_number_minus_one_and_all_others_have_theirs_from_one_on() -> None:
     numbers = History(shown=Shown(surrogate=Surrogate.NUMBER))
     joined = Dimension(numbers, unknown={})

@@ -7,14 +7,12 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-import joined_commits
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from joined_commits import check_commits
 from joined_laws import check_compared, check_each_change, check_mirror, check_over_time
 
-from lakeward.core.dimension import TableName
 from lakeward.core.events import Cell, Key, canonical, same
 from lakeward.core.history.versions import Columns, Step, Version, Versions, opened
 from lakeward.core.joined import join as joins
@@ -172,10 +170,6 @@ def sees_nothing_lost(joining: Joining, name: str, passed: Passed, state: Source
     return cannot_tell(joining, name, passed, replace(state, shows_before=True))
 
 
-def keeps_no_deletes(table: TableName, passed: Iterable[Mapping[TableName, int]]) -> None:
-    return None
-
-
 looks_at_changes, cannot_tell = touching._changed, plans._cannot_tell
 beneath = Joined.beneath
 
@@ -218,7 +212,6 @@ beneath = Joined.beneath
         (plans, "_cannot_tell", sees_nothing_emptied, check_commits),
         (plans, "_cannot_tell", sees_nothing_forgotten, check_commits),
         (plans, "_cannot_tell", sees_nothing_lost, check_commits),
-        (joined_commits, "kept_above", keeps_no_deletes, check_commits),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )

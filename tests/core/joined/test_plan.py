@@ -13,7 +13,7 @@ from lakeward.core.history.options import ByRun, History, Track
 from lakeward.core.joined.check import checked
 from lakeward.core.joined.declared import Joined
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.plan import JoinProgress, Passed, SourceState, kept_above, plan_join
+from lakeward.core.joined.plan import JoinProgress, Passed, SourceState, plan_join
 
 
 def joining(shape: str = "summary", unknown: Mapping[str, str] | None = None) -> Joining:
@@ -118,9 +118,3 @@ def test_options_of_a_history_are_in_the_digest_and_sets_in_order() -> None:
     ]
     assert len(set(digests)) == 4
     assert digests[-1] == "cacc1c2fb4106b0d"
-
-
-def test_a_table_remembers_what_the_slowest_of_those_made_of_it_has_not_passed() -> None:
-    one, other = TableName("shop", "one"), TableName("shop", "other")
-    passed = [{one: 5, other: 9}, {one: 3}, {other: 8}]
-    assert [kept_above(table, passed) for table in (one, other, TableName("shop", "none"))] == [3, 8, None]

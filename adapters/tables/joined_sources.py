@@ -1,0 +1,198 @@
+"""A source of a joined table: how it is, what it touched since it was passed, its rows at a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Protocol
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.histories import BEGINS, ENDS, Shown, of_cell, of_time
+from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.sides import Side
+from lakeward.adapters.spark.types import ddl
+from lakeward.adapters.tables.columns import row_columns
+from lakeward.adapters.tables.companion import CompanionTable, beyond, next_trim
+from lakeward.adapters.tables.keeping import Keeping
+from lakeward.adapters.tables.keys import completed
+from lakeward.adapters.tables.rows import placed
+from lakeward.adapters.tables.undoing import Line
+from lakeward.core.dimension import Dimension, Ordered
+from lakeward.core.errors import CommitConflict
+from lakeward.core.events import LOAD_SEQUENCE, Operation, Sequences
+from lakeward.core.history.options import History
+from lakeward.core.joined.plan import JoinPlan, Passed, SourceState
+from lakeward.core.ports import Standing
+from lakeward.core.progress import Progress
+
+
+class Readable(Protocol):
+    """A table as a joined one finds it."""
+
+    @property
+    def kept(self) -> Keeping:
+        """What it remembers."""
+        ...
+
+    def standing(self) -> Standing:
+        """Return what its last commit of ours says."""
+        ...
+
+    def line(self) -> Line | None:
+        """Return the commits that its state comes from, or None where it is not there."""
+        ...
+
+    def as_of(self, name: str) -> DataFrame:
+        """Return its rows as of a commit of ours."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads one source of a joined table for a batch of it."""
+
+    side: Side
+    table: Readable
+    plan: JoinPlan
+
+    @property
+    def _dimension(self) -> Dimension:
+        return self.side.table
+
+    @property
+    def _now(self) -> Passed:
+        return self.plan.progress.passed[self.side.name]
+
+    def rows(self) -> DataFrame:
+        """Return its rows at the commit that is read: versions, where these are joined, else what is current."""
+        return self._named(self._standing(self._read(self._now.commit)))
+
+    def changes(self) -> DataFrame:
+        """Return the keys that it touched since it was passed, each with when it was last."""
+        wrote = self._named(self._read(self._now.commit).where(f"{names.BATCH} > {self._since}"))
+        found = [wrote.select(*self.side.key, self.side.instant), *self._remembered()]
+        instant = f"max({self.side.instant}) AS {self.side.instant}"
+        every = reduce(DataFrame.unionByName, found).groupBy(*self.side.key).agg(F.expr(instant))
+        return every.localCheckpoint()
+
+    def before(self, changes: DataFrame) -> DataFrame:
+        """Return the rows of these keys as they were when it was passed."""
+        line = self.table.line()
+        passed = [] if line is None else [v.name for v in line.versions() if v.progress.batch == self._since]
+        if not passed:
+            raise CommitConflict(f"{self._dimension.name}: its commit of batch {self._since} went meanwhile")
+        rows = self._named(self._standing(self._read(passed[0])))
+        return rows.join(changes.select(*self.side.key), self.side.key, "left_semi")
+
+    @property
+    def _since(self) -> int:
+        return self.plan.since[self.side.name]
+
+    def _read(self, commit: str) -> DataFrame:
+        """Return its rows at a commit, by the names and types that they have now."""
+        stored = self._dimension.stored.schema
+        rows = placed(self.table.as_of(commit))
+        types = {c.name: ddl(c.type) for c in stored}
+        types |= {name: ddl(type_) for name, type_ in row_columns(self._dimension).items()}
+        rows = completed(rows, types)
+        return rows if self._shown is None else self._shown.read(rows)
+
+    @property
+    def _shown(self) -> Shown | None:
+        return Shown.of(self._dimension, self._dimension.schema, 1)
+
+    def _standing(self, rows: DataFrame) -> DataFrame:
+        is_whole = self.side.keeps_versions or self._shown is None
+        return rows if is_whole else rows.where(f"{ENDS} IS NULL")
+
+    def _named(self, rows: DataFrame) -> DataFrame:
+        """Return rows with what is needed of them, and the instant of each."""
+        return self.side.named(rows, self._instant, BEGINS, ENDS)
+
+    @property
+    def _instant(self) -> str:
+        """Return from when a row counts, as SQL, where the joined table asks: `of_row` of the core."""
+        history, validity = self._dated_by, self.side.source.validity
+        if history is None:
+            return "NULL"
+        if validity is not None:
+            column = self._dimension.schema.find(validity)
+            return "NULL" if column is None else of_cell(quoted(validity), column.type, history)
+        if self._dimension.sequences is not Sequences.TIMES:
+            return "NULL"
+        return f"CASE WHEN {names.SEQUENCE} NOT IN (0, {LOAD_SEQUENCE}) THEN {of_time(names.SEQUENCE, history)} END"
+
+    @property
+    def _dated_by(self) -> History | None:
+        """The history that asks from when rows count: one whose versions are not those of its sources."""
+        joining = self.side.joining
+        return None if joining.over_time else joining.joined.history
+
+    def _remembered(self) -> Sequence[DataFrame]:
+        """Return the keys of remembered events that may have left no row behind."""
+        companion, key = self.table.kept.companion, self._dimension.key
+        events = companion.events(self._now.batch)
+        if events is None:
+            return []
+        events = events.where(f"{names.BATCH} > {self._since}")
+        history = self._dated_by
+        time = "bigint(NULL)" if history is None else of_time(names.TIME, history)
+        shown = zip(key, self.side.key, strict=True)
+        gone = (
+            events if self._shown is not None else events.where(f"{names.OPERATION} = '{Operation.DELETE.value}'")
+        )
+        found = [gone.selectExpr(*[f"{quoted(n)} AS {own}" for n, own in shown], f"{time} AS {self.side.instant}")]
+        if names.OLD in events.columns:
+            moved = events.where(f"{names.OLD} IS NOT NULL")
+            left = [f"{names.OLD}.{quoted(n)} AS {own}" for n, own in zip(key, self.side.key, strict=True)]
+            found.append(moved.selectExpr(*left, f"{time} AS {self.side.instant}"))
+        return found
+
+
+def state_of(table: Readable, passed: Passed | None) -> SourceState | None:
+    """Return a source as it is, seen from how far it was passed, or None where it has no commit."""
+    table.standing()  # it takes its columns from there
+    line = table.line()
+    versions = [] if line is None else line.versions()
+    if not versions:
+        return None
+    progress, names_of = versions[0].progress, {version.name for version in versions}
+    oldest = min(version.progress.batch for version in versions)
+    companion = table.kept.companion
+    companion.objects(progress)
+    is_there = passed is None or passed.commit in names_of
+    is_expired = passed is not None and not is_there and passed.batch < oldest
+    return SourceState(
+        now=Passed(progress.batch, versions[0].name),
+        goes_on=is_there or is_expired,
+        remembers=progress.batch if is_expired else forgotten(companion, progress),
+        emptied=emptied(companion),
+        shows_before=is_there,
+    )
+
+
+def emptied(companion: CompanionTable) -> int:
+    """Return the newest batch with a truncate, or with which a full load took the place of all rows (0: none)."""
+    newest, epoch = 0, 1
+    for batch, found in sorted(companion.records.items()):
+        if found.epoch > epoch or (found.record is not None and found.record.truncates):
+            newest = batch
+        epoch = found.epoch
+    return newest
+
+
+def forgotten(companion: CompanionTable, progress: Progress) -> int:
+    """Return the newest batch of which deletes may have been forgotten when it was trimmed (0: none)."""
+    lateness, trimmed = companion.dimension.lateness, next_trim(progress.batch) - next_trim(0)
+    if isinstance(lateness, Ordered):
+        if companion.has_parts:
+            return progress.batch  # it remembers no key that a change of the key has left
+        counts = {batch: len(found.facts) for batch, found in companion.records.items()}
+        return min(trimmed, beyond(counts, lateness.redelivery))
+    records = {batch: found.record for batch, found in companion.records.items() if found.record is not None}
+    passed = [b for b, one in records.items() if progress.mark is not None and one.least.mark <= progress.mark]
+    return max((batch for batch in passed if batch <= trimmed), default=0)
