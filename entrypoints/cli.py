@@ -22,6 +22,7 @@ COMMANDS: Final = (
     "status",
     "explain",
     "as-of",
+    "export",
     "verify",
     "quarantine",
     "ack",

@@ -1,0 +1,68 @@
+"""`lakeward export`: the rows of a table as plain Parquet, in a folder that is replaced whole."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import typer
+
+from lakeward.core.ports import Selection
+from lakeward.core.reading import reading_of
+from lakeward.entrypoints import documents, view
+from lakeward.entrypoints.context import (
+    DEFAULT_FILE,
+    AsJson,
+    Config,
+    Debug,
+    container_of,
+    open_settings,
+    start_logging,
+)
+from lakeward.entrypoints.printable import plain
+from lakeward.entrypoints.replacing import place, replacing
+
+HELP = """Write the rows of a table as plain Parquet into a folder, which is replaced whole.
+
+The rows are those of the table as it is now: of a history all versions. Who lists the folder sees all of the old
+files or all of the new ones, whenever this is stopped. It may be written beside a run, and changes nothing of the
+table.
+
+Example: [bold]lakeward export shop.customer --to exports/customer[/]
+"""
+
+Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
+To = Annotated[str, typer.Option("--to", help="The folder: a new one, or one that was written so before.")]
+Columns = Annotated[
+    Literal["own", "all"],
+    typer.Option("--columns", help="`own`: those of the source and of versions; `all`: with `_lakeward_…`, too."),
+]
+
+
+def export(
+    table: Table,
+    to: To,
+    columns: Columns = "own",
+    config: Config = DEFAULT_FILE,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """Write, and let the folder show it."""
+    start_logging("off", debug=debug)
+    folder = place(to)
+    configured = open_settings(config)
+    (name,) = configured.choose([table])
+    with container_of(configured) as container:
+        reading: Any = reading_of(container.job(table=name))
+        with replacing(folder) as fresh:
+            rows = reading.write(Selection(with_ours=columns == "all"), str(fresh))
+    if as_json:
+        content = {"table": str(name), "rows": rows, "to": str(folder), "columns": columns}
+        documents.emit("export", {**content, "exit_code": 0})
+        return 0
+    view.console().print(plain(f"{rows:,} rows of {name}: {folder}"), soft_wrap=True)
+    return 0
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("export", help=HELP)(export)
