@@ -1,0 +1,97 @@
+"""What a joined table may believe of its sources: what they remember, since when, and where they go on from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lakeward.adapters.tables.joined_sources import emptied, forgotten, state_of
+from lakeward.adapters.tables.records import BatchRecord
+from lakeward.core.dimension import Lateness, Ordered, Within
+from lakeward.core.events import Mark, Position
+from lakeward.core.facts import ObjectFacts
+from lakeward.core.joined.plan import Passed
+from lakeward.core.ledger import SourceObject
+from lakeward.core.memory import Record
+from lakeward.core.ports import Version
+from lakeward.core.progress import Progress
+
+DAY = Within(86_400_000_000)
+
+
+def record(batch: int, *, epoch: int = 1, truncates: int = 0) -> BatchRecord:
+    """Return the record of a batch with one file, whose events are of sequence 10 × batch to 10 × batch + 5."""
+    least, greatest = (Position(epoch, 10 * batch + more, batch, 0) for more in (0, 5))
+    held = Record(batch, frozenset({batch}), least, greatest, truncates=(least,) * truncates)
+    facts = (ObjectFacts(SourceObject(f"{batch}.csv", batch, 1, 1), 1, least, greatest),)
+    return BatchRecord(facts, held, {}, epoch=epoch)
+
+
+def companion(upto: int, lateness: Lateness = DAY, *, has_parts: bool = False, **of: BatchRecord) -> Any:
+    found = {batch: of.get(f"b{batch}", record(batch)) for batch in range(1, upto + 1)}
+    return SimpleNamespace(
+        records=found,
+        has_parts=has_parts,
+        dimension=SimpleNamespace(lateness=lateness),
+        objects=lambda _: None,
+    )
+
+
+def test_a_truncate_and_a_load_that_takes_the_place_of_all_empty_a_table() -> None:
+    assert emptied(companion(5)) == 0
+    assert emptied(companion(5, b2=record(2, truncates=1))) == 2
+    later = {f"b{batch}": record(batch, epoch=2) for batch in (3, 4, 5)}
+    assert emptied(companion(5, **later)) == 3
+
+
+@pytest.mark.parametrize(
+    ("batch", "lateness", "has_parts", "mark", "right"),
+    [
+        (31, DAY, False, Mark(1, 10**6), 0),
+        (32, DAY, False, None, 0),
+        (40, DAY, False, Mark(1, 10**6), 32),
+        (40, DAY, False, Mark(1, 103), 10),
+        (40, DAY, True, Mark(1, 103), 10),
+        (40, Ordered(1000), False, None, 0),
+        (40, Ordered(10), False, None, 30),
+        (40, Ordered(3), False, None, 32),
+        (31, Ordered(3), False, None, 0),
+        (7, Ordered(1000), True, None, 7),
+    ],
+)
+def test_deletes_are_forgotten_when_a_table_is_trimmed(
+    batch: int, lateness: Lateness, has_parts: bool, mark: Mark | None, right: int
+) -> None:
+    found = companion(batch, lateness, has_parts=has_parts)
+    assert forgotten(found, Progress(batch=batch, mark=mark)) == right
+
+
+def table(*batches: tuple[str, int], upto: int = 9) -> Any:
+    versions: Sequence[Version] = [Version(name=n, progress=Progress(batch=batch)) for n, batch in batches]
+    line = SimpleNamespace(versions=lambda: versions)
+    return SimpleNamespace(
+        standing=lambda: None, line=lambda: line, kept=SimpleNamespace(companion=companion(upto))
+    )
+
+
+def test_a_source_goes_on_from_a_commit_that_lies_behind_its_state() -> None:
+    there = state_of(table(("c", 9), ("b", 8), ("a", 7)), Passed(8, "b"))
+    assert there is not None
+    assert (there.now, there.goes_on, there.shows_before, there.remembers) == (Passed(9, "c"), True, True, 0)
+    other = state_of(table(("d", 9), ("e", 8), ("a", 7)), Passed(8, "b"))
+    assert other is not None
+    assert (other.goes_on, other.shows_before) == (False, False)
+
+
+def test_of_a_commit_that_has_expired_nothing_is_known_any_more() -> None:
+    found = state_of(table(("c", 9), ("b", 8)), Passed(5, "old"))
+    assert found is not None
+    assert (found.goes_on, found.shows_before, found.remembers) == (True, False, 9)
+
+
+def test_a_source_without_a_commit_has_no_state() -> None:
+    assert state_of(table(), None) is None
+    assert state_of(SimpleNamespace(standing=lambda: None, line=lambda: None), None) is None  # type: ignore[arg-type]

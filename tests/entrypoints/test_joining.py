@@ -1,0 +1,119 @@
+"""When a run joins: once its tables are done, again where one of them went on or joining failed."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import SetupError, TableError
+from lakeward.core.joined.keeping import JoinJob
+from lakeward.entrypoints import joining
+from lakeward.entrypoints.joining import Joining, joined_of
+from lakeward.entrypoints.settings import validate
+from lakeward.entrypoints.stopping import Stop
+
+CUSTOMER, ORDERS, LOG = (TableName("shop", name) for name in ("customer", "orders", "log"))
+DIM, SUMMARY = TableName("dw", "dim"), TableName("dw", "summary")
+SETTINGS = {
+    "pipeline": {"name": "shop"},
+    "source": {"kind": "memory"},
+    "target": {"kind": "memory"},
+    "tables": {str(name): {"key": ["id"], "columns": {"id": "int"}} for name in (CUSTOMER, ORDERS, LOG)},
+    "joined": {
+        "dw.dim": {"sources": {"customer": {"table": "shop.customer", "columns": ["id"]}}},
+        "dw.summary": {
+            "sources": {
+                "customer": {"table": "shop.customer", "columns": ["id"]},
+                "orders": {"table": "shop.orders", "on": ["id"]},
+            }
+        },
+    },
+}
+CONFIGURED = validate(SETTINGS, Path("lakeward.toml"))
+
+
+@dataclass
+class Lake:
+    """Counts how often each table was joined; some fail."""
+
+    fails: dict[TableName, Exception] = field(default_factory=dict)
+    joined: list[TableName] = field(default_factory=list)
+
+    def keep_up(self, job: Any, _watch: object) -> Any:
+        self.joined.append(job.name)
+        if job.name in self.fails:
+            raise self.fails[job.name]
+        return SimpleNamespace(commit="c", written=1, removed=0)
+
+    def told(self) -> list[TableName]:
+        told, self.joined = sorted(self.joined), []
+        return told
+
+
+@pytest.fixture
+def lake(monkeypatch: pytest.MonkeyPatch) -> Lake:
+    made = Lake()
+    monkeypatch.setattr(joining, "keep_up", made.keep_up)
+    return made
+
+
+def joins(pool: ThreadPoolExecutor, stop: Stop | None = None) -> Joining:
+    def job(*, table: TableName) -> JoinJob:
+        return SimpleNamespace(name=table)  # type: ignore[return-value]
+
+    container = SimpleNamespace(configured=lambda: CONFIGURED, join_job=job)
+    return Joining(container, joined_of(CONFIGURED, CONFIGURED.tables), stop or Stop(lambda _: None), pool)
+
+
+def test_joined_tables_are_run_with_any_of_their_sources() -> None:
+    assert list(joined_of(CONFIGURED, [CUSTOMER])) == [DIM, SUMMARY]
+    assert list(joined_of(CONFIGURED, [ORDERS])) == [SUMMARY]
+    assert list(joined_of(CONFIGURED, [LOG])) == []
+
+
+def test_one_that_follows_joins_again_where_a_source_went_on(lake: Lake) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        join = joins(pool)
+        for batches, right in [
+            ({CUSTOMER: 1, ORDERS: 1}, [DIM, SUMMARY]),
+            ({CUSTOMER: 1, ORDERS: 1, LOG: 7}, []),
+            ({CUSTOMER: 1, ORDERS: 2}, [SUMMARY]),
+            ({CUSTOMER: 2, ORDERS: 2}, [DIM, SUMMARY]),
+        ]:
+            join(batches)
+            assert lake.told() == right
+        assert {name: run.batches for name, run in join.runs.items()} == {DIM: 2, SUMMARY: 3}
+
+
+def test_one_that_fails_stops_no_other_and_is_tried_again(lake: Lake) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        join = joins(pool)
+        lake.fails[DIM] = TableError("no space")
+        join({CUSTOMER: 1})
+        assert str(join.runs[DIM].error) == "no space"
+        assert join.runs[SUMMARY].error is None
+        lake.told()
+        lake.fails.clear()
+        join({CUSTOMER: 1})
+        assert lake.told() == [DIM]
+        assert join.runs[DIM].error is None
+
+
+def test_a_spark_that_cannot_start_ends_the_run(lake: Lake) -> None:
+    lake.fails[DIM] = SetupError("there is no Java")
+    with ThreadPoolExecutor(1) as pool, pytest.raises(SetupError):
+        joins(pool)({})
+
+
+def test_who_is_asked_to_stop_begins_nothing(lake: Lake) -> None:
+    stop = Stop(lambda _: None)
+    stop.asked.set()
+    with ThreadPoolExecutor(1) as pool:
+        joins(pool, stop)({})
+    assert lake.told() == []
