@@ -241,22 +241,26 @@ class Shown:
         left. What lies before the base stays, as in `lakeward.core.history.versions.spliced`.
         """
         form = self.history.shown
-        before = "s -> s.begins < first.begins AND s.version.place <= first.place"
-        stays = self._stays("s", "v")
+        lies_before = "coalesce(s.begins < first.begins AND s.version.place <= first.place, false)"
         lets = {
             "had": stored,
             "first": f"try_element_at({base}, 1)",
-            "whole": f"concat(transform(filter(had, {before}), s -> s.version), {versions})",
+            "left": versions,
+            "whole": f"concat(transform(filter(had, s -> {lies_before}), s -> s.version), left)",
             "is_now": "try_element_at(whole, -1).cells",
+            # What lies before the base is as it was, but for the current values that it shows.
+            "stood": "had" if self.current else f"filter(had, s -> NOT {lies_before})",
+            "stands": "whole" if self.current else "left",
         }
         is_open = "filter({}, v -> v.ends IS NULL)".format
         at = text(f" ({form.valid_from} = ")
         told = f"concat(wrong.rule, {at}, string({_shown('wrong.begins', form.type)}), ')')"
         lets["wrong"] = self.versions.violation("whole")
+        stays = self._stays("s", "v")
         made = {
             "key": key,
-            "gone": f"filter(had, s -> NOT exists(whole, v -> {stays}))",
-            "fresh": self._fresh(f"filter(whole, v -> NOT exists(had, s -> {stays}))"),
+            "gone": f"filter(stood, s -> NOT exists(stands, v -> {stays}))",
+            "fresh": self._fresh(f"filter(stands, v -> NOT exists(stood, s -> {stays}))"),
             "opened": f"size({is_open('whole')}) - size({is_open('transform(had, s -> s.version)')})",
             "wrong": told,
         }
@@ -267,14 +271,14 @@ class Shown:
         if not self.history.known:
             return f"transform({versions}, v -> {self.new('v', 'is_now')})"
         told = self._tells("s", "v")
-        since = f"coalesce(get(filter(had, s -> {told}), 0).known_from, {self.batch}L)"
+        since = f"coalesce(get(filter(stood, s -> {told}), 0).known_from, {self.batch}L)"
         was = {
             "version": "s.version",
             "current": "s.current" if self.current else "1",
             "known_from": "s.known_from",
             "known_to": f"{self.batch}L",
         }
-        ended = f"transform(filter(had, s -> NOT exists(whole, v -> {told})), s -> {struct(was)})"
+        ended = f"transform(filter(stood, s -> NOT exists(stands, v -> {told})), s -> {struct(was)})"
         return f"concat(transform({versions}, v -> {self.new('v', 'is_now', since)}), {ended})"
 
     def new(self, version: str, newest: str, since: str | None = None) -> str:
