@@ -89,6 +89,9 @@ def a_reload_ends_what_it_lacks(trial: Trial) -> None:
     trial.play_alike(replace(script, dimension=replace(script.dimension, history=History())), trial.ends())
 
 
+_SEVERAL: Final = range(3, 5)
+"""So many deliveries tell of what was known before: one alone says nothing, and each costs a slow table seconds."""
+
 KNOWN: Final = (
     History(known=True, kinds={"b": Kind.PREVIOUS}, previous_key=True),
     History(known=True, kinds={"a": Kind.CURRENT, "b": Kind.OVERWRITE}, shown=Shown(surrogate=Surrogate.HASH)),
@@ -100,8 +103,9 @@ def what_was_known_is_not_rewritten(trial: Trial) -> None:
     """History, known: as known at a batch it is the history that stood after that batch, whatever came later."""
     random, history = trial.random, trial.random.choice(KNOWN)
     truncates, lateness = random.random() < 0.5, random.choice((Within(3), Unbounded()))
-    bad = 0.0 if truncates else 0.03
-    script = pack_late(random, trial.histories, lateness, bad=bad, fixed=0.6, in_part=True, truncates=truncates)
+    bad, script = 0.0 if truncates else 0.03, None
+    while script is None or len(script.deliveries) not in _SEVERAL:
+        script = pack_late(random, trial.histories, lateness, bad=bad, fixed=0.6, in_part=True, truncates=truncates)
     script = replace(script, dimension=replace(script.dimension, history=history))
     moments = trial.play_alike(script, trial.ends(UNCOMMITTED)).moments
     forgetful = replace(history, known=False)

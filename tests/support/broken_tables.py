@@ -142,6 +142,7 @@ DRAWS: Mapping[str, Draw] = {
     "parts_of_rows_under_other_names_change_nothing_where_sequences_are_unique": Draw(seed=1),
     "after_a_reload_nothing_is_left_of_rows_in_part": Draw(seed=2),
     "any_order_and_any_crash_give_the_one_history": Draw(case="tracking one column"),
+    "what_was_known_is_not_rewritten": Draw(seed=6),
     "a_reload_of_a_table_without_a_key_leaves_the_facts_of_the_new_epoch": Draw(seed=9),
     "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there": Draw(seed=5),
 }
