@@ -8,7 +8,8 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Sequences
 from lakeward.core.joined.aggregates import type_of
 from lakeward.core.joined.check_history import check_history
-from lakeward.core.joined.declared import Aggregate, Function, Joined, Source
+from lakeward.core.joined.check_lookup import check_lookup
+from lakeward.core.joined.declared import Aggregate, Function, Joined, Source, Way
 from lakeward.core.joined.joining import Joining, found_by
 from lakeward.core.joined.words import listed, type_in, wrong
 from lakeward.core.nearest import nearest
@@ -31,9 +32,11 @@ def checked(joined: Joined, tables: Mapping[TableName, Dimension]) -> Joining:
     of = {name: _table(joined, name, source, tables) for name, source in joined.sources.items()}
     for name, source in joined.sources.items():
         _check_link(joined, name, source, of)
+        check_lookup(joined, name, source, of)
         _check_taken(joined, name, source, of[name])
     columns = [one for name in joined.sources for one in _columns(joined, name, of[name])]
     _check_names(joined, columns)
+    _check_otherwise(joined, columns)
     dimension = Dimension(
         name=joined.name,
         schema=Schema(tuple(columns)),
@@ -64,7 +67,7 @@ def _check_link(joined: Joined, name: str, source: Source, of: Mapping[str, Dime
     _check_known(joined, name, of[name], source.on)
     if name != joined.driving:
         _check_beside(joined, name, source, of)
-    elif source.to or source.beside:
+    elif source.to or source.beside or source.at:
         raise wrong(joined, f"{name} drives, and is joined to another", "The others are joined to it.")
     if not source.aggregates and not set(of[name].key) <= set(found_by(joined, name, of[name])):
         raise wrong(
@@ -81,21 +84,22 @@ def _check_beside(joined: Joined, name: str, source: Source, of: Mapping[str, Di
     if not source.on or len(source.on) != len(source.to):
         found = f"{name} is joined on {listed(source.on)} to {listed(source.to)}"
         raise wrong(joined, found, "Name as many columns of the one as of the other.")
-    _check_known(joined, beside, of[beside], source.to)
+    asked = (*source.to, *([] if source.at is None else [source.at]))
+    _check_known(joined, beside, of[beside], asked)
     for own, other in zip(source.on, source.to, strict=True):
         one, two = type_in(of[name], own), type_in(of[beside], other)
         if one.is_nested or not (one.name == two.name or {one.name, two.name} <= set(WHOLE)):
             found = f"{name}.{own} is {one.with_article}, {beside}.{other} {two.with_article}"
             raise wrong(joined, found, "Give one of them the type of the other, with a rule of its table (cast).")
     grouped = joined.sources[beside]
-    if grouped.aggregates and not set(source.to) <= set(grouped.on):
-        found = f"{name} is joined to {listed(source.to)}, and several rows of {beside} make one"
+    if grouped.aggregates and not set(asked) <= set(grouped.on):
+        found = f"{name} is joined to {listed(asked)}, and several rows of {beside} make one"
         raise wrong(joined, found, f"It can be joined to what those are equal in: {listed(grouped.on)}.")
 
 
 def _check_taken(joined: Joined, name: str, source: Source, table: Dimension) -> None:
     """Refuse columns that are not there, and those of which several rows have several values."""
-    _check_known(joined, name, table, source.columns.values())
+    _check_known(joined, name, _offered(source, table), source.columns.values())
     for aggregate in source.aggregates.values():
         _check_aggregate(joined, name, aggregate, table)
     if source.aggregates and (loose := sorted(set(source.columns.values()) - set(source.on))):
@@ -129,10 +133,15 @@ def _check_known(joined: Joined, name: str, table: Dimension, columns: Iterable[
         raise wrong(joined, f"{name} has no column {listed(unknown)}", near)
 
 
+def _offered(source: Source, table: Dimension) -> Dimension:
+    """Return a table with the columns that may be taken of it: of a version those that its history adds, too."""
+    return table if source.at is None else table.stored
+
+
 def _columns(joined: Joined, name: str, table: Dimension) -> Iterable[Column]:
     source = joined.sources[name]
     for own, column in source.columns.items():
-        yield Column(own, type_in(table, column))
+        yield Column(own, type_in(_offered(source, table), column))
     for own, aggregate in source.aggregates.items():
         of = Type("bigint") if aggregate.column is None else type_in(table, aggregate.column)
         yield Column(own, type_of(aggregate, of) or of)
@@ -159,6 +168,22 @@ def _check_names(joined: Joined, columns: Sequence[Column]) -> None:
         )
 
 
+def _check_otherwise(joined: Joined, columns: Sequence[Column]) -> None:
+    """Refuse texts for columns of a source that always finds a row or none of whose columns they are for."""
+    types = {column.name: column.type for column in columns}
+    for name, source in joined.sources.items():
+        if source.otherwise and (name == joined.driving or source.way is Way.INNER or source.aggregates):
+            found = f"{name} says what there is otherwise, and no row finds none of it, or several rows make one"
+            raise wrong(joined, found, 'It is for a source that is joined to another, `way = "left"`, on its key.')
+        if strange := sorted(set(source.otherwise) - set(source.columns)):
+            found = f"otherwise there is {listed(strange)} of {name}"
+            raise wrong(joined, found, f"What is taken of it: {listed(source.columns)}.")
+        for own, text in source.otherwise.items():
+            if _misfits(text, types[own]):
+                found = f"otherwise {own} is '{text}', and the column {types[own].with_article}"
+                raise wrong(joined, found, "Say in otherwise which value of that type it has.")
+
+
 def _check_unknown(joined: Joined, dimension: Dimension) -> None:
     texts = joined.unknown or {}
     types = {column.name: column.type for column in dimension.schema}
@@ -166,6 +191,10 @@ def _check_unknown(joined: Joined, dimension: Dimension) -> None:
         raise wrong(joined, f"its unknown row has {listed(strange)}", f"Its columns are {listed(tuple(types))}.")
     needed = {} if joined.unknown is None else {**dict.fromkeys(dimension.key, "-1"), **texts}
     for name, text in needed.items():
-        if types[name].is_nested or from_text(text, types[name]) is MISFIT:
+        if _misfits(text, types[name]):
             found = f"{name} of its unknown row is '{text}', and the column {types[name].with_article}"
             raise wrong(joined, found, "Say in unknown which value of that type it has.")
+
+
+def _misfits(text: str, type_: Type) -> bool:
+    return type_.is_nested or from_text(text, type_) is MISFIT

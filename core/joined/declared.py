@@ -51,6 +51,10 @@ class Source:
     aggregates, all rows that are equal `on` these columns count as one. In a history, `validity` names the
     column that dates a row of a mirror (None: its source time); of a source `as_now` all versions of the joined
     table show what is there now.
+
+    A source that is a history is looked up `at` what a column of the source `beside` says, in a joined mirror:
+    the version is taken that was valid then, and its columns may be those that the history adds. What finds none
+    has NULL in the columns of a source, or by their names what these texts of `otherwise` write.
     """
 
     table: TableName
@@ -62,6 +66,8 @@ class Source:
     way: Way = Way.LEFT
     validity: str | None = None
     as_now: bool = False
+    at: str | None = None
+    otherwise: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Cell, Key, key_of
+from lakeward.core.history.instants import instant_in
+from lakeward.core.history.options import History
+from lakeward.core.joined.aggregates import Cells
 from lakeward.core.joined.declared import Joined
 from lakeward.core.texts import from_text
 
@@ -28,6 +31,24 @@ class Joining:
     def keeps_versions(self, name: str) -> bool:
         """Whether a source has versions that the joined table takes over."""
         return self.tables[name].history is not None and not self.joined.sources[name].as_now
+
+    def looks_up(self, name: str) -> bool:
+        """Whether of a source the version is taken that was valid at a time of the row that asks."""
+        return self.joined.sources[name].at is not None
+
+    def reads_versions(self, name: str) -> bool:
+        """Whether all versions of a source are read, not the rows that it has now."""
+        return self.looks_up(name) or (self.over_time and self.keeps_versions(name))
+
+    def asked_at(self, name: str, beside: Cells) -> int | None:
+        """Return as of which instant a row of the source beside it looks a source up; None: it finds nothing."""
+        at, history = self.joined.sources[name].at, self.tables[name].history
+        return None if at is None else instant_in(beside[at], history or History())
+
+    def otherwise(self, name: str) -> Mapping[str, Cell]:
+        """Return what the joined table has in columns of a source of which a row finds none."""
+        texts, own = self.joined.sources[name].otherwise, self.dimension.schema
+        return {column.name: from_text(texts[column.name], column.type) for column in own if column.name in texts}
 
     def found_by(self, name: str) -> Sequence[str]:
         """Return the columns by which the rows of a source are found: its key, or those that it is joined on."""

@@ -32,7 +32,10 @@ class Known:
 
 
 Table: TypeAlias = Mapping[Key, Sequence[Known]]
-"""The rows of a source by key: one of each or, where its versions count, those."""
+"""The rows of a source by key: one of each or, where all versions of it are read (`reads_versions`), those.
+
+Cells of a source that is looked up are also those that its history adds.
+"""
 
 Tables: TypeAlias = Mapping[str, Table]
 """The rows of all sources, by their names."""
@@ -55,8 +58,7 @@ def rows(joining: Joining, tables: Tables) -> dict[Key, Made]:
     for key, first in found[joined.driving].items():
         matched: dict[str, Sequence[Known]] = {joined.driving: first}
         for name in joined.others:
-            link = _link(matched[joined.beside(name)], joined.sources[name].to)
-            matched[name] = [] if link is None else found[name].get(link, [])
+            matched[name] = _matched(joining, name, matched[joined.beside(name)], found[name])
         if all(matched[name] or joined.sources[name].way is Way.LEFT for name in joined.others):
             made[key] = _made(joining, matched)
     if joining.unknown is not None:
@@ -83,15 +85,24 @@ def _grouped(table: Table, columns: Sequence[str]) -> dict[Key, list[Known]]:
     return dict(found)
 
 
-def _link(beside: Sequence[Known], columns: Sequence[str]) -> Key | None:
-    return key_of(beside[0].cells, columns) if beside else None
+def _matched(
+    joining: Joining, name: str, beside: Sequence[Known], found: Mapping[Key, Sequence[Known]]
+) -> Sequence[Known]:
+    """Return what rows of a source find of one that is joined to it, of the rows of that by their links."""
+    link = key_of(beside[0].cells, joining.joined.sources[name].to) if beside else None
+    there = [] if link is None else found.get(link, [])
+    if not there or not joining.looks_up(name):
+        return there
+    at = joining.asked_at(name, beside[0].cells)
+    return [] if at is None else [known for known in there if known.covers(at)]
 
 
 def _made(joining: Joining, matched: Mapping[str, Sequence[Known]]) -> Made:
     cells: dict[str, Cell] = {}
     for name, source in joining.joined.sources.items():
         images = [known.cells for known in matched[name]]
-        cells |= {own: images[0][column] if images else None for own, column in source.columns.items()}
+        none = joining.otherwise(name)
+        cells |= {own: images[0][column] if images else none.get(own) for own, column in source.columns.items()}
         key = joining.tables[name].key
         cells |= {own: aggregated(one, images, key) for own, one in source.aggregates.items()}
     return Made(cells, greatest(known.instant for found in matched.values() for known in found))

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from joined_commits import check_commits
 from joined_laws import check_compared, check_each_change, check_mirror, check_over_time
+from lookup_laws import check_lookup
 
 from lakeward.core.events import Cell, Key, canonical, same
 from lakeward.core.history.versions import Columns, Step, Version, Versions, opened
@@ -24,11 +25,11 @@ from lakeward.core.joined.declared import Aggregate, Function, Joined, Way
 from lakeward.core.joined.join import Standing, Written, compared, difference
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.plan import JoinPlan, Passed, SourceState
-from lakeward.core.joined.rows import Made, Table, Tables, as_of, rows
+from lakeward.core.joined.rows import Known, Made, Table, Tables, as_of, rows
 from lakeward.core.joined.touched import Change, Changes, Touched, needed, touched
 
 RANDOMS = st.randoms(use_true_random=False)
-LAWS = (check_mirror, check_over_time, check_compared, check_each_change, check_commits)
+LAWS = (check_mirror, check_over_time, check_compared, check_each_change, check_commits, check_lookup)
 thorough = settings(max_examples=200, deadline=None)
 
 FEEDS = 1000
@@ -170,6 +171,32 @@ def sees_nothing_lost(joining: Joining, name: str, passed: Passed, state: Source
     return cannot_tell(joining, name, passed, replace(state, shows_before=True))
 
 
+def looks_up_what_is_there_now(self: Known, instant: int) -> bool:
+    return self.valid_to is None
+
+
+def closes_at_the_end(self: Known, instant: int) -> bool:
+    return covers(self, instant) or instant == self.valid_to
+
+
+def opens_behind_the_start(self: Known, instant: int) -> bool:
+    return covers(self, instant) and instant != self.valid_from
+
+
+def says_nothing_otherwise(self: Joining, name: str) -> Mapping[str, Cell]:
+    return {}
+
+
+def finds_any_where_no_time_is(self: Joining, name: str, beside: Cells) -> int | None:
+    return asked_at(self, name, beside) or 1
+
+
+def corrects_nothing_late(joining: Joining, changes: Changes, tables: Tables) -> Touched:
+    others = {name: found for name, found in changes.items() if not joining.looks_up(name)}
+    return touched(joining, others, tables)
+
+
+covers, asked_at = Known.covers, Joining.asked_at
 looks_at_changes, cannot_tell = touching._changed, plans._cannot_tell
 beneath = Joined.beneath
 
@@ -212,6 +239,16 @@ beneath = Joined.beneath
         (plans, "_cannot_tell", sees_nothing_emptied, check_commits),
         (plans, "_cannot_tell", sees_nothing_forgotten, check_commits),
         (plans, "_cannot_tell", sees_nothing_lost, check_commits),
+        (Known, "covers", looks_up_what_is_there_now, check_lookup),
+        (Known, "covers", closes_at_the_end, check_lookup),
+        (Known, "covers", opens_behind_the_start, check_lookup),
+        (Joining, "otherwise", says_nothing_otherwise, check_lookup),
+        (Joining, "asked_at", finds_any_where_no_time_is, check_lookup),
+        (joins, "touched", corrects_nothing_late, check_lookup),
+        (touching, "_changed", forgets_what_was_before, check_lookup),
+        (joins, "difference", removes_nothing, check_lookup),
+        (joins, "rows", joins_left, check_lookup),
+        (joins, "rows", joins_inner, check_lookup),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )

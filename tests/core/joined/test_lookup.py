@@ -1,0 +1,191 @@
+"""Facts that look their members up: what fits, what does not, and at which instant they ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import ConfigError
+from lakeward.core.history.options import ByColumn, History, Shown, Surrogate
+from lakeward.core.joined.check import checked
+from lakeward.core.joined.declared import Aggregate, Function, Joined, Source, Way
+from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.rows import Known, rows
+from lakeward.core.schema import Column, Schema, Type, parse_type
+
+HASHED = History(shown=Shown(surrogate=Surrogate.HASH))
+BY_DAY = History(zone="Asia/Tokyo", shown=Shown(type=Type("date"), surrogate=Surrogate.NUMBER))
+NUMBERED = History(validity=ByColumn("number"), shown=Shown(type=Type("bigint")))
+AT = datetime(2026, 11, 22, 18, tzinfo=UTC)
+DAY = date(2026, 11, 23).toordinal() - date(1970, 1, 1).toordinal()
+
+ORDERS = Source(table=TableName("shop", "orders"), columns={"id": "id"})
+CUSTOMER = Source(
+    table=TableName("shop", "customer"),
+    columns={"customer_key": "version_key", "name": "name"},
+    on=("id",),
+    to=("customer",),
+    at="at",
+    otherwise={"customer_key": "-1"},
+)
+CITY = Source(table=TableName("shop", "city"), columns={"title": "title"}, on=("id",), to=("city",))
+TYPES = {
+    "orders": {
+        "id": "int",
+        "customer": "int",
+        "city": "int",
+        "at": "timestamp",
+        "local": "timestamp_ntz",
+        "day": "date",
+        "number": "int",
+        "amount": "decimal(8,2)",
+        "tags": "list<string>",
+    },
+    "customer": {"id": "int", "name": "string", "number": "int", "tags": "list<string>"},
+    "city": {"id": "int", "title": "string"},
+}
+
+
+def tables(history: History | None = HASHED) -> Mapping[TableName, Dimension]:
+    """Return the tables of a shop, of which customers are a history."""
+    found = {}
+    for of, types in TYPES.items():
+        schema = Schema(tuple(Column(column, parse_type(type_)) for column, type_ in types.items()))
+        own = history if of == "customer" else None
+        found[TableName("shop", of)] = Dimension(
+            name=TableName("shop", of), schema=schema, key=("id",), history=own
+        )
+    return found
+
+
+def facts(customer: Source = CUSTOMER, orders: Source = ORDERS, **options: object) -> Joined:
+    return Joined(name=TableName("dw", "facts"), sources={"orders": orders, "customer": customer}, **options)
+
+
+def looked_up(history: History, at: str, value: object) -> object:
+    """Return the name that a fact finds whose time is in a column; it changes on 2026-11-23 in Tokyo."""
+    joining = checked(facts(replace(CUSTOMER, at=at, columns={"name": "name"}, otherwise={})), tables(history))
+    change = DAY if history.by_day else 7 if history is NUMBERED else int(AT.timestamp()) * 1_000_000
+    ann, bea = ({"id": 1, "name": name} for name in ("Ann", "Bea"))
+    order = dict.fromkeys(TYPES["orders"]) | {"id": 10, "customer": 1, at: value}
+    versions = [Known(ann, None, change - 1, change), Known(bea, None, change)]
+    return rows(joining, {"orders": {(10,): [Known(order)]}, "customer": {(1,): versions}})[10,].cells["name"]
+
+
+def test_what_a_history_adds_can_be_taken_with_its_type() -> None:
+    number = replace(CUSTOMER, columns={"customer_key": "version_key", "since": "valid_from"})
+    types = [
+        [(column.name, str(column.type)) for column in checked(facts(of), tables(history)).dimension.schema]
+        for of, history in ((CUSTOMER, HASHED), (number, BY_DAY))
+    ]
+    assert types == [
+        [("id", "int"), ("customer_key", "string"), ("name", "string")],
+        [("id", "int"), ("customer_key", "bigint"), ("since", "date")],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("history", "at", "value", "name"),
+    [
+        (HASHED, "at", AT, "Bea"),
+        (HASHED, "at", AT - timedelta(microseconds=1), "Ann"),
+        (HASHED, "at", AT - timedelta(days=1), None),
+        (HASHED, "local", AT.replace(tzinfo=None), "Bea"),
+        (HASHED, "at", None, None),
+        (BY_DAY, "at", datetime(2026, 11, 22, 15, tzinfo=UTC), "Bea"),
+        (BY_DAY, "at", datetime(2026, 11, 22, 14, 59, tzinfo=UTC), "Ann"),
+        (BY_DAY, "local", datetime(2026, 11, 22, 15), "Ann"),  # it is taken as it is
+        (BY_DAY, "day", date(2026, 11, 23), "Bea"),
+        (BY_DAY, "day", date(2026, 11, 22), "Ann"),
+        (NUMBERED, "number", 7, "Bea"),
+        (NUMBERED, "number", Decimal(6), "Ann"),
+        (NUMBERED, "number", 5, None),
+    ],
+)
+def test_a_fact_finds_the_version_that_is_valid_at_its_time(
+    history: History, at: str, value: object, name: str | None
+) -> None:
+    assert looked_up(history, at, value) == name
+
+
+def test_what_finds_none_has_what_there_is_otherwise_in_the_type_of_the_column() -> None:
+    for history, found in ((HASHED, "-1"), (BY_DAY, -1)):
+        assert checked(facts(), tables(history)).otherwise("customer") == {"customer_key": found}
+
+
+def test_all_versions_are_read_of_what_is_looked_up_alone() -> None:
+    joining = checked(facts(), tables())
+    assert [joining.reads_versions(name) for name in ("orders", "customer")] == [False, True]
+    assert not checked(facts(replace(CUSTOMER, at=None, columns={}, otherwise={})), tables()).reads_versions(
+        "customer"
+    )
+
+
+GROUPED = replace(
+    ORDERS, columns={"customer": "customer"}, on=("customer",), aggregates={"n": Aggregate(Function.COUNT)}
+)
+COUNTED = replace(CUSTOMER, columns={}, aggregates={"n": Aggregate(Function.COUNT)}, otherwise={})
+WRONG: Mapping[str, tuple[Joined, History | None]] = {
+    "customer is looked up at orders.at, and the joined table is a history": (facts(history=HASHED), HASHED),
+    "customer is looked up at orders.at, and shop.customer is a mirror, which forgets how it was": (facts(), None),
+    "customer is looked up at orders.at, and n are made of several rows": (facts(COUNTED), HASHED),
+    "orders drives, and is joined to another": (facts(orders=replace(ORDERS, at="at")), HASHED),
+    "orders has no column when": (facts(replace(CUSTOMER, at="when")), HASHED),
+    "orders.day is a date, and versions of customer are dated by times": (
+        facts(replace(CUSTOMER, at="day")),
+        HASHED,
+    ),
+    "orders.number is an int, and versions of customer are dated by days": (
+        facts(replace(CUSTOMER, at="number")),
+        BY_DAY,
+    ),
+    "orders.at is a timestamp, and versions of customer are dated by numbers": (facts(), NUMBERED),
+    "orders.amount is a decimal(8,2), and versions of customer are dated by numbers": (
+        facts(replace(CUSTOMER, at="amount")),
+        NUMBERED,
+    ),
+    "customer is joined to customer, at, and several rows of orders make one": (facts(orders=GROUPED), HASHED),
+    "customer has no column version_key": (facts(), History()),
+    "customer has no column version_key:at": (facts(replace(CUSTOMER, at=None)), HASHED),
+    "otherwise there is since of customer": (facts(replace(CUSTOMER, otherwise={"since": "1970-01-01"})), HASHED),
+    "otherwise customer_key is 'none', and the column a bigint": (
+        facts(replace(CUSTOMER, otherwise={"customer_key": "none"})),
+        BY_DAY,
+    ),
+    "otherwise tags is 'a', and the column a list<string>": (
+        facts(replace(CUSTOMER, columns={"tags": "tags"}, otherwise={"tags": "a"})),
+        HASHED,
+    ),
+    "customer says what there is otherwise, and no row finds none of it, or several rows make one": (
+        facts(replace(CUSTOMER, way=Way.INNER)),
+        HASHED,
+    ),
+    "orders says what there is otherwise, and no row finds none of it, or several rows make one": (
+        facts(orders=replace(ORDERS, otherwise={"id": "-1"})),
+        HASHED,
+    ),
+    "customer says what there is otherwise, and no row finds none of it, or several rows make one:grouped": (
+        facts(replace(COUNTED, at=None, otherwise={"n": "-1"})),
+        HASHED,
+    ),
+}
+
+
+@pytest.mark.parametrize(("found", "wrong"), WRONG.items(), ids=WRONG)
+def test_a_lookup_that_cannot_be_is_said(found: str, wrong: tuple[Joined, History | None]) -> None:
+    with pytest.raises(ConfigError, match="it cannot be joined like this") as error:
+        checked(wrong[0], tables(wrong[1]))
+    assert error.value.found == found.partition(":")[0]
+    assert error.value.todo
+
+
+def test_what_is_joined_by_a_version_need_not_be_looked_up() -> None:
+    joined = facts()
+    sources = {**joined.sources, "city": replace(CITY, to=("number",), beside="customer")}
+    joining: Joining = checked(replace(joined, sources=sources), tables())
+    assert not joining.reads_versions("city")

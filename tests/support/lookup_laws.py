@@ -1,0 +1,151 @@
+"""The law of facts that look their members up: kept up in batches they are what plain Python finds each time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+
+from joined_laws import KEYS, Image, Lake, Shop, play, source, tables_of, take
+
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.events import Key
+from lakeward.core.history.options import ByColumn, History, Shown
+from lakeward.core.joined.check import checked
+from lakeward.core.joined.declared import Aggregate, Function, Joined, Source, Way
+from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.rows import Known, Tables
+from lakeward.core.schema import Type
+
+NUMBERED = History(validity=ByColumn("moment"), shown=Shown(type=Type("bigint")))
+"""How the tables of the shop are kept: its times are numbers, and so is `orders.at`."""
+
+
+def lookups() -> dict[str, dict[str, Source]]:
+    """Return what is looked up in the law: of facts, of groups of them, and by more than the key of a member."""
+    validity = {"since": "valid_from", "until": "valid_to"}
+    customer = source("customer", "name", on=("id",), to=("customer",), at="at")
+    return {
+        "facts": {
+            "orders": source("orders", "id", "amount"),
+            "customer": replace(customer, columns={**customer.columns, **validity}),
+            "region": source("region", "title", on=("code",), to=("region",), beside="customer"),
+            "address": source("address", "city", on=("id",), to=("customer",), at="at"),
+        },
+        "groups": {
+            "orders": replace(
+                source("orders", "customer", "at", on=("customer", "at")),
+                aggregates={"orders_count": Aggregate(Function.COUNT)},
+            ),
+            "customer": customer,
+        },
+        "more than the key": {
+            "orders": source("orders", "id"),
+            "customer": replace(customer, on=("id", "region"), to=("customer", "amount")),
+        },
+    }
+
+
+def drawn_lookup(random: Random) -> Joined:
+    """Return a declared joined mirror that looks members up: of unknown ones it has NULL, a text, or it waits."""
+    name, found = random.choice(list(lookups().items()))
+    sources = {one: _drawn(random, of, drives=one == next(iter(found))) for one, of in found.items()}
+    return Joined(name=TableName("dw", name), sources=sources, unknown=random.choice([None, {}]))
+
+
+def _drawn(random: Random, of: Source, *, drives: bool) -> Source:
+    if drives or random.random() < 0.3:
+        return of if drives else replace(of, way=Way.INNER)
+    return replace(of, otherwise={own: "-1" for own in of.columns if random.random() < 0.5})
+
+
+def numbered_tables() -> Mapping[TableName, Dimension]:
+    """Return the tables of the shop, all of them histories that are dated by numbers."""
+    return tables_of(NUMBERED)
+
+
+class Facts(Shop):
+    """A shop whose orders have a time: of some day that was, is or comes, or none."""
+
+    def image(self, name: str, key: int) -> Image:
+        """Return a row as it may become."""
+        image = super().image(name, key)
+        return {**image, "at": self.random.choice([None, *range(self.now + 2)])} if name == "orders" else image
+
+    def versions(self, name: str) -> dict[Key, list[Known]]:
+        """Return all versions of the rows of a table, with what its history adds."""
+        return {
+            key: [replace(one, cells={**one.cells, **_validity(one.valid_from, one.valid_to)}) for one in known]
+            for key, known in super().versions(name).items()
+        }
+
+    def tables(self, joining: Joining) -> Tables:
+        """Return the sources of a joined table as it reads them."""
+        return {
+            name: self.versions(name) if joining.reads_versions(name) else self.rows(name)
+            for name in joining.joined.sources
+        }
+
+
+def _validity(begins: int | None, ends: int | None) -> Image:
+    return {"valid_from": begins, "valid_to": ends}
+
+
+def by_hand(joined: Joined, shop: Shop) -> list[Image]:
+    """Return the joined rows, from what the rows of the shop were at each time; versions are not known here."""
+    driving = joined.sources[joined.driving]
+    groups: dict[Key, list[Image]] = defaultdict(list)
+    for row in shop.at(joined.driving, shop.now):
+        groups[tuple(row[column] for column in driving.on or KEYS[joined.driving])].append(row)
+    made = []
+    for link, group in groups.items():
+        found: dict[str, Image | None] = {joined.driving: group[0]}
+        for name in joined.others:
+            beside = found[joined.beside(name)]
+            found[name] = None if beside is None else _member(shop, name, joined.sources[name], beside)
+        waits = any(found[name] is None and joined.sources[name].way is Way.INNER for name in joined.others)
+        if None not in link and not waits:
+            made.append(_shown(joined, found) | dict.fromkeys(driving.aggregates, len(group)))
+    return made
+
+
+def _member(shop: Shop, name: str, of: Source, beside: Image) -> Image | None:
+    """Return what a row finds: of a source that is looked up, what was there then and for how long it stayed."""
+    time = shop.now if of.at is None else beside[of.at]
+    wanted = [beside[column] for column in of.to]
+    if not isinstance(time, int) or None in wanted:
+        return None
+    found = [row for row in shop.at(name, time) if [row[column] for column in of.on] == wanted]
+    if not found:
+        return None
+    since, until = time, time + 1
+    while found[0] in shop.at(name, since - 1):
+        since -= 1
+    while until <= shop.now and found[0] in shop.at(name, until):
+        until += 1
+    return {**found[0], **_validity(since, until if until <= shop.now else None)}
+
+
+def _shown(joined: Joined, found: Mapping[str, Image | None]) -> dict[str, object]:
+    return {
+        own: int(of.otherwise[own]) if row is None and own in of.otherwise else None if row is None else row[column]
+        for name, of in joined.sources.items()
+        for row in [found[name]]
+        for own, column in of.columns.items()
+    }
+
+
+def check_lookup(random: Random) -> None:
+    """Facts have what was valid of their members at their times, also where that became known late."""
+    lake, shop = Lake(checked(drawn_lookup(random), numbered_tables())), Facts(random)
+    joining, key = lake.joining, lake.joining.dimension.key
+    for _ in range(random.randrange(1, 6)):
+        plan = play(random, shop, lake, late=True)
+        before = lake.current()
+        take(lake, plan, shop.tables(joining), shop)
+        now: dict[Key, Image] = {} if joining.unknown is None else {joining.unknown[0]: joining.unknown[1]}
+        now |= {tuple(row[name] for name in key): row for row in by_hand(joining.joined, shop)}
+        assert lake.current() == now
+        changed = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
+        assert lake.wrote == {(key, 0) for key in changed}
