@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -91,11 +91,13 @@ class SqliteLedger:
                 awaited=_awaited(db, table),
             )
 
-    def objects(self, table: str, *states: ObjectState) -> Iterator[ObjectRecord]:
+    def objects(
+        self, table: str, *states: ObjectState, names: Collection[str] | None = None
+    ) -> Iterator[ObjectRecord]:
         """Return the objects of a table in order."""
         with self._reading() as db:
             if db is not None:
-                yield from _objects(db, table, states)
+                yield from _objects(db, table, states, names)
 
     def write(self, table: str, notes: Notes) -> None:
         """Write notes in one transaction."""
@@ -196,11 +198,14 @@ def _awaited(db: sqlite3.Connection, table: str) -> Awaited | None:
     return Awaited(**{**content, "lacking": tuple(content["lacking"])})
 
 
-def _objects(db: sqlite3.Connection, table: str, states: tuple[ObjectState, ...]) -> Iterator[ObjectRecord]:
+def _objects(
+    db: sqlite3.Connection, table: str, states: tuple[ObjectState, ...], names: Collection[str] | None = None
+) -> Iterator[ObjectRecord]:
     wanted = f" AND state IN ({', '.join('?' * len(states))})" if states else ""
+    named = "" if names is None else " AND name IN (SELECT value FROM json_each(?))"
     found = db.execute(
-        f"SELECT {_COLUMNS} FROM objects WHERE of = ?{wanted} ORDER BY place, name",  # our own names
-        (table, *(state.value for state in states)),
+        f"SELECT {_COLUMNS} FROM objects WHERE of = ?{wanted}{named} ORDER BY place, name",  # our own names
+        (table, *(state.value for state in states), *([] if names is None else [json.dumps([*names])])),
     )
     for name, place, size, modified, etag, state, first_seen, batch, rows, least, greatest in found:
         yield ObjectRecord(

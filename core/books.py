@@ -144,6 +144,15 @@ class Books:
         records = [applied_record(found, batch) for found in objects]
         self.ledger.write(table, Notes(records=records, batch=batch, alarms=(), looked=True))
 
+    def had(self, table: str, at: Progress, objects: Sequence[SourceObject]) -> Sequence[SourceObject]:
+        """Return those of the objects that a table has applied as they are now, as far as is known."""
+        if self.ledger.account(table).batch > at.batch:  # it was made anew, or taken back, since
+            return ()
+        applied = (ObjectState.APPLIED, ObjectState.ARCHIVED)
+        found = self.ledger.objects(table, *applied, names=[item.name for item in objects])
+        versions = {record.object.version for record in found}
+        return [item for item in objects if item.version in versions]
+
     def archived(self, table: str, names: Sequence[str]) -> None:
         """Write down what was moved into the archive."""
         self.ledger.write(table, Notes(states={ObjectState.ARCHIVED: names}))

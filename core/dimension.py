@@ -126,7 +126,8 @@ class Dimension:
     refused after they are read. What the source's catalogue says: `orders` are the columns of files
     that do not name them, in order, those of now first; the types of `announced` are said by it
     alone, so that a file which has types is believed before it. With `snapshots` its full loads
-    come again and again. With a `history` every version of a row is kept, not the last alone.
+    come again and again. With a `history` every version of a row is kept, not the last alone. `reads` is what
+    its source calls it, where that is another name: two tables may be made of one of the source.
     """
 
     name: TableName
@@ -142,6 +143,12 @@ class Dimension:
     announced: frozenset[str] = frozenset()
     snapshots: Snapshots | None = None
     history: History | None = None
+    reads: TableName | None = None
+
+    @property
+    def source(self) -> TableName:
+        """What its source calls it."""
+        return self.name if self.reads is None else self.reads
 
     @property
     def mode(self) -> Mode:

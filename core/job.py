@@ -53,6 +53,14 @@ def unwatched(_step: str) -> AbstractContextManager[object]:
     return nullcontext()
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Another table that is made of the same objects, and how it stands."""
+
+    table: str
+    standing: Callable[[], Standing]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job(Generic[F]):
     """One table, where its changes come from, and the notices that called for it; `books` keep the ledger.
@@ -60,6 +68,7 @@ class Job(Generic[F]):
     `statistics` are those of the task that loads it, where they can be asked. `standing` looks at the
     table as somebody else would who has not opened it. A batch is worked out `attempts` times, in
     all, where another writer commits in between. `check` raises where this process may not write any more.
+    `beside` are the other tables that are made of the same objects.
     """
 
     dimension: Dimension
@@ -72,6 +81,7 @@ class Job(Generic[F]):
     standing: Callable[[], Standing] | None = None
     attempts: int = ATTEMPTS
     check: Callable[[], None] = lambda: None
+    beside: Sequence[Beside] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

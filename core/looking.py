@@ -56,7 +56,7 @@ def _past(job: Job[F], progress: Progress, recalled: Recalled, *, is_whole: bool
     lowest = floor(job.dimension.lateness, recalled.records, progress.mark, progress.epoch)
     load = load_before(job, progress, recalled)
     if load is not None and job.statistics is not None:
-        load = replace(load, told=job.statistics.full_load(job.dimension.name))
+        load = replace(load, told=job.statistics.full_load(job.dimension.source))
     if job.books is not None:
         table = str(job.dimension.name)
         return job.books.past(table, progress, recalled, lowest, load=load, is_whole=is_whole)

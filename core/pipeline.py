@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from lakeward.core.counts import Counts
-from lakeward.core.errors import AlarmRaised, CommitConflict, TableError
+from lakeward.core.errors import AlarmRaised, CommitConflict, LakewardError, TableError
 from lakeward.core.events import Operation, Position
 from lakeward.core.facts import PARTIAL, BatchFacts, Capability
-from lakeward.core.job import Idle, Job, Look, Prepared, Report, Settlement, Watch, unwatched
+from lakeward.core.job import Beside, Idle, Job, Look, Prepared, Report, Settlement, Watch, unwatched
 from lakeward.core.ledger import SourceObject
 from lakeward.core.looking import look, overtaken
 from lakeward.core.mending import check_every
@@ -78,10 +78,22 @@ def _trim(job: Job[F], progress: Progress) -> None:
 
 
 def put_away(job: Job[F], objects: Sequence[SourceObject]) -> None:
-    """Move applied objects into the archive, where the source has one."""
+    """Move applied objects into the archive, where there is one, once all tables have them that read them."""
+    for other in job.beside:
+        objects = _had(job, other, objects) if objects else ()
     moved = job.source.archive(job.dimension, objects) if objects else ()
     if moved and job.books is not None:
-        job.books.archived(str(job.dimension.name), moved)
+        for table in (str(job.dimension.name), *(other.table for other in job.beside)):
+            job.books.archived(table, moved)
+
+
+def _had(job: Job[F], other: Beside, objects: Sequence[SourceObject]) -> Sequence[SourceObject]:
+    """Return those of the objects that another table has applied; none where that cannot be told."""
+    try:
+        at = other.standing().progress
+    except LakewardError:  # its own turn says so
+        return ()
+    return () if job.books is None else job.books.had(other.table, at, objects)
 
 
 def acknowledge(job: Job[F]) -> None:

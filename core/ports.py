@@ -749,8 +749,13 @@ class Ledger(Protocol):
         """Return what is known of a table as a whole; nothing is written."""
         ...
 
-    def objects(self, table: str, *states: ObjectState) -> Iterator[ObjectRecord]:
-        """Return the objects of a table in these states, or in any, in order; nothing is written."""
+    def objects(
+        self, table: str, *states: ObjectState, names: Collection[str] | None = None
+    ) -> Iterator[ObjectRecord]:
+        """Return the objects of a table in these states, or in any, in order; nothing is written.
+
+        With `names` they are those of these names alone, at the cost of these.
+        """
         ...
 
     def write(self, table: str, notes: Notes) -> None:

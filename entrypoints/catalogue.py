@@ -56,7 +56,7 @@ def ask(configured: Configured) -> Configured:
 
 def _asked(configured: Configured, name: TableName) -> TableName:
     own = configured.tables[name].catalogue.name
-    return name if own is None else table_name(own)
+    return configured.read[name] if own is None else table_name(own)
 
 
 def _as_named(table: SourceTable, name: TableName, settings: CatalogueSettings) -> SourceTable:

@@ -15,7 +15,7 @@ from dependency_injector import containers, providers
 from lakeward.core.books import Books
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.job import Job
+from lakeward.core.job import Beside, Job
 from lakeward.core.joined.keeping import JoinJob, Joins
 from lakeward.core.ports import (
     Landing,
@@ -196,7 +196,12 @@ def make_job(
         standing=partial(target.standing, dimension),
         attempts=configured.settings.pipeline.commit_attempts,
         check=(lambda: None) if tenure is None else tenure.check,
+        beside=[_beside(target, name) for name in configured.beside(table)],
     )
+
+
+def _beside(target: Target[Any], name: TableName) -> Beside:
+    return Beside(str(name), partial(target.standing, Dimension(name=name, schema=Schema(()))))
 
 
 def make_join_job(

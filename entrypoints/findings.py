@@ -55,7 +55,8 @@ def look(container: Any, tables: Iterable[TableName]) -> Findings:
     strays = _strays(container.strays())
     warnings = (*configured.said.warnings, *_warnings(landing, known), *_words_of(strays))
     unconfigured = _unconfigured(there, known)
-    cautions = {table: (*_cautions(landing, table), *said) for table, said in of_catalogue.items()}
+    read = configured.read
+    cautions = {table: (*_cautions(landing, read.get(table, table)), *said) for table, said in of_catalogue.items()}
     return Findings(unconfigured, cautions, warnings, len(strays))
 
 
@@ -95,8 +96,8 @@ def _words_of(strays: Sequence[Stray]) -> Sequence[str]:
 
 
 def known_tables(configured: Configured) -> Collection[TableName]:
-    """Return the tables that the settings name, those that are left out included."""
-    return {*configured.tables, *configured.skipped}
+    """Return the tables of the source that the settings name, those that are left out included."""
+    return {*configured.read.values(), *configured.skipped}
 
 
 def _warnings(landing: Landing | None, tables: Collection[TableName]) -> Sequence[str]:
@@ -149,7 +150,7 @@ def remember(configured: Configured) -> None:
         named = {
             table_name(name) for name in configured.content.get("tables", {}) if name not in configured.patterns
         }
-        found = [list(table) for table in configured.tables if table not in named]
+        found = [list(table) for table, read in configured.read.items() if table == read and table not in named]
         file, unfinished = configured.state / _FILE, configured.state / f".{_FILE}"
         unfinished.write_text(json.dumps(found), "utf-8")
         unfinished.replace(file)

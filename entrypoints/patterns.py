@@ -67,21 +67,35 @@ def with_patterns(
     """Return the settings of each table: its own, over those of its patterns, over the defaults.
 
     Those that are found and that a pattern takes stand beside those that are named. The
-    patterns themselves stay, each with the defaults, so that what they say is checked.
+    patterns themselves stay, each with the defaults, so that what they say is checked. Raises ConfigError
+    where one of these says what is of one table alone.
     """
     patterns = {name: own for name, own in tables.items() if is_pattern(name)}
+    _refuse_names({"[defaults]": defaults, **{f'[tables."{name}"]': own for name, own in patterns.items()}})
     names = {name: table_name(name) for name in tables if name not in patterns}
     named = set(names.values())
     elsewhere = {plain(table) for table in named if table not in found}  # their folders may be spelled otherwise
     for table in found:
         is_new = table not in named and plain(table) not in elsewhere
         if is_new and any(takes(pattern, table) for pattern in patterns):
-            names[_key(table)] = table
+            names[quoted(table)] = table
     merged: dict[str, Any] = {name: _over(defaults, own) for name, own in patterns.items()}
     for name, table in names.items():
         said = [own for pattern, own in patterns.items() if takes(pattern, table)]
         merged[name] = _over(defaults, *said, tables.get(name, {}))
     return merged
+
+
+def _refuse_names(sections: Mapping[str, Any]) -> None:
+    """Refuse, in what is said of many tables, the names that one of them has elsewhere."""
+    for section, own in sections.items():
+        for key in _OF_ONE:
+            if isinstance(own, Mapping) and key in own:
+                raise ConfigError(
+                    f"{section} is for many tables, and `{key}` names one",
+                    found=f"{key} = {own[key]!r}",
+                    todo="Say it in the section of the table that it is for.",
+                )
 
 
 def _over(*settings: Any) -> Any:
@@ -93,11 +107,12 @@ def _over(*settings: Any) -> Any:
     if strange:
         return strange[0]
     merged = {key: value for own in settings for key, value in own.items()}
-    ours = _OF_HISTORIES if merged.get("mode") == "history" else settings[-1]
+    mode = merged.get("mode")
+    ours = _OF_HISTORIES if mode == "history" or (isinstance(mode, list) and "history" in mode) else settings[-1]
     return {key: value for key, value in merged.items() if key not in _OF_HISTORIES or key in ours}
 
 
-def _key(table: TableName) -> str:
+def quoted(table: TableName) -> str:
     """Return a table's name so that it is no pattern."""
     if "*" not in str(table):
         return str(table)
@@ -105,4 +120,5 @@ def _key(table: TableName) -> str:
 
 
 _OF_HISTORIES: Final = ("track", "history")
+_OF_ONE: Final = ("reads", "history_table")
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")+"')

@@ -239,7 +239,19 @@ class TableSettings(BaseModel):
     mode: Literal["mirror", "history"] = Field(
         "mirror",
         description="How rows are kept: a `mirror` equals the source table, a `history` has every version of a "
-        "row, with the time in which it was valid; see docs/history.md.",
+        'row, with the time in which it was valid, and `["mirror", "history"]` is both; see docs/history.md.',
+    )
+    history_table: str | None = Field(
+        None,
+        min_length=1,
+        description='With `mode = ["mirror", "history"]`: what the table with the history is called, in the same '
+        "schema. Without it: as the mirror, with `_history` behind it.",
+    )
+    reads: str | None = Field(
+        None,
+        min_length=1,
+        description="What its source calls it, where that is another name, as `shop.customer`: so two tables are "
+        "made of one of the source, each with settings of its own.",
     )
     track: Tracked = Field(
         default_factory=lambda: ["*"],
@@ -311,6 +323,8 @@ class TableSettings(BaseModel):
 
     @model_validator(mode="after")
     def _is_a_history(self) -> TableSettings:
+        if self.history_table is not None:
+            raise ValueError('`history_table` names a table beside a mirror: say `mode = ["mirror", "history"]`')
         said = [key for key in ("track", "history") if key in self.model_fields_set]
         if said and self.mode == "mirror":
             raise ValueError(f'`{said[0]}` is for a history: say `mode = "history"`, too, or leave it out')

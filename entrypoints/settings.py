@@ -24,6 +24,7 @@ from lakeward.core.nearest import nearest
 from lakeward.core.schema import Schema
 from lakeward.core.shape import shape
 from lakeward.core.shaping import TableRules
+from lakeward.entrypoints.both import read_by, with_both
 from lakeward.entrypoints.completing import Made, check_history, rules_of, with_catalogue
 from lakeward.entrypoints.histories import history_of
 from lakeward.entrypoints.joins import JoinedSettings, check_joined, joined_of
@@ -70,6 +71,7 @@ class Configured:
                 found=", ".join(named),
                 todo="The lake has one table of that name. Say `skip = true` of the other.",
             )
+        self.read = read_by(self.tables, self.skipped)
         made = {name: self._complete(name, table) for name, table in self.tables.items()}
         self.tables = {name: one.table for name, one in made.items()}
         self._made = made
@@ -159,6 +161,7 @@ class Configured:
             announced=made.announced,
             snapshots=snapshots,
             history=history,
+            reads=None if self.read[name] == name else self.read[name],
         )
 
     def cautions(self, name: TableName) -> Sequence[str]:
@@ -176,15 +179,19 @@ class Configured:
         }
 
     def formats(self) -> Mapping[TableName, Mapping[str, str]]:
-        """Return the formats of columns that have one, by table."""
+        """Return the formats of columns that have one, by what the source calls the table."""
         return {
-            name: {column: c.format for column, c in table.columns.items() if c.format is not None}
+            self.read[name]: {column: c.format for column, c in table.columns.items() if c.format is not None}
             for name, table in self.tables.items()
         }
 
     def source_options(self) -> Mapping[TableName, Mapping[str, Any]]:
-        """Return what each table says to its source alone."""
-        return {name: table.source for name, table in self.tables.items()}
+        """Return what each table says to its source alone, by what that calls it."""
+        return {self.read[name]: table.source for name, table in self.tables.items()}
+
+    def beside(self, name: TableName) -> Sequence[TableName]:
+        """Return the other tables that are made of the same one of the source."""
+        return [other for other, read in self.read.items() if read == self.read[name] and other != name]
 
     def with_found(self, found: Iterable[TableName]) -> Configured:
         """Return the settings with the tables that its patterns take of those that the source has."""
@@ -249,7 +256,7 @@ def validate(content: Mapping[str, Any], file: Path, found: Collection[TableName
     """
     defaults, tables = content.get("defaults", {}), content.get("tables", {})
     if isinstance(defaults, Mapping) and isinstance(tables, Mapping):
-        tables = with_patterns(tables, defaults, found)
+        tables = with_both(with_patterns(tables, defaults, found))
     settings = validated(Settings, {**content, "tables": tables}, str(file))
     for part in ("source", "target", "queue", "ledger", "lease", "statistics"):
         said = getattr(settings, part)

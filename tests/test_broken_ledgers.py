@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import pytest
@@ -23,8 +23,20 @@ class KnowsATableThatNobodyNoted(MemoryLedger):
 
 
 class ListsObjectsAsTheyCame(MemoryLedger):
-    def objects(self, table: str, *states: ObjectState) -> Iterator[ObjectRecord]:
-        yield from (r for r in self.known.get(table, {}).values() if not states or r.state in states)
+    def objects(
+        self, table: str, *states: ObjectState, names: Collection[str] | None = None
+    ) -> Iterator[ObjectRecord]:
+        known = self.known.get(table, {})
+        for name, found in known.items():
+            if (not states or found.state in states) and (names is None or name in names):
+                yield found
+
+
+class ListsOthersThanThoseNamed(MemoryLedger):
+    def objects(
+        self, table: str, *states: ObjectState, names: Collection[str] | None = None
+    ) -> Iterator[ObjectRecord]:
+        yield from MemoryLedger.objects(self, table, *states)
 
 
 class TakesTheLastTimeForTheFirst(MemoryLedger):
@@ -64,6 +76,7 @@ class KnowsOneTable(MemoryLedger):
 LEDGERS: Mapping[str, type[MemoryLedger]] = {
     "an_empty_ledger_knows_nothing": KnowsATableThatNobodyNoted,
     "what_is_written_is_read_back_whole_and_in_order": ListsObjectsAsTheyCame,
+    "where_objects_are_named_no_others_are_listed": ListsOthersThanThoseNamed,
     "the_time_when_an_object_was_first_seen_stays": TakesTheLastTimeForTheFirst,
     "a_state_follows_only_those_that_it_may_follow": LetsEveryStateFollow,
     "what_is_not_said_stays": TakesSilenceForNothing,

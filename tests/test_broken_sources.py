@@ -183,6 +183,16 @@ class NullsWhatDoesNotFit(MemorySource):
             return []
 
 
+class GoesByTheNameOfTheTable(MemorySource):
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        return MemorySource.take(self, replace(dimension, reads=None), past)
+
+
+class ReadsByTheNameOfTheTable(MemorySource):
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        return MemorySource.read(self, replace(dimension, reads=None), taken, epoch)
+
+
 class SaysThatSomeCellDoesNotFit(MemorySource):
     def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
         try:
@@ -209,6 +219,7 @@ BROKEN: Mapping[str, Sequence[type[MemorySource]]] = {
     "an_object_that_changed_after_it_was_applied_stops_the_table": [BelievesWhatWasApplied],
     "an_object_that_comes_late_is_taken_and_said_to_be_late": [LooksBehindTheLastAlone, SaysNothingOfTheFloor],
     "a_truncation_is_one_truncate_at_its_place": [TruncatesAtTheBeginning],
+    "a_table_is_read_by_what_its_source_calls_it": [GoesByTheNameOfTheTable, ReadsByTheNameOfTheTable],
     "what_is_archived_is_what_was_applied": [ArchivesAll],
     "without_rules_rows_have_the_columns_and_the_key_of_their_table": [LeavesTheKeyOut],
     "without_rules_no_column_is_made_again": [MakesAColumnAgain],

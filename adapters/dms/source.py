@@ -97,8 +97,9 @@ class DmsSource:
         """Choose the next files, in the order of their names."""
         if self.shared is not None:
             self._refuse_lateness(dimension)
+            self._refuse_another_name(dimension)
         limits = Limits(self.options.max_files, self.options.max_bytes)
-        return choose(self.folder, dimension.name, past, limits, self._as_named)
+        return choose(self.folder, dimension, past, limits, self._as_named)
 
     def _as_named(self, table: TableName, listed: Sequence[SourceObject], past: Past) -> Sequence[SourceObject]:
         of_all = [] if self.shared is None else [i for i in listed if self._name(table, i.name).is_shared]
@@ -119,13 +120,22 @@ class DmsSource:
                 todo='Leave `lateness` out, or set it to "ordered": the order is that of files and rows.',
             )
 
+    def _refuse_another_name(self, dimension: Dimension) -> None:
+        """Refuse another name than the source's: who has applied which files of transactions is kept by that."""
+        if dimension.reads is not None:
+            raise ConfigError(
+                f"{dimension.name}: it reads {dimension.reads}, whose changes lie in files of many tables",
+                found="`cdc_path` is set",
+                todo=f"Of each table one alone can be made there, under its own name: {dimension.reads}.",
+            )
+
     def truncation(self, dimension: Dimension, place: Position) -> DataFrame:
         """Return a truncate: DMS deletes the files of a table instead of writing one."""
         return truncation(self.spark(), dimension, place, in_part=bool(self._reading(dimension).in_part))
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Move applied files into the archive, where there is one; those of many tables once all applied them."""
-        table = dimension.name
+        table = dimension.source
         of_all = [] if self.shared is None else [i for i in objects if self._name(table, i.name).is_shared]
         own = self.folder.put_away(table, [item for item in objects if item not in of_all])
         return [*own, *self.shared.archive(table, of_all)] if self.shared is not None and of_all else own
@@ -145,18 +155,18 @@ class DmsSource:
         if taken.load is not None and len(files) < len(every):
             raise self._not_alike(dimension, files[-1], every[len(files)])
         objects = tuple(file.object for file in files)
-        tags = {file.object.name: self._etag(dimension.name, file) for file in files}
+        tags = {file.object.name: self._etag(dimension.source, file) for file in files}
         dimension = self._with_schema(dimension, files)
         frame = self._frame(dimension, files)
         frame.persist()
         try:
             limit = believed(self.now())
             found = self._survey(with_ahead(frame, limit), dimension, files)
-            if dimension.name not in self.tables_with_torn_rows and any(TORN in group.flags for group in found):
-                self.tables_with_torn_rows.add(dimension.name)
+            if dimension.source not in self.tables_with_torn_rows and any(TORN in group.flags for group in found):
+                self.tables_with_torn_rows.add(dimension.source)
                 frame.unpersist()
                 return self.read(dimension, taken, epoch)
-            unchanged = still_alike(self.folder, dimension.name, taken)
+            unchanged = still_alike(self.folder, dimension.source, taken)
             if len(unchanged.objects) < len(objects):
                 frame.unpersist()
                 return self._read_or_nothing(dimension, unchanged, epoch)
@@ -205,11 +215,11 @@ class DmsSource:
             return json_cells(entry.text, self._reading(dimension))
         expected = self._expected(dimension)
         try:
-            name = self._name(dimension.name, entry.object)
+            name = self._name(dimension.source, entry.object)
             if name.is_shared:
                 width = fields_in(entry.text, expected.dialect)
                 return csv_cells(entry.text, find_shared_layout(entry.object, width, expected), expected.dialect)
-            head = self.folder.head(dimension.name, entry.object, self.options.row_delimiter)
+            head = self.folder.head(dimension.source, entry.object, self.options.row_delimiter)
             layout = find_layout(entry.object, head, expected, is_load=name.is_load)
         except (SourceError, SchemaConflict):
             return Cells()
@@ -222,9 +232,9 @@ class DmsSource:
     # What the beginning of a file says.
 
     def _look_at(self, dimension: Dimension, item: SourceObject) -> _File:
-        name = self._name(dimension.name, item.name)
+        name = self._name(dimension.source, item.name)
         if name.format == "parquet":
-            with self.folder.open(dimension.name, item.name) as file:
+            with self.folder.open(dimension.source, item.name) as file:
                 return _File(item, name, schema=footer(file, str(dimension.name), item.name))
         if not len(dimension.schema):
             raise SchemaConflict(
@@ -234,9 +244,9 @@ class DmsSource:
             )
         self._check_formats(dimension)
         if self.shared is not None and name.is_shared:
-            width = self.shared.share(dimension.name, item.name).width
+            width = self.shared.share(dimension.source, item.name).width
             return _File(item, name, layout=find_shared_layout(item.name, width, self._expected(dimension)))
-        head = self.folder.head(dimension.name, item.name, self.options.row_delimiter)
+        head = self.folder.head(dimension.source, item.name, self.options.row_delimiter)
         layout = find_layout(item.name, head, self._expected(dimension), is_load=name.is_load)
         return _File(item, name, layout=layout)
 
@@ -263,7 +273,7 @@ class DmsSource:
         """Refuse formats that a column cannot have; once for each table."""
         if dimension.name in self.tables_with_checked_formats:
             return
-        patterns, table = self.patterns.get(dimension.name, {}), str(dimension.name)
+        patterns, table = self.patterns.get(dimension.source, {}), str(dimension.name)
         for item in dimension.schema:
             pattern = patterns.get(item.name)
             check_text(item, pattern, table)
@@ -356,7 +366,7 @@ class DmsSource:
             operations=OPERATIONS,
             timestamp_column=o.timestamp_column,
             source_zone=o.source_zone,
-            patterns=self.patterns.get(dimension.name, {}),
+            patterns=self.patterns.get(dimension.source, {}),
             before_prefix=o.before_image_prefix,
             sequence_column=o.sequence_column,
             base=self.folder.base,
@@ -374,7 +384,7 @@ class DmsSource:
         is_csv = any(file.layout is not None and not file.name.is_shared for file in files)
         for name, value in WHOLE_FILES.items():
             spark.conf.set(name, value) if is_csv else spark.conf.unset(name)
-        paths = {file.object.name: self._path(dimension.name, file) for file in files}
+        paths = {file.object.name: self._path(dimension.source, file) for file in files}
         numbered = [
             Numbered(paths[f.object.name], f.object.order, rank, f.name.is_load, f.has_op(self.options.op_column))
             for rank, f in enumerate(files)
@@ -387,10 +397,10 @@ class DmsSource:
             own = [paths[file.object.name] for file in group]
             first = group[0]
             if self.shared is not None and first.layout is not None and first.name.is_shared:
-                rows = self.shared.rows(dimension.name, [file.object for file in group])
+                rows = self.shared.rows(dimension.source, [file.object for file in group])
                 frames.append(typed_rows(rows, first.layout, reading))
             elif first.layout is not None:
-                torn = dimension.name in self.tables_with_torn_rows
+                torn = dimension.source in self.tables_with_torn_rows
                 frames.append(read_csv(spark, own, first.layout, reading, has_torn_rows=torn))
             else:
                 has_op = first.has_op(self.options.op_column)
@@ -412,7 +422,7 @@ class DmsSource:
                 raise gone from error
             text = full_text(error)
             listed = [file.object.name for file in files]
-            whole = [name for name in listed if self.folder.path(dimension.name, name) in text]
+            whole = [name for name in listed if self.folder.path(dimension.source, name) in text]
             named = whole or [name for name in listed if PurePosixPath(name).name in text]
             raise SourceError(
                 f"{dimension.name}: {named[0] if named else 'a file of the batch'} cannot be read",

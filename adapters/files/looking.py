@@ -39,7 +39,7 @@ def look_at(table: TableFiles, item: SourceObject) -> File:
     """Look at the beginning of a file; raises SchemaConflict where nothing says the types of its columns."""
     form, dimension = table.format_of(item.name), table.dimension
     if form == "parquet":
-        with table.folder.open(dimension.name, item.name) as file:
+        with table.folder.open(dimension.source, item.name) as file:
             return File(item, form, schema=footer(file, str(dimension.name), item.name))
     if table.options.types == "schema":
         _check_formats(table, form)
@@ -49,7 +49,7 @@ def look_at(table: TableFiles, item: SourceObject) -> File:
     _check_formats(table, form)
     if form != "csv":
         return File(item, form)
-    head = table.folder.head(dimension.name, item.name)
+    head = table.folder.head(dimension.source, item.name)
     return File(item, form, find_layout(item.name, head, table.expected, is_load=False))
 
 

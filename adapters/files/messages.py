@@ -41,7 +41,7 @@ def message_rows(table: TableFiles, files: Sequence[File], paths: Sequence[str],
 
 def _opened(table: TableFiles, paths: Sequence[str]) -> DataFrame:
     lines = read_lines(table.spark(), paths, table.reading)
-    return table.decoder.opened(as_messages(lines, table.options.line), table.dimension.name)
+    return table.decoder.opened(as_messages(lines, table.options.line), table.dimension.source)
 
 
 def _decoded(

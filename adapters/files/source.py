@@ -70,24 +70,24 @@ class FilesSource:
         if dimension.snapshots is None:
             if past.load is not None:
                 raise _no_full_load(dimension)
-            return choose(self.folder, dimension.name, past, limits, with_ordinals)
+            return choose(self.folder, dimension, past, limits, with_ordinals)
         options = self._options(dimension)
         if options.is_messages:
             raise _no_snapshots(dimension)
         places = self.folder.places
         place = options.place(snapshots=True)
-        folder = replace(self.folder, places=replace(places, own={**places.own, dimension.name: place}))
+        folder = replace(self.folder, places=replace(places, own={**places.own, dimension.source: place}))
         snapshots = Naming(
             snapshot=SNAPSHOTS[options.snapshots],
             is_dated=lambda name: (
-                options.dates_snapshots and time_of(place.known(dimension.name, name).order) is not None
+                options.dates_snapshots and time_of(place.known(dimension.source, name).order) is not None
             ),
         )
-        return choose(folder, dimension.name, past, limits, with_ordinals, snapshots)
+        return choose(folder, dimension, past, limits, with_ordinals, snapshots)
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Move applied files into the archive, where there is one."""
-        return self.folder.put_away(dimension.name, objects)
+        return self.folder.put_away(dimension.source, objects)
 
     def truncation(self, dimension: Dimension, place: Position) -> DataFrame:
         """Return a truncate that no file tells."""
@@ -107,7 +107,7 @@ class FilesSource:
         if not files:
             return self._nothing(dimension, epoch)
         objects = [file.item for file in files]
-        tags = {item.name: item.etag or self.folder.etag(dimension.name, item.name) for item in objects}
+        tags = {item.name: item.etag or self.folder.etag(dimension.source, item.name) for item in objects}
         table = replace(table, dimension=with_schema(table, files))
         check_mapping(table.options, table.dimension)
         frame = frame_of(table, files)
@@ -115,8 +115,8 @@ class FilesSource:
         try:
             limit = believed(self.now())
             found = surveyed(with_ahead(frame, limit), table.dimension, files)
-            must_look_again = self._must_look_again(dimension.name, found)
-            unchanged = still_alike(self.folder, dimension.name, taken)
+            must_look_again = self._must_look_again(dimension.source, found)
+            unchanged = still_alike(self.folder, dimension.source, taken)
             if len(unchanged.objects) < len(objects) or must_look_again:
                 frame.unpersist()
                 return self._read_or_nothing(dimension, taken if must_look_again else unchanged, epoch)
@@ -166,10 +166,10 @@ class FilesSource:
         return Batch(self.spark().range(0).toDF("nothing"), facts([], dimension, dimension.schema, [], epoch))
 
     def _options(self, dimension: Dimension) -> FilesOptions:
-        return self.of_tables.get(dimension.name, self.options)
+        return self.of_tables.get(dimension.source, self.options)
 
     def _table(self, dimension: Dimension) -> TableFiles:
-        name = dimension.name
+        name = dimension.source
         return TableFiles(
             spark=self.spark,
             folder=self.folder,
@@ -194,7 +194,7 @@ class FilesSource:
         if table.format_of(entry.object) != "csv":
             return _cells_of_line(entry.text, dimension)
         try:
-            head = self.folder.head(dimension.name, entry.object)
+            head = self.folder.head(dimension.source, entry.object)
             layout = find_layout(entry.object, head, table.expected, is_load=False)
         except (SourceError, SchemaConflict):
             return Cells()

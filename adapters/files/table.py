@@ -51,7 +51,7 @@ class TableFiles:
 
     def path_of(self, name: str) -> str:
         """Return the path of a file."""
-        return self.folder.landed(self.dimension.name, name)
+        return self.folder.landed(self.dimension.source, name)
 
     @property
     def is_snapshot(self) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from threading import Lock
 from typing import BinaryIO, cast
 
 from lakeward.adapters.landed.places import Places, filled, table_of
@@ -35,6 +36,7 @@ class Folder:
     archive: Path | str | None = None
     store: Store = field(default_factory=LocalStore)
     _known: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    _moving: dict[TableName, Lock] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def base(self) -> str:
@@ -205,29 +207,33 @@ class Folder:
     def put_away(self, table: TableName, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Move applied files into the archive; return those that are there now, none without an archive.
 
-        A file that is another than was applied stays: the next run says so. Raises SourceError
-        where one cannot be moved.
+        A file that is another than was applied stays: the next run says so. Of two threads that put the files of a
+        table away, one waits for the other. Raises SourceError where one cannot be moved.
         """
-        there = []
-        for item in objects:
-            path, archived = self.landed(table, item.name), self._archived(table, item.name)
-            if archived is None:
-                continue
-            try:
-                found = self.store.find(path)
-                if found is not None:
-                    if is_other(found, item):
-                        continue
-                    self.store.move(path, archived)
-                there += [item.name] if self.store.find(archived) is not None else []
-            except OSError as error:
-                raise SourceError(
-                    f"{table}: {item.name} cannot be moved into the archive",
-                    found=str(error),
-                    todo="It is applied, and stays where it is until a run can move it. Grant permission to write "
-                    "in both folders, or make room.",
-                ) from error
-        return there
+        if self.archive is None:
+            return []
+        with self._moving.setdefault(table, Lock()):
+            return [item.name for item in objects if self._is_put_away(table, item)]
+
+    def _is_put_away(self, table: TableName, item: SourceObject) -> bool:
+        """Move a file into the archive, unless it is there; return whether it is."""
+        path, archived = self.landed(table, item.name), self._archived(table, item.name)
+        if archived is None:
+            return False
+        try:
+            found = self.store.find(path)
+            if found is not None:
+                if is_other(found, item):
+                    return False
+                self.store.move(path, archived)
+            return self.store.find(archived) is not None
+        except OSError as error:
+            raise SourceError(
+                f"{table}: {item.name} cannot be moved into the archive",
+                found=str(error),
+                todo="It is applied, and stays where it is until a run can move it. Grant permission to write "
+                "in both folders, or make room.",
+            ) from error
 
     def open(self, table: TableName, name: str) -> BinaryIO:
         """Open a file of a table; raises SourceError where it cannot be read."""

@@ -24,7 +24,7 @@ Numbered: TypeAlias = Callable[[TableName, Sequence[SourceObject], Past], Sequen
 
 def choose(
     folder: Folder,
-    table: TableName,
+    dimension: Dimension,
     past: Past,
     limits: Limits,
     numbered: Numbered,
@@ -34,6 +34,7 @@ def choose(
 
     `snapshots` tells of which snapshot of the table a file is, and of which time, where each has names of its own.
     """
+    table = dimension.source
     place = folder.places.of(table)
     names = place.names
     start = None if past.start is None else names.listed_from(past.start)
@@ -55,7 +56,7 @@ def choose(
         written=lambda item: names.written(item.order),
         partition=names.partition,
     )
-    taken = take(str(table), listed, past, limits, naming, keeps=folder.archive is None)
+    taken = take(str(dimension.name), listed, past, limits, naming, keeps=folder.archive is None)
     return replace(taken, others=tuple(others))
 
 

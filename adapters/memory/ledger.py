@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 from lakeward.core.books import may_become
@@ -22,10 +22,12 @@ class MemoryLedger:
         waiting = {record.object.name: record.object for record in found if record.state is ObjectState.SEEN}
         return replace(self.accounts.get(table, Account()), waiting=waiting)
 
-    def objects(self, table: str, *states: ObjectState) -> Iterator[ObjectRecord]:
+    def objects(
+        self, table: str, *states: ObjectState, names: Collection[str] | None = None
+    ) -> Iterator[ObjectRecord]:
         """Return objects in order."""
         for record in sorted(self.known.get(table, {}).values(), key=lambda r: (r.object.order, r.object.name)):
-            if not states or record.state in states:
+            if (not states or record.state in states) and (names is None or record.object.name in names):
                 yield record
 
     def write(self, table: str, notes: Notes) -> None:

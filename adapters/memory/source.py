@@ -73,8 +73,8 @@ class MemorySource:
 
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the next objects, in order."""
-        every = {one.object.name: one for one in self.tables.get(dimension.name, [])}
-        listed = [one.object for one in self.tables.get(dimension.name, [])]
+        every = {one.object.name: one for one in self.tables.get(dimension.source, [])}
+        listed = [one.object for one in self.tables.get(dimension.source, [])]
         naming = Naming(
             is_load=lambda name: name in every and every[name].is_load,
             written=lambda item: item.modified,
@@ -85,7 +85,7 @@ class MemorySource:
 
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
         """Return what the objects hold, up to the first that changed, or has other columns than the first."""
-        listed = {one.object.name: one for one in self.tables[dimension.name]}
+        listed = {one.object.name: one for one in self.tables[dimension.source]}
         same = until_changed(taken, {name: one.object for name, one in listed.items()})
         every = [listed[item.name] for item in same.objects]
         schema = next((one.schema for one in every), None)
@@ -96,7 +96,7 @@ class MemorySource:
         limit = None if self.now is None else believed(self.now())
         tolerance = tolerance_of(dimension)
         facts = facts_of(dimension, items, [_object_facts(o, limit, tolerance) for o in objects], limit)
-        return Batch(items, replace(facts, loaded=taken.load or self.loaded.get(dimension.name)))
+        return Batch(items, replace(facts, loaded=taken.load or self.loaded.get(dimension.source)))
 
     def truncation(self, dimension: Dimension, place: Position) -> Frame:
         """Return a truncate."""
@@ -126,7 +126,7 @@ class MemorySource:
         ]
 
     def _delivered(self, dimension: Dimension, entry: Entry) -> ChangeEvent:
-        every = [_of_epoch(one, entry.epoch) for one in self.tables[dimension.name]]
+        every = [_of_epoch(one, entry.epoch) for one in self.tables[dimension.source]]
         items = [item for one in every for item in one.items]
         return next(item for item in items if isinstance(item, ChangeEvent) and item.position == entry.position)
 

@@ -56,6 +56,16 @@ def what_is_written_is_read_back_whole_and_in_order(open_: Open) -> None:
     assert open_().account(TABLE).waiting == {"f1": _record(1).object}
 
 
+def where_objects_are_named_no_others_are_listed(open_: Open) -> None:
+    """In whatever state they are, or in the states that are asked for; one that nobody noted is none."""
+    waits, applied = _record(1, first_seen=8), _record(2, ObjectState.APPLIED, batch=1)
+    open_().write(TABLE, Notes(records=[waits, applied, _record(3, ObjectState.APPLIED, batch=1)]))
+    named = ["f9", "f2", "f1"]
+    assert list(open_().objects(TABLE, names=named)) == [waits, applied]
+    assert list(open_().objects(TABLE, ObjectState.APPLIED, names=named)) == [applied]
+    assert list(open_().objects(TABLE, names=[])) == []
+
+
 def the_time_when_an_object_was_first_seen_stays(open_: Open) -> None:
     """Whatever is noted of it later."""
     open_().write(TABLE, Notes(records=[_record(1, first_seen=8)]))
@@ -108,6 +118,7 @@ def threads_share_it(open_: Open) -> None:
 LAWS: Final[tuple[Law, ...]] = (
     an_empty_ledger_knows_nothing,
     what_is_written_is_read_back_whole_and_in_order,
+    where_objects_are_named_no_others_are_listed,
     the_time_when_an_object_was_first_seen_stays,
     a_state_follows_only_those_that_it_may_follow,
     what_is_not_said_stays,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -14,7 +15,7 @@ from lakeward.core.ledger import Past, SourceObject
 from lakeward.core.memory import Reject
 from lakeward.plugins.testing import mended_rows
 from lakeward.plugins.testing.contract import port_contract
-from lakeward.plugins.testing.feeds import BEGIN, EPOCH, OTHER, ROWS, Feed, Law, Read, past, told
+from lakeward.plugins.testing.feeds import BEGIN, DIMENSION, EPOCH, OTHER, ROWS, Feed, Law, Read, past, told
 
 
 def source_contract(make: Callable[..., Feed]) -> type:
@@ -168,6 +169,21 @@ def a_truncation_is_one_truncate_at_its_place(feed: Feed) -> None:
     assert (found.operation, found.position) == (Operation.TRUNCATE, place)
 
 
+def a_table_is_read_by_what_its_source_calls_it(feed: Feed) -> None:
+    """`Dimension.source`, whatever its own name is: two tables may be made of the same objects."""
+    feed.deliver(1, 3)
+    feed.put(OTHER, 2, feed.items(2))
+    other = replace(feed.dimension, name=OTHER.name, reads=DIMENSION.name)
+    source = feed.open()
+    taken = source.take(other, Past())
+    assert taken.objects == feed.take()
+    batch = source.read(other, taken, EPOCH)
+    found = Read(batch.facts, list(feed.rows(batch.frame)))
+    batch.close()
+    assert told(found.by_arrival) == told(feed.read().by_arrival)
+    assert set(source.archive(other, found.objects)) == set(feed.open().archive(feed.dimension, found.objects))
+
+
 def what_is_archived_is_what_was_applied(feed: Feed) -> None:
     """No other object; a second time, after a crash, with the same answer; and what is left is taken as before."""
     feed.deliver(1, 2)
@@ -194,6 +210,7 @@ LAWS: Final[tuple[Law, ...]] = (
     an_object_that_changed_after_it_was_applied_stops_the_table,
     an_object_that_comes_late_is_taken_and_said_to_be_late,
     a_truncation_is_one_truncate_at_its_place,
+    a_table_is_read_by_what_its_source_calls_it,
     what_is_archived_is_what_was_applied,
     *mended_rows.LAWS,
 )

@@ -80,6 +80,31 @@ def test_a_named_table_whose_folder_is_spelled_otherwise_is_not_taken_twice(tmp_
     assert tables(open_settings(file)) == ["SALES.LINES", "sales.orders"]
 
 
+def test_what_a_pattern_takes_may_be_a_mirror_and_a_history(tmp_path: Path) -> None:
+    folders(tmp_path, "sales/orders")
+    file = write(tmp_path, BASE, '[tables."sales.*"]\nkey = ["id"]\nmode = ["mirror", "history"]\n')
+    configured = open_settings(file)
+    assert tables(configured) == ["sales.orders", "sales.orders_history"]
+    configured.state.mkdir(parents=True)
+    remember(configured)
+    (tmp_path / "landing" / "sales" / "orders").rmdir()
+    assert tables(open_settings(file)) == ["sales.orders", "sales.orders_history"]
+
+
+def test_the_name_of_a_history_hides_no_table_of_the_source(tmp_path: Path, lakeward: Command) -> None:
+    folders(tmp_path, "sales/orders", "sales/orders_history")
+    write(tmp_path, BASE, '[tables."sales.orders"]\nkey = ["id"]\nmode = ["mirror", "history"]\n')
+    found = lakeward("status", "--json")
+    assert [one["table"] for one in found.document["tables"]] == ["sales.orders", "sales.orders_history"]
+    assert found.document["unconfigured"] == ["sales.orders_history"]
+
+
+def test_a_table_that_is_read_under_another_name_is_configured(tmp_path: Path, lakeward: Command) -> None:
+    folders(tmp_path, "sales/orders")
+    write(tmp_path, BASE, '[tables."lake.bestellung"]\nkey = ["id"]\nreads = "SALES.orders"\n')
+    assert lakeward("status", "--json").document["unconfigured"] == []
+
+
 def test_tables_that_differ_in_case_alone_are_refused_until_one_is_skipped(tmp_path: Path) -> None:
     folders(tmp_path, "sales/orders", "sales/Orders")
     file = write(tmp_path, BASE, '[tables."sales.*"]\n')

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import os
 import re
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from lakeward.adapters.dms import build
 from lakeward.adapters.dms.names import PLACES, STANDARD, Names
 from lakeward.adapters.landed.folder import HEAD_BYTES, Folder
 from lakeward.adapters.landed.places import Place, Places
+from lakeward.adapters.landed.store import LocalStore
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, SourceError
 from lakeward.plugins import Runtime
@@ -265,6 +268,28 @@ def test_a_file_that_changed_since_it_was_applied_stays(landing: Folder) -> None
     put(kept, "LOAD00000001.csv", b"1,a\n2,b\n")
     assert kept.put_away(TABLE, [found]) == []
     assert file.exists()
+
+
+class SlowStore(LocalStore):
+    """Moves a file as to another disk: for a while it is in neither place whole."""
+
+    def move(self, path: str, target: str) -> None:
+        content = Path(path).read_bytes()
+        time.sleep(0.05)
+        Path(path).unlink()
+        time.sleep(0.05)
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
+        Path(target).write_bytes(content)
+
+
+def test_two_tables_of_one_that_put_its_files_away_at_once_wait_for_each_other(landing: Folder) -> None:
+    kept = Folder(landing.root, PLACES, archive=landing.root.parent / "backup", store=SlowStore())
+    for number in range(1, 4):
+        put(kept, f"LOAD0000000{number}.csv", b"1,a\n")
+    found, _ = kept.list(TABLE)
+    with ThreadPoolExecutor(2) as pool:
+        moved = list(pool.map(lambda _: sorted(kept.put_away(TABLE, found)), range(2)))
+    assert moved == [[f"LOAD0000000{number}.csv" for number in range(1, 4)]] * 2
 
 
 def test_an_archive_that_cannot_be_written_is_said(landing: Folder) -> None:

@@ -12,9 +12,10 @@ from lakeward.adapters.files.names import FileNames, with_ordinals
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Part, Place, Places
 from lakeward.adapters.landed.taking import choose
-from lakeward.core.dimension import TableName
+from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.ledger import Limits, Past, Taken
+from lakeward.core.schema import Schema
 
 ORDERS = TableName("public", "orders")
 
@@ -57,7 +58,7 @@ class Sink:
 
     def apply(self) -> Taken:
         """Apply what waits; of an `ordered` table nothing may come below the last file any more."""
-        taken = choose(self.folder, ORDERS, self.past, Limits(), with_ordinals)
+        taken = choose(self.folder, Dimension(name=ORDERS, schema=Schema(())), self.past, Limits(), with_ordinals)
         seen = {**self.past.seen, **{item.name: item for item in taken.objects}}
         last = max(seen.values(), key=lambda item: item.order)
         self.past = replace(self.past, seen=seen, last=last.name, floor=last.order)

@@ -22,7 +22,7 @@ from lakeward.adapters.landed.parquet import footer
 from lakeward.adapters.landed.places import Place, Places
 from lakeward.adapters.landed.taking import choose, still_alike
 from lakeward.adapters.s3.access import find_access
-from lakeward.core.dimension import TableName
+from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError, StoreUnreachable
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken
 from lakeward.core.ports import Stored
@@ -38,7 +38,7 @@ def as_listed(_table: TableName, listed: list[SourceObject], _past: Past) -> lis
 
 
 def take(folder: Folder, past: Past | None = None) -> Taken:
-    return choose(folder, TABLE, past or Past(), Limits(), as_listed)  # type: ignore[arg-type]
+    return choose(folder, Dimension(name=TABLE, schema=Schema(())), past or Past(), Limits(), as_listed)  # type: ignore[arg-type]
 
 
 @pytest.fixture

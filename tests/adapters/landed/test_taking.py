@@ -11,9 +11,10 @@ from lakeward.adapters.dms.names import PLACES, STANDARD
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Place, Places
 from lakeward.adapters.landed.taking import choose, still_alike
-from lakeward.core.dimension import TableName
+from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken
 from lakeward.core.loads import Load, Told
+from lakeward.core.schema import Schema
 
 ITEM = TableName("shop", "item")
 SECOND = 1_000_000
@@ -37,7 +38,9 @@ def applied(folder: Folder) -> SourceObject:
 
 
 def chosen(folder: Folder, past: Past) -> Taken:
-    return choose(folder, ITEM, past, Limits(), lambda _table, listed, _past: listed)
+    return choose(
+        folder, Dimension(name=ITEM, schema=Schema(())), past, Limits(), lambda _table, listed, _past: listed
+    )
 
 
 def test_a_load_of_the_size_of_the_one_before_is_the_same_after_it_was_read(tmp_path: Path, file: Path) -> None:

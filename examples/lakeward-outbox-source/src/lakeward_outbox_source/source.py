@@ -41,19 +41,19 @@ class OutboxSource(MemorySource):
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """List the transactions that changed the table; the core chooses among them, and raises the alarms."""
         with self.outbox.reading() as database:
-            listed = self.outbox.listed(database, dimension.name, past.start)
+            listed = self.outbox.listed(database, dimension.source, past.start)
             if is_suspicious(listed, past):  # the application removed what was applied: then all are listed
                 past = replace(past, start=None)
-                listed = self.outbox.listed(database, dimension.name)
+                listed = self.outbox.listed(database, dimension.source)
         return take(str(dimension.name), listed, past, self.limits)
 
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
         """Read transactions whole, all at one state of the database, up to the first that changed meanwhile."""
         refuse_types(dimension)
         with self.outbox.reading() as database:
-            listed = self.outbox.listed(database, dimension.name, min(item.name for item in taken.objects))
+            listed = self.outbox.listed(database, dimension.source, min(item.name for item in taken.objects))
             same = until_changed(taken, {item.name: item for item in listed}).objects
-            rows = [self.outbox.rows(database, dimension.name, item.order) for item in same]
+            rows = [self.outbox.rows(database, dimension.source, item.order) for item in same]
         limit = believed(self.clock())
         frames = [
             [item_of(dimension, Position(epoch, 0, txn.order, row.number), row) for row in found]
@@ -83,7 +83,7 @@ class OutboxSource(MemorySource):
     def written_at(self, dimension: Dimension, entry: Entry) -> Written:
         """Return the row of an entry; raises SourceError where the application removed it."""
         with self.outbox.reading() as database:
-            for found in self.outbox.rows(database, dimension.name, entry.order):
+            for found in self.outbox.rows(database, dimension.source, entry.order):
                 if found.number == entry.row:
                     return found
         raise SourceError(

@@ -1,0 +1,42 @@
+"""A mirror and a history of one table of the source, as a user has them."""
+
+from __future__ import annotations
+
+import pytest
+from project import Project
+
+pytestmark = pytest.mark.spark
+
+TABLE = """
+[tables."shop.item"]
+key = ["id"]
+mode = ["mirror", "history"]
+columns = { id = "int", name = "string" }
+history = { first_load = 1900-01-01, type = "date" }
+"""
+ARCHIVED = 'timestamp_column = "at"\nlanding = "archived"\narchive = "backup"'
+
+
+def landed(project: Project) -> list[str]:
+    return sorted(path.name for path in (project.folder / "landing" / "shop" / "item").iterdir())
+
+
+def test_each_goes_on_by_itself_and_files_are_archived_once_both_have_them(project: Project) -> None:
+    project.configure(TABLE, ARCHIVED)
+    project.put("LOAD00000001.csv", "2026-11-01 10:00:00,1,Ann\n2026-11-01 10:00:00,2,Bob\n")
+    project.put("20261105-100000000.csv", "U,2026-11-05 10:00:00,1,Eve\nD,2026-11-05 10:00:00,2,Bob\n")
+    assert project.call("run", "--once", "shop.item").code == 0
+    assert project.rows(columns=("id", "name")) == [(1, "Eve")]
+    assert len(landed(project)) == 2, "the history has none of them yet"
+    status = project.call("status")
+    assert "shop.item_history" in status.out
+    project.put("20261106-100000000.csv", "U,2026-11-06 10:00:00,1,Ida\nU,2026-11-06 10:00:00,3,one,more\n")
+    runs = project.run(code=3)
+    assert [*runs] == ["shop.item", "shop.item_history"]
+    assert [sum(b["counts"]["read"] for b in run["batches"]) for run in runs.values()] == [2, 6]
+    assert landed(project) == []
+    assert project.rows(columns=("id", "name")) == [(1, "Ida")]
+    versions = project.rows("item_history", columns=("id", "name", "is_current"))
+    assert versions == [(1, "Ann", False), (1, "Eve", False), (1, "Ida", True), (2, "Bob", False)]
+    assert [entry["table"] for entry in project.entries()] == ["shop.item", "shop.item_history"]
+    assert "Ida" in project.call("explain", "shop.item_history", "1").out
