@@ -26,6 +26,7 @@ class Capability(Enum):
     MAINTAIN = "maintain"
     HISTORY = "history"
     BITEMPORAL = "bitemporal"
+    NUMBERS = "numbers"
 
 
 PARTIAL: Final = frozenset({Capability.UNSET, Capability.KEY_CHANGE})

@@ -49,8 +49,9 @@ class MergePlan:
     `ran` is when the batch was begun, in microseconds since 1970: in a history it dates what the source does not.
     `holds` are the keys that wait for a person. `releases` marks a batch of events that waited
     rather than of new ones: what held them is given up, or `mended`. `remaking` says which
-    columns are made again of the rows that the fold leaves. With `splices` it is a snapshot that comes
-    behind newer ones, and counts for so long.
+    columns are made again of the rows that the fold leaves. `numbered` is the highest surrogate
+    number that was given before, 0 if none was. With `splices` it is a snapshot that comes behind
+    newer ones, and counts for so long.
     """
 
     dimension: Dimension
@@ -72,6 +73,7 @@ class MergePlan:
     replaces: bool = False
     remaking: Remaking = field(default_factory=Remaking)
     ran: int = 0
+    numbered: int = 0
     splices: Span | None = None
 
     @property
@@ -191,6 +193,7 @@ def plan(
         replaces=replaces,
         remaking=_remaking(dimension, facts, evolution, is_new=stored is None or replaces),
         ran=ran,
+        numbered=progress.numbered or 0,
         splices=splices,
     )
 
@@ -199,7 +202,9 @@ def _needs(dimension: Dimension, facts: BatchFacts, *, replaces: bool) -> frozen
     needs = set(facts.needs)
     needs |= {Capability.RELOAD} if replaces else set()
     if dimension.history is not None:
-        needs |= {Capability.HISTORY, Capability.BITEMPORAL} if dimension.history.known else {Capability.HISTORY}
+        needs.add(Capability.HISTORY)
+        needs |= {Capability.BITEMPORAL} if dimension.history.known else set()
+        needs |= {Capability.NUMBERS} if dimension.history.has_numbers else set()
     return frozenset(needs)
 
 

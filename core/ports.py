@@ -188,15 +188,17 @@ class Resolved:
     """What carrying out a plan would do, worked out but not done.
 
     `written` and `removed` are the rows that the commit must add and take away; of a history they
-    are versions, and `current` says how many more of them are current afterwards than before. `held`
-    are the keys that wait afterwards; `rejects` the rows of the batch that go into quarantine, by
-    reason, those that only the table refuses included. `detail` belongs to the adapter.
+    are versions, `current` says how many more of them are current afterwards than before, and `numbered`
+    how many get a surrogate number that is new. `held` are the keys that wait afterwards; `rejects` the
+    rows of the batch that go into quarantine, by reason, those that only the table refuses included.
+    `detail` belongs to the adapter.
     """
 
     counts: Counts
     written: int
     removed: int
     current: int = 0
+    numbered: int = 0
     held: int = 0
     rejects: Mapping[Reason, int] = field(default_factory=dict)
     detail: Any = None

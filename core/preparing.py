@@ -200,6 +200,7 @@ def _progress_after(found: Found[F], planned: MergePlan, resolved: Resolved) -> 
         time=max(times, default=None),
         rows=resolved.written if replaces_rows else before.rows + resolved.written - resolved.removed,
         current=None if planned.dimension.history is None else (before.current or 0) + resolved.current,
+        numbered=_numbered_after(planned, resolved),
         held=resolved.held,
         inexact_since=(None if planned.replaces else before.inexact_since) or facts.inexact_since,
         ahead=max(ahead, default=None),
@@ -212,6 +213,12 @@ def _progress_after(found: Found[F], planned: MergePlan, resolved: Resolved) -> 
         counts=resolved.counts,
         totals=resolved.counts if planned.replaces else before.totals + resolved.counts,
     )
+
+
+def _numbered_after(planned: MergePlan, resolved: Resolved) -> int | None:
+    """Return the highest surrogate number that was given once the batch is committed, None where none is."""
+    history = planned.dimension.history
+    return planned.numbered + resolved.numbered if history is not None and history.has_numbers else None
 
 
 def _mark_after(found: Found[F], planned: MergePlan) -> Mark | None:

@@ -11,7 +11,7 @@ from lakeward.core.counts import Counts
 from lakeward.core.events import Mark, Position, Sequences
 from lakeward.core.twins import Twin
 
-_OF_FEW: Final = frozenset({"current", "history", "joined"})
+_OF_FEW: Final = frozenset({"current", "history", "numbered", "joined"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +26,9 @@ class Progress:
     apart (None: nobody wrote it down). `counts` are those of the batch, `totals` those of all
     batches of the epoch. `digest` is that of the objects of the batch (None: as before). In a history
     `rows` are versions, of which so many are `current`, and `history` are its options, as
-    `core.history.kept` writes them (None: it is none). In a joined table `joined` says how far it has passed
-    its sources, as `core.joined.plan` writes it (None: it is none).
+    `core.history.kept` writes them (None: it is none); `numbered` is the highest surrogate number that was
+    given (None: versions have none). In a joined table `joined` says how far it has passed its sources, as
+    `core.joined.plan` writes it (None: it is none).
     """
 
     batch: int = 0
@@ -46,6 +47,7 @@ class Progress:
     sequences: Sequences = Sequences.TIMES
     key: tuple[str, ...] | None = None
     history: str | None = None
+    numbered: int | None = None
     joined: str | None = None
     digest: str | None = None
     counts: Counts = field(default_factory=Counts)

@@ -122,8 +122,10 @@ class HistorySettings(BaseModel):
     closed: bool = Field(
         False, description="With dates: a version ends on the last day on which it is valid, not on the next."
     )
-    surrogate: Literal["hash"] | None = Field(
-        None, description="A key of one column for each version: a `hash` of key and beginning."
+    surrogate: Literal["hash", "number"] | None = Field(
+        None,
+        description="A key of one column for each version: a `hash` of key and beginning, or a `number` that it "
+        "gets when it is first written, and keeps.",
     )
     surrogate_column: Name = Field("version_key", description="The column of the surrogate key.")
     previous_key: bool = Field(
@@ -172,7 +174,7 @@ class HistorySettings(BaseModel):
         if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"two columns are called {twice[0]!r}")
         if "surrogate_column" in self.model_fields_set and self.surrogate is None:
-            raise ValueError('`surrogate_column` names a column that is not made: say `surrogate = "hash"`, too')
+            raise ValueError("`surrogate_column` names a column that is not made: say `surrogate`, too")
         named = [name for name in ("known_from", "known_to") if name in self.model_fields_set]
         if named and not self.known:
             raise ValueError(f"`{named[0]}` names a column that is not made: say `known = true`, too")

@@ -144,6 +144,12 @@ class JoinedSettings(BaseModel):
             raise ValueError(f'`{said[0]}` is for a history: say `mode = "history"`, too, or leave it out')
         return self
 
+    @model_validator(mode="after")
+    def _keeps_no_numbers(self) -> JoinedSettings:
+        if self.history.surrogate == "number":
+            raise ValueError('its versions are made anew, and have no numbers to keep: say `surrogate = "hash"`')
+        return self
+
 
 def joined_of(
     name: TableName, said: JoinedSettings, tables: Collection[TableName], zone: str, *, may_come: bool

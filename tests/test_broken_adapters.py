@@ -17,6 +17,7 @@ import broken_delta
 import broken_hudi
 import broken_iceberg
 import broken_memory
+import broken_numbers
 import broken_upkeep
 import contested
 import pytest
@@ -43,7 +44,7 @@ SEEN = (AssertionError, LakewardError)
 
 HISTORIES = 300
 
-BY_LAW = {**broken_memory.BY_LAW, **broken_corpus.BY_LAW, **broken_beliefs.BY_LAW}
+BY_LAW = {**broken_memory.BY_LAW, **broken_corpus.BY_LAW, **broken_beliefs.BY_LAW, **broken_numbers.BY_LAW}
 
 OF_MEMORY: Mapping[str, Callable[[Random], Script]] = {
     "in order": lambda random: pack(random, 2, bad=0.05),

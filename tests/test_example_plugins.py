@@ -25,7 +25,13 @@ from lakeward.plugins.testing import LAWS, sources
 from lakeward.plugins.testing.bench import COLUMNS
 
 TABLE, SOURCE = "lakeward-sqlite-table", "lakeward-outbox-source"
-_LACKING = (Capability.ROLLBACK, Capability.MAINTAIN, Capability.HISTORY, Capability.BITEMPORAL)
+_LACKING = (
+    Capability.ROLLBACK,
+    Capability.MAINTAIN,
+    Capability.HISTORY,
+    Capability.BITEMPORAL,
+    Capability.NUMBERS,
+)
 LACKS = {COLUMNS, *(item.value for item in _LACKING)}
 CLOSED = len([law for law in LAWS if LACKS & law.needs])
 GREEN = {

@@ -47,7 +47,7 @@ def _selected(table: MemoryTable, wanted: Selection) -> Iterator[Mapping[str, Ce
             told = table.beliefs[key] if wanted.at is None else as_known(table.beliefs[key], known)
             yield from (b.row(history, names) for b in told if _is_valid(history, b.cells, wanted.at))
         else:
-            told_now = rows(dimension, key, row.versions, {})
+            told_now = rows(dimension, key, row.versions, table.numbers)
             yield from (cells for cells in told_now if _is_valid(history, cells, wanted.at))
 
 

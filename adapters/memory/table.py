@@ -19,9 +19,11 @@ from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position
 from lakeward.core.evolution import Recorded, SchemaChange
 from lakeward.core.facts import Capability, ObjectFacts
-from lakeward.core.fold import Row, apply, row_of
+from lakeward.core.fold import Row, apply, columns_of, row_of
 from lakeward.core.history.beliefs import Beliefs, revised
 from lakeward.core.history.check import Checked
+from lakeward.core.history.numbering import Numbers, numbered
+from lakeward.core.history.versions import Versions
 from lakeward.core.holds import Waiter, Waiters
 from lakeward.core.known import Known, Refused, Remembered, Stored
 from lakeward.core.ledger import ObjectRecord
@@ -74,6 +76,7 @@ class MemoryTable:
     shown: dict[int, tuple[SchemaChange, ...]] = field(default_factory=dict)
     kept: dict[int, Kept] = field(default_factory=dict)
     beliefs: dict[Key, Beliefs] = field(default_factory=dict)
+    numbers: Numbers = field(default_factory=dict)
     capabilities: frozenset[Capability] = frozenset(Capability)
 
     # The table.
@@ -109,11 +112,13 @@ class MemoryTable:
         held = {key for hold in [*holds, *settled.holds] for key in hold.keys}
         held |= Waiters.of(_waiters(settled.changes, settled.epoch)).moved()
         written, removed = self._differences(plan, settled)
+        numbers = self.numbers_after(plan, settled.rows)
         return Resolved(
             counts=counts,
             written=written,
             removed=removed,
             current=sum(_current(row) - _current(self.rows.get(key)) for key, row in settled.rows.items()),
+            numbered=sum(number > plan.numbered for number in numbers.values()),
             held=len(held),
             rejects=Counter(reject.reason for reject in settled.rejects if reject.position in delivered),
             detail=settled,
@@ -126,9 +131,12 @@ class MemoryTable:
         if self.exists:
             self.kept[self.progress.batch] = Kept.of(self)
         self.dimension = replace(self.dimension, schema=plan.evolution.schema)
-        self.rows = self.rows_after(resolved.detail)
-        changed = {key: self.rows.get(key) for key in resolved.detail.rows}
+        rows = self.rows_after(resolved.detail)
+        changed = {key: rows.get(key) for key in resolved.detail.rows}
         self.beliefs = {**self.beliefs, **self.beliefs_after(plan, changed)}
+        stay = {place: number for place, number in self.numbers.items() if place[0] not in changed}
+        self.numbers = {**stay, **self.numbers_after(plan, changed)}
+        self.rows = rows
         self.progress = progress
         self.exists = True
         return Commit(str(plan.batch), resolved.written, resolved.removed)
@@ -143,8 +151,19 @@ class MemoryTable:
         dimension = replace(plan.dimension, schema=plan.evolution.schema)
         if dimension.history is None or not dimension.history.known:
             return {}
-        found = {key: () if row is None else row.versions for key, row in rows.items()}
-        return {k: revised(dimension, k, self.beliefs.get(k, ()), of, plan.batch) for k, of in found.items()}
+        numbers, found = self.numbers_after(plan, rows), _versions(rows)
+        return {
+            k: revised(dimension, k, self.beliefs.get(k, ()), of, plan.batch, numbers) for k, of in found.items()
+        }
+
+    def numbers_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> Numbers:
+        """Return the surrogate numbers of the versions of these keys, after the batch that leaves these rows."""
+        dimension = replace(plan.dimension, schema=plan.evolution.schema)
+        columns = columns_of(dimension)
+        if dimension.history is None or columns is None or not dimension.history.has_numbers:
+            return {}
+        had = _versions({key: self.rows.get(key) for key in rows})
+        return numbered(columns, self.numbers, had, _versions(rows), plan.numbered)
 
     def _differences(self, plan: MergePlan, settled: Settled) -> tuple[int, int]:
         """Return how many rows a batch adds, and how many it takes away."""
@@ -407,6 +426,10 @@ def _added(before: Row | None, after: Row | None) -> int:
 
 def _lacking(before: Sequence[object], after: Sequence[object]) -> int:
     return len([one for one in after if one not in before])
+
+
+def _versions(rows: Mapping[Key, Row | None]) -> Mapping[Key, Versions]:
+    return {key: () if row is None else row.versions for key, row in rows.items()}
 
 
 def _current(row: Row | None) -> int:

@@ -15,6 +15,7 @@ from lakeward.core.fold import Row, columns_of
 from lakeward.core.history.beliefs import Beliefs
 from lakeward.core.history.check import Broken, Checked, Finding, violation
 from lakeward.core.history.instants import shown
+from lakeward.core.history.numbering import Numbers
 from lakeward.core.history.options import Shown
 from lakeward.core.literals import text_of
 from lakeward.core.memory import Memory
@@ -36,13 +37,14 @@ class Kept:
     words: tuple[Word, ...]
     mended: dict[Position, Mended]
     beliefs: dict[Key, Beliefs]
+    numbers: Numbers
 
     @classmethod
     def of(cls, table: MemoryTable) -> Self:
         """Keep what a table is; its memory goes on changing in place."""
         words, mended = tuple(table.words), dict(table.mended)
         memory = _copy(table.memory)
-        return cls(table.dimension, table.rows, table.progress, memory, words, mended, table.beliefs)
+        return cls(table.dimension, table.rows, table.progress, memory, words, mended, table.beliefs, table.numbers)
 
 
 def versions(table: MemoryTable) -> Sequence[Version]:
@@ -75,7 +77,7 @@ def roll_back(table: MemoryTable, undone: Undone) -> None:
     batch = undone.version.progress.batch
     kept = table.kept[batch]
     table.dimension, table.rows, table.progress = kept.dimension, kept.rows, kept.progress
-    table.beliefs = kept.beliefs
+    table.beliefs, table.numbers = kept.beliefs, kept.numbers
     table.memory, table.remembered, table.written = _copy(kept.memory), batch, {}
     table.words, table.mended = list(kept.words), dict(kept.mended)
     for stamped in (table.objects, table.epochs, table.quarantined, table.given_up, table.shown, table.kept):

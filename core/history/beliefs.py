@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Cell, Key, Position, canonical
+from lakeward.core.history.numbering import NO_NUMBERS, Numbers
 from lakeward.core.history.options import History
 from lakeward.core.history.showing import rows
 from lakeward.core.history.versions import Versions
@@ -50,8 +51,10 @@ Beliefs: TypeAlias = tuple[Belief, ...]
 """What a table has of one key: all that was ever believed of its versions."""
 
 
-def revised(dimension: Dimension, key: Key, beliefs: Beliefs, versions: Versions, batch: int) -> Beliefs:
-    """Return what a table has of a key after a batch that leaves these versions.
+def revised(
+    dimension: Dimension, key: Key, beliefs: Beliefs, versions: Versions, batch: int, numbers: Numbers = NO_NUMBERS
+) -> Beliefs:
+    """Return what a table has of a key after a batch that leaves these versions, with these surrogate numbers.
 
     What shows the same is believed on, also where another event is its last now. All else that stood is believed
     no more, and what is new is believed from the batch on.
@@ -61,7 +64,7 @@ def revised(dimension: Dimension, key: Key, beliefs: Beliefs, versions: Versions
     ended = [belief for belief in beliefs if belief.known_to is not None]
     standing = {belief.cells[begins]: belief for belief in beliefs if belief.known_to is None}
     found: list[Belief] = []
-    for version, cells in zip(versions, rows(dimension, key, versions, {}), strict=True):
+    for version, cells in zip(versions, rows(dimension, key, versions, numbers), strict=True):
         was = standing.get(cells[begins])
         if was is not None and was.says(cells):
             del standing[cells[begins]]

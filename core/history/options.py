@@ -130,6 +130,11 @@ class History:
         return (self.shown.known_from, self.shown.known_to) if self.known else ()
 
     @property
+    def has_numbers(self) -> bool:
+        """Whether the surrogate key of a version is a number."""
+        return self.shown.surrogate is Surrogate.NUMBER
+
+    @property
     def takes_snapshots_between(self) -> bool:
         """Whether a snapshot can be put between others: these have a time each, and no value is kept for ever."""
         kept = {Kind.KEEP_FIRST, Kind.PREVIOUS}.intersection(self.kinds.values())

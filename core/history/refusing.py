@@ -7,7 +7,6 @@ from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.evolution import Evolution
 from lakeward.core.facts import BatchFacts
 from lakeward.core.history.kept import differences
-from lakeward.core.history.options import Surrogate
 from lakeward.core.progress import Progress
 
 
@@ -24,9 +23,6 @@ def refuse_history(dimension: Dimension, facts: BatchFacts, evolution: Evolution
         raise _cannot(
             dimension, "its deletes are soft", "A version that ended is kept anyway: leave `deletes` out."
         )
-    if dimension.history.shown.surrogate is Surrogate.NUMBER:
-        todo = "Nothing was applied. Set `surrogate` to `hash`, or leave it out."
-        raise _cannot(dimension, "its surrogate key is a number, which no table format keeps yet", todo)
     lacking = [name for name in evolution.absent if name in facts.remaking.columns]
     if parts := sorted(facts.remaking.must):
         found = f"rules make {', '.join(parts)} of several columns, of which an update may send some alone"

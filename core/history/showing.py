@@ -5,28 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Cell, Key
 from lakeward.core.history.instants import shown
+from lakeward.core.history.numbering import Numbers
 from lakeward.core.history.options import DAYS, PREVIOUS_KEY, History, Kind, Surrogate
 from lakeward.core.history.versions import Version, Versions
 from lakeward.core.literals import text_of
-
-Numbers: TypeAlias = Mapping[tuple[Key, int], int]
-"""The surrogate numbers of versions, by key and start."""
-
-
-def numbered(numbers: Numbers, histories: Mapping[Key, Versions]) -> Numbers:
-    """Return the numbers with one for each version that has none; what has one keeps it, cut or not."""
-    found, highest = dict(numbers), max(numbers.values(), default=0)
-    for key, versions in histories.items():
-        for version in versions:
-            if (place := (key, version.valid_from)) not in found:
-                highest += 1
-                found[place] = highest
-    return found
 
 
 def rows(dimension: Dimension, key: Key, versions: Versions, numbers: Numbers) -> Iterable[Mapping[str, Cell]]:

@@ -18,7 +18,6 @@ from lakeward.core.books import Books
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import MendError
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Position
-from lakeward.core.fold import Row
 from lakeward.core.history import showing
 from lakeward.core.history.options import History
 from lakeward.core.job import STEPS, Job, Report, Settlement, Watch, unwatched
@@ -273,7 +272,7 @@ class MemoryLake:
         table, names = self.target.tables[dimension.name], dimension.schema.names
         rows = table.rows
         if dimension.history is not None:
-            return dict(_versions(dimension, rows) if not dimension.history.known else _beliefs(dimension, table))
+            return dict(_versions(dimension, table) if not dimension.history.known else _beliefs(dimension, table))
         return {
             key: ({name: row.cells.get(name) for name in names}, row.position)
             for key, row in rows.items()
@@ -282,12 +281,13 @@ class MemoryLake:
 
 
 def _versions(
-    dimension: Dimension, rows: Mapping[Key, Row]
+    dimension: Dimension, table: MemoryTable
 ) -> Iterator[tuple[Key, tuple[Mapping[str, Cell], Position]]]:
     """Return the versions of all keys as their table shows them."""
     form = (dimension.history or History()).shown
-    for key, row in rows.items():
-        for version, cells in zip(row.versions, showing.rows(dimension, key, row.versions, {}), strict=True):
+    for key, row in table.rows.items():
+        shown = showing.rows(dimension, key, row.versions, table.numbers)
+        for version, cells in zip(row.versions, shown, strict=True):
             yield (*key, cells[form.valid_from]), (cells, version.position)
 
 

@@ -21,9 +21,10 @@ from pages import fences, sections, tables, text
 
 from lakeward.core.dimension import Dimension, Mode, TableName
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Operation, Position
-from lakeward.core.fold import Row, apply
+from lakeward.core.fold import Row, apply, columns_of
 from lakeward.core.history.beliefs import Beliefs, revised
 from lakeward.core.history.instants import instant_of
+from lakeward.core.history.numbering import NO_NUMBERS, Numbers, numbered
 from lakeward.core.history.options import History, Kind
 from lakeward.core.history.reloads import outlasting
 from lakeward.core.history.showing import rows as shown_rows
@@ -131,15 +132,23 @@ def folded(of: Dimension, events: Table) -> Mapping[Key, Row]:
     return rows
 
 
-def shown(of: Dimension, rows: Mapping[Key, Row]) -> Table:
+def shown(of: Dimension, rows: Mapping[Key, Row], numbers: Numbers = NO_NUMBERS) -> Table:
     """Return versions as a page has them."""
     history = of.history or History()
     types = {column.name: column.type for column in history.schema(of.schema, of.key)}
     return [
         {name: words(cell, types[name]) for name, cell in cells.items()}
         for key, row in sorted(rows.items())
-        for cells in shown_rows(of, key, row.versions, {})
+        for cells in shown_rows(of, key, row.versions, numbers)
     ]
+
+
+def numbers_of(of: Dimension, numbers: Numbers, before: Mapping[Key, Row], rows: Mapping[Key, Row]) -> Numbers:
+    """Return the surrogate numbers of versions after a batch, by those before it."""
+    columns = columns_of(of)
+    assert columns is not None
+    had, made = ({key: row.versions for key, row in one.items()} for one in (before, rows))
+    return numbered(columns, numbers, had, made, max(numbers.values(), default=0))
 
 
 def believed(of: Dimension, events: Table) -> Table:
@@ -171,12 +180,16 @@ def rendered(rows: Table) -> str:
 @pytest.mark.parametrize("example", [*examples(PAGE)], ids=lambda example: example.title)
 def test_the_versions_of_an_example_are_those_that_the_core_makes(example: Example) -> None:
     of, events = dimension_of(example), Table()
+    rows: Mapping[Key, Row] = {}
+    numbers = NO_NUMBERS
     for table in example.tables:
         if "what" in table[0]:
             events += table
         else:
             is_known = of.history is not None and of.history.known
-            found = believed(of, events) if is_known else shown(of, folded(of, events))
+            before, rows = rows, folded(of, events)
+            numbers = numbers_of(of, numbers, before, rows)
+            found = believed(of, events) if is_known else shown(of, rows, numbers)
             assert table == found, f"it should be\n{rendered(found)}"
 
 

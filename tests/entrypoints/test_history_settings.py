@@ -205,7 +205,7 @@ def test_a_history_is_planned_and_run_as_one(lakeward: Command, tmp_path: Path) 
         ('type = "string"', ".type]: must be timestamp, timestamp_ntz, date, int, bigint, or a decimal"),
         ('type = "dat"', ".type]: must be timestamp, timestamp_ntz, date, int, bigint, or a decimal"),
         ('type = "decimal(8,2)"', ".type]: must be timestamp, timestamp_ntz, date, int, bigint, or a decimal"),
-        ('surrogate = "uuid"', ".surrogate]: input should be 'hash'"),
+        ('surrogate = "uuid"', ".surrogate]: input should be 'hash' or 'number'"),
         ("kinds = { email = 4 }", ".kinds.email]: input should be 0, 1, 2, 3 or 6"),
         ("first_load = true", ".first_load]: input should be a valid string"),
         (
@@ -246,7 +246,7 @@ def test_a_history_is_planned_and_run_as_one(lakeward: Command, tmp_path: Path) 
         ('surrogate = "hash"\nis_current = "version_key"', ".history]: two columns are called 'version_key'"),
         (
             'surrogate_column = "k"',
-            '.history]: `surrogate_column` names a column that is not made: say `surrogate = "hash"`, too',
+            ".history]: `surrogate_column` names a column that is not made: say `surrogate`, too",
         ),
         (
             'known_to = "k"',

@@ -34,6 +34,7 @@ CUSTOMER = """
 table = "Shop.Customer"
 columns = ["id", "name"]
 """
+HISTORY = '[joined."dw.dim"]\nmode = "history"\n[joined."dw.dim".history]\n'
 ORDERS = """
 [joined."dw.dim".sources.orders]
 table = "shop.orders"
@@ -108,7 +109,8 @@ def test_what_the_format_adds_stands_beside_the_keys(tmp_path: Path) -> None:
         ([CUSTOMER.replace("dw.dim", "SHOP.orders")], "another table has that name"),
         ([CUSTOMER.replace("dw.dim", "dw.*")], "its name stands for many"),
         ([CUSTOMER.replace("dw.dim", "shop.orders__changes")], "what lakeward keeps beside shop.orders"),
-        (['[joined."dw.dim"]\nmode = "history"\n[joined."dw.dim".history]\nknown = true\n', CUSTOMER], "`known`"),
+        ([f"{HISTORY}known = true\n", CUSTOMER], "`known`"),
+        ([f'{HISTORY}surrogate = "number"\n', CUSTOMER], "have no numbers to keep: say `surrogate"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_starts(tmp_path: Path, parts: list[str], words: str) -> None:

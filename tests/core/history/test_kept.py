@@ -114,6 +114,12 @@ def deliver(job: Job[Any], place: int) -> None:
             "its versions were made with valid_from: valid_from; the settings say valid_from: since",
         ),
         (
+            History(shown=Shown(surrogate=Surrogate.NUMBER)),
+            History(shown=Shown(surrogate=Surrogate.HASH)),
+            "shop.item: its history cannot be kept in another way",
+            "its versions were made with surrogate: number; the settings say surrogate: hash",
+        ),
+        (
             None,
             History(),
             "shop.item: a mirror cannot become a history",

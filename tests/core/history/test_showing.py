@@ -14,7 +14,7 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
 from lakeward.core.history.instants import day_of, instant_of, shown
 from lakeward.core.history.options import ByColumn, ByRun, History, Kind, Shown, Surrogate, Track, Validity
-from lakeward.core.history.showing import numbered, rows, surrogate_hash
+from lakeward.core.history.showing import rows, surrogate_hash
 from lakeward.core.history.versions import Version
 from lakeward.core.schema import Column, Schema, Type
 
@@ -101,8 +101,7 @@ TWO = (version(0, 3, "x", deleted=False), version(3, None, "y", previous_key=(9,
 
 def as_shown(history: History) -> list[dict[str, object]]:
     dimension = replace(DIMENSION, history=history)
-    numbers = numbered({((1,), 0): 41}, {(1,): TWO})
-    return [dict(row) for row in rows(dimension, (1,), TWO, numbers)]
+    return [dict(row) for row in rows(dimension, (1,), TWO, {((1,), 0): 41, ((1,), 3): 7})]
 
 
 def test_a_closed_version_shows_the_last_day_on_which_it_is_valid() -> None:
@@ -125,9 +124,9 @@ def test_a_key_change_shows_the_key_before() -> None:
     assert [row["_previous_key"] for row in as_shown(History(previous_key=True))] == [None, '["9"]']
 
 
-def test_a_surrogate_number_stays_with_its_version_and_the_next_is_new() -> None:
+def test_a_surrogate_number_is_that_of_its_version() -> None:
     found = as_shown(History(shown=Shown(surrogate=Surrogate.NUMBER)))
-    assert [row["version_key"] for row in found] == [41, 42]
+    assert [row["version_key"] for row in found] == [41, 7]
 
 
 def test_a_surrogate_hash_is_of_key_and_start() -> None:

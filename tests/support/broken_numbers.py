@@ -1,0 +1,81 @@
+"""The reference adapter, broken in the surrogate numbers that it gives: each class makes one mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from lakeward.adapters.memory import MemoryTable
+from lakeward.core.events import Key
+from lakeward.core.fold import Row
+from lakeward.core.history.numbering import Numbers
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import Commit, Resolved
+from lakeward.core.progress import Progress
+
+
+class NumbersAnewWhatItTouches(MemoryTable):
+    """Gives each version of a key that a batch touches a number of its own."""
+
+    def numbers_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> Numbers:
+        forgotten, self.numbers = self.numbers, {}
+        found = MemoryTable.numbers_after(self, plan, rows)
+        self.numbers = forgotten
+        return found
+
+
+class CountsFromWhatStands(MemoryTable):
+    """Counts on from the highest number in the table, which a version may have had that went."""
+
+    def numbers_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> Numbers:
+        return MemoryTable.numbers_after(self, replace(plan, numbered=max(self.numbers.values(), default=0)), rows)
+
+
+class CountsEachBatchFromOne(MemoryTable):
+    """Takes no heed of what was given before."""
+
+    def numbers_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> Numbers:
+        return MemoryTable.numbers_after(self, replace(plan, numbered=0), rows)
+
+
+class CountsEachKeyByItself(MemoryTable):
+    """Gives the versions of each key the numbers behind the highest, as if there were no other key."""
+
+    def numbers_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> Numbers:
+        each = [MemoryTable.numbers_after(self, plan, {key: row}) for key, row in rows.items()]
+        return {place: number for numbers in each for place, number in numbers.items()}
+
+
+class ForgetsAVersionWhoseStartMoved(MemoryTable):
+    """Knows a version by key and start alone."""
+
+    def numbers_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> Numbers:
+        stood, self.rows = self.rows, {key: _begun(row) for key, row in self.rows.items()}
+        found = MemoryTable.numbers_after(self, plan, rows)
+        self.rows = stood
+        return found
+
+
+def _begun(row: Row) -> Row:
+    """Return a row whose versions end at no instant at which another does."""
+    return replace(row, versions=tuple(replace(one, valid_to=-one.valid_from - 1) for one in row.versions))
+
+
+class DoesNotCountWhatItGives(MemoryTable):
+    """Commits numbers, and not how far they go."""
+
+    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+        return MemoryTable.commit(self, plan, resolved, replace(progress, numbered=plan.numbered))
+
+
+BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
+    "a_version_keeps_its_number": (
+        NumbersAnewWhatItTouches,
+        CountsFromWhatStands,
+        CountsEachBatchFromOne,
+        CountsEachKeyByItself,
+        ForgetsAVersionWhoseStartMoved,
+        DoesNotCountWhatItGives,
+    ),
+}
+"""Mistakes by the law of the conformance kit that is there to show them."""
