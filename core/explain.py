@@ -32,9 +32,10 @@ class Step:
 
     `operation` is None where only the row that stands tells of the event. `batch` brought it,
     `settled` is the batch that applied it or found it overtaken; None where that is not known,
-    or has not come. `by` is what overtook it, what it is a copy of, or what it waits for. The
-    event before it at the same place of the source's order is `tie` where it has other
-    contents, `alike` where it has the same. `unset` are columns that were not sent.
+    or has not come. `by` is what overtook it, what it is a copy of, or what it waits for; in a
+    history, where nothing is overtaken, what is newer and was there before it. The event before it
+    at the same place of the source's order is `tie` where it has other contents, `alike` where it
+    has the same. `unset` are columns that were not sent.
     """
 
     position: Position
@@ -62,13 +63,14 @@ class Explained:
 
 
 def explain(dimension: Dimension, known: Known) -> Explained:
-    """Work out what each known event of a key did; of a history, to the newest row."""
-    return _Story(replace(dimension, history=None), known).told()
+    """Work out what each known event of a key did; of a history, to the row as it was then."""
+    return _Story(dimension, known).told()
 
 
 class _Story:
     def __init__(self, dimension: Dimension, known: Known) -> None:
-        self.dimension = dimension
+        self.dimension = replace(dimension, history=None)
+        self.keeps_versions = dimension.history is not None
         self.columns = dimension.schema.names
         self.known = known
         self.settled, self.copies = settled_of(known)
@@ -89,9 +91,14 @@ class _Story:
     # What each event changed.
 
     def changes(self) -> tuple[Mapping[Position, Changes], Row | None, Collection[Position]]:
-        """Return what each event changed when it came, the row in the end, and what stayed incomplete."""
+        """Return what each event changed when it came, the row in the end, and what stayed incomplete.
+
+        In a history it is what each changed of the row before it, whatever came first.
+        """
         events = [one.event for one in self.settled]
-        came = sorted(range(len(events)), key=lambda index: (self.settled[index].settled, index))
+        came = list(range(len(events)))
+        if not self.keeps_versions:
+            came.sort(key=lambda index: self.settled[index].settled)
         moves = any(event.old_key is not None for event in events)
         rows = self.folded(events, came) if moves else self.composed(events, came)
         found = {
@@ -153,6 +160,8 @@ class _Story:
     def step(self, one: Settled) -> Step:
         position = one.event.position
         verdict, by = self.overtaken_by.get(position, (Verdict.APPLIED, None))
+        if self.keeps_versions:
+            verdict, by = Verdict.APPLIED, by if verdict is Verdict.STALE else None
         changes: Changes = {**self.changed[position], **self.came_along(one.event)}
         if position in self.incomplete:
             verdict, by, changes = Verdict.WAITING, None, self.sent(one.event)

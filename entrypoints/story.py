@@ -58,6 +58,8 @@ class Story:
                 return f"{waited}stale: {by} is newer, and was there before"
             case Verdict.DUPLICATE:
                 return f"duplicate of {by}"
+            case _ if by is not None:
+                return f"{waited}applied in its place before {by}, which was there"
             case _:
                 return f"{waited}applied"
 

@@ -177,6 +177,7 @@ def test_a_late_correction_leaves_readable_what_was_reported_after_each_batch(sh
     ]
     told = shop.call("explain", "shop.customer", "1").out
     assert "stored now: id 1 · name Anna · city Paris" in told
+    assert "applied in its place before 2, which was there: city Oslo → Lyon" in told
 
 
 BELIEVED = ("id", "city", "name", "seen", "valid_from", "valid_to", "is_current", "current_name")

@@ -19,6 +19,7 @@ from lakeward.core.effects import REMOVED, Effect, Effects, effect_of
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Operation, Position
 from lakeward.core.explain import explain
 from lakeward.core.fold import Row, apply
+from lakeward.core.history.options import History
 from lakeward.core.known import Known, Refused, Remembered, Stored
 from lakeward.core.memory import Base, Reason
 from lakeward.core.progress import Progress
@@ -26,6 +27,7 @@ from lakeward.plugins.testing.histories import SCHEMA, Features, Feed, batches, 
 
 RANDOMS = st.randoms(use_true_random=False)
 thorough = settings(max_examples=200, deadline=None)
+HISTORY = History()
 
 
 def played(random: Random, source: Feed, dimension: Dimension) -> tuple[MemoryTable, list[Counts]]:
@@ -97,6 +99,23 @@ def test_the_steps_lead_from_the_row_before_them_to_the_row_that_stands(lateness
         assert known.stored is None or cells == known.stored.row.cells
 
 
+@thorough
+@given(random=RANDOMS)
+def test_in_a_history_each_step_leads_on_from_the_one_before_it_in_the_order_of_the_source(random: Random) -> None:
+    features = replace(draw_features(random, Unbounded()), moves=False)
+    source = feed(random, features)
+    table, _ = played(random, source, replace(features.dimension(Unbounded()), history=HISTORY))
+    for key in keys_of(source):
+        known = table.known(key)
+        told = explain(table.dimension, known)
+        assert told.is_whole
+        cells = dict(known.base.row.cells) if known.base is not None and known.base.row is not None else {}
+        for step in sorted(told.steps, key=lambda step: step.position):
+            assert all(cells.get(n, UNSET) == was or was is UNSET for n, (was, _) in step.changes.items())
+            cells.update({name: is_ for name, (_, is_) in step.changes.items()})
+        assert known.stored is None or cells == known.stored.row.cells
+
+
 @pytest.mark.parametrize("lateness", MODES, ids=repr)
 @thorough
 @given(random=RANDOMS)
@@ -116,12 +135,13 @@ def test_every_known_event_is_a_step_and_nothing_else_is(lateness: Lateness, ran
 @thorough
 @given(random=RANDOMS)
 def test_an_event_has_the_verdict_that_it_was_counted_with(random: Random) -> None:
-    """Where every event is remembered and touches one key."""
+    """Where every event is remembered and touches one key; in a history none was overtaken."""
     features = Features(
         sequence=random.choice(["commit", "unique", "none"]), load=random.random() < 0.5, scatter=True
     )
     source = feed(random, features)
-    table, counts = played(random, source, features.dimension(Unbounded()))
+    dimension = replace(features.dimension(Unbounded()), history=random.choice([None, HISTORY]))
+    table, counts = played(random, source, dimension)
     steps = [step for key in keys_of(source) for step in explain(table.dimension, table.known(key)).steps]
     found = Counter((step.settled, step.verdict) for step in steps)
     for verdict in (Verdict.APPLIED, Verdict.STALE, Verdict.SUPERSEDED):
@@ -196,6 +216,16 @@ def test_a_late_event_that_completes_cells_is_applied_and_says_which() -> None:
         (Verdict.APPLIED, {"b": (0, 5)}),
     ]
     assert [step.unset for step in steps] == [("b",), ()]
+
+
+def test_in_a_history_a_late_event_is_applied_in_its_place() -> None:
+    came = known(remembered(5, 1, a=5, b=0), remembered(9, 2, a=9, b=0), remembered(7, 3, a=7, b=0))
+    steps = explain(replace(ITEM, history=HISTORY), came).steps
+    assert [(step.verdict, None if step.by is None else step.by.sequence, step.changes) for step in steps] == [
+        (Verdict.APPLIED, None, {"a": (0, 5)}),
+        (Verdict.APPLIED, None, {"a": (7, 9)}),
+        (Verdict.APPLIED, 9, {"a": (5, 7)}),
+    ]
 
 
 def test_what_an_event_left_is_judged_as_of_its_batch() -> None:
