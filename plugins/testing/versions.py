@@ -13,7 +13,7 @@ from lakeward.core.history.options import ByRun, History, Kind, Shown, Surrogate
 from lakeward.core.schema import Type
 from lakeward.plugins.testing.bench import Law, Trial, expected
 from lakeward.plugins.testing.play import CRASHES, UNCOMMITTED
-from lakeward.plugins.testing.scripts import Rows, pack_late, pack_reloaded
+from lakeward.plugins.testing.scripts import Rows, Script, pack_late, pack_reloaded
 
 _Check: TypeAlias = Callable[[Trial], None]
 _FOUND: Final[list[Law]] = []
@@ -61,20 +61,20 @@ def _law(*needs: str, cases: Mapping[str, Any] | None = None, **size: Any) -> Ca
     return take
 
 
+def _of_several(trial: Trial, deliveries: range, lateness: Lateness, **features: Any) -> Script:
+    """Return a script of so many deliveries: of one alone nothing is late, and each costs a slow table."""
+    while True:
+        script = pack_late(trial.random, trial.histories, lateness, fixed=0.6, **features)
+        if len(script.deliveries) in deliveries:
+            return script
+
+
 @_law(*(item.value for item in PARTIAL), Capability.TRUNCATE.value, cases=WAYS, few=3, share=0.1, often=6, seldom=3)
 def any_order_and_any_crash_give_the_one_history(trial: Trial) -> None:
     """History: batching, idempotence, lateness, quarantine and crash, of every version of every key."""
     way: Way = trial.case
     bad = 0.0 if way.truncates or way.lateness == ORDERED else 0.03
-    script = pack_late(
-        trial.random,
-        trial.histories,
-        way.lateness,
-        bad=bad,
-        fixed=0.6,
-        in_part=way.in_part,
-        truncates=way.truncates,
-    )
+    script = _of_several(trial, range(2, 9), way.lateness, bad=bad, in_part=way.in_part, truncates=way.truncates)
     ends = trial.ends(UNCOMMITTED if way.in_part else CRASHES)
     history = replace(way.history, known=way.known and trial.can(Capability.BITEMPORAL))
     dimension = replace(script.dimension, history=history)
@@ -89,9 +89,6 @@ def a_reload_ends_what_it_lacks(trial: Trial) -> None:
     trial.play_alike(replace(script, dimension=replace(script.dimension, history=History())), trial.ends())
 
 
-_SEVERAL: Final = range(3, 5)
-"""So many deliveries tell of what was known before: one alone says nothing, and each costs a slow table seconds."""
-
 KNOWN: Final = (
     History(known=True, kinds={"b": Kind.PREVIOUS}, previous_key=True),
     History(known=True, kinds={"a": Kind.CURRENT, "b": Kind.OVERWRITE}, shown=Shown(surrogate=Surrogate.HASH)),
@@ -103,9 +100,8 @@ def what_was_known_is_not_rewritten(trial: Trial) -> None:
     """History, known: as known at a batch it is the history that stood after that batch, whatever came later."""
     random, history = trial.random, trial.random.choice(KNOWN)
     truncates, lateness = random.random() < 0.5, random.choice((Within(3), Unbounded()))
-    bad, script = 0.0 if truncates else 0.03, None
-    while script is None or len(script.deliveries) not in _SEVERAL:
-        script = pack_late(random, trial.histories, lateness, bad=bad, fixed=0.6, in_part=True, truncates=truncates)
+    bad = 0.0 if truncates else 0.03
+    script = _of_several(trial, range(3, 5), lateness, bad=bad, in_part=True, truncates=truncates)
     script = replace(script, dimension=replace(script.dimension, history=history))
     moments = trial.play_alike(script, trial.ends(UNCOMMITTED)).moments
     forgetful = replace(history, known=False)

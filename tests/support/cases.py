@@ -52,10 +52,10 @@ def check(folder: Path, schema: str, table: str, expected: Path) -> int:
 
     They are DuckDB, and PyIceberg, delta-rs or hudi-rs; DuckDB reads no Hudi.
     """
-    readers = _readers(folder / "lake", schema, table)
-    with readers.duck as connection:
+    found = readers(folder / "lake", schema, table)
+    with found.duck as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        connection.register("arrow", readers.own())
+        connection.register("arrow", found.own())
         described = connection.execute("DESCRIBE SELECT * FROM arrow").fetchall()
         types = {name: kind for name, kind, *_ in described if not name.startswith(("_lakeward_", "_hoodie_"))}
         own = ", ".join(f'"{name}"' for name in types)
@@ -64,7 +64,7 @@ def check(folder: Path, schema: str, table: str, expected: Path) -> int:
             f"CREATE TABLE expected AS SELECT {cast} FROM "
             f"read_csv('{expected}', header = true, all_varchar = true, nullstr = '\\N')"
         )
-        for reader in ("arrow", *readers.scans):
+        for reader in ("arrow", *found.scans):
             for one, other in ((reader, "expected"), ("expected", reader)):
                 missing = connection.execute(
                     f"SELECT {own} FROM {one} EXCEPT ALL SELECT {own} FROM {other} LIMIT 5"
@@ -74,7 +74,7 @@ def check(folder: Path, schema: str, table: str, expected: Path) -> int:
     return int(rows[0])
 
 
-class _Readers(NamedTuple):
+class Readers(NamedTuple):
     """The format's own reader, and DuckDB with the scans that it has of the table."""
 
     own: Callable[[], pa.Table]
@@ -82,12 +82,13 @@ class _Readers(NamedTuple):
     scans: Sequence[str]
 
 
-def _readers(warehouse: Path, schema: str, table: str) -> _Readers:
+def readers(warehouse: Path, schema: str, table: str) -> Readers:
+    """Return what reads a table of a lake, whatever its format is."""
     path = warehouse / schema / table
     if (warehouse / "catalog.db").exists():
         metadata = outside.metadata(warehouse, schema, table)
         own = partial(outside.by_pyiceberg, warehouse, schema, table)
-        return _Readers(own, outside.duck(), [f"iceberg_scan('{metadata}')"])
+        return Readers(own, outside.duck(), [f"iceberg_scan('{metadata}')"])
     if (path / ".hoodie").exists():
-        return _Readers(partial(by_hudi_rs, path), duckdb.connect(), [])
-    return _Readers(lambda: by_delta_rs(DeltaTable(path)), duck(), [f"delta_scan('{path}')"])
+        return Readers(partial(by_hudi_rs, path), duckdb.connect(), [])
+    return Readers(lambda: by_delta_rs(DeltaTable(path)), duck(), [f"delta_scan('{path}')"])

@@ -1,0 +1,126 @@
+"""Feeds of real databases as histories: every version that SQL over all changes at once finds, and no other.
+
+The changes are taken in three runs, and the middle files come last: what they say goes between what stands.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import duckdb
+import outside
+import pytest
+from cases import readers
+from project import Project
+
+pytestmark = [pytest.mark.spark, pytest.mark.long]
+
+KINDS = pytest.mark.parametrize("kind", ["iceberg", "delta", pytest.param("hudi", marks=pytest.mark.hudi)])
+
+HISTORY: Final = 'mode = "history"\nhistory = { first_load = 1900-01-01 }\n'
+
+PGBENCH: Final = {
+    "accounts": {"aid": "int", "bid": "int", "abalance": "int", "filler": "string"},
+    "branches": {"bid": "int", "bbalance": "int", "filler": "string"},
+    "tellers": {"tid": "int", "bid": "int", "tbalance": "int", "filler": "string"},
+}
+
+VERSIONS: Final = """
+WITH changes AS (
+    SELECT DISTINCT ON ({key}, since) {columns}, since
+    FROM (
+        SELECT {typed}, TIMESTAMPTZ '1900-01-01 00:00:00+00' AS since, 0 AS place FROM {loads}
+        UNION ALL BY NAME
+        SELECT {typed}, CAST("TIMESTAMP" || '+00' AS TIMESTAMPTZ) AS since, row_number() OVER () AS place
+        FROM {changes}
+    )
+    ORDER BY {key}, since, place DESC
+),
+moved AS (
+    SELECT *, ({columns}) IS NOT DISTINCT FROM lag(({columns})) OVER one AS is_as_before
+    FROM changes WINDOW one AS (PARTITION BY {key} ORDER BY since)
+)
+SELECT {columns}, since AS valid_from, lead(since) OVER one AS valid_to, valid_to IS NULL AS is_current
+FROM moved WHERE NOT is_as_before WINDOW one AS (PARTITION BY {key} ORDER BY since)
+"""
+"""What each row was and from when to when: of changes of one time the last counts, and equal neighbours are one."""
+
+
+def deliver(project: Project, inputs: Path, tables: Sequence[str]) -> None:
+    """Run three times: over the loads and the first changes, over the last ones, over those between them."""
+    files = {table: sorted(path for path in (inputs / table).iterdir() if path.name[0] != "L") for table in tables}
+    for table in tables:
+        landed = project.folder / "landing" / inputs.name / table
+        landed.mkdir(parents=True)
+        for load in (inputs / table).glob("LOAD*"):
+            shutil.copy(load, landed)
+    for part in (slice(0, 1), slice(-1, None), slice(1, -1)):
+        for table in tables:
+            for file in files[table][part]:
+                shutil.copy(file, project.folder / "landing" / inputs.name / table)
+        project.run()
+
+
+def check_versions(project: Project, schema: str, table: str, key: str, columns: Sequence[str], read: str) -> int:
+    """Compare what each reader finds with what SQL makes of the feed; return how many versions there are."""
+    own = ", ".join(f'"{name}"' for name in columns)
+    inputs = project.folder / "landing" / schema / table
+    loads, changes = (read.format(inputs / pattern) for pattern in ("LOAD*", "2*"))
+    found = readers(project.folder / "lake", schema, table)
+    with found.duck as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("arrow", found.own())
+        types = dict(connection.execute("SELECT column_name, column_type FROM (DESCRIBE arrow)").fetchall())
+        typed = ", ".join(f'CAST("{name}" AS {types[name]}) AS "{name}"' for name in columns)
+        versions = VERSIONS.format(key=key, typed=typed, columns=own, loads=loads, changes=changes)
+        connection.execute(f"CREATE TABLE expected AS {versions}")
+        shown = f"{own}, valid_from, valid_to, is_current"
+        for reader in ("arrow", *found.scans):
+            for one, other in ((reader, "expected"), ("expected", reader)):
+                missing = connection.execute(f"SELECT {shown} FROM {one} EXCEPT ALL SELECT {shown} FROM {other}")
+                assert not missing.fetchmany(5), f"{table}: {one} has versions that {other} lacks"
+        [[versions]] = connection.execute("SELECT count(*) FROM expected").fetchall()
+    return int(versions)
+
+
+@KINDS
+def test_each_change_of_pgbench_is_a_version(project: Project, kind: str) -> None:
+    """One branch has 8,001 versions, a teller up to 822."""
+    project.kind = kind
+    case = outside.case("derived-dms-csv-pgbench")
+    told = json.loads((case / "expected" / "invariants.json").read_text("utf-8"))
+    tables = {f"pgbench_{name}": columns for name, columns in PGBENCH.items()}
+    settings = [
+        f'[tables."public.{name}"]\nkey = ["{next(iter(columns))}"]\n{HISTORY}columns = {json.dumps(columns)}\n'
+        for name, columns in tables.items()
+    ]
+    project.configure(
+        "\n".join(settings).replace('": "', '" = "'), 'timestamp_column = "TIMESTAMP"\nnull_text = ""'
+    )
+    deliver(project, case / "input" / "public", [*tables])
+    for name, columns in tables.items():
+        read = "read_csv('{}', header = true, all_varchar = true)"
+        assert (
+            check_versions(project, "public", name, next(iter(columns)), [*columns], read)
+            == (told[name]["scd2_versions_if_only_real_changes_make_one"])
+        )
+        assert project.call("verify", "--history", f"public.{name}").code == 0
+
+
+@KINDS
+def test_who_held_a_ticket_is_known_of_each_moment(project: Project, kind: str) -> None:
+    """188,279 sales of 10,849 tickets at 69 moments: of what one transaction sold twice, the last is a version."""
+    project.kind = kind
+    case = outside.case("derived-dms-parquet-ticketing")
+    table, inputs = "sporting_event_ticket", case / "input" / "dms_sample"
+    project.configure(f'[tables."dms_sample.{table}"]\nkey = ["id"]\n{HISTORY}', 'timestamp_column = "TIMESTAMP"')
+    deliver(project, inputs, [table])
+    load = duckdb.read_parquet(f"{inputs / table}/LOAD*.parquet").columns
+    columns = [name for name in load if name not in ("Op", "TIMESTAMP")]
+    versions = check_versions(project, "dms_sample", table, "id", columns, "read_parquet('{}')")
+    assert versions > 128_757, "each ticket, and each moment at which one was sold to somebody else"
+    assert project.call("verify", "--history", f"dms_sample.{table}").code == 0
