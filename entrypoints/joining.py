@@ -13,6 +13,7 @@ import structlog
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError, SetupError
+from lakeward.core.job import Job
 from lakeward.core.joined.keeping import JoinReport, keep_up, plan_next
 from lakeward.entrypoints.settings import Configured
 from lakeward.entrypoints.stopping import Stop
@@ -35,11 +36,42 @@ class JoinRun:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Tables of the source, and those that are joined of them."""
+
+    tables: Sequence[TableName]
+    joined: Sequence[TableName]
+
+
+def chosen(configured: Configured, wanted: Iterable[str]) -> Chosen:
+    """Return what is meant by these names, or by none: all.
+
+    With a table come the joined ones that it is a source of, with a joined one the tables that it is made of.
+    Raises ConfigError for one that is not configured.
+    """
+    names = configured.choose_any(wanted) or [*configured.tables]
+    named = [name for name in names if name in configured.joined]
+    tables = [name for name in names if name not in named]
+    joined = {*named, *joined_of(configured, tables)}
+    sources = [source for name in named for source in configured.sources_of(name)]
+    return Chosen(
+        [*dict.fromkeys((*tables, *sources))],
+        [name for name in configured.joined if name in joined],
+    )
+
+
 def joined_of(configured: Configured, tables: Iterable[TableName]) -> Sequence[TableName]:
     """Return the joined tables that some of these tables are sources of."""
     wanted = set(tables)
-    found = configured.joined.items()
-    return [name for name, one in found if wanted & {source.table for source in one.sources.values()}]
+    return [name for name in configured.joined if wanted.intersection(configured.sources_of(name))]
+
+
+def job_of(container: Any, table: TableName) -> Job[Any]:
+    """Return the job of a table; of a joined one as it stands, to look at it or to take care of it."""
+    make = container.joined_upkeep if table in container.configured().joined else container.job
+    job: Job[Any] = make(table=table)
+    return job
 
 
 @dataclass(slots=True)
@@ -69,7 +101,7 @@ class Joining:
 
     def _is_due(self, table: TableName, batches: Mapping[TableName, int]) -> bool:
         before = self.passed.get(table)
-        sources = {one.table for one in self.container.configured().joined[table].sources.values()}
+        sources = self.container.configured().sources_of(table)
         return before is None or any(before.get(name) != batches.get(name) for name in sources)
 
     def _join(self, table: TableName) -> None:

@@ -218,19 +218,34 @@ class Configured:
         return self._said_of_joined(name).maintain if name in self.joined else self.tables[name].maintain
 
     def choose(self, wanted: Iterable[str]) -> list[TableName]:
-        """Return the tables of these names, or all; raises ConfigError for one that is not configured."""
+        """Return the tables of these names, or all; raises ConfigError for one that is none of the source."""
+        names = self.choose_any(wanted)
+        if joined := [name for name in names if name in self.joined]:
+            raise ConfigError(
+                f"{joined[0]} is a joined table",
+                found="what this command is for, it has of its sources",
+                todo="Name one of them: " + ", ".join(map(str, self.sources_of(joined[0]))),
+            )
+        return names or list(self.tables)
+
+    def choose_any(self, wanted: Iterable[str]) -> list[TableName]:
+        """Return the tables of these names, joined ones too; raises ConfigError for one that is not configured."""
         if not self.tables and not self.patterns:
             raise ConfigError(f"{self.file}: no table is configured", todo="Name them under [tables].")
-        known = {plain(name): name for name in self.tables}
+        known = {plain(name): name for name in (*self.tables, *self.joined)}
         names = [known.get(plain(name), name) for name in map(table_name, wanted)]
         for name in names:
-            if name not in self.tables:
+            if name not in known.values():
                 raise ConfigError(
                     f"{name} is not configured",
-                    found="the tables are " + (", ".join(map(str, self.tables)) or "none"),
-                    todo=nearest(str(name), map(str, self.tables)),
+                    found="the tables are " + (", ".join(map(str, known.values())) or "none"),
+                    todo=nearest(str(name), map(str, known.values())),
                 )
-        return names or list(self.tables)
+        return names
+
+    def sources_of(self, joined: TableName) -> Sequence[TableName]:
+        """Return the tables that a joined one is made of."""
+        return [*dict.fromkeys(source.table for source in self.joined[joined].sources.values())]
 
 
 def load(file: Path) -> Configured:

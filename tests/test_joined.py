@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import outside
+import pyarrow.parquet as pq
 import pytest
 from project import Project
 
@@ -157,6 +158,12 @@ def test_a_customer_of_two_files_is_the_dimension_that_an_aws_blog_shows(
         names, *right = list(csv.reader(file))
     rows = project.rows("dim_customer", "dw", tuple(names))
     assert sorted([str(v) if isinstance(v, int | date) else v for v in row] for row in rows) == sorted(right)
+    verified = project.call("verify", "--history", "--json")
+    assert [one["table"] for one in verified.document["tables"]] == ["dw.dim_customer"]
+    assert (verified.code, verified.document["tables"][0]["versions"]) == (0, len(right))
+    then = project.call("as-of", "dw.dim_customer", "2023-03-18", "--json").document
+    assert [row["rec_eff_dt"] for row in then["first"]] == ["2022-07-01"] * then["rows"]
+    assert 0 < then["rows"] < len(right)
 
 
 def loaded(project: Project) -> None:
@@ -189,10 +196,14 @@ def test_a_summary_follows_updates_and_deletes_of_what_it_is_made_of(project: Pr
         (3, "Cleo", 1, 7, 7, 7),
     ]
     put(project, "customer", 4, "D,2,Bea", "U,1,Ann")
-    last = joined(project)["last"]
+    ended = project.call("run", "--once", "dw.customer_summary", "--json")
+    assert [one["table"] for one in ended.document["tables"]] == ["shop.customer", "shop.orders"]
+    last = ended.document["joined"][0]["last"]
     assert (last["whole"], last["written"], last["removed"]) == ([], 0, 1)
     [stands] = project.call("status", "--json").document["joined"]
     assert (stands["batch"], stands["rows"], stands["passed"]) == (3, 3, {"customer": 3, "orders": 2})
+    exported = project.call("export", "dw.customer_summary", "--to", "out", "--json").document
+    assert exported["rows"] == len(pq.read_table(project.folder / "out")) == 3
 
 
 def test_a_crash_between_the_commits_of_sources_and_the_joined_table_loses_nothing(

@@ -25,6 +25,7 @@ from lakeward.entrypoints.context import (
     start_logging,
 )
 from lakeward.entrypoints.histories import instant_of
+from lakeward.entrypoints.joining import job_of
 from lakeward.entrypoints.printable import escaped, plain
 from lakeward.entrypoints.replacing import place, replacing
 
@@ -70,9 +71,9 @@ def as_of_time(
     start_logging("off", debug=debug)
     folder = None if to is None else place(to)
     configured = open_settings(config)
-    (name,) = configured.choose([table])
+    (name,) = configured.choose_any([table])
     with container_of(configured) as container:
-        job: Job[Any] = container.job(table=name)
+        job = job_of(container, name)
         history = job.dimension.history
         if history is None:
             raise no_versions(name, "read as of a time")

@@ -18,6 +18,7 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
+from lakeward.entrypoints.joining import job_of
 from lakeward.entrypoints.printable import plain
 from lakeward.entrypoints.replacing import place, replacing
 
@@ -50,9 +51,9 @@ def export(
     start_logging("off", debug=debug)
     folder = place(to)
     configured = open_settings(config)
-    (name,) = configured.choose([table])
+    (name,) = configured.choose_any([table])
     with container_of(configured) as container:
-        reading: Any = reading_of(container.job(table=name))
+        reading: Any = reading_of(job_of(container, name))
         with replacing(folder) as fresh:
             rows = reading.write(Selection(with_ours=columns == "all"), str(fresh))
     if as_json:

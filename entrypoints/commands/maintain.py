@@ -21,7 +21,7 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
-from lakeward.entrypoints.joining import joined_of
+from lakeward.entrypoints.joining import job_of, joined_of
 from lakeward.entrypoints.leasing import alone
 from lakeward.entrypoints.printable import escaped
 from lakeward.entrypoints.upkeep import care_of
@@ -52,11 +52,11 @@ def maintain(
     configured = open_settings(config)
     found: list[_Result] = []
     with alone(configured) as container:
-        chosen = configured.choose(tables or ())
-        for name in (*chosen, *joined_of(configured, chosen)):
-            make = container.joined_upkeep if name in configured.joined else container.job
+        chosen = configured.choose_any(tables or ()) or [*configured.tables]
+        for name in dict.fromkeys((*chosen, *joined_of(configured, chosen))):
             try:
-                found.append((name, take_care(make(table=name), care_of(configured.upkeep(name)), is_dry=dry_run)))
+                job = job_of(container, name)
+                found.append((name, take_care(job, care_of(configured.upkeep(name)), is_dry=dry_run)))
             except LakewardError as error:
                 found.append((name, error))
     failed = [documents.error(one) for _, one in found if isinstance(one, LakewardError)]

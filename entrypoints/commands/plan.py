@@ -31,7 +31,7 @@ from lakeward.entrypoints.context import (
     start_logging,
 )
 from lakeward.entrypoints.findings import layouts, look
-from lakeward.entrypoints.joining import joined_of
+from lakeward.entrypoints.joining import chosen
 from lakeward.entrypoints.printable import escaped
 
 log_lines = structlog.get_logger()
@@ -57,17 +57,16 @@ def plan(
     configured = open_settings(config, asks=True)
     with container_of(configured) as container:
         container.source(), container.target()
-        chosen = configured.choose(tables or ())
-        found_there = look(container, chosen)
-        container.rules(tables=chosen)
-        found_there = found_there.with_cautions(layouts(container, chosen))
+        wanted = chosen(configured, tables or ())
+        found_there = look(container, wanted.tables)
+        container.rules(tables=wanted.tables)
+        found_there = found_there.with_cautions(layouts(container, wanted.tables))
         kind = configured.settings.target["kind"]
         planned = [
-            _planned(container, name, kind, found_there.cautions.get(name, ()), as_json=as_json) for name in chosen
+            _planned(container, name, kind, found_there.cautions.get(name, ()), as_json=as_json)
+            for name in wanted.tables
         ]
-        joined = [
-            joined_view.planned(container, name, kind, as_json=as_json) for name in joined_of(configured, chosen)
-        ]
+        joined = [joined_view.planned(container, name, kind, as_json=as_json) for name in wanted.joined]
     failed = [document["error"] for document in (*planned, *joined) if "error" in document]
     code = documents.failure_code(failed) if failed else 0
     if as_json:

@@ -21,6 +21,7 @@ from lakeward.entrypoints.context import (
     open_settings,
     start_logging,
 )
+from lakeward.entrypoints.joining import chosen
 from lakeward.entrypoints.printable import escaped
 from lakeward.plugins.manager import load, registry_of
 from lakeward.plugins.tracing import Call, Tracing
@@ -103,7 +104,7 @@ def trace(
     manager = Tracing()
     load(manager=manager)
     try:
-        ran = run.carry_out_once(configured, configured.choose(tables or ()), manager)
+        ran = run.carry_out_once(configured, chosen(configured, tables or ()), manager)
     except BaseException:
         if not as_json:
             _show(manager.calls)

@@ -30,7 +30,7 @@ from lakeward.entrypoints.context import (
 )
 from lakeward.entrypoints.findings import Findings, layouts, look, remember
 from lakeward.entrypoints.follow import follow_tables
-from lakeward.entrypoints.joining import Joining, JoinRun, joined_of
+from lakeward.entrypoints.joining import Chosen, Joining, JoinRun, chosen
 from lakeward.entrypoints.leasing import alone, of_follower, of_writer
 from lakeward.entrypoints.lines import Lines
 from lakeward.entrypoints.locking import locked
@@ -83,9 +83,9 @@ def run(
         raise typer.BadParameter("--max-minutes is for --follow: a run that does not follow ends by itself.")
     run_id = start_logging(log, debug=debug)
     configured = open_settings(config, asks=True)
-    chosen = configured.choose(tables or ())
+    wanted = chosen(configured, tables or ())
     until = None if max_minutes is None else time.monotonic() + 60 * max_minutes
-    ran = carry_out(configured, chosen, _once if once else _follow, until)
+    ran = carry_out(configured, wanted, _once if once else _follow, until)
     if as_json:
         documents.emit("run", {"run": run_id, **document(ran)})
     else:
@@ -104,15 +104,15 @@ class Ran:
 
 
 _Done: TypeAlias = tuple[Sequence[TableRun], Sequence[JoinRun], Findings]
-Way: TypeAlias = Callable[[Configured, Sequence[TableName], Stop], _Done]
+Way: TypeAlias = Callable[[Configured, Chosen, Stop], _Done]
 """How tables are run: once, or on and on."""
 
 
-def carry_out(configured: Configured, tables: Sequence[TableName], way: Way, until: float | None = None) -> Ran:
+def carry_out(configured: Configured, wanted: Chosen, way: Way, until: float | None = None) -> Ran:
     """Run tables, until nothing waits or the run is asked to stop: by a signal, or at a time of the clock."""
     stop = Stop(view.console(stderr=True).print, until=until)
     with stop.listening():
-        runs, joined, found = way(configured, tables, stop)
+        runs, joined, found = way(configured, wanted, stop)
         code = exit_code(runs, joined) or (3 if found.strays else 0)
         if way is not _follow and stop.is_asked and code in (0, 3):
             code = 75  # what was not begun waits for the next run
@@ -121,9 +121,9 @@ def carry_out(configured: Configured, tables: Sequence[TableName], way: Way, unt
     return Ran(runs, joined, found, code)
 
 
-def carry_out_once(configured: Configured, tables: Sequence[TableName], manager: PluginManager) -> Ran:
+def carry_out_once(configured: Configured, wanted: Chosen, manager: PluginManager) -> Ran:
     """Run tables until nothing waits, with the plugins of a manager."""
-    return carry_out(configured, tables, partial(_once, manager=manager))
+    return carry_out(configured, wanted, partial(_once, manager=manager))
 
 
 def document(ran: Ran) -> Mapping[str, Any]:
@@ -140,21 +140,21 @@ def show_all(ran: Ran, *, is_chosen: bool) -> None:
         view.print_unconfigured(ran.found.unconfigured)
 
 
-def _once(
-    configured: Configured, tables: Sequence[TableName], stop: Stop, manager: PluginManager | None = None
-) -> _Done:
+def _once(configured: Configured, wanted: Chosen, stop: Stop, manager: PluginManager | None = None) -> _Done:
+    tables = wanted.tables
     with alone(configured, manager) as container, view.Bars() as bars:
         _before(configured, container, tables)
         with hands(container) as pool:
             runs = run_tables(container, tables, bars, stop, pool)
-            join = Joining(container, joined_of(configured, tables), stop, pool)
+            join = Joining(container, wanted.joined, stop, pool)
             join({})
             found = look(container, tables)  # what was read shows more
             return runs, [*join.runs.values()], found.with_cautions(layouts(container, tables))
 
 
-def _follow(configured: Configured, tables: Sequence[TableName], stop: Stop) -> _Done:
+def _follow(configured: Configured, wanted: Chosen, stop: Stop) -> _Done:
     """Follow, with the lock lent while nothing is in hand: other commands of the pipeline can have it then."""
+    tables = wanted.tables
     with (
         locked(configured.state, "follow", "follows", "It goes on until it is stopped, with SIGTERM or Ctrl-C."),
         locked(configured.state) as lock,
@@ -177,7 +177,7 @@ def _follow(configured: Configured, tables: Sequence[TableName], stop: Stop) -> 
             return tenure.lend(lend, stop.pause, lambda: stop.is_asked)
 
         with hands(container) as pool:
-            join = Joining(container, joined_of(configured, tables), stop, pool)
+            join = Joining(container, wanted.joined, stop, pool)
             runs = follow_tables(container, tables, Lines(), stop, pool, idle, join)
             return runs, [*join.runs.values()], look(container, tables)
 

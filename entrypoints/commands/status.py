@@ -26,7 +26,7 @@ from lakeward.entrypoints.context import (
     open_settings,
 )
 from lakeward.entrypoints.findings import look
-from lakeward.entrypoints.joining import joined_of
+from lakeward.entrypoints.joining import chosen
 from lakeward.entrypoints.printable import escaped
 from lakeward.entrypoints.settings import Configured
 
@@ -75,10 +75,10 @@ def status(
     if schema:
         return _schema(configured, tables or (), as_json=as_json)
     with container_of(configured) as container:
-        chosen = configured.choose(tables or ())
-        there = look(container, chosen)
-        found, failed = _read(container, configured, chosen)
-        joined = joined_view.stands(container, configured, joined_of(configured, chosen))
+        wanted = chosen(configured, tables or ())
+        there = look(container, wanted.tables)
+        found, failed = _read(container, configured, wanted.tables)
+        joined = joined_view.stands(container, configured, wanted.joined)
     failed += [(one.name, one.error) for one in joined if one.error is not None]
     code = 3 if there.strays or any(one.needs_somebody for one in found) else 0
     if failed:

@@ -24,6 +24,7 @@ from lakeward.entrypoints.context import (
     start_logging,
 )
 from lakeward.entrypoints.entries import parts_of, words_of
+from lakeward.entrypoints.joining import job_of
 from lakeward.entrypoints.printable import escaped
 from lakeward.entrypoints.settings import Configured
 
@@ -68,8 +69,8 @@ def verify(
 
 def _chosen(configured: Configured, wanted: Sequence[str]) -> Sequence[TableName]:
     """Return the tables that are meant: those that are named, or all histories."""
-    chosen = configured.choose(wanted)
-    histories = [name for name in chosen if configured.tables[name].mode == "history"]
+    chosen = configured.choose_any(wanted) or [*configured.tables, *configured.joined]
+    histories = [name for name in chosen if _is_history(configured, name)]
     for name in chosen if wanted else ():
         if name not in histories:
             raise no_versions(name, "verify")
@@ -81,10 +82,18 @@ def _chosen(configured: Configured, wanted: Sequence[str]) -> Sequence[TableName
     return histories
 
 
+def _is_history(configured: Configured, name: TableName) -> bool:
+    if name in configured.joined:
+        return configured.joined[name].history is not None
+    return configured.tables[name].mode == "history"
+
+
 def _verified(container: Any, configured: Configured, name: TableName) -> _Result:
-    column = configured.tables[name].history.valid_from
+    joined = configured.joined.get(name)
+    own = None if joined is None else joined.history
+    column = configured.tables[name].history.valid_from if own is None else own.shown.valid_from
     try:
-        return name, column, check_history(container.job(table=name))
+        return name, column, check_history(job_of(container, name))
     except LakewardError as error:
         return name, column, error
 

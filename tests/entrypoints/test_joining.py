@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from lakeward.core.dimension import TableName
-from lakeward.core.errors import SetupError, TableError
+from lakeward.core.errors import ConfigError, SetupError, TableError
 from lakeward.core.joined.keeping import JoinJob
 from lakeward.entrypoints import joining
-from lakeward.entrypoints.joining import Joining, joined_of
+from lakeward.entrypoints.joining import Chosen, Joining, chosen, joined_of
 from lakeward.entrypoints.settings import validate
 from lakeward.entrypoints.stopping import Stop
 
@@ -75,6 +75,22 @@ def test_joined_tables_are_run_with_any_of_their_sources() -> None:
     assert list(joined_of(CONFIGURED, [CUSTOMER])) == [DIM, SUMMARY]
     assert list(joined_of(CONFIGURED, [ORDERS])) == [SUMMARY]
     assert list(joined_of(CONFIGURED, [LOG])) == []
+
+
+def test_with_a_joined_table_come_those_that_it_is_made_of_and_no_other() -> None:
+    assert chosen(CONFIGURED, []) == Chosen([CUSTOMER, ORDERS, LOG], [DIM, SUMMARY])
+    assert chosen(CONFIGURED, ["dw.dim"]) == Chosen([CUSTOMER], [DIM])
+    assert chosen(CONFIGURED, ["shop.log", "DW.Summary"]) == Chosen([LOG, CUSTOMER, ORDERS], [SUMMARY])
+    assert chosen(CONFIGURED, ["shop.customer"]) == Chosen([CUSTOMER], [DIM, SUMMARY])
+
+
+def test_a_joined_table_is_named_where_a_table_has_to_be_and_where_none_is_known() -> None:
+    with pytest.raises(ConfigError, match="summary is a joined table") as error:
+        CONFIGURED.choose(["dw.summary"])
+    assert error.value.todo == "Name one of them: shop.customer, shop.orders"
+    with pytest.raises(ConfigError, match="dam is not configured") as error:
+        chosen(CONFIGURED, ["dw.dam"])
+    assert "dw.dim" in str(error.value.todo)
 
 
 def test_one_that_follows_joins_again_where_a_source_went_on(lake: Lake) -> None:
