@@ -11,6 +11,7 @@ from rich.table import Table
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import LakewardError
+from lakeward.core.joined.declared import Joined, Source, Way
 from lakeward.core.joined.keeping import Joinable, plan_next
 from lakeward.core.joined.plan import JoinPlan, JoinProgress
 from lakeward.core.ports import Standing
@@ -66,6 +67,24 @@ def plan_words(plan: JoinPlan) -> str:
     )
 
 
+def lookups(joined: Joined) -> Sequence[str]:
+    """Return in words which sources are looked up at a time, and what becomes of a row that finds none of one."""
+    found = {name: one for name, one in joined.sources.items() if one.at is not None or one.otherwise}
+    return [f"{_which(joined, name)}; {_else(one)}" for name, one in found.items()]
+
+
+def _which(joined: Joined, name: str) -> str:
+    at = joined.sources[name].at
+    return f"{name} as it is now" if at is None else f"{name} as it was at {joined.beside(name)}.{at}"
+
+
+def _else(source: Source) -> str:
+    if source.way is Way.INNER:
+        return "a row that finds none waits for it"
+    said = ", ".join(f"{own} {source.otherwise.get(own, 'NULL')}" for own in source.columns)
+    return f"a row that finds none has {said}" if said else "a row that finds none stays"
+
+
 def planned(container: Any, table: TableName, kind: str, *, as_json: bool) -> dict[str, Any]:
     """Plan one joined table, show it to people, and return it as programs get it."""
     try:
@@ -80,6 +99,8 @@ def planned(container: Any, table: TableName, kind: str, *, as_json: bool) -> di
         mode = "mirror" if job.joined.history is None else "history"
         name = str(table) if found.table is None else found.table.name
         view.console().print(f"{escaped(str(table))}  → {escaped(name)} ({kind}, joined {mode})")
+        for words in lookups(job.joined):
+            view.console().print(f"   {escaped(words)}")
         view.console().print(f"   {escaped(_planned_words(found))}")
     plan = None if found.plan is None else {"batch": found.plan.batch, **documents.join_plan(found.plan)}
     return {"table": str(table), "plan": plan, "waits_for": list(map(str, found.lacking))}

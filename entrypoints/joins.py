@@ -34,7 +34,7 @@ def _function_alone(value: Any) -> Any:
     return {"function": value} if isinstance(value, str) else value
 
 
-def _unknown(value: Any) -> Any:
+def _texts(value: Any) -> Any:
     """Take numbers, dates and truths of TOML for the texts that write them: their types are those of columns."""
     if isinstance(value, Mapping):
         return {name: _written(cell) for name, cell in value.items()}
@@ -94,7 +94,17 @@ class JoinedSourceSettings(BaseModel):
         None, description="The source that it is joined to, one before it. Without it: the driving one."
     )
     way: Literal["left", "inner"] = Field(
-        "left", description="A row that finds none of it stays, with NULL, or goes."
+        "left", description="A row that finds none of it stays, with NULL, or waits until it finds one."
+    )
+    at: str | None = Field(
+        None,
+        description="Of a history, in a joined mirror: the column of the source `beside` that says as of when it "
+        "is looked up. The version is taken that was valid then, and `columns` may be those that its history adds.",
+    )
+    otherwise: Annotated[dict[str, str], BeforeValidator(_texts)] = Field(
+        default_factory=dict,
+        description="What columns of the joined table that come of it have where a row finds none: "
+        "`{ customer_key = -1 }`. Without it: NULL.",
     )
     validity: str | None = Field(
         None,
@@ -127,7 +137,7 @@ class JoinedSettings(BaseModel):
         description='In a history: how versions are dated and shown. `validity = { column = "…" }` is said of each '
         "source instead.",
     )
-    unknown: Annotated[bool | dict[str, str], BeforeValidator(_unknown)] = Field(
+    unknown: Annotated[bool | dict[str, str], BeforeValidator(_texts)] = Field(
         False,
         description="Whether it has a row that stands for whatever has none: -1 in its key, NULL elsewhere, or "
         'what is given by column: `{ name = "unknown" }`.',
@@ -198,6 +208,8 @@ def _source(
         way=Way(said.way),
         validity=said.validity,
         as_now=said.as_now,
+        at=said.at,
+        otherwise=said.otherwise,
     )
 
 

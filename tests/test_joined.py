@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import shutil
 from datetime import UTC, date, datetime
-from decimal import Decimal
 from typing import Any
 
 import outside
 import pyarrow.parquet as pq
 import pytest
+from joined_runs import TIMED, every_kind, joined, put, shown
 from project import Project
 
 from lakeward.adapters.tables.joining import Joint
@@ -105,40 +105,12 @@ total = {{ function = "sum", column = "amount" }}
 most = {{ function = "max", column = "amount" }}
 newest = {{ function = "latest", column = "amount", by = "id" }}
 """
-KINDS = ("delta", "hudi")
-OF_HUDI = {"hudi": [pytest.mark.hudi]}
-every_kind = pytest.mark.parametrize(
-    "kind",
-    ["iceberg", *[pytest.param(kind, marks=[pytest.mark.long, *OF_HUDI.get(kind, [])]) for kind in KINDS]],
-)
-"""On Iceberg in the gate: the formats share all but how rows are read at a commit."""
-
-TIMED = 'timestamp_column = "at"'
 SUMMARY = ("id", "name", "orders", "total", "most", "newest")
-
-
-def joined(project: Project, code: int = 0) -> dict[str, Any]:
-    """Run once, and return what became of the one joined table."""
-    ended = project.call("run", "--once", "--json")
-    assert ended.code == code, ended.out + ended.err
-    [found] = ended.document["joined"]
-    return dict(found)
-
-
-def put(project: Project, table: str, day: int, *rows: str) -> None:
-    lines = "".join(f"{row[0]},2026-11-{day:02} 10:00:00.000000{row[1:]}\n" for row in rows)
-    project.put(f"202611{day:02}-100000000.csv", lines, f"shop/{table}")
 
 
 def summary(project: Project, *columns: str) -> list[Any]:
     found = project.rows("customer_summary", "dw", columns or SUMMARY)
     return [tuple(shown(value) for value in row) for row in found]
-
-
-def shown(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).strftime("%Y-%m-%d")
-    return int(value) if isinstance(value, Decimal) else value
 
 
 def test_a_customer_of_two_files_is_the_dimension_that_an_aws_blog_shows(

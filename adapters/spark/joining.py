@@ -8,7 +8,7 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakeward.adapters.spark.names import quoted, text
+from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.sides import (
     AT,
     INSTANT,
@@ -17,6 +17,7 @@ from lakeward.adapters.spark.sides import (
     Side,
     all_there,
     equal_links,
+    literal,
     numbered,
     renamed,
     sides,
@@ -25,8 +26,6 @@ from lakeward.adapters.spark.types import ddl
 from lakeward.core.joined.dates import BEGINNING
 from lakeward.core.joined.declared import Way
 from lakeward.core.joined.joining import Joining
-from lakeward.core.literals import text_of
-from lakeward.core.schema import Type
 
 
 def made(joining: Joining, tables: Frames, keys: DataFrame | None) -> DataFrame:
@@ -40,7 +39,7 @@ def made(joining: Joining, tables: Frames, keys: DataFrame | None) -> DataFrame:
     rows, by = _of_keys(joining, driving, tables, keys), driving.links
     moments = _moments(joining, of, tables, rows, keys) if joining.over_time else None
     if moments is not None:
-        rows, by = renamed(moments, joining.dimension.key, by).join(rows, by).where(driving.covers), [*by, AT]
+        rows, by = renamed(moments, joining.dimension.key, by).join(rows, by).where(driving.covers()), [*by, AT]
     if driving.is_grouped:
         rows = driving.grouped(rows, by)
     for name in joining.joined.others:
@@ -62,17 +61,17 @@ def _joined(rows: DataFrame, side: Side, beside: Side, table: DataFrame) -> Data
     """Join a source to rows that have its links in columns of the one beside it."""
     to, way = beside.columns(side.source.to), "left" if side.source.way is Way.LEFT else "inner"
     is_found = equal_links(side.links, to)
-    if side.is_grouped and side.keeps_versions:
+    if side.is_grouped and side.reads_versions:
         asked = rows.select(*to, AT).where(all_there(to)).distinct()
-        there = side.grouped(table.join(asked, is_found).where(side.covers), [*to, AT])
+        there = side.grouped(table.join(asked, is_found).where(side.covers()), [*to, AT])
         there = renamed(there, [*to, AT], [*numbered(to), "as_of"])
         return rows.join(there, [*equal_links(to, numbered(to)), F.col(AT) == F.col("as_of")], way)
     if side.is_grouped:
         asked = renamed(rows.select(*to), to, numbered(to)).distinct()
         asked = table.join(asked, equal_links(side.links, numbered(to)), "left_semi")
         return rows.join(side.grouped(asked, side.links), is_found, way)
-    if side.keeps_versions:
-        is_found.append(F.expr(side.covers))
+    if side.reads_versions:
+        is_found.append(F.expr(side.covers(side.asked_at(beside))))
     return rows.join(table, is_found, way)
 
 
@@ -100,15 +99,9 @@ def _unknown(joining: Joining, spark: SparkSession) -> DataFrame | None:
     if joining.unknown is None:
         return None
     _, cells = joining.unknown
-    values = {c.name: (_literal(cells[c.name], c.type), ddl(c.type)) for c in joining.dimension.schema}
+    values = {c.name: (literal(cells[c.name], c.type), ddl(c.type)) for c in joining.dimension.schema}
     shown = [f"CAST({value} AS {type_}) AS {quoted(name)}" for name, (value, type_) in values.items()]
     return spark.range(1).selectExpr(*shown)
-
-
-def _literal(value: object, type_: Type) -> str:
-    if value is None:
-        return "NULL"
-    return f"X'{value.hex()}'" if isinstance(value, bytes) else text(text_of(value, type_))
 
 
 # Over time.
@@ -131,7 +124,7 @@ def _moments(
     parts = [
         reached[name].selectExpr(*root, f"explode(array({side.begins}, {side.ends})) AS {AT}")
         for name, side in of.items()
-        if side.keeps_versions
+        if side.reads_versions
     ]
     found = renamed(reduce(DataFrame.unionByName, parts).where(f"{AT} IS NOT NULL"), root, key)
     unknown = _unknown(joining, rows.sparkSession)

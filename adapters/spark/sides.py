@@ -1,7 +1,7 @@
 """The sources of a joined table as frames: what their columns are called there, and what is made of several rows.
 
 Of each source the columns that are needed are called c0_0, c0_1, … by the places of source and column, with
-the instant of a row beside (i0) and, where its versions are joined, from when until when it holds (b0, e0).
+the instant of a row beside (i0) and, where all its versions are read, from when until when it holds (b0, e0).
 """
 
 from __future__ import annotations
@@ -14,11 +14,16 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.histories import of_cell
+from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.sql import struct
+from lakeward.adapters.spark.types import ddl
 from lakeward.core.dimension import Dimension
+from lakeward.core.events import Cell
 from lakeward.core.joined.declared import Aggregate, Function, Source
 from lakeward.core.joined.joining import Joining
+from lakeward.core.literals import text_of
+from lakeward.core.schema import Type
 
 AT: Final = "_lakeward_at"
 INSTANT: Final = "_lakeward_known"
@@ -49,9 +54,9 @@ class Side:
         return self.joining.tables[self.name]
 
     @property
-    def keeps_versions(self) -> bool:
-        """Whether its versions are joined, not the rows that it has now."""
-        return self.joining.over_time and self.joining.keeps_versions(self.name)
+    def reads_versions(self) -> bool:
+        """Whether all its versions are read, not the rows that it has now."""
+        return self.joining.reads_versions(self.name)
 
     @property
     def is_grouped(self) -> bool:
@@ -67,11 +72,12 @@ class Side:
             found += [column for column in (one.column, one.by) if column is not None]
         for other in joined.beneath(self.name):
             found += joined.sources[other].to
+            found += [at for at in (joined.sources[other].at,) if at is not None]
         return list(dict.fromkeys(found))
 
     def column(self, name: str) -> str:
         """Return what one of its columns is called."""
-        return f"c{self.place}_{self.table.schema.names.index(name)}"
+        return f"c{self.place}_{self.table.stored.schema.names.index(name)}"
 
     def columns(self, names: Sequence[str]) -> list[str]:
         """Return what some of its columns are called."""
@@ -102,21 +108,20 @@ class Side:
         """Until when it does."""
         return f"e{self.place}"
 
-    @property
-    def found(self) -> str:
-        """Whether a joined row found one of its rows."""
-        return f"f{self.place}"
+    def covers(self, instant: str = AT) -> str:
+        """Return whether a version holds at an instant, as SQL."""
+        return f"{self.begins} <= {instant} AND ({self.ends} IS NULL OR {instant} < {self.ends})"
 
-    @property
-    def covers(self) -> str:
-        """Whether a version holds at an instant, as SQL."""
-        return f"{self.begins} <= {AT} AND ({self.ends} IS NULL OR {AT} < {self.ends})"
+    def asked_at(self, beside: Side) -> str:
+        """Return as of which instant a row of the source beside it finds one of its versions, as SQL."""
+        at, history = beside.table.schema.find(self.source.at or ""), self.table.history
+        return AT if at is None or history is None else of_cell(beside.column(at.name), at.type, history)
 
     def named(self, rows: DataFrame, instant: str, begins: str = "", ends: str = "") -> DataFrame:
         """Return rows of the source with what is needed of them; the rest is given as SQL."""
         own = [f"{quoted(name)} AS {self.column(name)}" for name in self.needed]
         own.append(f"bigint({instant}) AS {self.instant}")
-        if self.keeps_versions:
+        if self.reads_versions:
             own += [f"{begins} AS {self.begins}", f"{ends} AS {self.ends}"]
         return rows.selectExpr(*own)
 
@@ -152,16 +157,31 @@ class Side:
 
     def taken(self) -> Iterator[tuple[str, str]]:
         """Yield the columns of the joined table that come of it, with the SQL of each."""
+        none = self._otherwise()
         for own, column in self.source.columns.items():
-            yield own, self.column(column)
+            value, is_none = self.column(column), f"{self.key[0]} IS NULL"
+            yield own, f"CASE WHEN {is_none} THEN {none[own]} ELSE {value} END" if own in none else value
         for own, one in self.source.aggregates.items():
             made = self.made(own)
             yield own, f"coalesce({made}, 0L)" if one.function is Function.COUNT else made
+
+    def _otherwise(self) -> Mapping[str, str]:
+        """Return what the joined table has in columns of it where a row finds none of its rows."""
+        cells = self.joining.otherwise(self.name)
+        types = {c.name: c.type for c in self.joining.dimension.schema if c.name in cells}
+        return {own: f"CAST({literal(cells[own], type_)} AS {ddl(type_)})" for own, type_ in types.items()}
 
 
 def sides(joining: Joining) -> Mapping[str, Side]:
     """Return the sources of a joined table by name, in order."""
     return {name: Side(joining, name, place) for place, name in enumerate(joining.joined.sources)}
+
+
+def literal(value: Cell, type_: Type) -> str:
+    """Return a value as SQL that can be cast to its type."""
+    if value is None:
+        return "NULL"
+    return f"X'{value.hex()}'" if isinstance(value, bytes) else text(text_of(value, type_))
 
 
 def numbered(links: Sequence[str]) -> list[str]:

@@ -68,7 +68,7 @@ class Reader:
         return self.plan.progress.passed[self.side.name]
 
     def rows(self) -> DataFrame:
-        """Return its rows at the commit that is read: versions, where these are joined, else what is current."""
+        """Return its rows at the commit that is read: versions, where all are read, else what is current."""
         return self._named(self._standing(self._read(self._now.commit)))
 
     def changes(self) -> DataFrame:
@@ -106,7 +106,7 @@ class Reader:
         return Shown.of(self._dimension, self._dimension.schema, 1)
 
     def _standing(self, rows: DataFrame) -> DataFrame:
-        is_whole = self.side.keeps_versions or self._shown is None
+        is_whole = self.side.reads_versions or self._shown is None
         return rows if is_whole else rows.where(f"{ENDS} IS NULL")
 
     def _named(self, rows: DataFrame) -> DataFrame:

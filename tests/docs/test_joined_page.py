@@ -12,15 +12,21 @@ import pytest
 from joined_laws import COLUMNS, Lake, Shop, tables_of
 from pages import sections, tables
 
-from lakeward.core.dimension import TableName
-from lakeward.core.history.options import History
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.events import Cell, Key
+from lakeward.core.history.options import History, Shown, Surrogate
 from lakeward.core.history.showing import rows as shown_rows
+from lakeward.core.history.showing import surrogate_hash
 from lakeward.core.joined.check import checked
 from lakeward.core.joined.declared import Aggregate, Function, Joined, Source
 from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.rows import Known
+from lakeward.core.joined.rows import Table as Rows
+from lakeward.core.schema import Column, Schema, Type
 
 PAGE = "docs/joined.md"
 TWO, OVER_TIME, SUMMARY = "A dimension of two mirrors", "A dimension of two histories", "A summary of orders"
+FACTS = "Facts"
 
 Table = list[dict[str, str]]
 
@@ -44,16 +50,38 @@ ORDERS = Source(
         "newest": Aggregate(Function.LATEST, "amount", "at"),
     },
 )
+LOOKED_UP = Source(
+    table=TableName("shop", "customer"),
+    columns={"customer_key": "version_key", "name": "name"},
+    on=("id",),
+    to=("customer",),
+    at="at",
+    otherwise={"customer_key": "-1"},
+)
+FACT = Source(table=TableName("shop", "orders"), columns={"id": "id", "amount": "amount"})
+
+
+def dated() -> Mapping[TableName, Dimension]:
+    """Return the tables of the shop: orders have a time, and customers are versions with a surrogate key."""
+    found = tables_of(History(shown=Shown(surrogate=Surrogate.HASH)))
+    orders = found[FACT.table]
+    columns = [Column("at", Type("timestamp")) if c.name == "at" else c for c in orders.schema]
+    return {**found, FACT.table: replace(orders, schema=Schema(tuple(columns)), history=None)}
+
+
 DECLARED: Mapping[str, Joining] = {
     TWO: checked(DIMENSION, tables_of()),
     OVER_TIME: checked(DIMENSION, tables_of(History())),
     SUMMARY: checked(
         replace(DIMENSION, sources={"customer": CUSTOMER, "orders": ORDERS}, history=None, unknown={}), tables_of()
     ),
+    FACTS: checked(replace(DIMENSION, sources={"orders": FACT, "customer": LOOKED_UP}, history=None), dated()),
 }
 
 
 def value_in(words: str) -> object:
+    if words.startswith("2026-"):
+        return datetime.fromisoformat(words).replace(tzinfo=UTC)
     return int(words) if words.isdigit() else words or None
 
 
@@ -67,9 +95,21 @@ def take(lake: Lake, shop: Shop, rows: Table) -> None:
             shop.now = int(moment.timestamp()) * 1_000_000
             shop.put(row["table"], int(row["id"]), shop.now, None if row["what"] == "delete" else image)
         plan, changes = lake.planned(), shop.touched(lake.joining)
-        sources = {name: shop.versions(name) if lake.joining.over_time else shop.rows(name) for name in names}
+        sources = {name: read(lake.joining, name, shop) for name in names}
         lake.commit(plan, lake.joined(plan, sources, changes))
         shop.asked.clear()
+
+
+def read(joining: Joining, name: str, shop: Shop) -> Rows:
+    """Return the rows of a source as a joined table reads them: versions with the key that their history adds."""
+    if not joining.reads_versions(name):
+        return shop.rows(name)
+    of, table = joining.tables[name], shop.versions(name)
+    return {key: [replace(one, cells={**one.cells, **added(of, key, one)}) for one in table[key]] for key in table}
+
+
+def added(table: Dimension, key: Key, one: Known) -> Mapping[str, Cell]:
+    return {"version_key": surrogate_hash(table, key, one.valid_from or 0)}
 
 
 def shown(lake: Lake) -> Table:
@@ -101,7 +141,7 @@ def test_an_example_is_what_the_core_joins(title: str) -> None:
         else:
             compared += 1
             assert shown(lake) == sorted(table, key=lambda row: [*row.values()])
-    assert compared == (2 if title == SUMMARY else 1)
+    assert compared == (2 if title in (SUMMARY, FACTS) else 1)
 
 
 def test_every_example_is_declared() -> None:

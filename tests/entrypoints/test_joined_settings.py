@@ -134,6 +134,58 @@ def test_a_lake_that_cannot_join_says_so(lakeward: Command, tmp_path: Path) -> N
 
 
 def test_the_example_of_the_page_is_right(tmp_path: Path) -> None:
-    [example] = [fence.content for fence in fences("docs/joined.md", "toml")]
+    [example, facts] = [fence.content for fence in fences("docs/joined.md", "toml")]
     found = load(write(tmp_path, MEMORY, TABLES, example)).joined
     assert [str(name) for name in found] == ["dw.dim_customer", "dw.customer_summary"]
+    found = load(write(tmp_path, MEMORY, CUSTOMERS, facts)).joined
+    assert found[TableName("dw", "fact_orders")].sources["customer"] == LOOKED_UP
+
+
+CUSTOMERS = """
+[defaults]
+key = ["id"]
+
+[tables."shop.customer".columns]
+id = "int"
+name = "string"
+
+[tables."shop.orders".columns]
+id = "bigint"
+customer = "int"
+amount = "decimal(8,2)"
+at = "timestamp"
+"""
+LOOKED_UP = Source(
+    table=TableName("shop", "customer"),
+    columns={"customer_key": "version_key", "name": "name"},
+    on=("id",),
+    to=("customer",),
+    at="at",
+    otherwise={"customer_key": "-1"},
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong", "words"),
+    [
+        ('at = "at"', 'at = "when"', "orders has no column when"),
+        ('at = "at"', 'at = "amount"', "versions of customer are dated by times"),
+        ("history.surrogate", "# history.surrogate", "customer has no column version_key"),
+        (
+            'mode = "history"\nhistory.surrogate = "hash"\n',
+            "",
+            "is a mirror, which forgets how it was",
+        ),
+        ("customer_key = -1 }", "key = -1 }", "otherwise there is key of customer"),
+        ("customer_key = -1 }", "customer_key = [] }", "otherwise"),
+        ("otherwise =", 'way = "inner"\notherwise =', "customer says what there is otherwise"),
+    ],
+)
+def test_a_lookup_that_cannot_be_is_said_before_anything_starts(
+    tmp_path: Path, said: str, wrong: str, words: str
+) -> None:
+    _, facts = [fence.content for fence in fences("docs/joined.md", "toml")]
+    assert said in facts
+    with pytest.raises(ConfigError) as refused:
+        load(write(tmp_path, MEMORY, CUSTOMERS, facts.replace(said, wrong)))
+    assert words in str(refused.value)

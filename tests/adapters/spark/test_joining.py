@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from joined_laws import COLUMNS, DAY, KINDS, Lake, Shop, shapes
+from lookup_laws import NUMBERED, Facts, lookups
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -81,27 +82,30 @@ class Town:
 
     joining: Joining
     shops: list[Shop]
-    now: frozenset[str] = frozenset()
 
     def change(self, random: Random, *, is_new: bool) -> None:
         """Change each shop some times; one that is new gets most of its rows."""
         for shop in self.shops:
             for _ in range(15 if is_new else random.randrange(5)):
-                shop.change(list(self.joining.joined.sources), late=self.joining.over_time)
+                shop.change(self.names, late=any(self.joining.reads_versions(name) for name in self.names))
                 shop.now += random.randrange(3)
 
+    @property
+    def names(self) -> Sequence[str]:
+        return list(self.joining.joined.sources)
+
     def tables(self) -> Tables:
-        return {name: dict(self._rows(name)) for name in self.joining.joined.sources}
+        return {name: dict(self._rows(name)) for name in self.names}
 
     def _rows(self, name: str) -> Iterable[tuple[Key, Sequence[Known]]]:
-        versions = self.joining.over_time and name not in self.now
+        versions = self.joining.reads_versions(name)
         for number, shop in enumerate(self.shops):
             found = shop.versions(name) if versions else shop.rows(name)
             for key, rows in found.items():
                 yield (number, *key), [replace(one, cells={"shop": number, **one.cells}) for one in rows]
 
     def changes(self) -> Changes:
-        found: dict[str, dict[Key, Change]] = {name: {} for name in self.joining.joined.sources}
+        found: dict[str, dict[Key, Change]] = {name: {} for name in self.names}
         for number, shop in enumerate(self.shops):
             for name, of in shop.touched(self.joining).items():
                 for key, one in of.items():
@@ -160,11 +164,11 @@ class Table:
         return self.named(side, [self.row(side, Known(cells)) for one in changes.values() for cells in one.before])
 
     def row(self, side: Side, one: Known) -> tuple[Any, ...]:
-        cells = [one.cells[name] for name in side.table.schema.names]
+        cells = [one.cells.get(name) for name in side.table.stored.schema.names]
         return (*cells, one.instant, one.valid_from, one.valid_to)
 
     def named(self, side: Side, rows: list[tuple[Any, ...]]) -> DataFrame:
-        own = ", ".join(f"{name} int" for name in side.table.schema.names)
+        own = ", ".join(f"{name} int" for name in side.table.stored.schema.names)
         frame = self.spark.createDataFrame(rows, f"{own}, known bigint, since bigint, until bigint")
         return side.named(frame, "known", "since", "until")
 
@@ -239,11 +243,22 @@ def over_time(shape: str, random: Random, shops: int = SHOPS) -> Town:
     now = frozenset(name for name in joined.others if random.random() < 0.3)
     of = {name: replace(one, as_now=name in now) for name, one in joined.sources.items()}
     joined = replace(joined, sources=of, history=History(**kinds_of(joined)))
-    return Town(checked(joined, tables_of(History())), [Shop(random) for _ in range(shops)], now)
+    return Town(checked(joined, tables_of(History())), [Shop(random) for _ in range(shops)])
 
 
-GATE = [(mirrors, "groups"), (compared, "facts"), (over_time, "summary")]
+def looked_up(shape: str, random: Random, shops: int = SHOPS) -> Town:
+    found = {name: of_shops(name, place, one) for place, (name, one) in enumerate(lookups()[shape].items())}
+    waits = random.choice([*found])
+    for name in [*found][1:]:
+        last = dict.fromkeys([*found[name].columns][-1:], "-1")
+        found[name] = replace(found[name], way=Way.INNER) if name == waits else replace(found[name], otherwise=last)
+    joined = Joined(name=TableName("dw", "joined"), sources=found, unknown={})
+    return Town(checked(joined, tables_of(NUMBERED)), [Facts(random) for _ in range(shops)])
+
+
+GATE = [(mirrors, "groups"), (compared, "facts"), (over_time, "summary"), (looked_up, "facts")]
 LONG = [(make, shape) for make in (mirrors, compared, over_time) for shape in shapes()]
+LONG += [(looked_up, shape) for shape in lookups()]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,122 @@
+"""Facts that look their members up, as a user has them: they wait or get -1, and what comes late corrects them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+from joined_runs import TIMED, every_kind, joined
+from project import Project
+
+pytestmark = pytest.mark.spark
+
+SHOP = """
+[defaults]
+key = ["id"]
+lateness = "30d"
+
+[tables."shop.customer"]
+mode = "history"
+history.surrogate = "hash"
+
+[tables."shop.customer".columns]
+id = "int"
+name = "string"
+
+[tables."shop.orders".columns]
+id = "int"
+customer = "int"
+ordered = "timestamp"
+
+[joined."dw.facts".sources.orders]
+table = "shop.orders"
+columns = ["id", "customer"]
+
+[joined."dw.facts".sources.customer]
+table = "shop.customer"
+on = ["id"]
+to = ["customer"]
+at = "ordered"
+columns = {{ customer_key = "version_key", name = "name" }}
+{unknown}
+"""
+WAITS, IS_UNKNOWN = 'way = "inner"', "otherwise = { customer_key = -1 }"
+ANN, ANNA, BEA = (1, "2026-11-03"), (1, "2026-11-04"), (2, "2026-11-06")
+"""Versions of customers: whose each is, and when it begins, at ten."""
+
+
+def put(project: Project, table: str, name: str, *rows: str) -> None:
+    """Deliver a file; of each row the day of the change is said, and it is made at ten."""
+    lines = (row.replace("@", "2026-11-").replace("/", " 10:00:00.000000") for row in rows)
+    project.put(f"202611{name}-100000000.csv", "".join(f"{line}\n" for line in lines), f"shop/{table}")
+
+
+def begun(project: Project) -> None:
+    """Put orders in place: before Ann was there, around a change of hers, and of an unknown Bea."""
+    put(project, "customer", "03", "I,@03/,1,Ann")
+    put(
+        project,
+        "orders",
+        "07",
+        "I,@07/,10,1,@02/",
+        "I,@07/,11,1,2026-11-04 09:59:59.999999",
+        "I,@07/,12,1,@04/",
+        "I,@07/,13,2,@06/",
+    )
+
+
+def facts(project: Project) -> dict[int, Any]:
+    """Return of each fact which version it has, by whose it is and since when, or the key of none, and the name."""
+    members = project.rows("customer", "shop", ("version_key", "id", "valid_from"))
+    versions = {key: (id_, _day(begins)) for key, id_, begins in members}
+    found = project.rows("facts", "dw", ("id", "customer_key", "name"))
+    return {id_: (versions.get(key, key), name) for id_, key, name in found}
+
+
+def _day(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%d")
+
+
+@every_kind
+def test_a_fact_has_the_version_of_its_time_and_what_comes_late_corrects_it(project: Project, kind: str) -> None:
+    project.kind = kind
+    project.configure(SHOP.format(unknown=IS_UNKNOWN), source=TIMED)
+    begun(project)
+    assert "customer as it was at orders.ordered; a row that finds none has customer_key -1, name NULL" in " ".join(
+        project.call("plan").out.split()
+    )
+    joined(project)
+    ann, none = (ANN, "Ann"), ("-1", None)
+    assert facts(project) == {10: none, 11: ann, 12: ann, 13: none}
+    put(project, "customer", "09", "U,@04/,1,Anna", "I,@06/,2,Bea")
+    last = joined(project)["last"]
+    assert (last["whole"], last["since"], last["written"], last["removed"]) == ([], {"customer": 1}, 2, 2)
+    assert facts(project) == {10: none, 11: ann, 12: (ANNA, "Anna"), 13: (BEA, "Bea")}
+    put(project, "customer", "10", "U,@01/,1,Andy")
+    last = joined(project)["last"]
+    assert (last["whole"], last["written"], last["removed"]) == ([], 1, 1)
+    assert facts(project)[10] == ((1, "2026-11-01"), "Andy")
+    put(project, "customer", "11", "D,@08/,1,Anna")
+    put(project, "orders", "12", "I,@12/,15,1,@08/", "U,@12/,12,1,2026-11-04 09:59:59.999999", "D,@12/,13,2,@06/")
+    joined(project)
+    assert facts(project) == {10: ((1, "2026-11-01"), "Andy"), 11: ann, 12: ann, 15: none}
+
+
+def test_a_fact_waits_for_its_member_and_keeps_it_when_that_is_truncated(project: Project) -> None:
+    project.configure(SHOP.format(unknown=WAITS), source=TIMED)
+    begun(project)
+    assert joined(project)["last"]["written"] == 2
+    assert facts(project) == {11: (ANN, "Ann"), 12: (ANN, "Ann")}
+    put(project, "customer", "09", "U,@04/,1,Anna", "I,@06/,2,Bea")
+    assert joined(project)["last"]["whole"] == []
+    right = {11: (ANN, "Ann"), 12: (ANNA, "Anna"), 13: (BEA, "Bea")}
+    assert facts(project) == right
+    assert project.call("truncate", "shop.customer", "--at", "now").code == 0
+    last = joined(project)["last"]
+    assert (last["whole"], last["written"]) == (["customer was truncated or loaded anew in batch 3"], 0)
+    assert facts(project) == right
+    put(project, "orders", "12", "U,@12/,12,9,@04/")
+    last = joined(project)["last"]
+    assert (last["whole"], last["written"], last["removed"]) == ([], 0, 1)
+    assert facts(project) == {fact: member for fact, member in right.items() if fact != 12}
