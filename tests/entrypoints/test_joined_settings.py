@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 from commands import Command
-from pages import fences
+from pages import fences, text
 from projects import MEMORY, write
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.history.options import ByRun, History
 from lakeward.core.joined.declared import Aggregate, Function, Joined, Source, Way
+from lakeward.entrypoints.joined_view import lookups
 from lakeward.entrypoints.settings import load
 
 NAME = TableName("dw", "dim")
@@ -138,7 +139,10 @@ def test_the_example_of_the_page_is_right(tmp_path: Path) -> None:
     found = load(write(tmp_path, MEMORY, TABLES, example)).joined
     assert [str(name) for name in found] == ["dw.dim_customer", "dw.customer_summary"]
     found = load(write(tmp_path, MEMORY, CUSTOMERS, facts)).joined
-    assert found[TableName("dw", "fact_orders")].sources["customer"] == LOOKED_UP
+    fact = found[TableName("dw", "fact_orders")]
+    assert fact.sources["customer"] == LOOKED_UP
+    [words] = lookups(fact)
+    assert f'"{words}"' in text("docs/joined.md")
 
 
 CUSTOMERS = """

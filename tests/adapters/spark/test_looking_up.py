@@ -180,10 +180,23 @@ def closes_before_the_end(self: Side, instant: str) -> str:
     return f"{self.begins} <= {instant} AND ({self.ends} IS NULL OR {instant} + 1 < {self.ends})"
 
 
-@pytest.mark.parametrize("broken", [closes_at_the_end, opens_behind_the_start, closes_before_the_end])
-def test_a_boundary_that_is_off_by_one_is_seen(
-    active: SparkSession, monkeypatch: pytest.MonkeyPatch, broken: Any
+def says_nothing_otherwise(self: Side) -> Mapping[str, str]:
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("name", "broken"),
+    [
+        ("covers", closes_at_the_end),
+        ("covers", opens_behind_the_start),
+        ("covers", closes_before_the_end),
+        ("_otherwise", says_nothing_otherwise),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_a_lookup_that_is_off_by_one_or_leaves_out_what_is_otherwise_is_seen(
+    active: SparkSession, monkeypatch: pytest.MonkeyPatch, name: str, broken: Any
 ) -> None:
-    monkeypatch.setattr(Side, "covers", broken)
+    monkeypatch.setattr(Side, name, broken)
     with pytest.raises(AssertionError):
         check(active, *CASES[0])
