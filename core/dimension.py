@@ -127,7 +127,7 @@ class Dimension:
     that do not name them, in order, those of now first; the types of `announced` are said by it
     alone, so that a file which has types is believed before it. With `snapshots` its full loads
     come again and again. With a `history` every version of a row is kept, not the last alone. `reads` is what
-    its source calls it, where that is another name: two tables may be made of one of the source.
+    its source calls it, where that is another name; so many `readers`, itself included, are made of that.
     """
 
     name: TableName
@@ -144,6 +144,7 @@ class Dimension:
     snapshots: Snapshots | None = None
     history: History | None = None
     reads: TableName | None = None
+    readers: int = 1
 
     @property
     def source(self) -> TableName:

@@ -144,7 +144,7 @@ class Configured:
         table, made = self.tables[name], self._made[name]
         if made.error is not None:
             raise made.error
-        policies, history = policies_of(table.schema_), self._history(table)
+        policies, history, beside = policies_of(table.schema_), self._history(table), self.beside(name)
         snapshots = snapshots_of(table, history)
         if snapshots is not None and snapshots.older is Older.SPLICE:
             lateness = ORDERED  # nothing but snapshots comes, and one that is late has its place
@@ -156,13 +156,19 @@ class Configured:
             sequences=sequences,
             tolerance=tolerance_of(table.quarantine),
             policies=policies,
-            keeps_text=policies.may_refuse or history is not None,
+            keeps_text=any(map(self._keeps_text, (name, *beside))),
             orders=made.orders,
             announced=made.announced,
             snapshots=snapshots,
             history=history,
             reads=None if self.read[name] == name else self.read[name],
+            readers=1 + len(beside),
         )
+
+    def _keeps_text(self, name: TableName) -> bool:
+        """Whether rows are needed as they were written; then they are for all tables that are made of the same."""
+        table = self.tables[name]
+        return table.mode == "history" or policies_of(table.schema_).may_refuse
 
     def cautions(self, name: TableName) -> Sequence[str]:
         """Return what a person should know of what the catalogue says of a table."""

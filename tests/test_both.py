@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 import pytest
 from project import Project
+
+from lakeward.entrypoints import turns
 
 pytestmark = pytest.mark.spark
 
@@ -40,3 +45,23 @@ def test_each_goes_on_by_itself_and_files_are_archived_once_both_have_them(proje
     assert versions == [(1, "Ann", False), (1, "Eve", False), (1, "Ida", True), (2, "Bob", False)]
     assert [entry["table"] for entry in project.entries()] == ["shop.item", "shop.item_history"]
     assert "Ida" in project.call("explain", "shop.item_history", "1").out
+
+
+def test_a_file_that_neither_has_is_read_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.configure(TABLE)
+    file = project.folder / "lakeward.toml"
+    file.write_text(file.read_text("utf-8").replace("[source]", "parallel = 1\n\n[source]"), "utf-8")
+    load = project.put("LOAD00000001.csv", "1,Ann\n2,Bob\n")
+    apply_changes = turns.apply_changes
+
+    def and_write_it_anew(*arguments: Any) -> object:
+        """Whoever reads the file behind the first table finds other rows in it, and nothing that shows it."""
+        counts, stood = apply_changes(*arguments), load.stat()
+        load.write_text("1,Eve\n2,Ida\n", "utf-8")
+        os.utime(load, ns=(stood.st_atime_ns, stood.st_mtime_ns))
+        return counts
+
+    monkeypatch.setattr(turns, "apply_changes", and_write_it_anew)
+    project.run()
+    assert project.rows(columns=("id", "name")) == [(1, "Ann"), (2, "Bob")]
+    assert project.rows("item_history", columns=("id", "name")) == [(1, "Ann"), (2, "Bob")]

@@ -18,6 +18,7 @@ from lakeward.adapters.dms.transactions import find_layout as find_shared_layout
 from lakeward.adapters.landed.csv import fields_in
 from lakeward.adapters.landed.csv_frames import WHOLE_FILES, read_csv, typed_rows
 from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.kept import KeptFrames
 from lakeward.adapters.landed.layout import OP, OPERATIONS, Expected, Layout, find_layout, has_both
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.parquet import footer, read_parquet
@@ -78,6 +79,7 @@ class DmsSource:
     shared: SharedFiles | None = None
     tables_with_torn_rows: set[TableName] = field(default_factory=set)
     tables_with_checked_formats: set[TableName] = field(default_factory=set)
+    kept: KeptFrames = field(default_factory=KeptFrames)
 
     @property
     def lateness(self) -> Lateness:
@@ -157,23 +159,22 @@ class DmsSource:
         objects = tuple(file.object for file in files)
         tags = {file.object.name: self._etag(dimension.source, file) for file in files}
         dimension = self._with_schema(dimension, files)
-        frame = self._frame(dimension, files)
-        frame.persist()
+        frame, close = self.kept.keep(self._frame(dimension, files), dimension, objects)
         try:
             limit = believed(self.now())
             found = self._survey(with_ahead(frame, limit), dimension, files)
             if dimension.source not in self.tables_with_torn_rows and any(TORN in group.flags for group in found):
                 self.tables_with_torn_rows.add(dimension.source)
-                frame.unpersist()
+                close()
                 return self.read(dimension, taken, epoch)
             unchanged = still_alike(self.folder, dimension.source, taken)
             if len(unchanged.objects) < len(objects):
-                frame.unpersist()
+                close()
                 return self._read_or_nothing(dimension, unchanged, epoch)
             self._refuse_damage(dimension, frame, files, found)
             back = steps_back(frame, found, dimension)
         except BaseException:
-            frame.unpersist()
+            close()
             raise
         batch = to_batch(
             frame,
@@ -184,6 +185,7 @@ class DmsSource:
             loads={file.object.name for file in files if file.name.is_load},
             back=back,
             may_need=self._reading(dimension).in_part,
+            close=close,
         )
         batch = replace(batch, facts=replace(batch.facts, believed=limit))
         if taken.load is not None:

@@ -20,6 +20,7 @@ from lakeward.adapters.files.names import SNAPSHOTS, time_of, with_ordinals
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.kept import KeptFrames
 from lakeward.adapters.landed.layout import find_layout
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch
@@ -52,6 +53,7 @@ class FilesSource:
     now: Callable[[], int] = clock
     tables_with_torn_rows: set[TableName] = field(default_factory=set)
     tables_with_links: set[TableName] = field(default_factory=set)
+    kept: KeptFrames = field(default_factory=KeptFrames)
 
     @property
     def lateness(self) -> Lateness:
@@ -110,15 +112,14 @@ class FilesSource:
         tags = {item.name: item.etag or self.folder.etag(dimension.source, item.name) for item in objects}
         table = replace(table, dimension=with_schema(table, files))
         check_mapping(table.options, table.dimension)
-        frame = frame_of(table, files)
-        frame.persist()
+        frame, close = self.kept.keep(frame_of(table, files), dimension, objects)
         try:
             limit = believed(self.now())
             found = surveyed(with_ahead(frame, limit), table.dimension, files)
             must_look_again = self._must_look_again(dimension.source, found)
             unchanged = still_alike(self.folder, dimension.source, taken)
             if len(unchanged.objects) < len(objects) or must_look_again:
-                frame.unpersist()
+                close()
                 return self._read_or_nothing(dimension, taken if must_look_again else unchanged, epoch)
             refuse_damage(table.dimension, frame, files, found)
             batch = to_batch(
@@ -131,14 +132,13 @@ class FilesSource:
                 back=steps_back(frame, found, table.dimension) if table.options.is_messages else {},
                 loads=[item.name for item in objects if taken.load is not None],
                 may_need=table.reading.in_part,
+                close=close,
             )
         except BaseException:
-            frame.unpersist()
+            close()
             raise
         loaded = batch.facts.loaded if taken.load is None else epoch
-        return replace(
-            batch, facts=replace(batch.facts, believed=limit, loaded=loaded), close=partial(_free, frame)
-        )
+        return replace(batch, facts=replace(batch.facts, believed=limit, loaded=loaded))
 
     def _must_look_again(self, name: TableName, found: Sequence[Group]) -> bool:
         """Whether rows go over several lines, or inserts lack values, and that was not looked for yet.
@@ -246,7 +246,3 @@ def _not_alike(dimension: Dimension, one: File, other: File) -> SchemaConflict:
         todo="Nothing was applied: a snapshot takes the place of all rows at once, so its files must have the same "
         "columns. Let it be written anew.",
     )
-
-
-def _free(frame: DataFrame) -> None:
-    frame.unpersist()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame
@@ -87,6 +86,7 @@ def to_batch(
     loads: Collection[str] = (),
     back: Mapping[int, int],
     may_need: frozenset[Capability],
+    close: Callable[[], None],
 ) -> Batch[DataFrame]:
     """Return a batch of a frame that was surveyed; `loads` are the files of a full load among its objects.
 
@@ -100,8 +100,4 @@ def to_batch(
     known = replace(known, objects=listed)
     if len(loads) < len(objects):
         known = replace(known, loaded=epoch)  # changes come behind the last file of the full load
-    return Batch(frame.drop(TORN, MALFORMED), known, close=partial(_free, frame))
-
-
-def _free(frame: DataFrame) -> None:
-    frame.unpersist()
+    return Batch(frame.drop(TORN, MALFORMED), known, close)

@@ -28,6 +28,7 @@ from lakeward.adapters.spark.events import (
 )
 from lakeward.adapters.spark.line import from_arrow
 from lakeward.adapters.spark.names import quoted, text
+from lakeward.adapters.spark.plans import told_apart
 from lakeward.adapters.spark.quality import WAS_READ, judged, row_rules, warning_flags
 from lakeward.adapters.spark.rules import INNER, OUTER, layers, pads
 from lakeward.adapters.spark.rules_check import check_words, needs_spark, resolved, resolved_quality
@@ -99,7 +100,8 @@ class SparkShaper:
         flags = warning_flags(judges)
         dimension = replace(dimension, schema=schema)
         whole = judged(self._made(batch, form, dimension), judges, schema, dimension.key)
-        whole = (whole if dimension.keeps_text else kept_text(whole)).persist()
+        whole = whole if dimension.keeps_text else kept_text(whole)
+        whole = told_apart(whole, str(dimension.name)).persist()
         try:
             found = self._survey(_flagged(whole, batch.facts.believed), dimension, flags)
             inputs = _inputs(whole, batch, found, rules, schema)

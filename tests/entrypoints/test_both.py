@@ -48,6 +48,13 @@ def test_a_table_of_both_modes_is_a_mirror_and_beside_it_a_history() -> None:
     assert (found.beside(CUSTOMER), found.beside(HISTORY)) == ([HISTORY], [CUSTOMER])
 
 
+def test_two_tables_of_one_need_the_same_of_its_rows_so_that_these_are_read_once() -> None:
+    alone = dimensions(configured({"shop.customer": {"key": ["id"]}}))[CUSTOMER]
+    assert (alone.keeps_text, alone.readers) == (False, 1)
+    both = dimensions(configured({"shop.customer": BOTH})).values()
+    assert [(one.keeps_text, one.readers) for one in both] == [(True, 2)] * 2
+
+
 def test_the_history_is_called_as_the_settings_say() -> None:
     found = configured({"shop.customer": {**BOTH, "history_table": "versions"}})
     assert [*found.tables] == [CUSTOMER, TableName("shop", "versions")]
