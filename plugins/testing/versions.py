@@ -74,7 +74,7 @@ def any_order_and_any_crash_give_the_one_history(trial: Trial) -> None:
     """History: batching, idempotence, lateness, quarantine and crash, of every version of every key."""
     way: Way = trial.case
     bad = 0.0 if way.truncates or way.lateness == ORDERED else 0.03
-    script = _of_several(trial, range(2, 9), way.lateness, bad=bad, in_part=way.in_part, truncates=way.truncates)
+    script = _of_several(trial, range(2, 32), way.lateness, bad=bad, in_part=way.in_part, truncates=way.truncates)
     ends = trial.ends(UNCOMMITTED if way.in_part else CRASHES)
     history = replace(way.history, known=way.known and trial.can(Capability.BITEMPORAL))
     dimension = replace(script.dimension, history=history)

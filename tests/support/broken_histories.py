@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 from broken_ports import Whole
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
@@ -48,6 +48,28 @@ class LeavesEndedVersionsCurrent(Whole):
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """End what was deleted, and nothing else."""
         _written(patch, "CASE WHEN fresh.version.went THEN fresh.version.ends END")
+
+
+class EndsTheWrongVersion(Whole):
+    """Ends the version that a change opens, and leaves the one before it as it was."""
+
+    @classmethod
+    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
+        """Give the last version of a key the end of the one before it, and that one the end of the last."""
+        rows = Shown.rows
+
+        def wrongly(self: Shown, fresh: DataFrame) -> DataFrame:
+            places = [self.versions.schema.names.index(name) for name in self.dimension.key]
+            window = Window.partitionBy(*[f"fresh.version.cells.c{i}" for i in places]).orderBy(
+                "fresh.version.begins"
+            )
+            own, after = F.col("fresh.version.ends"), F.lead("fresh").over(window)
+            last = F.coalesce(F.lag("fresh.version.ends").over(window), own)
+            swapped = F.when(after.isNull(), last).otherwise(after["version"]["ends"])
+            ends = fresh.withColumn("ends", swapped)
+            return rows(self, ends.withColumn("fresh", F.col("fresh").withField("version.ends", F.col("ends"))))
+
+        patch.setattr(Shown, "rows", wrongly)
 
 
 class LeavesTheVersionThatItCuts(Whole):

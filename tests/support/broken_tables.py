@@ -83,6 +83,7 @@ BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
         broken_feeds.LosesTheLastEvent,
         broken_histories.EndsAVersionAnInstantEarly,
         broken_histories.LeavesEndedVersionsCurrent,
+        broken_histories.EndsTheWrongVersion,
         broken_histories.LeavesTheVersionThatItCuts,
         broken_histories.RemembersNoWitness,
         broken_histories.RemembersNoBases,
