@@ -76,6 +76,7 @@ def anchors(page: str | Path) -> set[str]:
 
 
 def as_compared(printed: str) -> list[str]:
-    """Leave out what differs from run to run: durations, and the width of columns that hold them."""
+    """Leave out what differs from run to run: durations, the width of columns that hold them, names of commits."""
     words = re.sub(r"\d+(\.\d)? (s|min|h|d)\b", "(a while)", printed)
+    words = re.sub(r"visible since .* \(batch (\d+), commit \d+\)", r"visible since (a time) (batch \1)", words)
     return [re.sub(r" {2,}", "  ", line.rstrip()) for line in words.strip().splitlines()]
