@@ -233,6 +233,7 @@ def day(load: str | None) -> str | None:
     return load and f"2026-10-0{load[1:]} 00:00:00"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_snapshots_of_whole_tables(project: Project, kind: str) -> None:
     project.kind = kind

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from hypothesis import settings
 from iceberg_lake import LakeOfIceberg
-from laps import CORPUS, HISTORIES, KNOWN, LAP, LINES, NAMES, TRIMMED, WAYS, other_ways, others
+from laps import CORPUS, HISTORIES, KNOWN, LAP, LINES, SLOW, TRIMMED, WAYS, other_ways, others
 from spark import MakeLake
 
 from lakeward.adapters.iceberg.options import TableOptions
@@ -96,10 +96,10 @@ TestLines = pytest.mark.lap(
 TestLap = pytest.mark.lap(table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=LAP))
 TestIceberg = table_contract(
     lambda make_lake: bench(make_lake(), make_lake),
-    laws=others(EVERY_LAYOUT, ANY_LAYOUT, HISTORIES, KNOWN, LINES, LAP, NAMES, CORPUS),
+    laws=others(EVERY_LAYOUT, ANY_LAYOUT, HISTORIES, KNOWN, LINES, LAP, SLOW, CORPUS),
 )
 TestLong = pytest.mark.long(
-    table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=NAMES | CORPUS - LAP)
+    table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=SLOW | CORPUS - LAP)
 )
 
 
