@@ -219,6 +219,39 @@ def test_a_history_is_taken_back_and_cannot_be_kept_in_another_way(shop: Project
 
 
 @any_kind
+def test_a_version_keeps_its_number_where_its_beginning_moves_and_no_other_gets_it(shop: Project) -> None:
+    configured(shop, f'{OLD}\nsurrogate = "number"')
+    loaded(shop)
+    first = numbers(shop)
+    assert sorted(first.values()) == [1, 2, 3, 4]
+    put(shop, 2, "U,1,Ann,Lyon,2")
+    put(shop, 3, "U,1,Ann,Paris,2")
+    shop.run()
+    late = numbers(shop)
+    moved = {(1, "Paris", "2026-11-03"): first.pop((1, "Paris", "2026-11-05"))}
+    assert late == {**first, **moved, (1, "Lyon", "2026-11-02"): 5}
+    shop.put("20261106-100000000.csv", "D,2026-11-05 10:00:00.000000,3,Eve,Bonn,1\n", "shop/customer")
+    shop.run()
+    assert (3, "Bonn", "2026-11-05") not in numbers(shop)
+    put(shop, 7, "I,2,Bob,Bern,1")
+    shop.run()
+    assert numbers(shop)[2, "Bern", "2026-11-07"] == 6
+    listed = shop.call("rollback", "shop.customer", "--json").document["versions"]
+    (name,) = [found["name"] for found in listed if found["batch"] == 2]
+    said = shop.call("rollback", "shop.customer", "--to", name, "--dry-run").out
+    assert "surrogate numbers above 5 will be given again" in said
+    configured(shop, f'{OLD}\nsurrogate = "hash"')
+    put(shop, 9, "D,1,Ann,Paris,2")
+    assert "its versions were made with surrogate: number" in shop.fails("shop.customer")
+
+
+def numbers(project: Project) -> dict[Any, int]:
+    found = versions(project, "version_key", "id", "city", "valid_from")
+    assert len({row[0] for row in found}) == len(found)
+    return {row[1:]: row[0] for row in found}
+
+
+@any_kind
 def test_rows_that_do_not_say_from_when_they_count_wait_and_are_mended(shop: Project) -> None:
     configured(shop, 'validity = { column = "seen" }\ntype = "int"')
     shop.put("LOAD00000001.csv", "2026-11-01 10:00:00.000000,1,Ann,Oslo,1\n", "shop/customer")

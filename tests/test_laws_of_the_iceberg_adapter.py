@@ -11,7 +11,8 @@ from random import Random
 import pytest
 from hypothesis import settings
 from iceberg_lake import LakeOfIceberg
-from laps import CORPUS, HISTORIES, KNOWN, LAP, LINES, SLOW, TRIMMED, WAYS, other_ways, others
+from laps import CORPUS, HISTORIES, KNOWN, LAP, LINES, NUMBERED, SLOW, TRIMMED, WAYS, other_ways, others
+from parts import in_parts
 from spark import MakeLake
 
 from lakeward.adapters.iceberg.options import TableOptions
@@ -73,6 +74,11 @@ def all_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spreading, "ROWS_A_PART", 100)
 
 
+@pytest.fixture
+def several_parts(all_is_large: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_parts(monkeypatch)
+
+
 TestLayouts = table_contract(lambda make_lake, layout: bench(make_lake(layout), make_lake), laws=EVERY_LAYOUT)
 TestReloads = table_contract(lambda make_lake, any_layout: bench(make_lake(any_layout), make_lake), laws=ANY_LAYOUT)
 TestHistories = table_contract(
@@ -83,6 +89,7 @@ TestHistories = table_contract(
 TestLargeBatches = table_contract(
     lambda make_lake, all_is_large: bench(make_lake(), make_lake), laws=HISTORIES | KNOWN, cases=LARGE
 )
+TestNumbers = table_contract(lambda make_lake, several_parts: bench(make_lake(), make_lake), laws=NUMBERED)
 TestOtherWays = pytest.mark.long(
     table_contract(
         lambda make_lake, any_layout: bench(make_lake(any_layout), make_lake),
@@ -96,7 +103,7 @@ TestLines = pytest.mark.lap(
 TestLap = pytest.mark.lap(table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=LAP))
 TestIceberg = table_contract(
     lambda make_lake: bench(make_lake(), make_lake),
-    laws=others(EVERY_LAYOUT, ANY_LAYOUT, HISTORIES, KNOWN, LINES, LAP, SLOW, CORPUS),
+    laws=others(EVERY_LAYOUT, ANY_LAYOUT, HISTORIES, KNOWN, NUMBERED, LINES, LAP, SLOW, CORPUS),
 )
 TestLong = pytest.mark.long(
     table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=SLOW | CORPUS - LAP)

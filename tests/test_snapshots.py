@@ -102,7 +102,8 @@ def test_houses_of_which_an_older_snapshot_comes_late(project: Project) -> None:
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_snapshots_in_any_order_give_the_history_of_their_feed(project: Project, kind: str, seed: int) -> None:
     project.kind, random = kind, Random(seed)
-    shape = "type = 'date'\nclosed = true" if seed == 1 else "kinds = { b = 6 }\nsurrogate = 'hash'\nknown = true"
+    shape = "type = 'date'\nclosed = true\nsurrogate = 'number'"
+    shape = shape if seed == 1 else "kinds = { b = 6 }\nsurrogate = 'hash'\nknown = true"
     columns = 'columns = { id = "int", a = "int", b = "int" }'
     configure(project, f'key = ["id"]\n{columns}\n[tables."shop.item".history]\n{shape}')
     states = [state for state in feed(random, Features(transactions=30)).states if state]
@@ -118,6 +119,13 @@ def test_snapshots_in_any_order_give_the_history_of_their_feed(project: Project,
     found = project.rows("item", columns=("id", "a", "b", "valid_from", "valid_to", *known))
     found = [row[:5] for row in found if row[5:] in ((), (None,))]
     assert [(*row[:3], row[3].day, row[4] and row[4].day + closed) for row in found] == sorted(expected)
+    if closed:
+        numbers = [number for (number,) in project.rows("item", columns=("version_key",))]
+        assert len({*numbers}) == len(numbers)
+        assert min(numbers) > 0
+    else:
+        told = project.read("item", "shop", ("known_from", "known_to"))
+        assert all(since >= 1 and (until is None or since < until) for since, until in told)
 
 
 def test_an_older_snapshot_is_left_out_where_the_settings_say_so(project: Project) -> None:

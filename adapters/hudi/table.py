@@ -87,7 +87,7 @@ class _Version:
 class HudiTable:
     """One table; what it remembers is `kept` in those that stand beside it."""
 
-    capabilities: frozenset[Capability] = frozenset(Capability) - {Capability.NUMBERS}
+    capabilities: frozenset[Capability] = frozenset(Capability)
 
     def __init__(
         self, places: Places, dimension: Dimension, options: TableOptions, spark: Callable[[], SparkSession]

@@ -70,7 +70,7 @@ class _Snapshot:
 class IcebergTable:
     """One table; what it remembers is `kept` in those that stand beside it."""
 
-    capabilities: frozenset[Capability] = frozenset(Capability) - {Capability.NUMBERS}
+    capabilities: frozenset[Capability] = frozenset(Capability)
 
     def __init__(
         self,

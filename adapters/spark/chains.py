@@ -14,6 +14,7 @@ from lakeward.adapters.spark.histories import Shown
 from lakeward.adapters.spark.items import KEY, PLACE_COLUMNS
 from lakeward.adapters.spark.judging import CHANGES, ROWS, VERDICTS
 from lakeward.adapters.spark.names import quoted, text
+from lakeward.adapters.spark.numbering import NOTHING, Numbering
 from lakeward.adapters.spark.resolve import ID
 from lakeward.core.counts import Counts
 from lakeward.core.memory import Reason
@@ -41,11 +42,18 @@ class Chains:
     history: Shown | None = None
     settled: DataFrame | None = None
 
-    def rows(self) -> DataFrame:
-        """Return the rows that the chains leave, in the columns of a batch; of a history, those that are new."""
+    def rows(self, numbering: Numbering = NOTHING) -> DataFrame:
+        """Return the rows that the chains leave, in the columns of a batch; of a history, those to be written."""
         if self.history is None:
             return rows_of(ROWS, self.folded, self.plan.folded, str)
-        return self.history.rows(self._changes().selectExpr("explode(c.fresh) AS fresh"))
+        return self.history.rows(numbering.give(self._fresh()))
+
+    def numbering(self) -> Numbering:
+        """Return how the versions of a history are numbered that are new, where they are."""
+        return NOTHING if self.history is None else self.history.numbering(self._fresh(), self.plan.numbered)
+
+    def _fresh(self) -> DataFrame:
+        return self._changes().selectExpr("explode(c.fresh) AS fresh")
 
     def removed(self) -> DataFrame:
         """Return the rows that others take the place of, and where they lie; of a history, those that go."""

@@ -17,6 +17,7 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import IS_EVENT, IS_LOAD, LEAVES_VALUES
 from lakeward.adapters.spark.keys import key_texts
 from lakeward.adapters.spark.names import quoted, text
+from lakeward.adapters.spark.numbering import NOTHING, Numbering
 from lakeward.adapters.spark.resolve import FILE, POS, standing
 from lakeward.adapters.spark.sql import let, struct
 from lakeward.adapters.spark.types import ddl
@@ -268,8 +269,9 @@ class Shown:
 
     def _fresh(self, versions: str) -> str:
         """Return the rows to be written: these versions and, where that is kept, what is believed no more."""
+        number = self._number("v")
         if not self.history.known:
-            return f"transform({versions}, v -> {self.new('v', 'is_now')})"
+            return f"transform({versions}, v -> {self.new('v', 'is_now', number=number)})"
         told = self._tells("s", "v")
         since = f"coalesce(get(filter(stood, s -> {told}), 0).known_from, {self.batch}L)"
         was = {
@@ -278,17 +280,30 @@ class Shown:
             "known_from": "s.known_from",
             "known_to": f"{self.batch}L",
         }
+        was |= {"number": "s.number"} if self.history.has_numbers else {}
         ended = f"transform(filter(stood, s -> NOT exists(stands, v -> {told})), s -> {struct(was)})"
-        return f"concat(transform({versions}, v -> {self.new('v', 'is_now', since)}), {ended})"
+        return f"concat(transform({versions}, v -> {self.new('v', 'is_now', since, number)}), {ended})"
 
-    def new(self, version: str, newest: str, since: str | None = None) -> str:
+    def _number(self, version: str) -> str:
+        """Return the number of what stood and lives on in a version, NULL where nothing does.
+
+        It is `lakeward.core.history.numbering` as SQL.
+        """
+        is_same = self.versions.same("s.version.cells", f"{version}.cells")
+        is_moved = f"NOT exists(stands, other -> other.begins = s.begins) AND ({is_same})"
+        ways = (f"s.begins = {version}.begins", f"s.version.ends <=> {version}.ends AND {is_moved}")
+        return f"coalesce({', '.join(f'get(filter(stood, s -> {way}), 0).number' for way in ways)})"
+
+    def new(self, version: str, newest: str, since: str | None = None, number: str = "bigint(NULL)") -> str:
         """Return a version that is to be written; `newest` are the cells of the newest one of its key.
 
-        Where it is kept when it was believed, that is since this batch, or `since` another.
+        Where it is kept when it was believed, that is since this batch, or `since` another. Where versions have
+        numbers, it has none yet, or this one.
         """
         made = {"version": version, "current": struct(self._current(newest)) if self.current else "1"}
         if self.history.known:
             made |= {"known_from": since or f"{self.batch}L", "known_to": "bigint(NULL)"}
+        made |= {"number": number} if self.history.has_numbers else {}
         return struct(made)
 
     def _current(self, cells: str) -> Mapping[str, str]:
@@ -300,6 +315,7 @@ class Shown:
         shown_current = {f"k{i}": quoted(f"current_{name}") for name, i in self.current.items()}
         beside |= {"current": struct(shown_current)} if shown_current else {}
         beside |= {"known_from": quoted(self.history.shown.known_from)} if self.history.known else {}
+        beside |= {"number": quoted(self.history.shown.surrogate_column)} if self.history.has_numbers else {}
         place = dict(zip("sor", names.POSITION[1:], strict=True))
         return self.by_key(self.read(rows), self.dimension.key, place, **beside)
 
@@ -323,6 +339,10 @@ class Shown:
             is_same += f" AND {equal(f'{stored}.current.k{i}', f'is_now.c{i}', type_)}"
         return is_same
 
+    def numbering(self, fresh: DataFrame, highest: int) -> Numbering:
+        """Return how versions that are to be written, in a column `fresh`, are numbered, where they are."""
+        return Numbering.of(fresh, highest) if self.history.has_numbers else NOTHING
+
     def rows(self, fresh: DataFrame) -> DataFrame:
         """Return versions as rows of the table: the frame has them in a column `fresh`."""
         form, version = self.history.shown, "fresh.version"
@@ -335,6 +355,8 @@ class Shown:
         own |= dict(zip(self.history.knowing, ("fresh.known_from", "fresh.known_to"), strict=False))
         if form.surrogate is Surrogate.HASH:
             own[form.surrogate_column] = self._hash(version)
+        if self.history.has_numbers:
+            own[form.surrogate_column] = "fresh.number"
         place = dict(zip(names.POSITION, "esor", strict=True))
         return fresh.selectExpr(
             *[f"{sql} AS {quoted(name)}" for name, sql in own.items()],

@@ -12,6 +12,7 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.histories import BEGINS, ENDS, STORED, Shown
 from lakeward.adapters.spark.items import KEY, Key
 from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.numbering import Numbering
 from lakeward.adapters.spark.sql import let, struct
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.events import LOAD_SEQUENCE
@@ -29,9 +30,16 @@ class Spliced:
     shown: Shown
     changes: DataFrame
 
-    def rows(self) -> DataFrame:
+    def rows(self, numbering: Numbering) -> DataFrame:
         """Return the versions to be written, as rows of the table."""
-        return self.shown.rows(self.changes.selectExpr("explode(c.fresh) AS fresh"))
+        return self.shown.rows(numbering.give(self._fresh()))
+
+    def numbering(self, highest: int) -> Numbering:
+        """Return how the versions are numbered that are new, where they are."""
+        return self.shown.numbering(self._fresh(), highest)
+
+    def _fresh(self) -> DataFrame:
+        return self.changes.selectExpr("explode(c.fresh) AS fresh")
 
     def removed(self) -> DataFrame:
         """Return the rows that go, and where they lie."""

@@ -222,9 +222,9 @@ class Resolver:
         refuse_in_part(plan.dimension, plan.facts)
         done = spliced(plan, shown, span, rows.all(), events_of(frame))
         refuse_broken(plan.dimension, plan.facts.objects[0].object.name, done.wrong())
-        f = plan.facts
+        f, numbering = plan.facts, done.numbering(plan.numbered)
         outcome = Outcome(
-            upserts=done.rows(),
+            upserts=done.rows(numbering),
             removed=done.removed(),
             rejects=frame.where(IS_REJECT) if f.rejects else None,
             table=rows.table,
@@ -235,6 +235,7 @@ class Resolver:
             written=outcome.upserts.count(),
             removed=done.removed().count(),
             current=done.opened(),
+            numbered=numbering.given,
             held=self._held(plan, frame),
             rejects=f.rejects,
             detail=outcome,
@@ -311,7 +312,8 @@ class Resolver:
             refused[Reason.INCOMPLETE_ROW] = incomplete
         has_rejects = bool(plan.facts.rejects or news.late or any(refused.values()) or done.has_refused)
         waiting, waited = self._not_waiting_yet(plan, done.waiting)
-        upserts = remade(chains.rows(), plan.remaking)
+        numbering = chains.numbering()
+        upserts = remade(chains.rows(numbering), plan.remaking)
         released = done.released(plan)
         removed = chains.removed()
         drops_below = plan.truncates.removes_below
@@ -347,6 +349,7 @@ class Resolver:
             written=upserts.count(),
             removed=removed.count(),
             current=chains.opened(),
+            numbered=numbering.given,
             held=self._held(plan, done.rows, done),
             rejects=rejects,
             detail=outcome,

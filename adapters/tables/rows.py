@@ -80,7 +80,7 @@ class Rows:
     def history(self) -> Shown | None:
         """What shows versions as rows, of a table that keeps them."""
         plan = self.plan
-        return Shown.of(plan.whole, plan.folded, plan.epoch)
+        return Shown.of(plan.whole, plan.folded, plan.epoch, plan.batch)
 
     def live(self, below: Position | None = None) -> DataFrame | None:
         """Return the keys of the rows of a history that have not ended, or of those below a place alone."""

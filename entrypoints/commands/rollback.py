@@ -96,6 +96,9 @@ def _show(table: str, undone: Undone) -> None:
             f"   {undone.by_hand:,} of them had no file: truncates, or rows of the quarantine that were settled; "
             "say them again where they still hold"
         )
+    if told.numbered is not None:
+        found = f"surrogate numbers above {told.numbered:,}"
+        out.print(f"   {found} will be given again: facts that have such ones must be loaded anew")
     for word in undone.words:
         said = f"alarm {word.code} was let pass" if isinstance(word, Ack) else type(word).__name__.lower()
         out.print(f"   forgotten: {said}, by {escaped(word.by)}")

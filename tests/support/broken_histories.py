@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from broken_ports import Whole
+from parts import in_parts
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -16,6 +17,7 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.chains import Chains
 from lakeward.adapters.spark.folding import Before, fold
 from lakeward.adapters.spark.histories import BEGINS, Shown, dated
+from lakeward.adapters.spark.numbering import Numbering
 from lakeward.adapters.spark.resolve import ID
 from lakeward.adapters.tables import resolving
 from lakeward.core.events import Operation
@@ -155,3 +157,46 @@ class FoldsWhatIsBelievedNoMore(Whole):
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Leave none out."""
         patch.setattr(Shown, "believed", lambda self, rows: rows)
+
+
+class NumbersAnewWhatItWrites(Whole):
+    """Gives each version that is written a number of its own, one that stood before as well."""
+
+    @classmethod
+    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
+        """Find none that lives on."""
+        patch.setattr(Shown, "_number", lambda self, version: "bigint(NULL)")
+
+
+class KnowsAVersionByItsStartAlone(Whole):
+    """Gives a version whose start moved a number that is new."""
+
+    @classmethod
+    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
+        """Ask for nothing else."""
+        found = "get(filter(stood, s -> s.begins = {}.begins), 0).number"
+        patch.setattr(Shown, "_number", lambda self, version: found.format(version))
+
+
+class NumbersEachPartByItself(Whole):
+    """Numbers the versions of each part of a frame from the highest number on, as if there were no other."""
+
+    @classmethod
+    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
+        """Let all parts begin behind the same one."""
+        of = Numbering.of
+        in_parts(patch)
+
+        def alike(fresh: DataFrame, highest: int) -> Numbering:
+            found = of(fresh, highest)
+            return replace(found, behind=dict.fromkeys(found.behind, highest))
+
+        patch.setattr(Numbering, "of", alike)
+
+
+class NumbersEachBatchFromOne(Whole):
+    """Takes no heed of the numbers that were given before."""
+
+    def planned(self, plan: MergePlan) -> MergePlan:
+        """Know of none."""
+        return replace(plan, numbered=0)

@@ -94,6 +94,12 @@ BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
         broken_histories.OverwritesWhatBeginsAndEndsAsBefore,
         broken_histories.FoldsWhatIsBelievedNoMore,
     ),
+    "a_version_keeps_its_number": (
+        broken_histories.NumbersAnewWhatItWrites,
+        broken_histories.KnowsAVersionByItsStartAlone,
+        broken_histories.NumbersEachPartByItself,
+        broken_histories.NumbersEachBatchFromOne,
+    ),
     "a_reload_ends_what_it_lacks": (broken_answers.KeepsRowsThatALoadDoesNotHold,),
     "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there": (broken_answers.TakesNothingBack,),
     "corpus_columns": (broken_answers.NullsWhatTheFilesLack,),
@@ -153,6 +159,7 @@ DRAWS_OF: Mapping[type[Whole], Draw] = {
     broken_histories.LeavesTheVersionThatItCuts: Draw(seed=8, case="tracking one column"),
     broken_histories.RemembersNoWitness: Draw(seed=25, case="tracking one column"),
     broken_histories.RemembersNoBases: Draw(seed=14, case="by the day of a late run"),
+    broken_histories.NumbersEachPartByItself: Draw(case="drawn"),
     broken_histories.DatesAnewWhatItRemembers: Draw(seed=3, case="by the day of a late run"),
 }
 """Where the draw of its law does not show a mistake."""

@@ -48,6 +48,9 @@ HISTORIES: Final = frozenset(
 KNOWN: Final = frozenset({"what_was_known_is_not_rewritten"})
 """The law of what was believed when: the gate tries it on one format, and ways with it on the others."""
 
+NUMBERED: Final = frozenset({"a_version_keeps_its_number"})
+"""The law of surrogate numbers: the gate tries it on one format."""
+
 WAYS: Final = {
     "iceberg": {"tracking one column", "of kinds"},
     "delta": {"parts of rows"},
@@ -66,6 +69,7 @@ TRIMMED: Final = frozenset(
     {
         "any_order_and_any_crash_give_the_one_history",
         "what_was_known_is_not_rewritten",
+        "a_version_keeps_its_number",
         "any_play_shows_at_each_moment_what_the_model_shows",
         "rows_that_are_sent_in_part_and_keys_that_change_give_their_databases",
         "rows_in_part_and_key_changes_are_mended_into_their_place",
