@@ -16,6 +16,7 @@ from threading import Lock
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.spark.plans import told_apart
+from lakeward.adapters.spark.spreading import level_of
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.ledger import SourceObject
 
@@ -55,7 +56,7 @@ class KeptFrames:
                 readings.append(reading := _Reading(files))
             reading.tables.add(dimension.name)
             reading.in_hand.add(number := len(reading.frames))
-            reading.frames.append(kept.persist())
+            reading.frames.append(kept.persist(level_of(sum(item.size for item in objects))))
         return kept, partial(self._done, dimension, reading, number)
 
     def _done(self, dimension: Dimension, reading: _Reading, number: int) -> None:

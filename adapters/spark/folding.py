@@ -35,7 +35,7 @@ from lakeward.adapters.spark.judging import judged, newest_deletes, standing_of
 from lakeward.adapters.spark.lone import judged_alone, part_lone
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import ID, SMALL, standing
-from lakeward.adapters.spark.spreading import spread
+from lakeward.adapters.spark.spreading import parted, spread
 from lakeward.adapters.spark.sql import let, place_type
 from lakeward.core.events import Position
 from lakeward.core.plan import MergePlan
@@ -121,7 +121,7 @@ def _meet(
     known = None if before.remembered is None else key.named(before.remembered)
     links = links_of(events.sparkSession, [arrived] if known is None else [arrived, known])
     chain = key.chained(links)
-    arrived = chain(arrived).localCheckpoint()
+    arrived = parted(chain(arrived), CHAIN, plan.facts.read).localCheckpoint()
     ending = None if ending is None else chain(ending)
     if known is not None:
         touched = arrived.select(CHAIN).distinct()

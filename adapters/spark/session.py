@@ -75,6 +75,9 @@ LOCAL: Final[Mapping[str, str]] = {
     "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
     # What is kept for later may go to disk sooner than what is sorted now: reading that back needs memory.
     "spark.memory.storageFraction": "0.1",
+    # What goes to disk Java writes and reads by streams that hold on to 100 objects
+    # (`spark.serializer.objectStreamReset`): of 10,000 rows each, as is usual, those of two tasks fill 1 GiB.
+    "spark.sql.inMemoryColumnarStorage.batchSize": "1000",
     # The plans of a batch are more than the 100 whose code is kept by default: each batch would compile them anew.
     "spark.sql.codegen.cache.maxEntries": "1000",
     # How a batch is joined is said with it, and its parts are few: planning it again at each of them only costs.

@@ -32,6 +32,7 @@ from lakeward.adapters.spark.plans import told_apart
 from lakeward.adapters.spark.quality import WAS_READ, judged, row_rules, warning_flags
 from lakeward.adapters.spark.rules import INNER, OUTER, layers, pads
 from lakeward.adapters.spark.rules_check import check_words, needs_spark, resolved, resolved_quality
+from lakeward.adapters.spark.spreading import level_of
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, MendError, SourceError
@@ -101,7 +102,8 @@ class SparkShaper:
         dimension = replace(dimension, schema=schema)
         whole = judged(self._made(batch, form, dimension), judges, schema, dimension.key)
         whole = whole if dimension.keeps_text else kept_text(whole)
-        whole = told_apart(whole, str(dimension.name)).persist()
+        size = sum(found.object.size for found in batch.facts.objects)
+        whole = told_apart(whole, str(dimension.name)).persist(level_of(size))
         try:
             found = self._survey(_flagged(whole, batch.facts.believed), dimension, flags)
             inputs = _inputs(whole, batch, found, rules, schema)

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import StorageLevel
 from pyspark.sql import SparkSession
 
 from lakeward.adapters import dms, files
 from lakeward.adapters.landed.kept import KeptFrames
 from lakeward.adapters.spark.shaping import SparkShaper
+from lakeward.adapters.spark.spreading import BYTES_IN_MEMORY
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.ledger import Past, SourceObject
 from lakeward.core.ports import Batch
@@ -36,12 +38,13 @@ class Frame:
     """A frame that says whether it is kept."""
 
     is_kept: bool = False
+    is_in_memory: bool = False
 
     def where(self, _condition: str) -> Frame:
         return self
 
-    def persist(self) -> Frame:
-        self.is_kept = True
+    def persist(self, level: StorageLevel) -> Frame:
+        self.is_kept, self.is_in_memory = True, level.useMemory
         return self
 
     def unpersist(self) -> None:
@@ -64,6 +67,12 @@ def test_a_frame_that_one_table_reads_is_let_go_once_it_is_done_with() -> None:
     done()
     assert not frame.is_kept
     done()
+
+
+def test_rows_of_large_files_are_kept_on_disk_alone() -> None:
+    large = replace(FIRST, size=BYTES_IN_MEMORY)
+    frames = [Source().read(ALONE, *objects)[0] for objects in ((FIRST,), (large,), (FIRST, large))]
+    assert [frame.is_in_memory for frame in frames] == [True, True, False]
 
 
 def test_frames_of_the_same_files_stay_until_both_tables_are_done_with_them() -> None:
