@@ -38,7 +38,7 @@ _ZONE: Final = re.compile(r"\s*(Z|([+-])(\d{2})(:?(\d{2}))?)", re.ASCII)
 
 
 def to_text(value: object, type_: Type) -> str:
-    """Return a value as text, in the one form of its type; times are in UTC.
+    """Return a value as text, in the one form of its type; times are in UTC, years have four digits.
 
     >>> to_text(Decimal("1.5"), Type("decimal", 5, 2))
     '1.50'
@@ -51,7 +51,7 @@ def to_text(value: object, type_: Type) -> str:
         case datetime():
             moment = value.astimezone(UTC) if value.tzinfo else value
             fraction = f".{moment.microsecond:06}".rstrip("0") if moment.microsecond else ""
-            return f"{moment:%Y-%m-%d %H:%M:%S}{fraction}"
+            return f"{moment.year:04}-{moment:%m-%d %H:%M:%S}{fraction}"  # `%Y` leaves out zeros
         case _:
             return str(value)
 

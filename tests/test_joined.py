@@ -174,6 +174,13 @@ def test_a_summary_follows_updates_and_deletes_of_what_it_is_made_of(project: Pr
     assert (last["whole"], last["written"], last["removed"]) == ([], 0, 1)
     [stands] = project.call("status", "--json").document["joined"]
     assert (stands["batch"], stands["rows"], stands["passed"]) == (3, 3, {"customer": 3, "orders": 2})
+    columns = 'columns = { id = "id", name = "name", called = "name" }'
+    wider = SHOP.format(mode="").replace('columns = ["id", "name"]', columns)
+    project.configure(wider, source=TIMED)
+    last = joined(project)["last"]
+    assert (last["whole"], last["written"]) == (["it is declared in another way than before"], 2)
+    found = summary(project, "id", "name", "called")
+    assert found == [(-1, None, None), (1, "Ann", "Ann"), (3, "Cleo", "Cleo")]
     exported = project.call("export", "dw.customer_summary", "--to", "out", "--json").document
     assert exported["rows"] == len(pq.read_table(project.folder / "out")) == 3
 

@@ -13,12 +13,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
+from lakeward.adapters.spark.fitting import fitted
 from lakeward.adapters.spark.histories import STORED, Shown, of_time, tail
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import FILE, POS
 from lakeward.adapters.spark.sides import AT, INSTANT, IS_UNKNOWN
 from lakeward.adapters.spark.sql import let, struct
-from lakeward.adapters.spark.types import ddl_of
+from lakeward.adapters.spark.types import ddl, ddl_of
 from lakeward.adapters.spark.versions import Versions, equal
 from lakeward.core.fold import columns_of
 from lakeward.core.history.options import ByRun, History
@@ -61,6 +62,9 @@ def mirrored(plan: JoinPlan, standing: DataFrame, made: DataFrame, touched: Data
     dimension = plan.joining.dimension
     key = list(dimension.key)
     own = {c.name: c.type for c in dimension.schema}
+    lacks = {name: type_ for name, type_ in own.items() if name not in standing.columns}
+    nulls = [f"CAST(NULL AS {ddl(type_)}) AS {quoted(name)}" for name, type_ in lacks.items()]
+    standing = fitted(standing, dimension.schema).selectExpr("*", *nulls)
     cells = struct({f"c{i}": quoted(name) for i, name in enumerate(own)})
     stands = standing.selectExpr(*map(quoted, key), f"{cells} AS {STORED}", FILE, POS)
     both = _beside(plan, stands, made.selectExpr(*map(quoted, key), f"{cells} AS {_MADE}"), touched)

@@ -76,7 +76,8 @@ def list_entries(
     entries_view.print_groups(out, lines[: chosen.limit])
     entries_view.print_more(out, len(lines) - len(lines[: chosen.limit]))
     entries_view.print_waiting_groups(out, [kept for kept in found if kept.incomplete])
-    if named := [kept.name for kept in found if kept.entries or kept.incomplete]:
+    waits = sorted((kept for kept in found if kept.entries or kept.incomplete), key=lambda kept: not kept.entries)
+    if named := [kept.name for kept in waits]:
         out.print(f"Next: `lakeward quarantine show {escaped(str(named[0]))}`")
     return code
 

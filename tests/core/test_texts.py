@@ -42,6 +42,7 @@ def test_a_time_without_a_zone_is_in_the_zone_that_is_said() -> None:
         (date(2026, 2, 28), "date", "2026-02-28"),
         (datetime(2026, 2, 28, 1, 2, 3, 450000), "timestamp_ntz", "2026-02-28 01:02:03.45"),
         (datetime(2026, 2, 28, tzinfo=UTC), "timestamp", "2026-02-28 00:00:00"),
+        (datetime(500, 1, 1, tzinfo=UTC), "timestamp", "0500-01-01 00:00:00"),
     ],
 )
 def test_a_value_has_one_text_and_the_text_leads_back(value: object, type_: str, shown: str) -> None:
