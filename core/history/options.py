@@ -222,7 +222,11 @@ class History:
         if column is not None and column.type.name not in TIMES:
             allowed = NUMBERS if column.type.name in NUMBERS else (DAYS,)
         if given.name not in allowed or given.scale:
-            raise _wrong(table, f"{self.shown.valid_from} is {given.with_article}", f"It may be {_or(allowed)}.")
+            raise _wrong(
+                table,
+                f"{self.shown.valid_from} is {given.with_article}",
+                f"It may be {_or(allowed)}: say which as `type`.",
+            )
 
 
 def _or(names: Sequence[str]) -> str:

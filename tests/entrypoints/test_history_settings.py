@@ -324,7 +324,7 @@ def test_the_key_of_a_history_may_be_that_of_the_catalogue(tmp_path: Path) -> No
         (
             'history.validity = { column = "customer_id" }',
             "valid_from is a timestamp",
-            "It may be int or bigint or decimal.",
+            "It may be int or bigint or decimal: say which as `type`.",
         ),
     ],
 )
