@@ -97,6 +97,7 @@ class Books:
             left=recalled.left,
             awaited=account.awaited,
             now=self.now(),
+            begins=progress.batch == 0,
         )
 
     def _account(self, table: str, progress: Progress) -> Account:

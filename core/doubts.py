@@ -201,5 +201,22 @@ def refuse_emptied(table: str, names: Collection[str], past: Past) -> None:
         )
 
 
+def refuse_missed(
+    table: str, unseen: Iterable[SourceObject], archived: str | None, past: Past, naming: Naming
+) -> None:
+    """Raise LEDGER-006 where a table begins behind objects that went into the archive; a full load needs none."""
+    if archived is None or archived in past.passed("LEDGER-006") or any(naming.is_load(i.name) for i in unseen):
+        return
+    raise AlarmRaised(
+        "LEDGER-006",
+        f"{table}: it begins, and the archive has files of it that it never applied",
+        found=f"the first is {archived}",
+        todo="Nothing was applied. Put the files back into the landing folder, and run again; another table that "
+        "has applied them passes over them. Or let the source write a full load. If the table may begin without "
+        f"them: `lakeward ack {table} LEDGER-006`.",
+        about=[archived],
+    )
+
+
 def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (" …" if len(names) > 3 else "")

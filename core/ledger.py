@@ -126,7 +126,7 @@ class Past:
 
     Changes at or below the order `cut`, and objects of the versions `left`, are of epochs before
     that of the table. Where a full `load` must come first, it was `awaited` by an earlier run;
-    it is `now`, in microseconds since 1970.
+    it is `now`, in microseconds since 1970. A table `begins` before its first batch.
     """
 
     seen: Mapping[str, SourceObject] = field(default_factory=dict)
@@ -142,6 +142,7 @@ class Past:
     load: Load | None = None
     awaited: Awaited | None = None
     now: int = 0
+    begins: bool = False
 
     def passed(self, code: str) -> frozenset[str]:
         """Return what an operator let pass of an alarm."""
@@ -204,11 +205,13 @@ def take(
     naming: Naming = UNNAMED,
     *,
     keeps: bool = True,
+    archived: str | None = None,
 ) -> Taken:
     """Choose the next objects: unseen ones, in order, within the limits; or a full load that is awaited, whole.
 
-    `keeps` says that applied objects stay where they are; else they go into an archive.
-    Raises AlarmRaised, before anything is applied, for what may mean loss: LEDGER-001 to 005.
+    `keeps` says that applied objects stay where they are; else they go into an archive. `archived` is one that
+    the archive has already, where the table begins.
+    Raises AlarmRaised, before anything is applied, for what may mean loss: LEDGER-001 to 006.
     """
     ordered = sorted(listed, key=lambda item: (item.order, item.name))
     if past.load is not None:
@@ -225,6 +228,7 @@ def take(
     doubts.refuse_gone(table, names, past)
     let_pass = past.passed("LEDGER-001")
     unseen = [item for item in ordered if item.name not in past.seen and item.name not in let_pass]
+    doubts.refuse_missed(table, unseen, archived, past, naming)
     doubts.refuse_late(table, unseen, past, naming)
     doubts.refuse_gap(table, unseen, past, naming.number)
     chosen, left = _within(limits or Limits(), unseen)

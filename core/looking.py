@@ -68,6 +68,7 @@ def _past(job: Job[F], progress: Progress, recalled: Recalled, *, is_whole: bool
         cut=recalled.cut(progress.epoch),
         left=recalled.left,
         load=load,
+        begins=progress.batch == 0,
     )
 
 

@@ -17,7 +17,7 @@ F = TypeVar("F")
 
 _OF_LOADS: Final = ("LOAD-001", "LOAD-002")
 PASSABLE: Final = (
-    *("LEDGER-001", "LEDGER-002", "LEDGER-003", "LEDGER-004", "LEDGER-005"),
+    *("LEDGER-001", "LEDGER-002", "LEDGER-003", "LEDGER-004", "LEDGER-005", "LEDGER-006"),
     *("CLOCK-001", *_OF_LOADS),
 )
 """Alarms that an operator may let pass."""

@@ -47,6 +47,22 @@ def test_each_goes_on_by_itself_and_files_are_archived_once_both_have_them(proje
     assert "Ida" in project.call("explain", "shop.item_history", "1").out
 
 
+def test_a_history_that_is_added_once_files_are_in_the_archive_asks_for_them(project: Project) -> None:
+    project.configure(TABLE.replace('["mirror", "history"]', '"mirror"').replace("history =", "#"), ARCHIVED)
+    project.put("LOAD00000001.csv", "2026-11-01 10:00:00,1,Ann\n")
+    project.run()
+    project.configure(TABLE, ARCHIVED)
+    project.put("20261105-100000000.csv", "U,2026-11-05 10:00:00,1,Eve\n")
+    assert project.run(code=4)["shop.item_history"]["error"]["code"] == "LEDGER-006"
+    back = project.folder / "landing" / "shop" / "item"
+    for file in (project.folder / "backup" / "shop" / "item").iterdir():
+        file.rename(back / file.name)
+    runs = project.run()
+    assert [sum(b["counts"]["read"] for b in run["batches"]) for run in runs.values()] == [0, 2]
+    assert project.rows("item_history", columns=("name", "is_current")) == [("Ann", False), ("Eve", True)]
+    assert landed(project) == []
+
+
 def test_a_file_that_neither_has_is_read_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.configure(TABLE)
     file = project.folder / "lakeward.toml"

@@ -91,8 +91,12 @@ class Folder:
         return list(found.values()), sorted(others - found.keys())
 
     def _stored(self, folder: str | None, start: str | None) -> Iterator[Stored]:
+        """Return what is in a folder of the landing folder, if it is there."""
+        return iter(()) if folder is None else self._shown(self._at(folder), start)
+
+    def _shown(self, folder: str, start: str | None) -> Iterator[Stored]:
         """Return what is in a folder; what is hidden is passed over."""
-        listed = iter(()) if folder is None else self.store.list(self._at(folder), start)
+        listed = self.store.list(folder, start)
         return (entry for entry in listed if not PurePosixPath(entry.name).name.startswith((".", "_")))
 
     def _at(self, folder: str) -> str:
@@ -108,6 +112,26 @@ class Folder:
     def is_archived(self, table: TableName, name: str) -> bool:
         """Whether a file lies in the archive, and not in the landing folder any more."""
         return self.path(table, name) == self._archived(table, name)
+
+    def first_archived(self, table: TableName) -> str | None:
+        """Return the first of a table's own files in the archive, by name, or None where there is none.
+
+        Raises SourceError where the archive cannot be read.
+        """
+        if self.archive is None:
+            return None
+        folder = f"{self.archive}/{table.schema}/{table.table}"
+        try:
+            if self.store.real(folder) is None:
+                return None
+            names = (entry.name for entry in self._shown(folder, None))
+            return min(names, default=None) if isinstance(self.root, Path) else next(names, None)
+        except OSError as error:
+            raise SourceError(
+                f"{table}: its archive cannot be read",
+                found=str(error),
+                todo="A table that begins looks there for files that it never applied. Grant permission for it.",
+            ) from error
 
     def landed(self, table: TableName, name: str) -> str:
         """Return where a file lies or lay; raises SourceError for a name that leads out of the landing folder."""

@@ -55,7 +55,9 @@ def choose(
         written=lambda item: names.written(item.order),
         partition=names.partition,
     )
-    taken = take(str(dimension.name), listed, past, limits, naming, keeps=folder.archive is None)
+    archived = folder.first_archived(table) if past.begins else None
+    keeps = folder.archive is None
+    taken = take(str(dimension.name), listed, past, limits, naming, keeps=keeps, archived=archived)
     return replace(taken, others=tuple(others))
 
 

@@ -13,6 +13,7 @@ from lakeward.core.dimension import Ordered, Unbounded, Within
 from lakeward.core.errors import AlarmRaised, SourceError
 from lakeward.core.events import Mark, Position
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken, take, until_changed
+from lakeward.core.loads import UNNAMED, Naming
 from lakeward.core.memory import Record, floor
 
 
@@ -111,6 +112,18 @@ def test_a_seen_object_of_another_size_is_an_alarm() -> None:
         take("shop.orders", [found(1, size=11)], seen(found(1, size=10)))
     assert raised.value.code == "LEDGER-002"
     assert raised.value.found == "it had 10 bytes when it was applied and has 11 now"
+
+
+def test_a_table_that_begins_behind_an_archived_object_is_an_alarm_unless_a_full_load_is_there() -> None:
+    with pytest.raises(AlarmRaised, match="the archive has files of it that it never applied") as raised:
+        take("shop.orders", [found(2)], keeps=False, archived="file1")
+    assert (raised.value.code, raised.value.about) == ("LEDGER-006", ("file1",))
+    with pytest.raises(AlarmRaised):
+        take("shop.orders", [], keeps=False, archived="file1")
+    load = Naming(is_load=lambda name: name == "file2")
+    acked = Past(acked={"LEDGER-006": frozenset({"file1"})})
+    for past, naming in ((Past(), load), (acked, UNNAMED)):
+        assert orders(take("shop.orders", [found(2)], past, naming=naming, keeps=False, archived="file1")) == [2]
 
 
 def test_a_seen_object_that_was_only_touched_is_no_alarm() -> None:

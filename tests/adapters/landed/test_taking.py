@@ -12,6 +12,7 @@ from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Place, Places
 from lakeward.adapters.landed.taking import choose, still_alike
 from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import AlarmRaised
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken
 from lakeward.core.loads import Load, Told
 from lakeward.core.schema import Schema
@@ -55,6 +56,22 @@ def test_a_load_of_the_size_of_the_one_before_is_the_same_after_it_was_read(tmp_
     assert still_alike(folder, ITEM, taken).objects == taken.objects != ()
     write(file, "1,c\n", 300)
     assert still_alike(folder, ITEM, taken).objects == ()
+
+
+def test_the_archive_is_looked_into_where_a_table_begins(tmp_path: Path, file: Path) -> None:
+    (tmp_path / "backup" / "shop" / "item").mkdir(parents=True)
+    folder = Folder(tmp_path, PLACES, tmp_path / "backup")
+    change = file.with_name("20261121-100000000.csv")
+    write(change, "U,1,a\n", 100)
+    assert [item.name for item in chosen(folder, Past(begins=True)).objects] == [change.name]
+    for name in (".hidden", "LOAD00000002.csv", file.name):
+        write(tmp_path / "backup" / "shop" / "item" / name, "1,a\n", 50)
+    with pytest.raises(AlarmRaised) as raised:
+        chosen(folder, Past(begins=True))
+    assert (raised.value.code, raised.value.about) == ("LEDGER-006", (file.name,))
+    assert [item.name for item in chosen(folder, Past()).objects] == [change.name], "it has rows"
+    write(file, "1,a\n", 100)
+    assert [item.name for item in chosen(folder, Past(begins=True)).objects] == [file.name, change.name]
 
 
 def test_files_of_two_folders_are_seen_alike_whatever_they_are_called(tmp_path: Path, file: Path) -> None:
