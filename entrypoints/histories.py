@@ -117,7 +117,9 @@ class HistorySettings(BaseModel):
         "it is a date or a whole number: `int`, `bigint`, `decimal(p,0)`.",
     )
     open_end: Instant = Field(
-        None, description="What a current version ends at, as `9999-12-31`: a value of `type`. Without it: NULL."
+        None,
+        description="What a current version ends at, as `9999-12-31`: a value of `type` behind all changes. Without it: "
+        "NULL.",
     )
     closed: bool = Field(
         False, description="With dates: a version ends on the last day on which it is valid, not on the next."
