@@ -38,7 +38,7 @@ ADVICE: Final[Mapping[Reason, str]] = {
     Reason.SCHEMA: "let the table follow and replay the row, or fix it, or give it up",
     Reason.KEY_SHIFT: "give it up, and let the source write the row again",
     Reason.HISTORY: "mend the versions of its key in the table, then fix the row as it is, or give it up",
-    Reason.UNDATED: "fix the row by giving the column a value, or give it up",
+    Reason.UNDATED: "fix the row by giving the column a value that can date a version, or give it up",
     Reason.UNREADABLE: "let the source write the row again; the table stays inexact until it is loaded anew",
     Reason.NULL_KEY: "let the source write the row again, with its key",
     Reason.NO_KEY: "name a `key` and load the table anew",
@@ -199,7 +199,7 @@ def is_undated(dimension: Dimension, object_: int | str, row: int, detail: str) 
     return MendError(
         f"{dimension.name}: {object_}, row {row} as it was mended does not say from when it counts",
         found=detail,
-        todo="Nothing was applied. Give the column a value (`lakeward quarantine fix`), or give the row up.",
+        todo="Nothing was applied. Give the column such a value (`lakeward quarantine fix`), or give the row up.",
     )
 
 

@@ -118,8 +118,8 @@ class HistorySettings(BaseModel):
     )
     open_end: Instant = Field(
         None,
-        description="What a current version ends at, as `9999-12-31`: a value of `type` behind all changes. Without it: "
-        "NULL.",
+        description="What a current version ends at, as `9999-12-31`: a value of `type` behind all changes. "
+        "Without it: NULL.",
     )
     closed: bool = Field(
         False, description="With dates: a version ends on the last day on which it is valid, not on the next."

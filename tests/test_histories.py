@@ -253,13 +253,14 @@ def numbers(project: Project) -> dict[Any, int]:
 
 @any_kind
 def test_rows_that_do_not_say_from_when_they_count_wait_and_are_mended(shop: Project) -> None:
-    configured(shop, 'validity = { column = "seen" }\ntype = "int"')
+    configured(shop, 'validity = { column = "seen" }\ntype = "int"\nopen_end = 99')
     shop.put("LOAD00000001.csv", "2026-11-01 10:00:00.000000,1,Ann,Oslo,1\n", "shop/customer")
-    put(shop, 5, "U,1,Ann,Paris,NULL", "I,2,Bob,Rome,7")
+    put(shop, 5, "U,1,Ann,Paris,NULL", "I,2,Bob,Rome,7", "I,3,Cid,Nice,99")
     put(shop, 6, "U,1,Ann,Lyon,9")
     shop.run(3)
     assert sorted(shop.rows("customer", columns=("id", "city", "valid_from"))) == [(1, "Oslo", 1), (2, "Rome", 7)]
-    (entry,) = shop.entries()
+    entry, behind = shop.entries()
+    assert "is not before 99, at which current versions end" in behind["detail"]
     assert (entry["reason"], entry["waits"]) == ("undated", 1)
     assert "the column seen, from which versions are dated, is NULL" in entry["detail"]
     assert shop.call("quarantine", "fix", "shop.customer", "1", "--to", "fix.toml").code == 0
@@ -272,8 +273,8 @@ def test_rows_that_do_not_say_from_when_they_count_wait_and_are_mended(shop: Pro
     assert shop.call("quarantine", "fix", "shop.customer", "--from", "fix.toml").code == 0
     assert shop.call("quarantine", "replay", "shop.customer").code == 0
     assert sorted(shop.rows("customer", columns=("id", "city", "valid_from", "valid_to"))) == [
-        (1, "Lyon", 9, None),
+        (1, "Lyon", 9, 99),
         (1, "Oslo", 1, 4),
         (1, "Paris", 4, 9),
-        (2, "Rome", 7, None),
+        (2, "Rome", 7, 99),
     ]

@@ -24,7 +24,7 @@ from lakeward.adapters.spark.types import ddl
 from lakeward.adapters.spark.versions import Versions, equal
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Operation, Position
-from lakeward.core.history.instants import instant_of_run
+from lakeward.core.history.instants import behind_the_end, instant_of_run
 from lakeward.core.history.options import PREVIOUS_KEY, ByColumn, ByRun, History, Kind, Surrogate
 from lakeward.core.schema import Schema, Type
 
@@ -61,9 +61,21 @@ def undated(frame: DataFrame, dimension: Dimension) -> str | None:
     It is None where all do: `lakeward.core.history.instants.undated` as SQL.
     """
     history = dimension.history
-    if history is None or not isinstance(history.validity, ByColumn):
+    if history is None:
         return None
-    column, has = history.validity.column, set(frame.columns)
+    words = [] if history.shown.open_end is None else [_behind_the_end(history, history.shown.open_end)]
+    if isinstance(history.validity, ByColumn):
+        words.append(_dated_by_none(frame, dimension, history.validity.column))
+    return f"coalesce({', '.join(words)})" if words else None
+
+
+def _behind_the_end(history: History, end: int) -> str:
+    is_behind = f"{names.INSTANT} >= {end}L AND {IS_EVENT} AND {names.OPERATION} != '{Operation.TRUNCATE.value}'"
+    return f"CASE WHEN {is_behind} THEN {text(behind_the_end(history))} END"
+
+
+def _dated_by_none(frame: DataFrame, dimension: Dimension, column: str) -> str:
+    has = set(frame.columns)
     is_unset = "true" if dimension.schema.find(column) is None else "false"  # the files may lack the column
     if names.UNSET in has:
         is_unset = f"({is_unset} OR coalesce(array_contains({names.UNSET}, {text(column)}), false))"
@@ -72,7 +84,8 @@ def undated(frame: DataFrame, dimension: Dimension) -> str | None:
     moved = f"WHEN {names.OLD} IS NOT NULL THEN {text(f'{words} was not sent with a change of the key')}"
     return (
         f"CASE WHEN {names.INSTANT} IS NOT NULL OR NOT coalesce({IS_EVENT} AND {LEAVES_VALUES}, false) THEN NULL "
-        f"WHEN NOT {is_unset} OR NOT {is_update} THEN {text(f'{words} is NULL')} "
+        f"WHEN NOT {is_unset} THEN {text(f'{words} is NULL')} "
+        f"WHEN NOT {is_update} THEN {text(f'{words} was not sent with a new row')} "
         f"{moved if names.OLD in has else ''} END"
     )
 

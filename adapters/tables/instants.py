@@ -13,6 +13,8 @@ from lakeward.adapters.spark.histories import dated, undated
 from lakeward.adapters.spark.resolve import told_rejects
 from lakeward.core import mending
 from lakeward.core.events import Operation
+from lakeward.core.history.instants import instant_of_time
+from lakeward.core.history.options import ByColumn, History
 from lakeward.core.memory import Reason
 from lakeward.core.plan import MergePlan
 
@@ -27,7 +29,7 @@ def with_instants(
     if plan.dimension.history is None:
         return plan, frame
     frame = dated(frame, plan.dimension, plan.epoch, plan.ran)
-    words = undated(frame, plan.dimension)
+    words = undated(frame, plan.dimension) if _may_be_undated(plan, plan.dimension.history) else None
     if words is None:
         return plan, frame
     wrong = frame.selectExpr(names.OBJECT, names.ROW, names.OPERATION, f"{words} AS words").where(
@@ -44,3 +46,12 @@ def with_instants(
     rejects = Counter(plan.facts.rejects) + Counter({Reason.UNDATED: sum(found.values())})
     facts = replace(plan.facts, operations=operations, rejects=rejects)
     return replace(plan, facts=facts), told_rejects(frame, plan.dimension, Reason.UNDATED, words)
+
+
+def _may_be_undated(plan: MergePlan, history: History) -> bool:
+    """Whether events may not say from when they count: of times that lie before the open end all do."""
+    facts, end = plan.facts, history.shown.open_end
+    if isinstance(history.validity, ByColumn) or plan.releases:
+        return True
+    ahead = 0 if facts.ahead is None else facts.ahead.time
+    return end is not None and instant_of_time(max(facts.time or 0, ahead, plan.ran), history) >= end

@@ -38,22 +38,36 @@ def instant_of(event: ChangeEvent, history: History, ran: int) -> int | None:
 def undated(event: ChangeEvent, history: History) -> str | None:
     """Return in words why an event that must say from when it counts does not; None of all others.
 
-    It must where a column says when (`ByColumn`), it leaves a row (an insert, a read, an update), and
+    No change counts from the open end on, or behind it: a current version would end before it begins. Else it must
+    where a column says when (`ByColumn`), it leaves a row (an insert, a read, an update), and
     `instant_of` gives none: so where the column is NULL, and where it was not sent with an insert, a read, or a
     change of the key. An update of the same key that does not send the column need not say it, as what leaves no
     row need not: such a row stands already, and they count from the instant that their key has reached.
 
     The event alone decides, not what stands of its key: in any order and any batches the same events are refused.
     """
-    if event.instant is not None or event.operation in _LEAVES_NO_ROW:
-        return None
-    if not isinstance(history.validity, ByColumn):
+    if event.instant is not None:
+        end = history.shown.open_end
+        is_behind = end is not None and event.instant >= end and event.operation is not Operation.TRUNCATE
+        return behind_the_end(history) if is_behind else None
+    if event.operation in _LEAVES_NO_ROW or not isinstance(history.validity, ByColumn):
         return None
     column = history.validity.column
-    if event.cells.get(column, UNSET) is not UNSET or event.operation is not Operation.UPDATE:
+    if event.cells.get(column, UNSET) is not UNSET:
         return f"the column {column}, from which versions are dated, is NULL"
-    moved = f"the column {column}, from which versions are dated, was not sent with a change of the key"
-    return None if event.old_key is None else moved
+    if event.operation is Operation.UPDATE and event.old_key is None:
+        return None
+    what = "a change of the key" if event.operation is Operation.UPDATE else "a new row"
+    return f"the column {column}, from which versions are dated, was not sent with {what}"
+
+
+def behind_the_end(history: History) -> str:
+    """Return why no change counts from the open end on."""
+    end, validity = history.shown.open_end, history.validity
+    what = (
+        f"the column {validity.column}, from which versions are dated," if isinstance(validity, ByColumn) else "it"
+    )
+    return f"{what} is not before {shown(end or 0, history.shown.type)}, at which current versions end"
 
 
 def instant_of_run(history: History, ran: int) -> int | None:

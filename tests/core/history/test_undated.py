@@ -30,6 +30,7 @@ DIMENSION = Dimension(
     history=BY_NUMBER,
 )
 NULL = "the column seen, from which versions are dated, is NULL"
+NEW = "the column seen, from which versions are dated, was not sent with a new row"
 MOVED = "the column seen, from which versions are dated, was not sent with a change of the key"
 
 
@@ -74,9 +75,31 @@ def test_a_row_whose_column_is_null_waits_and_holds_its_key(operation: Operation
     assert (entry.reason, entry.detail, entry.key, entry.waits) == ("undated", NULL, '["1"]', 1)
 
 
-def test_what_an_insert_does_not_send_is_null() -> None:
+def test_what_an_insert_does_not_send_dates_nothing() -> None:
     lake = Lake(event(1, UNSET, Operation.INSERT))
-    assert [entry.detail for entry in lake.entries()] == [NULL]
+    assert [entry.detail for entry in lake.entries()] == [NEW]
+
+
+@pytest.mark.parametrize("operation", [Operation.UPDATE, Operation.DELETE])
+def test_nothing_counts_from_the_open_end_on(operation: Operation) -> None:
+    """A current version would end before it begins, and one that ends there would look as if it were current."""
+    history = replace(BY_NUMBER, shown=Shown(type=Type("bigint"), open_end=100))
+    lake = Lake(event(1, 10), event(2, 99, key=2), history=history)
+    lake.deliver(event(3, 100, operation), event(4, 101, key=2))
+    assert (lake.periods(1), lake.periods(2)) == ([(10, None, 1)], [(99, None, 2)])
+    words = "the column seen, from which versions are dated, is not before 100, at which current versions end"
+    assert [(entry.reason, entry.detail) for entry in lake.entries()] == [("undated", words)] * 2
+    assert Lake(event(1, 10), event(3, 100, operation)).entries() == []
+
+
+def test_a_time_from_the_open_end_on_is_told_as_such() -> None:
+    day = 86_400_000_000
+    history = History(validity=ByTime(), shown=Shown(type=Type("date"), open_end=2))
+    lake = Lake(event(1, None, time=day), event(2, None, time=2 * day, key=2), history=history)
+    assert (lake.periods(1), lake.periods(2)) == ([(1, None, 1)], [])
+    assert [entry.detail for entry in lake.entries()] == [
+        "it is not before 1970-01-03, at which current versions end"
+    ]
 
 
 def test_any_order_refuses_the_same_rows() -> None:
