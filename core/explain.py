@@ -16,7 +16,7 @@ from lakeward.core.counts import Verdict
 from lakeward.core.dimension import Dimension
 from lakeward.core.effects import REMOVED, Cells, Effect, Effects, effect_of
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position, canonical
-from lakeward.core.fold import Fold, Row
+from lakeward.core.fold import Fold, Row, columns_of
 from lakeward.core.known import Known, Refused, Remembered
 from lakeward.core.settled import Settled, overtaken, settled_of, ties
 
@@ -35,7 +35,8 @@ class Step:
     or has not come. `by` is what overtook it, what it is a copy of, or what it waits for; in a
     history, where nothing is overtaken, what is newer and was there before it. The event before it
     at the same place of the source's order is `tie` where it has other contents, `alike` where it
-    has the same. `unset` are columns that were not sent.
+    has the same. `unset` are columns that were not sent, `kept` those that
+    changed, and whose first value the table goes on showing (kind 0).
     """
 
     position: Position
@@ -51,6 +52,7 @@ class Step:
     alike: Position | None = None
     changes: Changes = field(default_factory=dict)
     unset: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
     refused: Refused | None = None
 
 
@@ -71,6 +73,8 @@ class _Story:
     def __init__(self, dimension: Dimension, known: Known) -> None:
         self.dimension = replace(dimension, history=None)
         self.keeps_versions = dimension.history is not None
+        versions = columns_of(dimension)
+        self.first = () if versions is None else versions.kept
         self.columns = dimension.schema.names
         self.known = known
         self.settled, self.copies = settled_of(known)
@@ -173,6 +177,7 @@ class _Story:
             tie=None if is_alike else other,
             alike=other if is_alike else None,
             changes=changes,
+            kept=tuple(name for name in self.first if changes.get(name, (UNSET,))[0] is not UNSET),
         )
 
     def copy(self, one: Settled) -> Step:

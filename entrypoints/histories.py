@@ -77,16 +77,18 @@ def _tracked(value: Any) -> Any:
     return value
 
 
-def _written(value: Any) -> Any:
-    """Take dates, times and numbers of TOML for the texts that write them: their type is that of validity."""
+def written(value: Any) -> Any:
+    """Take numbers, dates, times and truths of TOML for the texts that write them: a column has their type."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, date):
         return value.isoformat()
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    return str(value) if isinstance(value, int | float) else value
 
 
 _ALL: Final = "*"
 Name: TypeAlias = Annotated[str, AfterValidator(_name)]
-Instant: TypeAlias = Annotated[str | None, BeforeValidator(_written)]
+Instant: TypeAlias = Annotated[str | None, BeforeValidator(written)]
 Tracked: TypeAlias = Annotated[list[str] | dict[str, list[str]], BeforeValidator(_tracked)]
 
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from datetime import date
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -16,7 +15,7 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.joined.check import checked
 from lakeward.core.joined.declared import Aggregate, Function, Joined, Source, Way
 from lakeward.core.nearest import nearest
-from lakeward.entrypoints.histories import HistorySettings, Tracked, history_of
+from lakeward.entrypoints.histories import HistorySettings, Tracked, history_of, written
 from lakeward.entrypoints.patterns import plain, table_name
 from lakeward.entrypoints.upkeep import MaintainSettings
 
@@ -37,16 +36,8 @@ def _function_alone(value: Any) -> Any:
 def _texts(value: Any) -> Any:
     """Take numbers, dates and truths of TOML for the texts that write them: their types are those of columns."""
     if isinstance(value, Mapping):
-        return {name: _written(cell) for name, cell in value.items()}
+        return {name: written(cell) for name, cell in value.items()}
     return value
-
-
-def _written(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, date):
-        return value.isoformat()
-    return str(value) if isinstance(value, int | float) else value
 
 
 class AggregateSettings(BaseModel):
@@ -152,12 +143,6 @@ class JoinedSettings(BaseModel):
         said = [key for key in ("track", "history") if key in self.model_fields_set]
         if said and self.mode == "mirror":
             raise ValueError(f'`{said[0]}` is for a history: say `mode = "history"`, too, or leave it out')
-        return self
-
-    @model_validator(mode="after")
-    def _keeps_no_numbers(self) -> JoinedSettings:
-        if self.history.surrogate == "number":
-            raise ValueError('its versions are made anew, and have no numbers to keep: say `surrogate = "hash"`')
         return self
 
 

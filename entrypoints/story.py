@@ -40,7 +40,8 @@ class Story:
             verdict += f", tie with {self.numbers[step.tie]}: the later row wins"
         effect = self._effect(step)
         not_sent = f" · not sent: {', '.join(step.unset)}" if step.unset else ""
-        return f"{verdict}{': ' if effect else ''}{effect}{not_sent}"
+        kept = f" · shown as it was first: {', '.join(step.kept)}" if step.kept else ""
+        return f"{verdict}{': ' if effect else ''}{effect}{not_sent}{kept}"
 
     def _verdict(self, step: Step) -> str:
         by = None if step.by is None else self.numbers[step.by]

@@ -69,6 +69,9 @@ def _check_link(joined: Joined, name: str, source: Source, of: Mapping[str, Dime
         _check_beside(joined, name, source, of)
     elif source.to or source.beside or source.at:
         raise wrong(joined, f"{name} drives, and is joined to another", "The others are joined to it.")
+    elif source.way is Way.INNER:
+        todo = "Each of its keys has a row, unless another source is joined so: say it there."
+        raise wrong(joined, f'{name} drives, and has `way = "inner"`', todo)
     if not source.aggregates and not set(of[name].key) <= set(found_by(joined, name, of[name])):
         raise wrong(
             joined,

@@ -7,12 +7,12 @@ from typing import Final
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Sequences
-from lakeward.core.history.options import DAYS, NUMBERS, TIMES, ByColumn, ByRun, ByTime, History
+from lakeward.core.history.options import DAYS, NUMBERS, TIMES, ByColumn, ByRun, ByTime, History, Surrogate
 from lakeward.core.joined.declared import Joined
 from lakeward.core.joined.words import listed, type_in, wrong
 from lakeward.core.schema import Type
 
-_NOT_KNOWN: Final = "No joined history can yet: leave it out."
+_CANNOT: Final = "No joined history can: leave it out."
 
 
 def check_history(joined: Joined, of: Mapping[str, Dimension], dimension: Dimension) -> None:
@@ -26,12 +26,18 @@ def check_history(joined: Joined, of: Mapping[str, Dimension], dimension: Dimens
         return
     history.check(str(joined.name), dimension.schema, dimension.key)
     if history.known:
-        raise wrong(joined, "it is to keep versions that are not believed any more (`known`)", _NOT_KNOWN)
+        raise wrong(joined, "it is to keep versions that are not believed any more (`known`)", _CANNOT)
+    if history.previous_key:
+        raise wrong(joined, "it is to say which key a row had before (`previous_key`)", _CANNOT)
+    if history.shown.surrogate is Surrogate.NUMBER:
+        found = 'its versions are made anew, and have no numbers to keep (`surrogate = "number"`)'
+        raise wrong(joined, found, 'A key and a beginning have one hash: say `surrogate = "hash"`.')
     kept = {name: own for name in of if (own := of[name].history) and not joined.sources[name].as_now}
     if kept:
         _check_over_time(joined, kept)
         _check_units(joined, {**kept, str(joined.name): history})
     else:
+        _check_now(joined, of)
         _check_dates(joined, history, of)
 
 
@@ -52,6 +58,14 @@ def _check_over_time(joined: Joined, kept: Mapping[str, History]) -> None:
         raise wrong(joined, found, "Its versions begin and end as those of its sources do.")
 
 
+def _check_now(joined: Joined, of: Mapping[str, Dimension]) -> None:
+    """Refuse mirrors that are `as_now` where no other source has versions: they are nothing else."""
+    if now := [name for name, one in joined.sources.items() if one.as_now and of[name].history is None]:
+        raise wrong(
+            joined, f"{listed(now)} is as_now, and a mirror", "It is for mirrors beside histories: leave it out."
+        )
+
+
 def _check_units(joined: Joined, histories: Mapping[str, History]) -> None:
     """Refuse histories whose instants do not compare."""
     if numbers := [name for name, one in histories.items() if one.shown.type.name in NUMBERS]:
@@ -66,6 +80,9 @@ def _check_units(joined: Joined, histories: Mapping[str, History]) -> None:
 def _check_dates(joined: Joined, history: History, of: Mapping[str, Dimension]) -> None:
     """Refuse mirrors that do not say when their rows were changed, where the joined table asks."""
     if isinstance(history.validity, ByRun):
+        if dated := [name for name, one in joined.sources.items() if one.validity is not None]:
+            found = f"{listed(dated)} has a validity column, and versions begin on the day of the run"
+            raise wrong(joined, found, "Leave one of the two out.")
         return
     if isinstance(history.validity, ByColumn):
         raise wrong(

@@ -1,6 +1,8 @@
 """What a plan of a joined table means: `join` says which rows carrying it out must write and remove.
 
-A row is told by its key and the instant from which it is valid; in a joined mirror that is 0 throughout.
+A row is told by its key and the instant from which it is valid; in a joined mirror that is 0 throughout. Columns
+that show the current value on all versions (kind 6) are made of these rows, and written anew with all of a key's
+where its last one has another.
 """
 
 from __future__ import annotations

@@ -99,20 +99,22 @@ class JoinReport:
 class Joinable:
     """A joined table as it stands, and the plan of its next batch, None where there is nothing to do.
 
-    `lacking` are the sources that have no commit yet: it begins when each of them has one.
+    `merge` is that plan in the words of all tables. `lacking` are the sources that have no commit yet: it begins
+    when each of them has one.
     """
 
     standing: Standing = field(default_factory=lambda: Standing(Progress(), None))
     table: JoinedTable | None = None
     plan: JoinPlan | None = None
+    merge: MergePlan | None = None
     lacking: tuple[TableName, ...] = ()
 
 
 def plan_next(job: JoinJob, watch: Watch = unwatched) -> Joinable:
     """Decide what the next batch of a joined table will do; nothing is written, and no engine is started.
 
-    Raises ConfigError where it cannot be made of its sources as they stand, and TableError where the lake
-    has another table of its name.
+    Raises ConfigError where it cannot be made of its sources as they stand, TableError where the lake
+    has another table of its name, and SchemaConflict where what stands cannot follow how it is declared.
     """
     with watch("believe"):
         found = {name: job.target.standing(one) for name, one in job.sources.items()}
@@ -125,11 +127,9 @@ def plan_next(job: JoinJob, watch: Watch = unwatched) -> Joinable:
         table = job.target.joined(joining)
         standing = table.standing()
         passed = progress_of(joining, standing)
-        return Joinable(
-            standing=standing,
-            table=table,
-            plan=plan_join(joining, passed, table.sources(passed), job.now()),
-        )
+        plan = plan_join(joining, passed, table.sources(passed), job.now())
+        merge = None if plan is None else merge_of(plan, standing)
+        return Joinable(standing=standing, table=table, plan=plan, merge=merge)
 
 
 def progress_of(joining: Joining, standing: Standing) -> JoinProgress | None:
@@ -203,9 +203,9 @@ def keep_up(job: JoinJob, watch: Watch = unwatched) -> JoinReport | None:
 
 def _keep_up(job: JoinJob, watch: Watch) -> JoinReport | None:
     found = plan_next(job, watch)
-    if found.plan is None or found.table is None:
+    merge = found.merge
+    if found.plan is None or found.table is None or merge is None:
         return None
-    merge = merge_of(found.plan, found.standing)
     with watch("resolve"):
         resolved = found.table.resolve(found.plan, merge)
     try:

@@ -156,6 +156,7 @@ def _event(story: Story, count: int, step: Step) -> Mapping[str, Any]:
         "old_key": None if step.old_key is None else [documents.cell(part) for part in step.old_key],
         "changes": {name: _change(was, is_) for name, (was, is_) in step.changes.items()},
         "not_sent": list(step.unset),
+        "kept": list(step.kept),
         "quarantine": None
         if refused is None
         else {

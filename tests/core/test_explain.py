@@ -19,7 +19,7 @@ from lakeward.core.effects import REMOVED, Effect, Effects, effect_of
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Operation, Position
 from lakeward.core.explain import explain
 from lakeward.core.fold import Row, apply
-from lakeward.core.history.options import History
+from lakeward.core.history.options import History, Kind
 from lakeward.core.known import Known, Refused, Remembered, Stored
 from lakeward.core.memory import Base, Reason
 from lakeward.core.progress import Progress
@@ -114,6 +114,20 @@ def test_in_a_history_each_step_leads_on_from_the_one_before_it_in_the_order_of_
             assert all(cells.get(n, UNSET) == was or was is UNSET for n, (was, _) in step.changes.items())
             cells.update({name: is_ for name, (_, is_) in step.changes.items()})
         assert known.stored is None or cells == known.stored.row.cells
+
+
+def test_a_change_of_a_column_that_keeps_its_first_value_says_so() -> None:
+    dimension = replace(Features().dimension(Unbounded()), history=History(kinds={"b": Kind.KEEP_FIRST}))
+    player = Player(dimension)
+    for place, b in enumerate((10, 20), 1):
+        cells = {"id": 1, "a": 1, "b": b}
+        position = Position(1, place, place, 1)
+        player.deliver(
+            [ChangeEvent(operation=Operation.UPDATE, position=position, key=(1,), cells=cells, time=place)]
+        )
+    table = MemoryTable(dimension, rows=player.rows, memory=player.memory, progress=Progress(batch=2))
+    told = explain(dimension, table.known((1,)))
+    assert [(step.changes.get("b"), step.kept) for step in told.steps] == [((UNSET, 10), ()), ((10, 20), ("b",))]
 
 
 @pytest.mark.parametrize("lateness", MODES, ids=repr)

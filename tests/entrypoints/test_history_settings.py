@@ -207,7 +207,7 @@ def test_a_history_is_planned_and_run_as_one(lakeward: Command, tmp_path: Path) 
         ('type = "decimal(8,2)"', ".type]: must be timestamp, timestamp_ntz, date, int, bigint, or a decimal"),
         ('surrogate = "uuid"', ".surrogate]: input should be 'hash' or 'number'"),
         ("kinds = { email = 4 }", ".kinds.email]: input should be 0, 1, 2, 3 or 6"),
-        ("first_load = true", ".first_load]: input should be a valid string"),
+        ("first_load = true", "`first_load` 'true' is no timestamp"),
         (
             'first_load = "soon"',
             ".history]: `first_load` 'soon' is no timestamp: write it as 1900-01-01 or 1900-01-01T00:00:00, in UTC",

@@ -99,7 +99,8 @@ def shapes() -> dict[str, dict[str, Source]]:
 def drawn(random: Random) -> Joined:
     """Return a declared joined mirror; each of its sources is joined in one of the two ways."""
     name, found = random.choice(list(shapes().items()))
-    sources = {one: replace(of, way=random.choice([*Way])) for one, of in found.items()}
+    driving, *_ = found
+    sources = {n: of if n == driving else replace(of, way=random.choice([*Way])) for n, of in found.items()}
     return Joined(name=TableName("shop", name), sources=sources, unknown=random.choice([None, {}]))
 
 

@@ -80,14 +80,12 @@ CUSTOMER = Joined(
         "master": Source(
             table=MASTER.name,
             columns={name: name for name in ("customer_id", "first_name", "last_name", "employer_name")},
-            validity="row_audit_ts",
         ),
         "address": Source(
             table=ADDRESS.name,
             columns={name: name for name in ("email_id", "city", "country")},
             on=("customer_id",),
             to=("customer_id",),
-            validity="row_audit_ts",
         ),
     },
     history=History(validity=ByRun(), first_load=days("2022-07-01"), shown=CLOSED),
@@ -168,7 +166,8 @@ def test_customers_that_nothing_touched_are_not_written() -> None:
 
 def test_without_days_of_runs_a_version_begins_at_the_later_of_its_two_rows() -> None:
     by_time = History(validity=ByTime(), shown=replace(CLOSED, closed=False))
-    customers = Customers(replace(CUSTOMER, history=by_time))
+    sources = {name: replace(one, validity="row_audit_ts") for name, one in CUSTOMER.sources.items()}
+    customers = Customers(replace(CUSTOMER, sources=sources, history=by_time))
     for suffix in ("", "_incr"):
         customers.take(suffix, "master", "address")
     begins = {(row[0], row[-2]) for row in customers.shown()}

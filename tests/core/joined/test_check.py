@@ -10,9 +10,9 @@ import pytest
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Sequences
-from lakeward.core.history.options import ByColumn, ByRun, History, Shown
+from lakeward.core.history.options import ByColumn, ByRun, History, Shown, Surrogate
 from lakeward.core.joined.check import checked
-from lakeward.core.joined.declared import Aggregate, Function, Joined, Source
+from lakeward.core.joined.declared import Aggregate, Function, Joined, Source, Way
 from lakeward.core.schema import Column, Schema, Type, parse_type
 
 SHOP = "shop"
@@ -95,6 +95,7 @@ WRONG: Mapping[str, Joined] = {
     "customer has no column nose": joined(customer=replace(CUSTOMER, columns={"id": "id", "nose": "nose"})),
     "id of customer is not among its columns": joined(customer=replace(CUSTOMER, columns={"name": "name"})),
     "customer drives, and is joined to another": joined(customer=replace(CUSTOMER, to=("id",))),
+    'customer drives, and has `way = "inner"`': joined(customer=replace(CUSTOMER, way=Way.INNER)),
     "address is joined to orders, which is no source before it": joined(
         customer=CUSTOMER, address=replace(ADDRESS, beside="orders"), orders=ORDERS
     ),
@@ -168,6 +169,19 @@ OF_HISTORIES: Mapping[str, tuple[Joined, Mapping[str, History]]] = {
     "customer: date UTC, address: date UTC, dw.dim: date Asia/Tokyo": (
         joined(replace(BY_DAY, zone="Asia/Tokyo"), **BOTH),
         {"customer": BY_DAY, "address": BY_DAY},
+    ),
+    "address is as_now, and a mirror": (
+        joined(HISTORY, customer=CUSTOMER, address=replace(ADDRESS, as_now=True)),
+        {},
+    ),
+    "address has a validity column, and versions begin on the day of the run": (
+        joined(replace(BY_DAY, validity=ByRun()), customer=CUSTOMER, address=replace(ADDRESS, validity="moved")),
+        {},
+    ),
+    "it is to say which key a row had before (`previous_key`)": (joined(History(previous_key=True), **BOTH), {}),
+    'its versions are made anew, and have no numbers to keep (`surrogate = "number"`)': (
+        joined(History(shown=Shown(surrogate=Surrogate.NUMBER)), **BOTH),
+        {},
     ),
     "versions of customer are dated by numbers": (
         joined(HISTORY, **BOTH),

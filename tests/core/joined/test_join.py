@@ -10,12 +10,11 @@ from joined_laws import Lake, shapes, tables_of
 
 from lakeward.core.dimension import TableName
 from lakeward.core.events import LOAD_SEQUENCE, Position, Sequences
-from lakeward.core.history.options import ByRun, History, Shown, Surrogate
+from lakeward.core.history.options import ByRun, History, Shown
 from lakeward.core.joined.check import checked
 from lakeward.core.joined.dates import of_change, of_row, time_of
 from lakeward.core.joined.declared import Joined, Source
 from lakeward.core.joined.rows import Known
-from lakeward.core.joined.showing import numbered
 from lakeward.core.joined.touched import Change, touched
 from lakeward.core.schema import Type
 
@@ -109,22 +108,6 @@ def test_over_time_the_unknown_row_begins_in_1970_whatever_was_before() -> None:
     lake.commit(plan := lake.planned(), lake.joined(plan, {"customer": rows}, {}))
     found = {key: [(one.valid_from, one.valid_to) for one in of] for key, of in lake.standing().items()}
     assert found == {(1,): [(-9, None)], (-1,): [(-9, -5), (0, None)]}
-
-
-def test_the_unknown_row_has_the_number_minus_one_and_all_others_have_theirs_from_one_on() -> None:
-    numbers = History(shown=Shown(surrogate=Surrogate.NUMBER))
-    joined = Dimension(numbers, unknown={})
-    joined.take("customer", 3, 1, name=4)
-    found = numbered(joined.lake.joining, {}, joined.lake.standing())
-    assert found == {((-1,), 0): -1, ((1,), 3): 1}
-    joined.take("customer", 5, 1, name=5)
-    again = numbered(joined.lake.joining, found, joined.lake.standing())
-    assert again == {**found, ((1,), 5): 2}
-    first = {key: joined.lake.standing()[key] for key in ((-1,), (1,))}
-    assert numbered(joined.lake.joining, {((-1,), 0): -1}, first) == {((-1,), 0): -1, ((1,), 3): 1, ((1,), 5): 2}
-    plain = Dimension(numbers)
-    plain.take("customer", 3, 1, name=4)
-    assert numbered(plain.lake.joining, {}, plain.lake.standing()) == {((1,), 3): 1}
 
 
 SEEN = Source(table=TableName("shop", "customer"), validity="seen")

@@ -168,7 +168,7 @@ def test_what_cannot_follow_is_refused_before_anything_is_worked_out(other: Join
     lake = Lake()
     kept_up(lake)
     with pytest.raises(SchemaConflict, match=words) as refused:
-        keep_up(job(lake, other))
+        plan_next(job(lake, other))
     assert "drop the table" in (refused.value.todo or "")
     assert len(lake.merges) == 1
 
