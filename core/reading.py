@@ -38,10 +38,17 @@ def reading_of(job: Job[F]) -> Reading:
 def valid_at(job: Job[F], at: int, known: int | None) -> Selection:
     """Return the rows of a history that were valid at an instant, as is believed now, or was after a batch.
 
-    Raises ConfigError for a mirror, which has none, and where the history cannot tell.
+    Raises ConfigError for a mirror, which has none, and where the history cannot tell: not what will be known
+    after a batch that has not come.
     """
     history = job.dimension.history
     if history is None:
         raise no_versions(job.dimension.name, "read as of a time")
     as_of.check(job.dimension.name, history, at, known)
+    if known is not None and known > (newest := job.opened.table.standing().progress.batch):
+        raise ConfigError(
+            f"{job.dimension.name}: there is no batch {known} yet, so nothing says what is known after it",
+            found=f"it is at batch {newest}",
+            todo="Leave --known out: that is what is known now.",
+        )
     return Selection(at=at, known=known)

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
 from rich.table import Table
 
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.errors import LakewardError
+from lakeward.core.errors import LakewardError, SetupError
 from lakeward.core.joined.declared import Joined, Source, Way
 from lakeward.core.joined.keeping import Joinable, plan_next
 from lakeward.core.joined.plan import JoinPlan, JoinProgress
@@ -18,8 +19,11 @@ from lakeward.core.ports import Standing
 from lakeward.core.schema import Schema
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.joining import JoinRun
+from lakeward.entrypoints.logs import log_failure
 from lakeward.entrypoints.printable import escaped
 from lakeward.entrypoints.settings import Configured
+
+log = structlog.get_logger()
 
 
 def print_runs(joined: Sequence[JoinRun]) -> None:
@@ -90,7 +94,11 @@ def planned(container: Any, table: TableName, kind: str, *, as_json: bool) -> di
     try:
         job = container.join_job(table=table)
         found = plan_next(job)
-    except LakewardError as error:
+    except SetupError:
+        raise
+    except Exception as error:  # noqa: BLE001  # a table that cannot be planned, for whatever reason, hides no other
+        if not isinstance(error, LakewardError):
+            log_failure(error, log.error)
         if not as_json:
             view.console().print(f"{escaped(str(table))}  → cannot be planned")
             view.print_error(error)

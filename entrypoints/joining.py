@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -12,9 +12,10 @@ from typing import Any
 import structlog
 
 from lakeward.core.dimension import TableName
-from lakeward.core.errors import LakewardError, SetupError
+from lakeward.core.errors import SetupError
 from lakeward.core.job import Job
 from lakeward.core.joined.keeping import JoinReport, keep_up, plan_next
+from lakeward.entrypoints.logs import log_failure
 from lakeward.entrypoints.settings import Configured
 from lakeward.entrypoints.stopping import Stop
 
@@ -76,7 +77,7 @@ def job_of(container: Any, table: TableName) -> Job[Any]:
 
 @dataclass(slots=True)
 class Joining:
-    """Brings joined tables to where their sources are; `runs` are what became of them.
+    """Brings joined tables to where their sources are; `runs` are what became of those that were begun.
 
     In one process a table is looked at again where a source of it has another batch than before, or it failed.
     """
@@ -93,7 +94,7 @@ class Joining:
         due = [table for table in self.tables if self._is_due(table, batches)]
         for _ in self.pool.map(self._join, due):
             pass
-        for table in due:
+        for table in (one for one in due if one in self.runs):
             error = self.runs[table].error
             if isinstance(error, SetupError):
                 raise error
@@ -105,17 +106,17 @@ class Joining:
         return before is None or any(before.get(name) != batches.get(name) for name in sources)
 
     def _join(self, table: TableName) -> None:
+        if self.stop.is_asked:
+            return
         run, began = self.runs.setdefault(table, JoinRun(table)), time.monotonic()
         structlog.contextvars.bind_contextvars(table=str(table))
         structlog.contextvars.unbind_contextvars("batch")
-        if self.stop.is_asked:
-            return
         try:
             self._keep_up(run)
         except Exception as error:  # noqa: BLE001  # a table's failure, whatever it is, stops no other
             is_known = run.error is not None and str(run.error) == str(error)
             run.error = error
-            _log_failure(error, log.debug if is_known else log.error)
+            log_failure(error, log.debug if is_known else log.error)
         run.seconds += time.monotonic() - began
 
     def _keep_up(self, run: JoinRun) -> None:
@@ -137,10 +138,3 @@ def _watch(step: str) -> AbstractContextManager[None]:
 def _logged(step: str) -> Iterator[None]:
     log.debug("step", step=step)
     yield
-
-
-def _log_failure(error: BaseException, say: Callable[..., object]) -> None:
-    if isinstance(error, LakewardError):
-        say("failed", error=error.what, found=error.found, todo=error.todo)
-    else:
-        say("failed", error=repr(error), exc_info=error)

@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 import structlog
 
+from lakeward.core.errors import LakewardError
+
 
 def _to_stderr(*_: object) -> structlog.PrintLogger:
     """Write to standard error as it is now: bars on a terminal put themselves before it."""
@@ -50,3 +52,11 @@ def configure(*, as_json: bool, level: str = "info") -> str:
     structlog.contextvars.bind_contextvars(run=run)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     return run
+
+
+def log_failure(error: BaseException, say: Callable[..., object]) -> None:
+    """Log why a table failed, with a stack trace where the error is none of ours."""
+    if isinstance(error, LakewardError):
+        say("failed", error=error.what, found=error.found, todo=error.todo)
+    else:
+        say("failed", error=repr(error), exc_info=error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,12 +13,13 @@ import structlog
 from lakeward.core.alarms import alarms
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
-from lakeward.core.errors import EngineLost, LakewardError, SetupError
+from lakeward.core.errors import EngineLost, SetupError
 from lakeward.core.job import Job, Report
 from lakeward.core.pipeline import apply_changes
 from lakeward.core.ports import Notice
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.line import Turn
+from lakeward.entrypoints.logs import log_failure
 from lakeward.entrypoints.stopping import Stop
 from lakeward.entrypoints.table_run import Observer, TableRun
 from lakeward.plugins.manager import who_raised
@@ -110,7 +111,7 @@ class Turns:
         is_known = run.error is not None and str(run.error) == str(error)
         run.error = error
         run.failures += 1
-        _log_failure(error, log.debug if is_known else log.error)
+        log_failure(error, log.debug if is_known else log.error)
         return Turn.FAILED
 
     def _tell(self, report: Report) -> None:
@@ -136,13 +137,6 @@ def _lost(table: TableName) -> EngineLost:
         todo="Nothing is lost: run again. Where it was memory, set `memory` under [spark] lower than what the "
         "machine has, or work on fewer tables at a time: `parallel` under [pipeline].",
     )
-
-
-def _log_failure(error: BaseException, say: Callable[..., object]) -> None:
-    if isinstance(error, LakewardError):
-        say("failed", error=error.what, found=error.found, todo=error.todo)
-    else:
-        say("failed", error=repr(error), exc_info=error)
 
 
 def _counted(counts: Counts) -> dict[str, int]:

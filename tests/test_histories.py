@@ -160,6 +160,10 @@ def test_a_late_correction_leaves_readable_what_was_reported_after_each_batch(sh
         reported.append(reporting(shop))
     found = believed(shop)
     assert [[row[:-2] for row in found if was_known(row, batch)] for batch in (1, 2, 3)] == reported
+    for batch, city in ((1, "Oslo"), (2, "Lyon"), (3, "Lyon")):
+        shown = shop.call("as-of", "shop.customer", "2026-11-04", "--known", str(batch), "--json").document
+        assert [row["city"] for row in shown["first"] if row["id"] == 1] == [city]
+    assert "there is no batch 9 yet" in shop.call("as-of", "shop.customer", "now", "--known", "9").err
     assert [row[1:3] + row[4:] for row in reported[1]] == [
         ("Oslo", "Ann", "1900-01-01", "2026-11-03", False, "Ann"),
         ("Lyon", "Ann", "2026-11-03", "2026-11-05", False, "Ann"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
@@ -38,14 +38,18 @@ folder, which is replaced whole. With --sql it says how another engine asks for 
 Example: [bold]lakeward as-of shop.customer 2026-11-05[/]
 """
 
+_SHOWN: Final = 20
+
 Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
 Time = Annotated[str, typer.Argument(help="The time.")]
-Limit = Annotated[int, typer.Option("--limit", min=0, help="So many rows are shown at most.")]
+Limit = Annotated[
+    int | None, typer.Option("--limit", min=0, help="So many rows are shown at most.", show_default=f"{_SHOWN}")
+]
 To = Annotated[str | None, typer.Option("--to", help="The folder for all rows, as Parquet.")]
 Known = Annotated[
     int | None,
     typer.Option(
-        "--known", help="As was believed after this batch, of a history with `known`.", show_default="now"
+        "--known", min=1, help="As was believed after this batch, of a history with `known`.", show_default="now"
     ),
 ]
 Sql = Annotated[
@@ -57,7 +61,7 @@ Sql = Annotated[
 def as_of_time(
     table: Table,
     time: Time,
-    limit: Limit = 20,
+    limit: Limit = None,
     to: To = None,
     known: Known = None,
     sql: Sql = None,
@@ -68,6 +72,8 @@ def as_of_time(
     """Read and show, write, or say how to ask."""
     if to is not None and sql is not None:
         raise typer.BadParameter("--to writes rows, and --sql says how to ask for them: say one of them")
+    if limit is not None and (to is not None or sql is not None):
+        raise typer.BadParameter("--limit is for the rows that are shown; --to and --sql are for all")
     start_logging("off", debug=debug)
     folder = None if to is None else place(to)
     configured = open_settings(config)
@@ -84,7 +90,7 @@ def as_of_time(
             return _asked(told, _query(job, history, at, known, sql), as_json=as_json)
         reading = reading_of(job)
         if folder is None:
-            return _shown(told, reading.first(wanted, limit), as_json=as_json)
+            return _shown(told, reading.first(wanted, _SHOWN if limit is None else limit), as_json=as_json)
         with replacing(folder) as fresh:
             rows = reading.write(wanted, str(fresh))
     if as_json:

@@ -87,6 +87,8 @@ def test_the_query_is_printed_for_an_engine(lakeward: Command, kept_history: Mem
         (["shop.customer", "now", "--to", "s3://lake/then"], 1, "s3://lake/then is no folder of this machine"),
         (["shop.customer", "now", "--to", "then", "--sql", "spark"], 2, "say one of them"),
         (["shop.customer", "now", "--limit", "-1"], 2, "--limit"),
+        (["shop.customer", "now", "--limit", "3", "--to", "then"], 2, "--limit is for the rows that are shown"),
+        (["shop.customer", "now", "--known", "0"], 2, "--known"),
     ],
 )
 def test_what_cannot_be_read_is_said(
@@ -97,6 +99,17 @@ def test_what_cannot_be_read_is_said(
     assert (ended.code, ended.out) == (code, "")
     assert said in ended.err
     assert not (tmp_path / "then").exists()
+
+
+@pytest.mark.parametrize("more", [[], ["--sql", "spark"], ["--to", "then"]])
+def test_what_will_be_known_after_a_batch_that_has_not_come_nobody_says(
+    lakeward: Command, kept_history: MemoryTable, tmp_path: Path, more: list[str]
+) -> None:
+    write(tmp_path, MEMORY, HISTORY + "history.known = true\n")
+    ended = lakeward("as-of", "shop.customer", "now", "--known", "2", *more)
+    assert (ended.code, ended.out) == (1, "")
+    assert "shop.customer: there is no batch 2 yet" in ended.err
+    assert "it is at batch 1" in ended.err
 
 
 @pytest.mark.parametrize("more", [[], ["--sql", "spark"]])

@@ -131,5 +131,7 @@ def test_who_is_asked_to_stop_begins_nothing(lake: Lake) -> None:
     stop = Stop(lambda _: None)
     stop.asked.set()
     with ThreadPoolExecutor(1) as pool:
-        joins(pool, stop)({})
+        joining = joins(pool, stop)
+        joining({})
     assert lake.told() == []
+    assert joining.runs == {}, "nothing is said of what was not looked at"
