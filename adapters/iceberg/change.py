@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyiceberg.io import FileIO
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.iceberg.java import Jvm, indexed, lost_race
 from lakeward.adapters.iceberg.progress import PROPERTY, SCHEMA_PROPERTY, TAG
-from lakeward.adapters.iceberg.vectors import Deletion, deletions, write_deletes
+from lakeward.adapters.iceberg.vectors import Deletion, by_file, deletions, write_deletes
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.fitting import called_now, fitted
 from lakeward.adapters.spark.types import ddl
@@ -82,15 +80,15 @@ class Change:
         self.added += self.jvm.stage(self.target, rows)
 
     def delete(self, positions: pa.Table) -> None:
-        """Mark rows as deleted, given as a row for each data file: its path, and positions in it."""
-        by_file = dict(_by_file(positions))
-        self.deletions = deletions(self.jvm, self.table, self.io, self._tasks(by_file), by_file)
+        """Mark rows as deleted, given as a row for each data file: its path, and the runs of positions in it."""
+        found = dict(by_file(positions))
+        self.deletions = deletions(self.jvm, self.table, self.io, self._tasks(found), found)
         version = self.jvm.iceberg.TableUtil.formatVersion(self.table)
         self.delete_files += write_deletes(self.jvm, self.table, self.io, self.deletions, version=version)
 
-    def rewrite(self, positions: pa.Table, gone: DataFrame, plan: MergePlan, rows: DataFrame | None) -> None:
-        """Write the files that hold these rows anew, without the rows whose keys are in `gone`."""
-        tasks = self._tasks(dict(_by_file(positions)))
+    def rewrite(self, files: Sequence[str], gone: DataFrame, plan: MergePlan, rows: DataFrame | None) -> None:
+        """Write these files anew, without the rows whose keys are in `gone`."""
+        tasks = self._tasks(files)
         self.removed_files = [task.file() for task in tasks.values()]
         with self.jvm.reading(self.table, list(tasks.values())) as old:
             now = fitted(called_now(old, plan.renames), plan.stored.schema)
@@ -135,7 +133,7 @@ class Change:
             return None
         return int(task.file().recordCount() - sum(delete.recordCount() for delete in deletes))
 
-    def _tasks(self, paths: Mapping[str, object]) -> Mapping[str, Any]:
+    def _tasks(self, paths: Iterable[str]) -> Mapping[str, Any]:
         """Return the scan tasks of data files, by their paths."""
         scan = self.table.newScan().useSnapshot(self.base.snapshotId())
         tasks = {str(task.file().location()): task for task in self.jvm.iterate(scan.planFiles())}
@@ -218,11 +216,3 @@ class Change:
 def number_of(snapshot: Any) -> int | None:
     """Return the number of a snapshot, or None where there is none."""
     return None if snapshot is None else int(snapshot.snapshotId())
-
-
-def _by_file(positions: pa.Table) -> Iterator[tuple[str, array[int]]]:
-    """Return the positions of each data file, given as a list a file, without a Python object a row."""
-    for batch in positions.to_batches():
-        for row, path in enumerate(batch.column(0).to_pylist()):
-            listed = batch.column(1).slice(row, 1).flatten().cast(pa.uint64()).to_numpy()
-            yield path, array("Q", np.sort(listed).tobytes())

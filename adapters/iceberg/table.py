@@ -15,7 +15,6 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.transforms import BucketTransform
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from lakeward.adapters.iceberg import ddl
 from lakeward.adapters.iceberg.adopting import IcebergTheirs
@@ -27,6 +26,7 @@ from lakeward.adapters.iceberg.keeping import IcebergEarlier
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.iceberg.progress import standing_of
 from lakeward.adapters.iceberg.rollback import IcebergLine
+from lakeward.adapters.iceberg.vectors import runs
 from lakeward.adapters.spark.line import from_arrow, to_arrow
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import FILE, POS
@@ -201,11 +201,12 @@ class IcebergTable:
                 dropped = change.drop_below(outcome.drops_below)
                 whole = pa.table({FILE: pa.array(dropped, pa.string())})
                 removed = removed.join(from_arrow(self.spark(), whole), FILE, "left_anti")
-            positions = to_arrow(removed.groupBy(FILE).agg(F.collect_list(POS)))
-            if self.options.write_mode == "copy-on-write" and positions.num_rows:
-                gone = removed.selectExpr(*map(quoted, plan.stored.key))
-                change.rewrite(positions, gone, plan, rows if resolved.written else None)
-                return
-            change.delete(positions)
+            if self.options.write_mode == "copy-on-write":
+                if files := to_arrow(removed.select(FILE).distinct())[FILE].to_pylist():
+                    gone = removed.selectExpr(*map(quoted, plan.stored.key))
+                    change.rewrite(files, gone, plan, rows if resolved.written else None)
+                    return
+            else:
+                change.delete(to_arrow(runs(removed)))
         if resolved.written:
             change.add(rows)

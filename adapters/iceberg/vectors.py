@@ -24,14 +24,19 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 from pyroaring import BitMap64
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
 
 from lakeward.adapters.iceberg.java import Jvm, indexed
+from lakeward.adapters.spark.names import PREFIX
+from lakeward.adapters.spark.resolve import FILE, POS
 from lakeward.core.errors import TableError
 
 _VECTOR_MAGIC: Final = b"\xd1\xd3\x39\x64"
 _PUFFIN_MAGIC: Final = b"PFA1"
 _OF_POSITIONS: Final = 1  # FileContent.POSITION_DELETES
 _ROW_POSITION: Final = 2147483645  # reserved field id of _pos
+_ISLAND, _RUN = f"{PREFIX}island", f"{PREFIX}run"
 _DELETE_SCHEMA: Final = pa.schema(
     [
         pa.field("file_path", pa.string(), nullable=False, metadata={"PARQUET:field_id": "2147483546"}),
@@ -54,13 +59,36 @@ class Deletion:
     replaced: list[Any] = field(default_factory=list)
 
 
+def runs(rows: DataFrame) -> DataFrame:
+    """Return the runs of positions in each data file: its path, and a list of first positions and lengths.
+
+    A full load of a history takes the place of all rows that are current: as runs they are few, however many.
+    """
+    by_position = Window.partitionBy(FILE).orderBy(POS)
+    island = F.col(POS) - F.row_number().over(by_position)
+    found = rows.select(FILE, POS, island.alias(_ISLAND)).groupBy(FILE, _ISLAND)
+    each = found.agg(F.struct(F.min(POS).alias("first"), F.count(POS).alias("length")).alias(_RUN))
+    return each.groupBy(FILE).agg(F.collect_list(_RUN).alias(_RUN))
+
+
+def by_file(found: pa.Table) -> Iterator[tuple[str, BitMap64]]:
+    """Return the positions of each data file, given as its `runs`, without a Python object a row."""
+    for batch in found.to_batches():
+        for row, path in enumerate(batch.column(0).to_pylist()):
+            listed = batch.column(1).slice(row, 1).flatten()
+            first, length = (listed.field(name).to_numpy() for name in ("first", "length"))
+            behind = np.cumsum(length)
+            positions = np.repeat(first - behind + length, length) + np.arange(behind[-1])
+            yield path, BitMap64(array("Q", np.sort(positions).astype(np.uint64).tobytes()))
+
+
 def deletions(
-    jvm: Jvm, table: Any, io: FileIO, tasks: Mapping[str, Any], rows: Mapping[str, array[int]]
+    jvm: Jvm, table: Any, io: FileIO, tasks: Mapping[str, Any], rows: Mapping[str, BitMap64]
 ) -> list[Deletion]:
     """Return what to delete of each data file, with the deletes that this takes the place of."""
     found, files = [], jvm.iceberg.util.ContentFileUtil
     for path, positions in rows.items():
-        deletion = Deletion(path, tasks[path], BitMap64(positions))
+        deletion = Deletion(path, tasks[path], positions)
         before = BitMap64()
         for delete in indexed(deletion.task.deletes()):
             if delete.content().id() == _OF_POSITIONS:
