@@ -244,7 +244,12 @@ def _but_last(versions: str) -> str:
 
 
 def equal(one: str, other: str, type_: Type) -> str:
-    """Return whether two values of a type are equal, NULLs too; of maps Spark compares the texts alone."""
+    """Return whether two values of a type are equal, NULLs too.
+
+    Spark compares no maps: of one its entries are, in the order of their keys; of maps in other values the texts.
+    """
+    if type_.name == "map" and str(type_).count("map<") == 1:
+        return " <=> ".join(f"array_sort(map_entries({value}))" for value in (one, other))
     if "map<" in str(type_):
         return f"{as_json([one])} <=> {as_json([other])}"
     return f"{one} <=> {other}"
