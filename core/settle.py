@@ -101,8 +101,8 @@ class _Settling:
             return rows
         if self.dimension.history is None:
             return {}
-        began = instant_of_run(self.dimension.history, self.delivery.ran)
-        return outlasting(rows, self.epoch, [*self.loaded_rows()], began)
+        ran = instant_of_run(self.dimension.history, self.delivery.ran)
+        return outlasting(rows, self.epoch, [*self.loaded_rows()], ran)
 
     def loaded_rows(self) -> Iterator[ChangeEvent | Reject]:
         """The rows of the full load that takes the place of all others."""

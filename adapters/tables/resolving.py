@@ -430,9 +430,9 @@ class Resolver:
         """Return the keys of a full load, those that wait in quarantine among them, and when it counts from."""
         rows = frame.where(IS_LOAD)
         newest = rows.where(IS_EVENT).agg(F.max(names.INSTANT)).collect()[0][0]
-        began = None if plan.dimension.history is None else instant_of_run(plan.dimension.history, plan.ran)
+        ran = None if plan.dimension.history is None else instant_of_run(plan.dimension.history, plan.ran)
         keys = Key(plan.dimension).of_keys(rows).select(KEY).where(f"{KEY} IS NOT NULL").distinct()
-        return Load(keys=keys, instant=began if newest is None else newest)
+        return Load(keys=keys, instant=ran if newest is None else newest)
 
     def _part(
         self, plan: MergePlan, events: DataFrame, rows: DataFrame, *, has_refused: bool = False

@@ -12,15 +12,15 @@ from lakeward.core.memory import Reject
 
 
 def outlasting(
-    rows: Mapping[Key, Row], epoch: int, load: Sequence[ChangeEvent | Reject], began: int | None
+    rows: Mapping[Key, Row], epoch: int, load: Sequence[ChangeEvent | Reject], ran: int | None
 ) -> Mapping[Key, Row]:
     """Return the rows as they stand before the rows of a full load meet them.
 
-    What the load does not hold ends at the greatest instant of its rows, or where the reload `began` if they
+    What the load does not hold ends at the greatest instant of its rows, or at that of the run (`ran`) if they
     have none, and lies in the order before them. A row that waits in quarantine is held by the load, too.
     """
     instants = [item.instant for item in load if isinstance(item, ChangeEvent) and item.instant is not None]
-    step = Step(max(instants, default=began), Position(epoch, LOAD_SEQUENCE, 0, 0))
+    step = Step(max(instants, default=ran), Position(epoch, LOAD_SEQUENCE, 0, 0))
     kept = _keys(load)
     return {key: row if key in kept or row.deleted else _ended(row, step) for key, row in rows.items()}
 
