@@ -79,7 +79,7 @@ class Soak:
             if applied % self.maintained == 0:
                 self._maintain()
         if applied == self.batches:
-            self.stop.asked.set()
+            self.stop.ask()
             return False
         self.feed.wait(MINUTES)
         self.feed.change(KEYS)

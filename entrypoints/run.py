@@ -11,7 +11,7 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import SetupError
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.line import Line, Turn
-from lakeward.entrypoints.stopping import Stop
+from lakeward.entrypoints.stopping import ALERT, Stop
 from lakeward.entrypoints.table_run import Observer, TableRun
 from lakeward.entrypoints.turns import Turns
 
@@ -53,11 +53,11 @@ def line_of(container: Container, turns: Turns, pool: Executor) -> Line:
 
 
 def ended(line: Line, runs: Iterable[TableRun], seconds: float | None = None) -> Sequence[tuple[str, Turn]]:
-    """Wait until a turn ends, or so long.
+    """Wait until a turn ends, or so long, or until a signal may have to be answered.
 
     Raises SetupError where one finds that Spark cannot start: then none can.
     """
-    found = line.ended(seconds)
+    found = line.ended(ALERT if seconds is None else min(seconds, ALERT))
     hopeless = next((run.error for run in runs if isinstance(run.error, SetupError)), None)
     if hopeless is not None:
         raise hopeless

@@ -5,11 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from types import FrameType
+from typing import Final
+
+ALERT: Final = 1.0
+"""So many seconds, at most, may the main thread wait at once.
+
+A signal that comes when CPython has looked for signals and not yet begun to wait is answered when the wait ends.
+"""
 
 
 class Stop:
@@ -28,17 +35,26 @@ class Stop:
         self.say = say
         self.until = until
         self.clock = clock
-        self.asked = threading.Event()
+        self._was_asked = False
+        self._word: SimpleQueue[None] = SimpleQueue()
 
     @property
     def is_asked(self) -> bool:
         """Whether nothing more shall be begun."""
-        return self.asked.is_set() or (self.until is not None and self.clock() >= self.until)
+        return self._was_asked or (self.until is not None and self.clock() >= self.until)
+
+    def ask(self) -> None:
+        """Ask to stop; a signal may do so in the midst of a pause, which no lock of an event would survive."""
+        self._was_asked = True
+        self._word.put(None)
 
     def pause(self, seconds: float) -> None:
         """Wait so long, or until somebody asks to stop."""
         left = seconds if self.until is None else min(seconds, self.until - self.clock())
-        self.asked.wait(max(0.0, left))
+        while left > 0 and not self._was_asked:
+            with suppress(Empty):
+                self._word.get(timeout=min(left, ALERT))
+            left -= ALERT
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -53,9 +69,9 @@ class Stop:
                 signal.signal(number, handler)
 
     def _answer(self, number: int, _frame: FrameType | None) -> None:
-        if self.asked.is_set():
+        if self._was_asked:
             self.say("Stopped. What was not committed is read again by the next run.")
             sys.stderr.flush()
             os._exit(128 + number)
-        self.asked.set()
+        self.ask()
         self.say("Finishing the commit in hand; once more stops now. Nothing is lost either way.")

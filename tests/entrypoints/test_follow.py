@@ -138,13 +138,13 @@ class Watching:
 
     def step(self, table: TableName, name: str) -> None:
         if self.steps == self.stop_at:
-            self.stop.asked.set()
+            self.stop.ask()
         self.steps += 1
 
     def batch(self, table: TableName, report: Report) -> None:
         self.commits.append((table.table, report.progress.batch))
         if self.is_enough(self):
-            self.stop.asked.set()
+            self.stop.ask()
 
     def done(self, run: TableRun) -> None:
         self.runs += 1

@@ -129,7 +129,7 @@ def test_a_spark_that_cannot_start_ends_the_run(lake: Lake) -> None:
 
 def test_who_is_asked_to_stop_begins_nothing(lake: Lake) -> None:
     stop = Stop(lambda _: None)
-    stop.asked.set()
+    stop.ask()
     with ThreadPoolExecutor(1) as pool:
         joining = joins(pool, stop)
         joining({})

@@ -17,6 +17,7 @@ import third_party
 from projects import write
 
 from lakeward.entrypoints.locking import locked
+from lakeward.entrypoints.stopping import Stop
 
 SLOW = """
 import sys
@@ -98,3 +99,17 @@ def test_twice_stops_at_once(tmp_path: Path, way: str) -> None:
     assert "Stopped. What was not committed is read again by the next run." in err
     with locked(tmp_path / "state"):
         pass
+
+
+def test_a_signal_in_the_midst_of_a_pause_ends_it() -> None:
+    """It is answered between two instructions of the thread that waits, whatever locks that holds by then."""
+    said: list[str] = []
+    stop = Stop(said.append)
+    before = signal.signal(signal.SIGALRM, stop._answer)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        stop.pause(60)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert stop.is_asked
+    assert said == ["Finishing the commit in hand; once more stops now. Nothing is lost either way."]
