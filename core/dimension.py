@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
@@ -166,6 +167,12 @@ class Dimension:
             return self
         key = (*self.key, self.history.shown.valid_from, *self.history.knowing[:1])
         return replace(self, schema=self.history.schema(self.schema, self.key), key=key, history=None)
+
+    @property
+    def new_names(self) -> Mapping[str, str]:
+        """What columns of its table are called now, by the old names; in a history what is made of them, too."""
+        renames = self.policies.renames
+        return renames if self.history is None else self.history.new_names(renames)
 
     @property
     def unique_sequences(self) -> bool:

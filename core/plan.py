@@ -158,8 +158,7 @@ def plan(
     replaces = facts.loaded is not None and facts.loaded > progress.epoch
     evolution = _evolution(dimension, facts, stored)
     dimension = replace(dimension, schema=evolution.taken(facts.schema))
-    has_parts = dimension.history is not None or (evolution.lacks and Operation.UPDATE in facts.operations)
-    if has_parts and not isinstance(dimension.lateness, Ordered):  # versions are made of what was before them
+    if _takes_parts(dimension, facts, evolution):
         facts = facts.with_parts()
     delivered = _delivered(facts, () if replaces else seen)
     refuse_unreadable(dimension, facts, delivered)
@@ -196,6 +195,19 @@ def plan(
         numbered=progress.numbered or 0,
         splices=splices,
     )
+
+
+def _takes_parts(dimension: Dimension, facts: BatchFacts, evolution: Evolution) -> bool:
+    """Whether updates are taken as parts of rows: those of a history are made of what was before.
+
+    Nothing older comes to an `ordered` table; but where its versions are dated by a column that the batch lacks, an
+    update of a row that is not there makes none.
+    """
+    history = dimension.history
+    if isinstance(dimension.lateness, Ordered):
+        lacks_date = history is not None and history.dated_by in evolution.absent
+        return lacks_date and Operation.UPDATE in facts.operations
+    return history is not None or (evolution.lacks and Operation.UPDATE in facts.operations)
 
 
 def _needs(dimension: Dimension, facts: BatchFacts, *, replaces: bool) -> frozenset[Capability]:

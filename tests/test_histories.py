@@ -5,8 +5,12 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from project import Project
+
+from lakeward.adapters.tables import companion
 
 pytestmark = pytest.mark.spark
 
@@ -256,14 +260,88 @@ def numbers(project: Project) -> dict[Any, int]:
 
 
 @any_kind
-def test_rows_that_do_not_say_from_when_they_count_wait_and_are_mended(shop: Project) -> None:
-    configured(shop, 'validity = { column = "seen" }\ntype = "int"\nopen_end = 99')
+@pytest.mark.parametrize("kind", [3, 6])
+def test_what_is_made_of_a_column_is_renamed_with_it_in_what_is_remembered(
+    shop: Project, monkeypatch: pytest.MonkeyPatch, kind: int
+) -> None:
+    """Of a key of which nothing is remembered but where it stood, and of which another change comes then."""
+    monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
+    settings = TABLE.format(history=f"kinds = {{ city = {kind} }}").replace("30d", "24h")
+    shop.configure(settings, source=TIMED)
+    shop.put("LOAD00000001.csv", "2026-11-01 10:00:00.000000,1,Ann,Rome,1\n", "shop/customer")
+    put(shop, 5, "U,1,Ann,Oslo,2")
+    shop.run()
+    for day in (10, 12):
+        put(shop, day, f"U,2,Bob,Bern,{day}")
+        shop.run()
+    put(shop, 13, "U,1,Ann,Oslo,3")
+    shop.run()
+    rename = 'schema.rename = { city = "town" }\n\n[tables."shop.customer".history]'
+    renamed = settings.replace("city", "town").replace('\n[tables."shop.customer".history]', rename)
+    shop.configure(renamed, source=TIMED)
+    shop.put("20261113-110000000.csv", "U,2026-11-13 11:00:00.000000,1,Ann,Oslo,4\n", "shop/customer")
+    shop.run()
+    made = {3: "previous_town", 6: "current_town"}[kind]
+    found = [row for row in versions(shop, "id", "town", made, "seen") if row[0] == 1]
+    before = [] if kind == 3 else [(1, "Rome", "Oslo", 1)]
+    assert sorted(found, key=lambda row: row[3]) == [*before, (1, "Oslo", "Rome" if kind == 3 else "Oslo", 4)]
+
+
+@any_kind
+def test_a_column_that_options_name_stays_where_the_source_drops_it(shop: Project) -> None:
+    """Without the one that dates versions rows go on, and none begins, also where nothing older comes."""
+    settings = TABLE.format(history='validity = { column = "seen" }\ntype = "int"').replace("30d", "ordered")
+    shop.configure(settings.replace('{ all_but = ["seen"] }', '["city"]'), source=TIMED)
     shop.put("LOAD00000001.csv", "2026-11-01 10:00:00.000000,1,Ann,Oslo,1\n", "shop/customer")
-    put(shop, 5, "U,1,Ann,Paris,NULL", "I,2,Bob,Rome,7", "I,3,Cid,Nice,99")
+    shop.run()
+    shop.put("20261105-100000000.csv", "Op,at,id,name,seen\nU,2026-11-05 10:00:00,1,Anna,5\n", "shop/customer")
+    shop.run()
+    assert versions(shop) == [(1, "Anna", "Oslo", 5, 1, None)]
+    rows = ("U,{},1,Anna,Paris", "U,{},2,Bob,Rome", "I,{},3,Eve,Bonn", "U,{},3,Eve,Bern")
+    lines = "\n".join(("Op,at,id,name,city", *(row.format(f"2026-11-06 10:00:0{n}") for n, row in enumerate(rows))))
+    shop.put("20261106-100000000.csv", f"{lines}\n", "shop/customer")
+    counts = shop.run(3)["shop.customer"]["counts"]
+    assert (counts["applied"], counts["quarantined"], counts["waiting"]) == (1, 2, 1)
+    assert versions(shop) == [(1, "Anna", "Oslo", 5, 1, 5), (1, "Anna", "Paris", 5, 5, None)]
+    refused = {entry["reason"]: entry["detail"] for entry in shop.entries()}
+    assert set(refused) == {"undated", "incomplete_row"}
+    assert refused["undated"] == "the column seen, from which versions are dated, was not sent with a new row"
+
+
+@any_kind
+@pytest.mark.parametrize("end", ["", "open_end = 9999-12-31"])
+def test_a_day_behind_the_last_is_none(shop: Project, end: str) -> None:
+    settings = TABLE.format(history=f'type = "date"\n{end}')
+    shop.configure(settings, source=f'{TIMED}\nsource_zone = "Europe/Berlin"')
+    far = datetime(9999, 12, 31, 23, 30, tzinfo=UTC)
+    rows = [(datetime(2026, 11, 5, 23, 30, tzinfo=UTC), 1), (far, 2)]
+    listed = [{"Op": "I", "at": at, "id": key, "name": "Ann", "city": "Oslo", "seen": 1} for at, key in rows]
+    types = {"Op": pa.string(), "at": pa.timestamp("us", "UTC"), "id": pa.int32(), "name": pa.string()}
+    schema = pa.schema({**types, "city": pa.string(), "seen": pa.int32()})
+    folder = shop.folder / "landing/shop/customer"
+    folder.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(listed, schema), folder / "20261105-100000000.parquet")
+    shop.run(3)
+    last = date(9999, 12, 31) if end else None
+    assert versions(shop, "id", "valid_from", "valid_to") == [(1, date(2026, 11, 6), last)]
+    (entry,) = shop.entries()
+    assert entry["reason"] == "undated"
+    assert ("at which current versions end" if end else "outside of what a date shows") in entry["detail"]
+
+
+@any_kind
+def test_rows_that_do_not_say_from_when_they_count_wait_and_are_mended(shop: Project) -> None:
+    configured(shop, 'validity = { column = "seen" }\ntype = "decimal(20,0)"\nopen_end = 99')
+    settings = shop.folder / "lakeward.toml"
+    wide = settings.read_text("utf-8").replace('seen = "int"', 'seen = "decimal(20,0)"')
+    settings.write_text(wide, "utf-8")
+    shop.put("LOAD00000001.csv", "2026-11-01 10:00:00.000000,1,Ann,Oslo,1\n", "shop/customer")
+    put(shop, 5, "U,1,Ann,Paris,NULL", "I,2,Bob,Rome,7", "I,3,Cid,Nice,99", f"I,4,Dan,Nice,{2**63}")
     put(shop, 6, "U,1,Ann,Lyon,9")
     shop.run(3)
     assert sorted(shop.rows("customer", columns=("id", "city", "valid_from"))) == [(1, "Oslo", 1), (2, "Rome", 7)]
-    entry, behind = shop.entries()
+    entry, behind, beyond = shop.entries()
+    assert "lies outside of what a decimal(20,0) shows" in beyond["detail"]
     assert "is not before 99, at which current versions end" in behind["detail"]
     assert (entry["reason"], entry["waits"]) == ("undated", 1)
     assert "the column seen, from which versions are dated, is NULL" in entry["detail"]

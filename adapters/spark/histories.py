@@ -24,9 +24,10 @@ from lakeward.adapters.spark.types import ddl
 from lakeward.adapters.spark.versions import Versions, equal
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Operation, Position
-from lakeward.core.history.instants import behind_the_end, instant_of_run
-from lakeward.core.history.options import PREVIOUS_KEY, ByColumn, ByRun, History, Kind, Surrogate
-from lakeward.core.schema import Schema, Type
+from lakeward.core.fold import columns_of
+from lakeward.core.history.instants import behind_the_end, instant_of_run, out_of_range, shown_between
+from lakeward.core.history.options import PREVIOUS_KEY, TIMES, ByColumn, ByRun, History, Kind, Surrogate
+from lakeward.core.schema import Column, Schema, Type
 
 BEGINS: Final = "_lakeward_begins"
 ENDS: Final = "_lakeward_ends"
@@ -39,6 +40,7 @@ STORED: Final = "_lakeward_stored"
 VERSIONS: Final = "_lakeward_versions"
 """Of a key: its versions with what is known of the rows that they are in, and those that a fold goes on from."""
 
+_IS_OF_A_KEY: Final = f"{IS_EVENT} AND {names.OPERATION} != '{Operation.TRUNCATE.value}'"
 _BY_BEGIN: Final = "(a, b) -> CASE WHEN a.begins < b.begins THEN -1 WHEN a.begins > b.begins THEN 1 ELSE 0 END"
 
 
@@ -64,19 +66,28 @@ def undated(frame: DataFrame, dimension: Dimension) -> str | None:
     if history is None:
         return None
     words = [] if history.shown.open_end is None else [_behind_the_end(history, history.shown.open_end)]
+    if history.shown.type.name not in (*TIMES, "bigint"):
+        words.append(_out_of_range(history))
     if isinstance(history.validity, ByColumn):
-        words.append(_dated_by_none(frame, dimension, history.validity.column))
+        words.append(_dated_by_none(frame, dimension, history, history.validity.column))
     return f"coalesce({', '.join(words)})" if words else None
 
 
 def _behind_the_end(history: History, end: int) -> str:
-    is_behind = f"{names.INSTANT} >= {end}L AND {IS_EVENT} AND {names.OPERATION} != '{Operation.TRUNCATE.value}'"
-    return f"CASE WHEN {is_behind} THEN {text(behind_the_end(history))} END"
+    return f"CASE WHEN {names.INSTANT} >= {end}L AND {_IS_OF_A_KEY} THEN {text(behind_the_end(history))} END"
 
 
-def _dated_by_none(frame: DataFrame, dimension: Dimension, column: str) -> str:
+def _out_of_range(history: History) -> str:
+    least, most = shown_between(history.shown.type)
+    is_outside = f"{names.INSTANT} NOT BETWEEN {least}L AND {most}L AND {_IS_OF_A_KEY}"
+    return f"CASE WHEN {is_outside} THEN {text(out_of_range(history))} END"
+
+
+def _dated_by_none(frame: DataFrame, dimension: Dimension, history: History, column: str) -> str:
     has = set(frame.columns)
-    is_unset = "true" if dimension.schema.find(column) is None else "false"  # the files may lack the column
+    is_there = dimension.schema.find(column) is not None  # the files may lack the column
+    is_unset = "false" if is_there else "true"
+    too_large = f"WHEN {quoted(column)} IS NOT NULL THEN {text(out_of_range(history))}" if is_there else ""
     if names.UNSET in has:
         is_unset = f"({is_unset} OR coalesce(array_contains({names.UNSET}, {text(column)}), false))"
     is_update = f"{names.OPERATION} = '{Operation.UPDATE.value}'"
@@ -84,7 +95,7 @@ def _dated_by_none(frame: DataFrame, dimension: Dimension, column: str) -> str:
     moved = f"WHEN {names.OLD} IS NOT NULL THEN {text(f'{words} was not sent with a change of the key')}"
     return (
         f"CASE WHEN {names.INSTANT} IS NOT NULL OR NOT coalesce({IS_EVENT} AND {LEAVES_VALUES}, false) THEN NULL "
-        f"WHEN NOT {is_unset} THEN {text(f'{words} is NULL')} "
+        f"{too_large} WHEN NOT {is_unset} THEN {text(f'{words} is NULL')} "
         f"WHEN NOT {is_update} THEN {text(f'{words} was not sent with a new row')} "
         f"{moved if names.OLD in has else ''} END"
     )
@@ -121,8 +132,10 @@ def of_cell(value: str, type_: Type, history: History) -> str:
             return of_time(f"unix_micros({value})", history)
         case "timestamp_ntz":
             return _told(value, type_) if not history.by_day else f"bigint(unix_date(to_date({value})))"
-        case "date" | "int" | "bigint" | "decimal":
+        case "date" | "int" | "bigint":
             return _told(value, type_)
+        case "decimal":
+            return f"try_cast({value} AS bigint)"
         case _:
             return "bigint(NULL)"
 
@@ -417,11 +430,16 @@ def remembered_types(dimension: Dimension) -> Mapping[str, Type]:
     if history is None:
         return {}
     bigint = Type("bigint")
-    types = {column.name: column.type for column in dimension.schema}
-    previous = history.of_kind(dimension.schema.names, dimension.key, Kind.PREVIOUS)
     known = {names.INSTANT: bigint, BEGINS: bigint, ENDS: bigint, names.REACHED: bigint}
     known |= {VERSION_EPOCH: Type("int"), CAME_FROM: Type("string")}
-    return known | {f"previous_{name}": types[name] for name in previous}
+    return known | {column.name: column.type for column in previous_columns(dimension)}
+
+
+def previous_columns(dimension: Dimension) -> Sequence[Column]:
+    """Return the columns of a history that show the value before; none of a dimension that keeps none."""
+    columns = columns_of(dimension)
+    names_of = () if columns is None else columns.previous
+    return [Column(f"previous_{c.name}", c.type) for c in dimension.schema if c.name in names_of]
 
 
 def truncate_instants(told: Sequence[DataFrame | None], epoch: int) -> Mapping[Position, int | None]:

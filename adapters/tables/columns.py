@@ -43,7 +43,7 @@ def of_source(standing: Standing, dimension: Dimension) -> Standing:
     """Return a table as it stands with the columns of the source alone: without what tells of versions."""
     if dimension.history is None or standing.schema is None:
         return standing
-    return replace(standing, schema=dimension.history.own(standing.schema))
+    return replace(standing, schema=dimension.history.own(standing.schema, dimension.policies.renames))
 
 
 BEFORE: Final[Mapping[str, int]] = {

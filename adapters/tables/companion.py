@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.fitting import fitted
-from lakeward.adapters.spark.histories import remembered_types, truncate_instants
+from lakeward.adapters.spark.histories import previous_columns, remembered_types, truncate_instants
 from lakeward.adapters.spark.names import column, quoted, text
 from lakeward.adapters.spark.resolve import keys_of_both, standing
 from lakeward.adapters.spark.spreading import spread
@@ -42,7 +42,7 @@ from lakeward.core.memory import Hold
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Ack, Word
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Column, Type
+from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.truncates import remembered_truncates
 
 KIND: Final = "_lakeward_kind"
@@ -69,12 +69,17 @@ class CompanionTable:
 
     def __init__(self, dimension: Dimension, make: Make) -> None:
         self.dimension = dimension
-        self.table = make(CHANGES, dimension.policies.renames, lambda: self.dimension.schema.names)
+        self.table = make(CHANGES, dimension.new_names, lambda: self.rows.names)
         self.records: dict[int, BatchRecord] = {}
         self.words: list[Word] = []
         self.epoch = 1
         self.stamped = 0
         self.has_leftovers = False
+
+    @property
+    def rows(self) -> Schema:
+        """The columns of the rows that it remembers: those of the table, and in a history the values before."""
+        return Schema((*self.dimension.schema, *previous_columns(self.dimension)))
 
     def objects(self, progress: Progress) -> Mapping[str, SourceObject]:
         """Return the objects of all batches up to `n`, reading only the records not read yet."""
@@ -319,13 +324,13 @@ class CompanionTable:
         found = self.table.frame(condition)
         if found is None:
             return None
-        found = fitted(found, self.dimension.schema)
+        found = fitted(found, self.rows)
         if names.UNSET not in found.columns:
             return found
         unset = names.UNSET
         for batch, remembered in sorted(self.records.items()):
             unset = _called_now(unset, remembered.renames, f"{names.BATCH} < {batch}")
-        unset = _called_now(unset, self.table.renames, "true")
+        unset = _called_now(unset, self.dimension.policies.renames, "true")
         return found if unset == names.UNSET else found.withColumn(names.UNSET, F.expr(unset))
 
     def trim(

@@ -26,5 +26,5 @@ class TableVerification:
             loaded = self.load()
             if loaded is None or not loaded.is_written:
                 return Checked()
-            rows = called_now(loaded.rows(), dimension.policies.renames)
+            rows = called_now(loaded.rows(), dimension.new_names)
             return verifying.check(rows, dimension, examples)

@@ -7,11 +7,18 @@ from decimal import Decimal
 from typing import Final
 
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Operation
-from lakeward.core.history.options import TIMES, ByColumn, ByRun, History
+from lakeward.core.history.options import DAYS, TIMES, ByColumn, ByRun, History
 from lakeward.core.schema import Type
 
 _FIRST: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO: Final = timedelta(microseconds=1)
+_DAY: Final = 86_400_000_000
+_CYCLE: Final = 146_097
+"""The days after which the calendar, and with it the rules of zones, begins again: 400 years."""
+
+_FIRST_DAY: Final = date.min.toordinal() - _FIRST.toordinal()
+_LAST_DAY: Final = date.max.toordinal() - _FIRST.toordinal()
+_MOST: Final = {"date": _LAST_DAY, "int": 2**31 - 1, "bigint": 2**63 - 1, "decimal": 2**63 - 1}
 _LEAVES_NO_ROW: Final = (Operation.DELETE, Operation.TRUNCATE)
 
 
@@ -38,23 +45,30 @@ def instant_of(event: ChangeEvent, history: History, ran: int) -> int | None:
 def undated(event: ChangeEvent, history: History) -> str | None:
     """Return in words why an event that must say from when it counts does not; None of all others.
 
-    No change counts from the open end on, or behind it: a current version would end before it begins. Else it must
-    where a column says when (`ByColumn`), it leaves a row (an insert, a read, an update), and
-    `instant_of` gives none: so where the column is NULL, and where it was not sent with an insert, a read, or a
-    change of the key. An update of the same key that does not send the column need not say it, as what leaves no
-    row need not: such a row stands already, and they count from the instant that their key has reached.
+    No change counts from the open end on, or behind it: a current version would end before it begins; and none from
+    an instant that the validity columns do not show. Else it must where a column says when (`ByColumn`), it leaves
+    a row (an insert, a read, an update), and `instant_of` gives none: so where the column is NULL, or a number too
+    large, and where it was not sent with an insert, a read, or a change of the key. An update of the same key that
+    does not send the column need not say it, as what leaves no row need not: such a row stands already (else the
+    update waits for it), and they count from the instant that their key has reached.
 
     The event alone decides, not what stands of its key: in any order and any batches the same events are refused.
     """
     if event.instant is not None:
-        end = history.shown.open_end
-        is_behind = end is not None and event.instant >= end and event.operation is not Operation.TRUNCATE
-        return behind_the_end(history) if is_behind else None
+        if event.operation is Operation.TRUNCATE:
+            return None
+        end, (least, most) = history.shown.open_end, shown_between(history.shown.type)
+        if end is not None and event.instant >= end:
+            return behind_the_end(history)
+        return None if least <= event.instant <= most else out_of_range(history)
     if event.operation in _LEAVES_NO_ROW or not isinstance(history.validity, ByColumn):
         return None
     column = history.validity.column
-    if event.cells.get(column, UNSET) is not UNSET:
+    value = event.cells.get(column, UNSET)
+    if value is None:
         return f"the column {column}, from which versions are dated, is NULL"
+    if value is not UNSET:
+        return out_of_range(history)
     if event.operation is Operation.UPDATE and event.old_key is None:
         return None
     what = "a change of the key" if event.operation is Operation.UPDATE else "a new row"
@@ -63,11 +77,29 @@ def undated(event: ChangeEvent, history: History) -> str | None:
 
 def behind_the_end(history: History) -> str:
     """Return why no change counts from the open end on."""
-    end, validity = history.shown.open_end, history.validity
-    what = (
-        f"the column {validity.column}, from which versions are dated," if isinstance(validity, ByColumn) else "it"
-    )
-    return f"{what} is not before {shown(end or 0, history.shown.type)}, at which current versions end"
+    end = history.shown.open_end
+    return f"{_what(history)} is not before {shown(end or 0, history.shown.type)}, at which current versions end"
+
+
+def out_of_range(history: History) -> str:
+    """Return why no change counts from an instant that the validity columns do not show."""
+    return f"{_what(history)} lies outside of what {history.shown.type.with_article} shows"
+
+
+def _what(history: History) -> str:
+    column = history.dated_by
+    return "it" if column is None else f"the column {column}, from which versions are dated,"
+
+
+def shown_between(type_: Type) -> tuple[int, int]:
+    """Return the least and the greatest instant that validity columns of a type show; of times all are shown."""
+    most = _MOST.get(type_.name, 2**63 - 1)
+    if type_.name == DAYS:
+        return _FIRST_DAY, most
+    if type_.name == "decimal":
+        most = min(most, 10**type_.precision - 1)
+        return -most, most
+    return -most - 1, most
 
 
 def instant_of_run(history: History, ran: int) -> int | None:
@@ -83,8 +115,15 @@ def day_of(micros: int, zone: str) -> int:
     """
     from zoneinfo import ZoneInfo  # noqa: PLC0415  # it looks for the system's zones
 
-    local = (_FIRST + micros * _MICRO).astimezone(ZoneInfo(zone))
-    return local.toordinal() - _FIRST.toordinal()
+    cycles = _cycles(micros // _DAY)
+    local = (_FIRST + (micros - cycles * _CYCLE * _DAY) * _MICRO).astimezone(ZoneInfo(zone))
+    return local.toordinal() - _FIRST.toordinal() + cycles * _CYCLE
+
+
+def _cycles(day: int) -> int:
+    """Return by how many cycles a day is moved to lie within the years of Python, in any zone: mostly by none."""
+    above, below = day - _LAST_DAY + 1, _FIRST_DAY + 1 - day
+    return -(-above // _CYCLE) if above > 0 else below // -_CYCLE if below > 0 else 0
 
 
 def shown(instant: int, type_: Type) -> Cell:
@@ -105,7 +144,7 @@ def shown(instant: int, type_: Type) -> Cell:
 def instant_in(value: object, history: History) -> int | None:
     """Return the instant that a value is: a time without zone is taken as it is, a number as a number.
 
-    What is neither date nor time nor whole number is none.
+    What is neither date nor time nor whole number of 64 bits is none.
     """
     match value:
         case datetime():
@@ -116,7 +155,8 @@ def instant_in(value: object, history: History) -> int | None:
         case date():
             return value.toordinal() - _FIRST.toordinal()
         case int() | Decimal():
-            return int(value)
+            least, most = shown_between(Type("bigint"))
+            return int(value) if least <= value <= most else None
         case _:
             return None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from lakeward.core.errors import ConfigError
@@ -97,6 +98,7 @@ class Shown:
     known_to: str = "known_to"
 
 
+_NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 PREVIOUS_KEY: Final = "_previous_key"
 
 
@@ -123,6 +125,11 @@ class History:
     def by_day(self) -> bool:
         """Whether instants are days."""
         return self.shown.type.name == DAYS
+
+    @property
+    def dated_by(self) -> str | None:
+        """The column that dates versions; None where none does."""
+        return self.validity.column if isinstance(self.validity, ByColumn) else None
 
     @property
     def knowing(self) -> tuple[str, ...]:
@@ -166,15 +173,15 @@ class History:
         first = surrogates[shown.surrogate]
         return Schema((*([Column(shown.surrogate_column, first)] if first else []), *own, *derived))
 
-    def own(self, shown: Schema) -> Schema:
-        """Return the columns of the source, of those that a table shows."""
+    def own(self, shown: Schema, renames: Mapping[str, str] = _NO_NAMES) -> Schema:
+        """Return the columns of the source, of those a table shows by their names or the old ones of `renames`."""
         form = self.shown
         derived = {form.valid_from, form.valid_to, form.is_current, *self.knowing}
         derived |= {form.surrogate_column} if form.surrogate is not None else set()
         derived |= {PREVIOUS_KEY} if self.previous_key else set()
         kept = [column for column in shown if column.name not in derived]
         names = {column.name for column in kept}
-        made = {f"{kind}_{name}" for name in names for kind in self._derives(name)}
+        made = {f"{kind}_{name}" for name in names for kind in self._derives(renames.get(name, name))}
         return Schema(tuple(column for column in kept if column.name not in made))
 
     def derived(self, change: SchemaChange) -> Iterator[SchemaChange]:
@@ -186,6 +193,11 @@ class History:
             to = None if change.to is None else f"{word}_{change.to}"
             yield replace(change, path=".".join(path), within=path if within else (), to=to)
 
+    def new_names(self, renames: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the new names of columns, by the old ones, with those of the columns that are made of them."""
+        made = {f"{word}_{old}": f"{word}_{new}" for old, new in renames.items() for word in self._derives(new)}
+        return {**renames, **made}
+
     def _derives(self, column: str) -> Sequence[str]:
         """Return what stands before the name of a column that is made of this one."""
         kind = self.kind(column)
@@ -196,13 +208,13 @@ class History:
         if not key:
             raise _wrong(table, "a history needs a key", "Name the columns of its key, or keep it as a mirror.")
         named = {*self.kinds, *self.track.columns}
-        named |= {self.validity.column} if isinstance(self.validity, ByColumn) else set()
+        named |= {self.dated_by} if self.dated_by is not None else set()
         if unknown := sorted(named - set(own.names)):
             near = nearest(unknown[0], own.names) or f"There are {', '.join(own.names)}."
             raise _wrong(table, f"no column {', '.join(unknown)}", near)
         if of_key := sorted({name for name in self.kinds if name in key}):
             raise _wrong(table, f"{', '.join(of_key)} is of the key", "A column of the key has no kind.")
-        self._check_type(table, own.find(self.validity.column) if isinstance(self.validity, ByColumn) else None)
+        self._check_type(table, None if self.dated_by is None else own.find(self.dated_by))
         names = [name.lower() for name in self.schema(own, key).names]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise _wrong(table, f"two columns {', '.join(twice)}", "Give the validity columns other names.")
@@ -217,16 +229,40 @@ class History:
                 f"{column.name}, which dates its versions, is {column.type.with_article}",
                 "Name a column that is a time, a date or a whole number; a rule `cast` may make one.",
             )
-        if isinstance(self.validity, ByRun) or self.shown.closed:
+        is_day = column is not None and column.type.name == DAYS
+        if is_day or self.shown.closed or isinstance(self.validity, ByRun):
             allowed = (DAYS,)
-        if column is not None and column.type.name not in TIMES:
-            allowed = NUMBERS if column.type.name in NUMBERS else (DAYS,)
-        if given.name not in allowed or given.scale:
+        fits = given.name in allowed
+        if column is not None and column.type.name in NUMBERS:
+            if self.shown.closed:
+                found = f"{column.name}, which dates its versions, is {column.type.with_article}"
+                raise _wrong(table, found, "`closed` shows the last day of a version: leave it out.")
+            allowed, fits = _holding(column.type), _holds(given, column.type)
+        if not fits:
             raise _wrong(
                 table,
                 f"{self.shown.valid_from} is {given.with_article}",
                 f"It may be {_or(allowed)}: say which as `type`.",
             )
+
+
+_DIGITS: Final[Mapping[str, int]] = {"int": 10, "bigint": 19}
+
+
+def _holds(wide: Type, narrow: Type) -> bool:
+    """Whether a type has every whole number of another."""
+    if wide.name not in NUMBERS or wide.scale:
+        return False
+    if wide.name == "decimal" or narrow.name == "decimal":
+        least = _DIGITS.get(narrow.name, narrow.precision)
+        return least <= (wide.precision if wide.name == "decimal" else _DIGITS[wide.name] - 1)
+    return _DIGITS[wide.name] >= _DIGITS[narrow.name]
+
+
+def _holding(type_: Type) -> Sequence[str]:
+    """Return the types that have every whole number of another, of decimals the shortest."""
+    digits = _DIGITS.get(type_.name, type_.precision)
+    return [*(name for name in _DIGITS if _holds(Type(name), type_)), f"decimal({digits},0)"]
 
 
 def _or(names: Sequence[str]) -> str:

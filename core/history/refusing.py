@@ -18,7 +18,7 @@ def refuse_history(dimension: Dimension, facts: BatchFacts, evolution: Evolution
     """
     if dimension.history is None:
         return
-    dimension.history.check(str(dimension.name), dimension.schema, dimension.key)
+    dimension.history.check(str(dimension.name), evolution.schema, dimension.key)
     if dimension.deletes is Deletes.SOFT:
         raise _cannot(
             dimension, "its deletes are soft", "A version that ended is kept anyway: leave `deletes` out."

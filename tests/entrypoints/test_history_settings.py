@@ -145,7 +145,7 @@ def test_runs_and_closed_ends_are_days_and_all_else_is_a_time_unless_it_is_said(
         ('type = "timestamp_ntz"\nopen_end = 1970-01-02T00:00:00.000001', MICROS + 1),
         ('type = "date"\nopen_end = 1970-01-02', 1),
         ('type = "int"\nvalidity = { column = "customer_id" }\nopen_end = 7', 7),
-        ('type = "decimal(3,0)"\nvalidity = { column = "customer_id" }\nopen_end = "7"', 7),
+        ('type = "decimal(10,0)"\nvalidity = { column = "customer_id" }\nopen_end = "7"', 7),
     ],
 )
 def test_an_instant_is_written_in_the_type_of_validity(tmp_path: Path, words: str, instant: int) -> None:
@@ -324,7 +324,12 @@ def test_the_key_of_a_history_may_be_that_of_the_catalogue(tmp_path: Path) -> No
         (
             'history.validity = { column = "customer_id" }',
             "valid_from is a timestamp",
-            "It may be int or bigint or decimal: say which as `type`.",
+            "It may be int or bigint or decimal(10,0): say which as `type`.",
+        ),
+        (
+            'history.validity = { column = "customer_id" }\nhistory.type = "decimal(9,0)"',
+            "valid_from is a decimal(9,0)",
+            "It may be int or bigint or decimal(10,0): say which as `type`.",
         ),
     ],
 )

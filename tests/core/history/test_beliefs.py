@@ -230,3 +230,12 @@ def test_a_table_format_that_cannot_keep_it_refuses_it_before_anything_is_writte
 def test_nothing_is_kept_where_it_is_not_asked_for() -> None:
     plain = MemoryTable(replace(DIMENSION, history=replace(HISTORY, known=False)))
     assert played(change(1, 10, a=1, seen=1), change(2, 30, a=2, seen=2), table=plain).beliefs == {}
+
+
+@pytest.mark.parametrize("kind", [Kind.PREVIOUS, Kind.CURRENT])
+def test_what_is_made_of_a_column_is_told_apart_by_its_old_name_too(kind: Kind) -> None:
+    was, is_, renames = History(kinds={"a": kind}), History(kinds={"b": kind}), {"a": "b"}
+    schema = Schema((Column("id", Type("int")), Column("a", Type("int"))))
+    assert is_.own(was.schema(schema, ("id",)), renames) == schema
+    word = "previous" if kind is Kind.PREVIOUS else "current"
+    assert is_.new_names(renames) == {"a": "b", f"{word}_a": f"{word}_b"}

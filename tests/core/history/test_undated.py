@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, date, datetime
 from itertools import permutations
 from typing import Any
 
@@ -14,6 +15,7 @@ from lakeward.core.dimension import Dimension, TableName, Unbounded
 from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, Cell, ChangeEvent, Operation, Position
 from lakeward.core.explain import explain
+from lakeward.core.history.instants import day_of, instant_of, undated
 from lakeward.core.history.options import ByColumn, ByTime, History, Shown
 from lakeward.core.job import Job, Settlement
 from lakeward.core.pipeline import apply_changes, mend, release
@@ -31,6 +33,7 @@ DIMENSION = Dimension(
 )
 NULL = "the column seen, from which versions are dated, is NULL"
 NEW = "the column seen, from which versions are dated, was not sent with a new row"
+LAST_DAY = date.max.toordinal() - date(1970, 1, 1).toordinal()
 MOVED = "the column seen, from which versions are dated, was not sent with a change of the key"
 
 
@@ -185,3 +188,67 @@ def test_a_row_of_a_load_that_is_not_complete_waits_in_quarantine_from_the_start
     lake.deliver(replace(event(4, 40, Operation.READ, key=4), position=Position(2, LOAD_SEQUENCE, 4, 1)))
     assert (lake.periods(1), lake.periods(4)) == ([(10, None, 1)], [(40, None, 4)])
     assert [entry.reason for entry in lake.entries()] == ["undated"]
+
+
+@pytest.mark.parametrize(
+    ("type_", "last"),
+    [
+        (Type("bigint"), 2**63 - 1),
+        (Type("decimal", 30), 2**63 - 1),
+    ],
+)
+def test_a_number_that_no_validity_column_shows_dates_nothing(type_: Type, last: int) -> None:
+    """Decimals may have more digits than a number of 64 bits."""
+    history = replace(BY_NUMBER, shown=Shown(type=type_))
+    lake = Lake(event(1, 10), event(2, last, key=2), event(3, last + 1, key=3), history=history)
+    assert (lake.periods(2), lake.periods(3)) == ([(last, None, 2)], [])
+    words = f"the column seen, from which versions are dated, lies outside of what {type_.with_article} shows"
+    assert [(entry.reason, entry.detail) for entry in lake.entries()] == [("undated", words)]
+
+
+@pytest.mark.parametrize(
+    ("type_", "least", "most"),
+    [
+        (Type("int"), -(2**31), 2**31 - 1),
+        (Type("decimal", 3), -999, 999),
+        (Type("date"), -719_162, LAST_DAY),
+        (Type("timestamp"), -(2**63), 2**63 - 1),
+    ],
+)
+def test_nothing_counts_from_an_instant_that_is_not_shown(type_: Type, least: int, most: int) -> None:
+    """A file may have a wider type than the table, where that does not follow."""
+    history = replace(BY_NUMBER, shown=Shown(type=type_))
+    words = f"the column seen, from which versions are dated, lies outside of what {type_.with_article} shows"
+    told = [undated(event(1, 0, instant=at), history) for at in (least - 1, least, most, most + 1)]
+    assert told == [words, None, None, words]
+    assert undated(event(1, 0, Operation.TRUNCATE, instant=most + 1), history) is None
+
+
+@pytest.mark.parametrize(
+    ("open_end", "detail"),
+    [
+        (LAST_DAY, "it is not before 9999-12-31, at which current versions end"),
+        (None, "it lies outside of what a date shows"),
+    ],
+)
+def test_a_time_whose_local_day_lies_behind_the_last_waits(open_end: int | None, detail: str) -> None:
+    history = History(zone="Europe/Berlin", shown=Shown(type=Type("date"), open_end=open_end))
+    late = (LAST_DAY + 1) * 86_400_000_000 - 30 * 60_000_000
+    lake = Lake(event(1, None, time=0), event(2, None, time=late, key=2), history=history)
+    assert (lake.periods(1), lake.periods(2)) == ([(0, None, 1)], [])
+    assert [(entry.reason, entry.detail) for entry in lake.entries()] == [("undated", detail)]
+    moment = datetime(9999, 12, 31, 23, 30, tzinfo=UTC)
+    by_column = replace(history, validity=ByColumn("seen"))
+    assert instant_of(event(1, moment), by_column, 0) == LAST_DAY + 1
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York", "Pacific/Kiritimati"])
+def test_any_time_has_a_local_day(zone: str) -> None:
+    """Around the years that Python has, it is that of 400 years later or earlier, when the calendar is the same."""
+    cycle, day = 146_097, 86_400_000_000
+    for hours in range(-30, 31):
+        late = (LAST_DAY + 1) * day + hours * day // 24
+        assert day_of(late, zone) == day_of(late - cycle * day, zone) + cycle
+        early = -719_162 * day + hours * day // 24
+        assert day_of(early, zone) == day_of(early + cycle * day, zone) - cycle
+    assert day_of(2**63 - 1, zone) > day_of(-(2**63), zone)

@@ -1,0 +1,87 @@
+"""Columns that options of a history name and the source has no more: they stay, with their values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unbounded
+from lakeward.core.errors import ConfigError
+from lakeward.core.events import Cell, ChangeEvent, Operation, Position
+from lakeward.core.evolution import Policies, Policy
+from lakeward.core.history.options import ByColumn, History, Kind, Shown, Track
+from lakeward.core.job import Job
+from lakeward.core.pipeline import apply_changes
+from lakeward.core.schema import Column, Schema, Type
+
+NAME = TableName("shop", "item")
+WHOLE = Schema((Column("id", Type("int")), Column("a", Type("int")), Column("seen", Type("bigint"))))
+TRACKED = History(track=Track(frozenset({"a"}), but=False))
+OVERWRITTEN = History(kinds={"a": Kind.OVERWRITE})
+BY_NUMBER = History(validity=ByColumn("seen"), shown=Shown(type=Type("bigint")))
+DIMENSION = Dimension(name=NAME, schema=WHOLE, key=("id",))
+
+
+def event(place: int, operation: Operation = Operation.UPDATE, key: int = 1, **cells: Cell) -> ChangeEvent:
+    every = {"id": key, **cells}
+    position = Position(1, place, place, key)
+    return ChangeEvent(operation=operation, position=position, key=(key,), cells=every, time=place)
+
+
+def playing(history: History, lateness: Lateness, *items: ChangeEvent) -> tuple[Job[Any], MemoryTable]:
+    dimension = replace(DIMENSION, history=history, lateness=lateness)
+    table, source = MemoryTable(dimension), MemorySource(lateness=lateness)
+    source.put(NAME, 1, items)
+    job: Job[Any] = Job(dimension=dimension, source=source, opened=MemoryTarget({NAME: table}).open(dimension))
+    apply_changes(job)
+    return job, table
+
+
+def deliver_without(job: Job[Any], column: str, items: Sequence[ChangeEvent]) -> None:
+    schema = Schema(tuple(c for c in WHOLE if c.name != column))
+    job.source.put(NAME, 2, items, schema=schema)  # type: ignore[attr-defined]
+    apply_changes(job)
+
+
+def versions(table: MemoryTable, key: int, *columns: str) -> list[tuple[object, ...]]:
+    row = table.rows.get((key,))
+    every = () if row is None else row.versions
+    return [(v.valid_from, v.valid_to, *(v.cells[name] for name in columns)) for v in every]
+
+
+@pytest.mark.parametrize("lateness", [ORDERED, Unbounded()])
+@pytest.mark.parametrize("history", [TRACKED, OVERWRITTEN])
+def test_a_column_that_is_tracked_or_has_a_kind_keeps_its_values(history: History, lateness: Lateness) -> None:
+    job, table = playing(history, lateness, event(1, Operation.INSERT, a=5, seen=1))
+    deliver_without(job, "a", [event(2, seen=2), event(3, Operation.INSERT, key=2, seen=3)])
+    assert [row[-1] for row in versions(table, 1, "a")] == ([5] if history is TRACKED else [5, 5])
+    assert versions(table, 2, "a") == [(3, None, None)]
+
+
+@pytest.mark.parametrize("lateness", [ORDERED, Unbounded()])
+def test_without_the_column_that_dates_versions_rows_go_on_and_none_begins(lateness: Lateness) -> None:
+    job, table = playing(BY_NUMBER, lateness, event(1, Operation.INSERT, a=5, seen=10))
+    items = [event(2, a=6), event(2, key=2, a=7), event(2, Operation.INSERT, key=3, a=8)]
+    deliver_without(job, "seen", items)
+    assert versions(table, 1, "a", "seen") == [(10, None, 6, 10)]
+    assert (versions(table, 2), versions(table, 3)) == ([], [])
+    refused = {entry.key: entry.reason for entry in table.entries(table.progress)}
+    waits = {'["2"]': "incomplete_row"} if lateness is ORDERED else {}
+    assert refused == {'["3"]': "undated", **waits}
+    assert len(table.incomplete(table.progress)) == (0 if lateness is ORDERED else 1)
+
+
+def test_a_column_that_the_table_never_had_is_asked_for() -> None:
+    job, table = playing(TRACKED, ORDERED, event(1, Operation.INSERT, a=5, seen=1))
+    ignores = replace(job.dimension, policies=Policies(add=Policy.IGNORE))
+    unknown = replace(TRACKED, track=Track(frozenset({"b"}), but=False))
+    fresh = MemoryTable(replace(ignores, history=unknown))
+    opened = MemoryTarget({NAME: fresh}).open(fresh.dimension)
+    with pytest.raises(ConfigError) as refused:
+        apply_changes(replace(job, dimension=fresh.dimension, opened=opened))
+    assert refused.value.found == "no column b"
+    assert (table.progress.batch, fresh.progress.batch) == (1, 0)
