@@ -158,12 +158,13 @@ def plan(
     replaces = facts.loaded is not None and facts.loaded > progress.epoch
     evolution = _evolution(dimension, facts, stored)
     dimension = replace(dimension, schema=evolution.taken(facts.schema))
-    if _takes_parts(dimension, facts, evolution):
-        facts = facts.with_parts()
+    whole, facts = facts, facts.with_parts() if _takes_parts(dimension, facts, evolution) else facts
+    lacks = evolution.lacks and Operation.UPDATE in facts.operations
+    needs = _needs(dimension, facts if lacks else whole, replaces=replaces)  # a history remembers whole rows, too
     delivered = _delivered(facts, () if replaces else seen)
     refuse_unreadable(dimension, facts, delivered)
     refuse_flood(dimension, facts.rejects, facts.read)
-    refuse_incapable(dimension, _needs(dimension, facts, replaces=replaces), capabilities)
+    refuse_incapable(dimension, needs, capabilities)
     refuse_key_changes(dimension, facts)
     refuse_history(dimension, facts, evolution)
     epoch = facts.loaded if replaces and facts.loaded else progress.epoch

@@ -33,9 +33,10 @@ from lakeward.adapters.tables import companion
 from lakeward.core.dimension import Dimension, Unbounded, Within
 from lakeward.core.errors import LakewardError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
+from lakeward.core.facts import Capability
 from lakeward.core.memory import Reason, Reject
 from lakeward.plugins.testing import LAWS, Bench, Law, machine, try_law
-from lakeward.plugins.testing.bench import Trial
+from lakeward.plugins.testing.bench import COLUMNS, Trial
 from lakeward.plugins.testing.play import CRASHES, MemoryLake, Player
 from lakeward.plugins.testing.scripts import NAME, PACKED, Item, Script, pack, pack_late, pack_reloaded
 
@@ -162,6 +163,44 @@ def _try_each_case(law: Law, kind: type[MemoryTable]) -> None:
     packed = 2 if law is machine.LAW else None
     for case in law.cases.values() or [None]:
         try_law(law, lambda: contested.bench(kind, examples=HISTORIES, histories=packed), case)
+
+
+ALONE = frozenset({Capability.HISTORY.value})
+(HISTORIES_LAW,) = [law for law in LAWS if law.name == "any_order_and_any_crash_give_the_one_history"]
+OPEN_ALONE = [way for way in HISTORIES_LAW.cases if not HISTORIES_LAW.closed_by(ALONE, way)]
+
+
+def test_ways_to_keep_histories_are_open_to_a_table_that_can_do_nothing_beside() -> None:
+    assert OPEN_ALONE == ["by the day of the run", "by the day of a late run"]
+
+
+@pytest.mark.parametrize("mistake", BY_LAW[HISTORIES_LAW.name])
+@pytest.mark.parametrize("way", OPEN_ALONE)
+def test_a_table_that_keeps_histories_alone_is_held_to_them(way: str, mistake: type[MemoryTable]) -> None:
+    kind = type(mistake.__name__, (broken_memory.KeepsHistoriesAlone, mistake), {})
+    assert Bench(lake=MemoryLake(kind)).can == {*ALONE, COLUMNS}
+    with pytest.raises(SEEN):
+        try_law(
+            HISTORIES_LAW,
+            lambda: Bench(lake=MemoryLake(kind), examples=HISTORIES, histories=2),
+            HISTORIES_LAW.cases[way],
+        )
+
+
+@pytest.mark.parametrize(
+    ("law", "case"),
+    [
+        (law, case)
+        for law in LAWS
+        if law.needs >= ALONE
+        for case in law.cases or [None]
+        if not law.closed_by(broken_memory.KeepsHistoriesWithoutParts.CAN, case)
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_laws_of_histories_hold_where_rows_are_whole_and_nothing_is_truncated(law: Law, case: str | None) -> None:
+    kind = broken_memory.KeepsHistoriesWithoutParts
+    try_law(law, lambda: Bench(lake=MemoryLake(kind)), None if case is None else law.cases[case])
 
 
 def test_every_law_of_the_kit_is_shown_to_fail() -> None:

@@ -360,3 +360,31 @@ def test_rows_that_do_not_say_from_when_they_count_wait_and_are_mended(shop: Pro
         (1, "Paris", 4, 9),
         (2, "Rome", 7, 99),
     ]
+
+
+MOVED = """
+[tables."shop.customer"]
+key = ["id"]
+mode = "history"
+lateness = "24h"
+columns = { id = "int", name = "string" }
+"""
+
+
+def test_the_version_that_a_change_of_the_key_opened_is_not_written_again_when_it_has_ended(
+    project: Project,
+) -> None:
+    project.configure(MOVED, source=f'{TIMED}\nbefore_image_prefix = "BI_"')
+
+    def put(minute: int, row: str) -> None:
+        line = row.replace(",", f",2026-11-21 10:{minute}:00,", 1)
+        project.put(f"20261121-10{minute}00000.csv", f"{line}\n", "shop/customer")
+
+    for minute, row in {10: "I,1,one,", 20: "U,2,one,1", 30: "U,2,two,2"}.items():
+        put(minute, row)
+    project.run()
+    put(40, "U,2,three,2")
+    (run,) = project.run().values()
+    (batch,) = run["batches"]
+    assert (batch["written"], batch["removed"]) == (2, 1)
+    assert project.rows("customer", columns=("id", "name")) == [(1, "one"), (2, "one"), (2, "three"), (2, "two")]

@@ -145,3 +145,47 @@ def test_an_older_snapshot_with_a_row_that_cannot_be_read_is_not_taken(project: 
     project.call("load-complete", "shop.item")
     assert "1 of its 2 rows cannot be applied" in project.fails()
     assert shown(project, "id") == [(1, "2026-10-05 00:00:00", None)]
+
+
+JOINED = """
+[tables."shop.price"]
+mode = "history"
+full_loads = "snapshot"
+source = { snapshots = "file", names = '(?P<time>.*)\\.csv' }
+key = ["id"]
+columns = { id = "int", amount = "int" }
+
+[joined."dw.item"]
+mode = "history"
+
+[joined."dw.item".sources.item]
+table = "shop.item"
+columns = ["id"]
+
+[joined."dw.item".sources.price]
+table = "shop.price"
+on = ["id"]
+columns = ["amount"]
+"""
+
+
+def test_what_a_snapshot_that_is_written_anew_takes_out_goes_from_joined_tables(project: Project) -> None:
+    configure(project, f'key = ["id"]\ncolumns = {{ id = "int" }}\n{JOINED}')
+    columns = ("id", "amount")
+
+    def taken(name: str, rows: str) -> Any:
+        project.put(name, f"id\n{rows}")
+        assert project.call("load-complete", "shop.item").code == 0
+        ended = project.call("run", "--once", "--json")
+        assert ended.code == 0, ended.out + ended.err
+        return ended.document["joined"][0]["last"]
+
+    project.put("2026-10-10.csv", "id,amount\n1,5\n", "shop/price")
+    assert project.call("load-complete", "shop.price").code == 0
+    taken("2026-10-10.csv", "1\n7\n")
+    taken("2026-10-20.csv", "1\n")
+    assert project.rows("item", "dw", columns) == [(1, 5), (7, None)]
+    last = taken("2026-10-10.csv", "1\n")
+    assert project.rows("item", columns=("id",)) == [(1,)]
+    assert project.rows("item", "dw", columns) == [(1, 5)]
+    assert last["whole"] == ["item took an older snapshot in batch 3"]

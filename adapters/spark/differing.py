@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
+from lakeward.adapters.spark.caching import freed_on_failure
 from lakeward.adapters.spark.fitting import fitted
 from lakeward.adapters.spark.histories import STORED, Shown, of_time, tail
 from lakeward.adapters.spark.names import quoted
@@ -101,7 +102,8 @@ def versioned(plan: JoinPlan, standing: DataFrame, made: DataFrame, touched: Dat
     becomes = let(lets, shown.changed("''", STORED, "base", "after"))
     found = both.selectExpr(f"{becomes} AS {_BECOMES}").persist()
     sums = [F.expr(f"coalesce(sum({_BECOMES}.opened), 0)"), F.expr(f"min({_BECOMES}.wrong)")]
-    opened, wrong = found.agg(*sums).collect()[0]
+    with freed_on_failure(found.unpersist):
+        opened, wrong = found.agg(*sums).collect()[0]
     written = shown.rows(found.selectExpr(f"explode({_BECOMES}.fresh) AS fresh"))
     removed = shown.gone(found.selectExpr(f"explode({_BECOMES}.gone) AS gone"))
     return Difference(written, removed, found, int(opened), wrong)

@@ -348,18 +348,16 @@ class Shown:
     def _stays(self, stored: str, version: str) -> str:
         """Return whether a row of the table stays as it is."""
         is_same = self.versions.equal(f"{stored}.version", version)
-        return f"{stored}.begins = {version}.begins AND {is_same}{self._shows_now(stored)}"
+        return f"{stored}.begins = {version}.begins AND {is_same}{self._shows_more(stored, version)}"
 
     def _tells(self, stored: str, version: str) -> str:
         """Return whether a row of the table shows what a version does."""
         is_same = self.versions.tells(f"{stored}.version", version)
-        if self.history.previous_key:
-            is_same += f" AND {stored}.version.old <=> {version}.old"
-        return f"{stored}.begins = {version}.begins AND {is_same}{self._shows_now(stored)}"
+        return f"{stored}.begins = {version}.begins AND {is_same}{self._shows_more(stored, version)}"
 
-    def _shows_now(self, stored: str) -> str:
-        """Return whether a row of the table shows current values as they are, as a further condition."""
-        is_same = ""
+    def _shows_more(self, stored: str, version: str) -> str:
+        """Return whether a row shows the key of before, and current values, as they are: further conditions."""
+        is_same = f" AND {stored}.version.old <=> {version}.old" if self.history.previous_key else ""
         for i in self.current.values():
             type_ = self.versions.schema.columns[i].type
             is_same += f" AND {equal(f'{stored}.current.k{i}', f'is_now.c{i}', type_)}"

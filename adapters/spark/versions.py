@@ -129,8 +129,11 @@ class Versions:
         return " AND ".join(equal(f"{one}.c{i}", f"{other}.c{i}", type_) for i, type_ in types) or "true"
 
     def equal(self, one: str, other: str) -> str:
-        """Return whether two versions are the same to the table: whether one `went` is seen from the next."""
-        whole = [equal(f"{one}.{n}", f"{other}.{n}", Type("string")) for n in ("place", "reached", "old")]
+        """Return whether two versions are the same to the table: whether one `went` is seen from the next.
+
+        The key that the row had before is not compared: not every table shows it.
+        """
+        whole = [equal(f"{one}.{n}", f"{other}.{n}", Type("string")) for n in ("place", "reached")]
         return " AND ".join([*whole, self.tells(one, other)])
 
     def tells(self, one: str, other: str) -> str:

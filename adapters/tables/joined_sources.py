@@ -171,6 +171,7 @@ def state_of(table: Readable, passed: Passed | None) -> SourceState | None:
         goes_on=is_there or is_expired,
         remembers=progress.batch if is_expired else forgotten(companion, progress),
         emptied=emptied(companion),
+        spliced=spliced(companion),
         shows_before=is_there,
     )
 
@@ -183,6 +184,11 @@ def emptied(companion: CompanionTable) -> int:
             newest = batch
         epoch = found.epoch
     return newest
+
+
+def spliced(companion: CompanionTable) -> int:
+    """Return the newest batch that put a snapshot between others (0: none): of what it removed nothing is left."""
+    return max((batch for batch, found in companion.records.items() if found.spliced), default=0)
 
 
 def forgotten(companion: CompanionTable, progress: Progress) -> int:

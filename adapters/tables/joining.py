@@ -9,6 +9,7 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lakeward.adapters.spark.caching import freed_on_failure
 from lakeward.adapters.spark.differing import mirrored, versioned
 from lakeward.adapters.spark.joining import made
 from lakeward.adapters.spark.names import quoted
@@ -89,26 +90,19 @@ class Joint:
         stands = self._stands(loaded, asked)
         compare = mirrored if self.joining.joined.history is None else versioned
         found = compare(plan, stands, made(self.joining, tables, asked), reached)
-        if found.wrong is not None:
-            raise TableError(
-                f"{self.joining.joined.name}: versions of a key break the rules of histories",
-                found=found.wrong,
-                todo="Others have altered the joined table. Drop it: the next run makes it anew of its sources.",
-            )
         outcome = Outcome(upserts=found.written, removed=found.removed, table=loaded, cached=[found.cached])
-        resolved = Resolved(
-            counts=Counts(),
-            written=found.written.count(),
-            removed=found.removed.count(),
-            current=found.opened,
-            detail=outcome,
-            close=outcome.close,
-        )
-        try:
+        with freed_on_failure(outcome.close):
+            if found.wrong is not None:
+                raise _altered(self.joining, found.wrong)
+            resolved = Resolved(
+                counts=Counts(),
+                written=found.written.count(),
+                removed=found.removed.count(),
+                current=found.opened,
+                detail=outcome,
+                close=outcome.close,
+            )
             partitions.refuse_unkept(merge, written(merge, resolved))
-        except BaseException:
-            resolved.close()
-            raise
         return resolved
 
     def _needs_changes(self, plan: JoinPlan) -> bool:
@@ -128,3 +122,11 @@ class Joint:
         rows = loaded.rows()
         key = list(dimension.key)
         return rows if asked is None else rows.join(asked.select(*map(quoted, key)), key, "left_semi")
+
+
+def _altered(joining: Joining, found: str) -> TableError:
+    return TableError(
+        f"{joining.joined.name}: versions of a key break the rules of histories",
+        found=found,
+        todo="Others have altered the joined table. Drop it: the next run makes it anew of its sources.",
+    )

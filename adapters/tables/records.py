@@ -22,7 +22,7 @@ from lakeward.core.schema import UNDECLARED, Type, parse_type
 class BatchRecord:
     """A batch as its record has it: its objects, what the mark is found from, and how its columns differed.
 
-    `shown` are the changes whose rows went into quarantine.
+    `shown` are the changes whose rows went into quarantine. With `spliced` it put a snapshot between others.
     """
 
     facts: tuple[ObjectFacts, ...]
@@ -30,6 +30,7 @@ class BatchRecord:
     renames: Mapping[str, str]
     shown: tuple[SchemaChange, ...] = ()
     epoch: int = 1
+    spliced: bool = False
 
 
 def written(plan: MergePlan) -> str:
@@ -46,6 +47,8 @@ def written(plan: MergePlan) -> str:
     if record is not None:
         content |= {"least": record.least, "greatest": record.greatest, "time": record.time}
         content |= {"loads": sorted(record.loads), "loaded": record.loaded, "truncates": record.truncates}
+    if plan.splices is not None:
+        content["spliced"] = True
     return _line(content)
 
 
@@ -128,9 +131,18 @@ def read(batch: int, line: str) -> BatchRecord:
     """Read the record of a batch; earlier versions wrote less of it."""
     content = json.loads(line)
     facts = tuple(_object_of(*recorded) for recorded in content["objects"])
-    if content.get("least") is None:
-        return BatchRecord(facts, None, renames_of(content), _shown(content), content.get("epoch", 1))
-    record = Record(
+    return BatchRecord(
+        facts,
+        None if content.get("least") is None else _record(batch, content, facts),
+        renames_of(content),
+        _shown(content),
+        content.get("epoch", 1),
+        content.get("spliced", False),
+    )
+
+
+def _record(batch: int, content: Mapping[str, Any], facts: Sequence[ObjectFacts]) -> Record:
+    return Record(
         batch,
         frozenset(found.object.order for found in facts),
         Position(*content["least"]),
@@ -140,7 +152,6 @@ def read(batch: int, line: str) -> BatchRecord:
         content.get("loaded", 0),
         tuple(Position(*place) for place in content.get("truncates", ())),
     )
-    return BatchRecord(facts, record, renames_of(content), _shown(content), content.get("epoch", 1))
 
 
 def _shown(content: Mapping[str, Any]) -> tuple[SchemaChange, ...]:

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
+from lakeward.adapters.spark.caching import freed_on_failure
 from lakeward.adapters.spark.chains import RELEASED_ID, Chains
 from lakeward.adapters.spark.copies import without_facts
 from lakeward.adapters.spark.events import (
@@ -161,11 +162,8 @@ def resolved_by(
         return resolver.appends(plan, frame, table)
     resolve = resolver.reload if plan.replaces else resolver.merge
     resolved = resolve(plan, frame, table)
-    try:
+    with freed_on_failure(resolved.close):
         partitions.refuse_unkept(plan, written(plan, resolved))
-    except BaseException:
-        resolved.close()
-        raise
     return resolved
 
 
@@ -207,7 +205,8 @@ class Resolver:
         resolved = self.merge(plan, frame, None)
         outcome: Outcome = resolved.detail
         outcome.table, outcome.drops_all = table, True
-        return replace(resolved, removed=Rows(plan, table, self.spark).count())
+        with freed_on_failure(resolved.close):
+            return replace(resolved, removed=Rows(plan, table, self.spark).count())
 
     def merge(self, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> Resolved:
         """Each event meets the row that stands of its key, if there is one."""
@@ -259,32 +258,35 @@ class Resolver:
         gone = self.companion.deletes(plan.batch - 1) if plan.recalls else None
         found = None if rows.table is None else rows.found(passing, gone)
         judged = verdicts(passing, found, plan, (FILE, POS)).persist()
-        tally, written, removed = counts(judged, passing, plan)
-        all_stand = written == tally.stale + tally.duplicates + tally.superseded + tally.applied
-        upserts = passing if all_stand else winners(passing, judged, deletes=False)
-        is_ordered = isinstance(plan.dimension.lateness, Ordered)
-        outcome = Outcome(
-            upserts=rows.kept(upserts, judged),
-            removed=judged.where(f"{IS_NEWS} AND {IS_LIVE}"),
-            changes=None if is_ordered else passing.where(f"NOT {IS_LOAD}"),
-            deletes=winners(passing, judged, deletes=True) if is_ordered and tally.applied > written else None,
-            waiting=waiting,
-            released=passing if plan.releases else None,
-            rejects=frame.where(IS_REJECT) if plan.facts.rejects or news.too_late else None,
-            table=rows.table,
-            cached=[judged],
-        )
-        rejects = news.rejects(plan, {})
-        tally = replace(tally, duplicates=tally.duplicates + waited + known.rows, quarantined=sum(rejects.values()))
-        return Resolved(
-            counts=self._counts(plan, tally, waiting),
-            written=written,
-            removed=removed,
-            held=self._held(plan, frame),
-            rejects=rejects,
-            detail=outcome,
-            close=outcome.close,
-        )
+        with freed_on_failure(judged.unpersist):
+            tally, written, removed = counts(judged, passing, plan)
+            all_stand = written == tally.stale + tally.duplicates + tally.superseded + tally.applied
+            upserts = passing if all_stand else winners(passing, judged, deletes=False)
+            is_ordered = isinstance(plan.dimension.lateness, Ordered)
+            outcome = Outcome(
+                upserts=rows.kept(upserts, judged),
+                removed=judged.where(f"{IS_NEWS} AND {IS_LIVE}"),
+                changes=None if is_ordered else passing.where(f"NOT {IS_LOAD}"),
+                deletes=winners(passing, judged, deletes=True) if is_ordered and tally.applied > written else None,
+                waiting=waiting,
+                released=passing if plan.releases else None,
+                rejects=frame.where(IS_REJECT) if plan.facts.rejects or news.too_late else None,
+                table=rows.table,
+                cached=[judged],
+            )
+            rejects = news.rejects(plan, {})
+            tally = replace(
+                tally, duplicates=tally.duplicates + waited + known.rows, quarantined=sum(rejects.values())
+            )
+            return Resolved(
+                counts=self._counts(plan, tally, waiting),
+                written=written,
+                removed=removed,
+                held=self._held(plan, frame),
+                rejects=rejects,
+                detail=outcome,
+                close=outcome.close,
+            )
 
     def _without_facts(self, plan: MergePlan, frame: DataFrame, rows: Rows) -> tuple[DataFrame, int]:
         """Leave out the events that are known by their sequence, where that is unique."""

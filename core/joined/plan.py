@@ -47,7 +47,8 @@ class SourceState:
 
     `now` is its newest commit, the one that is read. It `goes_on` where the commit that was passed is behind
     that one: it was not taken back. Deletes of the batches above `remembers` are all remembered; `emptied` is
-    the newest batch with a truncate or a complete full load (0: none). `shows_before` says whether rows can be
+    the newest batch with a truncate or a complete full load (0: none), `spliced` the newest that put a snapshot
+    between others: the versions that this took out are not remembered. `shows_before` says whether rows can be
     read as they were at the commit that was passed.
     """
 
@@ -55,6 +56,7 @@ class SourceState:
     goes_on: bool = True
     remembers: int = 0
     emptied: int = 0
+    spliced: int = 0
     shows_before: bool = True
 
 
@@ -118,6 +120,8 @@ def _cannot_tell(joining: Joining, name: str, passed: Passed, state: SourceState
         return f"{name} was taken back behind batch {passed.batch}"
     if state.emptied > passed.batch:
         return f"{name} was truncated or loaded anew in batch {state.emptied}"
+    if state.spliced > passed.batch:
+        return f"{name} took an older snapshot in batch {state.spliced}"
     if state.remembers > passed.batch:
         return f"{name} has forgotten deletes up to batch {state.remembers}, and batch {passed.batch} was passed"
     if joining.needs_before(name) and not state.shows_before:

@@ -59,7 +59,8 @@ class Law:
 
     `needs` are names of what a table or its bench can do. A try has `few` histories, or `share`
     of those that a bench packs; and ends in crashes `often`, or `seldom` where they are packed.
-    It is tried as often as the bench says times `weight`, or `once`, and for each of the `cases`.
+    It is tried as often as the bench says times `weight`, or `once`, and for each of the `cases`, some of which
+    need more than it does: `of_cases`.
     """
 
     name: str
@@ -73,14 +74,16 @@ class Law:
     weight: float = 1.0
     once: bool = False
     cases: Mapping[str, Any] = field(default_factory=dict)
+    of_cases: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def in_cases(self, names: Collection[str]) -> Law:
         """Return the law for these of its cases alone; one that has none stays as it is."""
         return replace(self, cases={name: case for name, case in self.cases.items() if name in names})
 
-    def closed_by(self, can: frozenset[str]) -> Sequence[str]:
-        """Return what it needs and there is not."""
-        return sorted(self.needs - can)
+    def closed_by(self, can: frozenset[str], case: str | None = None) -> Sequence[str]:
+        """Return what it needs, or of its cases this one does, and there is not."""
+        more = frozenset() if case is None else self.of_cases.get(case, frozenset())
+        return sorted((self.needs | more) - can)
 
     def tries(self, bench: Bench) -> int:
         """How often it is tried on a bench, for each of its cases."""
@@ -108,9 +111,9 @@ class Trial:
         packed = self.bench.histories
         return self.law.few if packed is None else max(2, round(packed * self.law.share))
 
-    def can(self, capability: Capability) -> bool:
-        """Whether the table declares it."""
-        return capability.value in self.bench.can
+    def can(self, *capabilities: Capability) -> bool:
+        """Whether the table declares all of them."""
+        return {capability.value for capability in capabilities} <= self.bench.can
 
     def ends(self, of: Sequence[tuple[str, str]] = CRASHES) -> Sequence[tuple[str, str]]:
         """Draw steps at which processes end, before or after them."""

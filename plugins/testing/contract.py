@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from random import Random, SystemRandom
 from typing import Any, Final, NoReturn, TypeVar
@@ -96,7 +96,7 @@ def _test_of(law: Law) -> Callable[..., None]:
     """Return a test method; of a law with cases one for each."""
 
     def of_a_case(self: object, make_bench: Callable[[], Bench], request: pytest.FixtureRequest, case: str) -> None:
-        _hold(law, make_bench, request, law.cases[case])
+        _hold(law, make_bench, request, case)
 
     def alone(self: object, make_bench: Callable[[], Bench], request: pytest.FixtureRequest) -> None:
         _hold(law, make_bench, request, None)
@@ -106,15 +106,19 @@ def _test_of(law: Law) -> Callable[..., None]:
     return test
 
 
-def _hold(law: Law, make: Callable[[], Bench], request: pytest.FixtureRequest, case: Any) -> None:
-    """Try a law as often as the bench says; skip it where the table closes it."""
+def _hold(law: Law, make: Callable[[], Bench], request: pytest.FixtureRequest, case: str | None) -> None:
+    """Try a law, or a case of it, as often as the bench says; skip it where the table closes it."""
     _Report.of(request.config)
     bench = make()
     request.node.user_properties.append((_LAW, law.name))
     closed = law.closed_by(bench.can)
     if closed:
         _close(request, ", ".join(closed))
-    try_law(law, make, case)
+    closed = law.closed_by(bench.can, case)
+    if closed:
+        request.node.user_properties.append((_CASE, case))
+        _close(request, ", ".join(closed))
+    try_law(law, make, None if case is None else law.cases[case])
 
 
 def _close(request: pytest.FixtureRequest, by: str) -> NoReturn:
@@ -152,6 +156,7 @@ def _once(holds: Callable[[int], None]) -> None:
 
 
 _LAW: Final = "lakeward law"
+_CASE: Final = "lakeward closed case"
 _CLOSED: Final = "lakeward closed by"
 
 
@@ -160,6 +165,7 @@ class _Report:
 
     def __init__(self) -> None:
         self.found: dict[str, dict[str, tuple[str, str]]] = {}
+        self.cases: dict[str, dict[str, list[tuple[str, str]]]] = {}
 
     @classmethod
     def of(cls, config: pytest.Config) -> None:
@@ -171,21 +177,26 @@ class _Report:
         """Take down what became of a law; of its cases the worst counts."""
         told = dict(report.user_properties)
         if report.when == "call" and _LAW in told:
-            laws = self.found.setdefault(report.nodeid.rsplit("::", 1)[0], {})
-            outcome = (report.outcome, str(told.get(_CLOSED, "")))
-            laws[str(told[_LAW])] = min(outcome, laws.get(str(told[_LAW]), outcome))
+            where, law, by = report.nodeid.rsplit("::", 1)[0], str(told[_LAW]), str(told.get(_CLOSED, ""))
+            laws, outcome = self.found.setdefault(where, {}), (report.outcome, by)
+            laws[law] = min(outcome, laws.get(law, outcome))
+            if _CASE in told:
+                self.cases.setdefault(where, {}).setdefault(law, []).append((by, f"{law}[{told[_CASE]}]"))
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Say it."""
         terminalreporter.section("laws of lakeward")
         for where, laws in self.found.items():
-            for line in self.lines(where, laws):
+            for line in self.lines(where, laws, self.cases.get(where, {})):
                 terminalreporter.write_line(line)
 
-    def lines(self, where: str, laws: dict[str, tuple[str, str]]) -> Iterator[str]:
-        """Return the report of one class."""
+    def lines(
+        self, where: str, laws: Mapping[str, tuple[str, str]], cases: Mapping[str, Sequence[tuple[str, str]]]
+    ) -> Iterator[str]:
+        """Return the report of one class; of a law of which some cases were closed it names these."""
         outcomes = [outcome for outcome, _ in laws.values()]
         held, failed = outcomes.count("passed"), outcomes.count("failed")
-        closed = sorted((by, law) for law, (_, by) in laws.items() if by)
+        closed = [(by, law) for law, (_, by) in laws.items() if by]
         yield f"{where}: {held} held, {failed} failed, {len(closed)} closed"
-        yield from (f"  not run, for want of {by}: {law}" for by, law in closed)
+        named = [one for one in closed if one[1] not in cases] + [one for of in cases.values() for one in of]
+        yield from (f"  not run, for want of {by}: {law}" for by, law in sorted(named))

@@ -72,9 +72,12 @@ def _by_hand(_: Trial) -> Script:
 def _drawn(trial: Trial) -> Script:
     random = trial.random
     truncates, lateness = random.random() < 0.5, random.choice((Within(3), Unbounded()))
+    truncates, in_part = truncates and trial.can(Capability.TRUNCATE), trial.can(*PARTIAL)
     bad, script = 0.0 if truncates else 0.03, None
     while script is None or len(script.deliveries) not in _SEVERAL:
-        script = pack_late(random, trial.histories, lateness, bad=bad, fixed=0.6, in_part=True, truncates=truncates)
+        script = pack_late(
+            random, trial.histories, lateness, bad=bad, fixed=0.6, in_part=in_part, truncates=truncates
+        )
     return script
 
 
@@ -135,10 +138,7 @@ LAW: Final = Law(
     name=a_version_keeps_its_number.__name__,
     statement=a_version_keeps_its_number.__doc__ or "",
     check=a_version_keeps_its_number,
-    needs=frozenset(
-        {Capability.HISTORY.value, Capability.NUMBERS.value, Capability.TRUNCATE.value}
-        | {item.value for item in PARTIAL}
-    ),
+    needs=frozenset({Capability.HISTORY.value, Capability.NUMBERS.value}),
     often=6,
     cases=WAYS,
 )

@@ -30,6 +30,12 @@ class Way:
     known: bool = False
 
     @property
+    def needs(self) -> frozenset[str]:
+        """What a table must be able to do beside keeping a history."""
+        more = {Capability.TRUNCATE} if self.truncates else set()
+        return frozenset(item.value for item in (PARTIAL | more if self.in_part else more))
+
+    @property
     def pause(self) -> int:
         """How long after the other its deliveries come: a day, where days of runs are all that tells them apart."""
         return 86_400_000_000 if isinstance(self.history.validity, ByRun) else 0
@@ -69,7 +75,7 @@ def _of_several(trial: Trial, deliveries: range, lateness: Lateness, **features:
             return script
 
 
-@_law(*(item.value for item in PARTIAL), Capability.TRUNCATE.value, cases=WAYS, few=3, share=0.1, often=6, seldom=3)
+@_law(cases=WAYS, of_cases={name: way.needs for name, way in WAYS.items()}, few=3, share=0.1, often=6, seldom=3)
 def any_order_and_any_crash_give_the_one_history(trial: Trial) -> None:
     """History: batching, idempotence, lateness, quarantine and crash, of every version of every key."""
     way: Way = trial.case
@@ -95,15 +101,16 @@ KNOWN: Final = (
 )
 
 
-@_law(*(item.value for item in PARTIAL), Capability.TRUNCATE.value, Capability.BITEMPORAL.value, often=6)
+@_law(Capability.BITEMPORAL.value, often=6)
 def what_was_known_is_not_rewritten(trial: Trial) -> None:
     """History, known: as known at a batch it is the history that stood after that batch, whatever came later."""
     random, history = trial.random, trial.random.choice(KNOWN)
     truncates, lateness = random.random() < 0.5, random.choice((Within(3), Unbounded()))
+    truncates, in_part = truncates and trial.can(Capability.TRUNCATE), trial.can(*PARTIAL)
     bad = 0.0 if truncates else 0.03
-    script = _of_several(trial, range(3, 5), lateness, bad=bad, in_part=True, truncates=truncates)
+    script = _of_several(trial, range(3, 5), lateness, bad=bad, in_part=in_part, truncates=truncates)
     script = replace(script, dimension=replace(script.dimension, history=history))
-    moments = trial.play_alike(script, trial.ends(UNCOMMITTED)).moments
+    moments = trial.play_alike(script, trial.ends(UNCOMMITTED if in_part else CRASHES)).moments
     forgetful = replace(history, known=False)
     stood = expected(replace(script, dimension=replace(script.dimension, history=forgetful)))
     for moment, was in zip(moments, stood, strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from contested import Contested
 
@@ -12,6 +13,7 @@ from lakeward.adapters.memory import Frame, MemoryQueue, MemoryTable, facts_of
 from lakeward.core.delivery import Settled
 from lakeward.core.errors import CommitConflict
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Mark, Operation, Position, Sequences
+from lakeward.core.facts import Capability
 from lakeward.core.fold import Row
 from lakeward.core.memory import Memory, Reason, Reject
 from lakeward.core.plan import MergePlan
@@ -29,6 +31,7 @@ from lakeward.core.ports import (
     Word,
 )
 from lakeward.core.progress import Progress
+from lakeward.plugins.testing.bench import COLUMNS
 
 
 def _events(frame: Frame) -> list[ChangeEvent]:
@@ -284,6 +287,23 @@ class KeepsTheNewestVersionAlone(MemoryTable):
     def rows_after(self, settled: Settled) -> dict[Key, Row]:
         rows = MemoryTable.rows_after(self, settled)
         return {key: replace(row, versions=row.versions[-1:]) for key, row in rows.items()}
+
+
+@dataclass
+class KeepsHistoriesAlone(MemoryTable):
+    """Is whole, and can do nothing beside: by itself it breaks no law, and mistakes of it must break theirs."""
+
+    capabilities: frozenset[Capability] = frozenset({Capability.HISTORY})
+
+
+@dataclass
+class KeepsHistoriesWithoutParts(MemoryTable):
+    """Is whole, and knows nothing of truncates, of cells that were not sent, and of keys that change."""
+
+    CAN: ClassVar[frozenset[str]] = frozenset({"history", "bitemporal", "numbers", "reload", COLUMNS})
+    capabilities: frozenset[Capability] = frozenset(
+        {Capability.HISTORY, Capability.BITEMPORAL, Capability.NUMBERS, Capability.RELOAD}
+    )
 
 
 class LeavesCurrentWhatALoadLacks(MemoryTable):

@@ -1,10 +1,11 @@
-"""Sources that commit on their own, forget, are emptied and taken back; a joined table follows them."""
+"""Sources that commit on their own, forget, are emptied, spliced and taken back; a joined table follows them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Final
 
 from joined_laws import COLUMNS, Image, Lake, drawn, model, tables_of
 
@@ -14,6 +15,9 @@ from lakeward.core.joined.check import checked
 from lakeward.core.joined.plan import Passed, SourceState
 from lakeward.core.joined.rows import Known
 from lakeward.core.joined.touched import Change
+
+RARE: Final = ("forget", "vacuum", "empty", "splice", "back")
+"""What becomes of sources beside changes of rows; a feed has some of it, for each way hides what others do."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,7 @@ class Commit:
     rows: Mapping[Key, tuple[Image, int]] = field(default_factory=dict)
     deletes: Mapping[Key, int] = field(default_factory=dict)
     emptied: int = 0
+    spliced: int = 0
 
 
 @dataclass
@@ -43,18 +48,20 @@ class Source:
     def now(self) -> Commit:
         return self.commits[-1]
 
-    def change(self, random: Random, *, forgets: bool) -> None:
-        """Commit some changes, or be emptied, taken back, or forget what was before a batch."""
+    def change(self, random: Random, ways: Sequence[str]) -> None:
+        """Commit some changes, or be emptied, spliced, taken back, or forget what was before a batch."""
         batch = self.now.passed.batch
-        match random.choice(["rows"] * 6 + ["forget", "vacuum"] * 2 + ["empty", "back"]):
+        match random.choice(ways):
             case "rows":
                 self.write(random, batch + 1)
             case "empty":
                 self.commit(batch + 1, {}, self.now.deletes, emptied=batch + 1)
+            case "splice":
+                self.splice(random, batch + 1)
             case "back":
                 self.commits = self.commits[: random.randrange(1, len(self.commits) + 1)]
                 self.remembers = min(self.remembers, self.now.passed.batch)
-            case "forget" if forgets:
+            case "forget":
                 self.remembers = max(self.remembers, random.choice([batch, random.randrange(batch + 1)]))
                 left = {key: at for key, at in self.now.deletes.items() if at > self.remembers}
                 self.commits[-1] = replace(self.now, deletes=left)
@@ -70,16 +77,29 @@ class Source:
             else:
                 cells = {column: random.choice([None, 0, 1, 2]) for column in COLUMNS[self.name]}
                 rows[(key,)] = {**cells, COLUMNS[self.name][0]: key}, batch
-        self.commit(batch, rows, deletes, emptied=self.now.emptied)
+        self.commit(batch, rows, deletes)
+
+    def splice(self, random: Random, batch: int) -> None:
+        """Put a snapshot between others: it remembers nothing of the rows that it takes out."""
+        rows = {key: row for key, row in self.now.rows.items() if random.random() < 0.5}
+        self.commit(batch, rows, self.now.deletes, spliced=batch)
 
     def commit(
-        self, batch: int, rows: Mapping[Key, tuple[Image, int]], deletes: Mapping[Key, int], *, emptied: int
+        self,
+        batch: int,
+        rows: Mapping[Key, tuple[Image, int]],
+        deletes: Mapping[Key, int],
+        *,
+        emptied: int | None = None,
+        spliced: int | None = None,
     ) -> None:
         """Add a commit; two of the same batch, before and after the table was taken back, have two names."""
         self.names += 1
         passed = Passed(batch, f"{self.name}-{self.names}")
-        line = self.now.line if self.commits else frozenset[Passed]()
-        self.commits.append(Commit(passed, line | {passed}, rows, deletes, emptied))
+        last = self.now if self.commits else Commit(passed, frozenset())
+        emptied = last.emptied if emptied is None else emptied
+        spliced = last.spliced if spliced is None else spliced
+        self.commits.append(Commit(passed, last.line | {passed}, rows, deletes, emptied, spliced))
 
     def state(self, passed: Passed | None) -> SourceState:
         return SourceState(
@@ -87,6 +107,7 @@ class Source:
             goes_on=passed in self.now.line,
             remembers=self.remembers,
             emptied=self.now.emptied,
+            spliced=self.now.spliced,
             shows_before=any(commit.passed == passed for commit in self.commits),
         )
 
@@ -103,11 +124,12 @@ def check_commits(random: Random) -> None:
     joining = checked(drawn(random), tables_of())
     sources = {name: Source(name) for name in joining.joined.sources}
     for source in sources.values():
-        source.commit(1, {}, {}, emptied=0)
-    lake, forgets = Lake(joining), random.random() < 0.5
+        source.commit(1, {}, {})
+    lake = Lake(joining)
+    ways = ["rows"] * 4 + [way for way in RARE if random.random() < 0.4]
     for _ in range(random.randrange(1, 60)):
         source = random.choice([*sources.values()])
-        source.change(random, forgets=forgets)
+        source.change(random, ways)
         if random.random() < 0.3:
             follow(lake, sources)
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from joined_laws import COLUMNS, DAY, KINDS, Lake, Shop, shapes
 from lookup_laws import NUMBERED, Facts, lookups
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -272,6 +273,18 @@ LONG += [(looked_up, shape) for shape in lookups()]
 def test_spark_makes_of_touched_keys_what_the_core_makes(active: SparkSession, make: Any, shape: str) -> None:
     random = Random(f"{make.__name__} {shape}")
     check(active, make(shape, random), random)
+
+
+def test_what_is_kept_of_a_comparison_that_fails_is_freed(
+    active: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    active.catalog.clearCache()
+    town = over_time("summary", Random(1), 1)
+    town.change(Random(1), is_new=True)
+    monkeypatch.setattr(differing.Shown, "changed", lambda *_: "named_struct('wrong', 'not a version')")
+    with pytest.raises(AnalysisException):
+        Table(active, town.joining).join(Lake(town.joining).planned(DAY), town.tables(), {})
+    assert active._jsparkSession.sharedState().cacheManager().isEmpty()
 
 
 def forgets_what_was_before(

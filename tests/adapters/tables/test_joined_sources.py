@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from lakeward.adapters.tables.joined_sources import emptied, forgotten, state_of
+from lakeward.adapters.tables.joined_sources import emptied, forgotten, spliced, state_of
 from lakeward.adapters.tables.records import BatchRecord
 from lakeward.core.dimension import Lateness, Ordered, Within
 from lakeward.core.events import Mark, Position
@@ -45,6 +46,12 @@ def test_a_truncate_and_a_load_that_takes_the_place_of_all_empty_a_table() -> No
     assert emptied(companion(5, b2=record(2, truncates=1))) == 2
     later = {f"b{batch}": record(batch, epoch=2) for batch in (3, 4, 5)}
     assert emptied(companion(5, **later)) == 3
+
+
+def test_a_snapshot_between_others_remembers_nothing_of_what_it_takes_out() -> None:
+    assert spliced(companion(5)) == 0
+    found = companion(5, b2=replace(record(2), spliced=True), b4=replace(record(4), spliced=True))
+    assert (spliced(found), emptied(found)) == (4, 0)
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,10 @@ def sees_nothing_emptied(joining: Joining, name: str, passed: Passed, state: Sou
     return cannot_tell(joining, name, passed, replace(state, emptied=0))
 
 
+def sees_nothing_spliced(joining: Joining, name: str, passed: Passed, state: SourceState) -> str | None:
+    return cannot_tell(joining, name, passed, replace(state, spliced=0))
+
+
 def sees_nothing_forgotten(joining: Joining, name: str, passed: Passed, state: SourceState) -> str | None:
     return cannot_tell(joining, name, passed, replace(state, remembers=0))
 
@@ -237,6 +241,7 @@ beneath = Joined.beneath
         (joins, "compared", forgets_when_it_was_touched, check_each_change),
         (plans, "_cannot_tell", sees_nothing_taken_back, check_commits),
         (plans, "_cannot_tell", sees_nothing_emptied, check_commits),
+        (plans, "_cannot_tell", sees_nothing_spliced, check_commits),
         (plans, "_cannot_tell", sees_nothing_forgotten, check_commits),
         (plans, "_cannot_tell", sees_nothing_lost, check_commits),
         (Known, "covers", looks_up_what_is_there_now, check_lookup),

@@ -42,7 +42,9 @@ def test_nothing_is_done_where_nothing_is_new() -> None:
 
 
 def test_what_was_touched_since_is_asked_of_those_that_went_on_alone() -> None:
-    plan = plan_join(SUMMARY, PROGRESS, STATES | {"orders": SourceState(now=EIGHT, remembers=7, emptied=7)})
+    plan = plan_join(
+        SUMMARY, PROGRESS, STATES | {"orders": SourceState(now=EIGHT, remembers=7, emptied=7, spliced=7)}
+    )
     assert plan is not None
     assert (plan.batch, plan.since, plan.whole) == (4, {"orders": 7}, ())
     assert plan.progress.passed == {**PASSED, "orders": EIGHT}
@@ -61,6 +63,7 @@ def test_rows_as_they_were_are_asked_for_only_where_they_are_found_by_what_may_c
         (SourceState(now=EIGHT, goes_on=False), "orders was taken back behind batch 7"),
         (SourceState(now=Passed(5, "orders-5b"), goes_on=False), "orders was taken back behind batch 7"),
         (SourceState(now=EIGHT, emptied=8), "orders was truncated or loaded anew in batch 8"),
+        (SourceState(now=EIGHT, spliced=8), "orders took an older snapshot in batch 8"),
         (SourceState(now=EIGHT, remembers=8), "orders has forgotten deletes up to batch 8, and batch 7 was passed"),
         (SourceState(now=EIGHT, shows_before=False), "orders cannot be read as it was in batch 7"),
     ],
