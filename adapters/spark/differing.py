@@ -31,6 +31,10 @@ _MADE: Final = "_lakeward_made"
 _BECOMES: Final = "_lakeward_becomes"
 _TOUCHED: Final = "_lakeward_touched"
 
+_BY_INSTANT: Final = (
+    "(a, b) -> CASE WHEN a.instant < b.instant THEN -1 WHEN a.instant > b.instant THEN 1 ELSE 0 END"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -142,7 +146,7 @@ def _compared(plan: JoinPlan, versions: Versions) -> str:
 
 def _followed(plan: JoinPlan, versions: Versions) -> str:
     """Return the versions of a key of which there is a row for each instant: `over_time` of the core as SQL."""
-    in_order = f"array_sort({_MADE}, (a, b) -> CASE WHEN a.instant < b.instant THEN -1 ELSE 1 END)"
+    in_order = f"array_sort({_MADE}, {_BY_INSTANT})"
     step = let({"e": _event(plan, versions, "row.instant")}, _after(versions, "so_far", "row"))
     return f"aggregate({in_order}, {versions.none}, (so_far, row) -> {step})"
 

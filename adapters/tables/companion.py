@@ -383,9 +383,7 @@ class CompanionTable:
         if held is not None:
             pinned = pinned.unionByName(held)
         truncates = self.truncated(upto)
-        has_instants = truncates is not None and names.INSTANT in truncates.columns
-        instants = truncate_instants([truncates], mark.epoch) if has_instants else {}
-        truncated = Truncated(tuple(self.truncates), instants)
+        truncated = Truncated(tuple(self.truncates), truncate_instants([truncates], mark.epoch))
         found = trim_chains(self.dimension, mark, events, bases, pinned, truncated)
         give_up(found.incomplete)
         place = {standing(name): name for name in _PLACE}
