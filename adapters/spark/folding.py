@@ -40,6 +40,8 @@ from lakeward.adapters.spark.sql import let, place_type
 from lakeward.core.events import Position
 from lakeward.core.plan import MergePlan
 
+_IS_LOADED, _NEWEST_PLACE = "_lakeward_is_loaded", "_lakeward_newest_place"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
@@ -116,7 +118,7 @@ def _meet(
     key = Key(plan.whole)
     # A truncate touches all that is remembered.
     is_small = plan.facts.read <= SMALL and ending is None and not plan.truncates.arrived
-    send = F.broadcast if is_small else _as_it_is
+    send = F.broadcast if is_small else as_it_is
     arrived = key.named(events.drop(names.TEXT, names.DETAIL, names.REASON))
     known = None if before.remembered is None else key.named(before.remembered)
     links = links_of(events.sparkSession, [arrived] if known is None else [arrived, known])
@@ -205,20 +207,21 @@ def _going_on(stood: DataFrame, history: Shown, load: Load | None) -> DataFrame:
     """
     versions, writer = f"transform({STORED}, s -> s.version)", history.versions
     if load is not None:
-        stood = stood.join(load.keys.selectExpr(KEY, "true AS is_loaded"), KEY, "left")
+        stood = stood.join(load.keys.selectExpr(KEY, f"true AS {_IS_LOADED}"), KEY, "left")
         ended = writer.closed(
             versions, "bigint(NULL)" if load.instant is None else f"{load.instant}L", writer.loaded
         )
         is_live = f"try_element_at({STORED}, -1).version.ends IS NULL"
-        versions = f"CASE WHEN is_loaded IS NULL AND {is_live} THEN {ended} ELSE {versions} END"
+        versions = f"CASE WHEN {_IS_LOADED} IS NULL AND {is_live} THEN {ended} ELSE {versions} END"
     place = writer.place_in_epoch(f"try_element_at({STORED}, -1).version.place")
     stood = stood.withColumn(VERSIONS, F.expr(let({"every": versions}, tail("every"))))
-    stood = stood.withColumn("newest_place", F.expr(place))
-    places = {standing(name): f"newest_place.{part}" for name, part in zip(PLACE_COLUMNS, "sor", strict=True)}
-    return stood.withColumns({name: F.expr(sql) for name, sql in places.items()}).drop("newest_place", "is_loaded")
+    stood = stood.withColumn(_NEWEST_PLACE, F.expr(place))
+    places = {standing(name): f"{_NEWEST_PLACE}.{part}" for name, part in zip(PLACE_COLUMNS, "sor", strict=True)}
+    return stood.withColumns({name: F.expr(sql) for name, sql in places.items()}).drop(_NEWEST_PLACE, _IS_LOADED)
 
 
-def _as_it_is(frame: DataFrame) -> DataFrame:
+def as_it_is(frame: DataFrame) -> DataFrame:
+    """Return a frame as it is."""
     return frame
 
 
@@ -238,7 +241,11 @@ def lowest(bases: DataFrame, key: Key, history: Shown | None) -> DataFrame:
         bases = bases.selectExpr(KEY, names.BATCH, f"transform({STORED}, s -> s.version) AS {VERSIONS}")
     else:
         bases = key.named_rows(bases)
-    rest = ", ".join(quoted(name) for name in bases.columns if name != KEY)
-    return (
-        bases.groupBy(KEY).agg(F.expr(f"min_by(struct({rest}), {names.BATCH}) AS base")).selectExpr(KEY, "base.*")
-    )
+    return first_noted(bases)
+
+
+def first_noted(named: DataFrame) -> DataFrame:
+    """Return of each key, which is named, what was noted of it first."""
+    rest = ", ".join(quoted(name) for name in named.columns if name != KEY)
+    first = named.groupBy(KEY).agg(F.expr(f"min_by(struct({rest}), {names.BATCH}) AS base"))
+    return first.selectExpr(KEY, "base.*")

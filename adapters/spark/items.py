@@ -31,6 +31,7 @@ MOST_LINKS: Final = 250_000
 """More key changes than that are not looked at in one batch."""
 
 KEY, OLD_KEY, CHAIN = "_lakeward_key_text", "_lakeward_old_text", "_lakeward_chain"
+LINKED: Final = "_lakeward_linked"
 PLACE_COLUMNS: Final = (names.SEQUENCE, names.OBJECT, names.ROW)
 
 
@@ -100,7 +101,7 @@ class Key:
             if links is None:
                 return frame.selectExpr("*", f"{KEY} AS {CHAIN}")
             return frame.join(F.broadcast(links), KEY, "left").selectExpr(
-                *map(quoted, frame.columns), f"coalesce(linked, {KEY}) AS {CHAIN}"
+                *map(quoted, frame.columns), f"coalesce({LINKED}, {KEY}) AS {CHAIN}"
             )
 
         return chain
@@ -125,7 +126,7 @@ def components(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.Table:
     """Return for each of the linked texts the least text that it is joined to, directly or not.
 
     >>> table = components(pa.chunked_array([["a", "c", "x"]]), pa.chunked_array([["b", "b", "y"]]))
-    >>> dict(zip(table[KEY].to_pylist(), table["linked"].to_pylist()))
+    >>> dict(zip(table[KEY].to_pylist(), table[LINKED].to_pylist()))
     {'a': 'a', 'b': 'a', 'c': 'a', 'x': 'x', 'y': 'x'}
     """
     ends = np.concatenate([one.to_numpy(), other.to_numpy()])
@@ -139,7 +140,7 @@ def components(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.Table:
         np.minimum.at(label, right, least)
         label = label[label]
         if np.array_equal(before, label):
-            return pa.table({KEY: pa.array(nodes, pa.string()), "linked": pa.array(nodes[label], pa.string())})
+            return pa.table({KEY: pa.array(nodes, pa.string()), LINKED: pa.array(nodes[label], pa.string())})
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,7 @@ class Items:
 
     def _of_keys(self, keys: DataFrame, versions: Versions) -> DataFrame:
         newest = f"try_element_at({VERSIONS}, -1)"
-        place = f"coalesce({versions.place_in_epoch(f'{newest}.place')}, {versions.least})"
+        place = versions.place_in_epoch(f"{newest}.place")
         is_live = f"{newest}.begins IS NOT NULL AND {newest}.ends IS NULL"
         return self._items(
             keys,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import reduce
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -26,6 +27,8 @@ from lakeward.adapters.spark.types import ddl
 from lakeward.core.joined.dates import BEGINNING
 from lakeward.core.joined.declared import Way
 from lakeward.core.joined.joining import Joining
+
+_TOLD: Final = "_lakeward_told"
 
 
 def made(joining: Joining, tables: Frames, keys: DataFrame | None) -> DataFrame:
@@ -144,11 +147,12 @@ def _at_all(joining: Joining, rows: DataFrame, moments: DataFrame) -> DataFrame:
     if unknown is None:
         return every
     others = [name for name in joining.dimension.schema.names if name not in key]
-    told = unknown.selectExpr(*map(quoted, key), f"struct({', '.join(map(quoted, others))}) AS told")
-    told = told if others else unknown.selectExpr(*map(quoted, key), "struct(1) AS told")
-    stands = f"{IS_UNKNOWN} IS NULL AND told IS NOT NULL AND {AT} >= {BEGINNING}"
+    told = unknown.selectExpr(*map(quoted, key), f"struct({', '.join(map(quoted, others))}) AS {_TOLD}")
+    told = told if others else unknown.selectExpr(*map(quoted, key), f"struct(1) AS {_TOLD}")
+    stands = f"{IS_UNKNOWN} IS NULL AND {_TOLD} IS NOT NULL AND {AT} >= {BEGINNING}"
     cells = [
-        f"CASE WHEN {stands} THEN told.{quoted(name)} ELSE {quoted(name)} END AS {quoted(name)}" for name in others
+        f"CASE WHEN {stands} THEN {_TOLD}.{quoted(name)} ELSE {quoted(name)} END AS {quoted(name)}"
+        for name in others
     ]
     kept = [*map(quoted, key), *cells, INSTANT, AT]
     is_unknown = f"CASE WHEN {stands} THEN true ELSE {IS_UNKNOWN} END AS {IS_UNKNOWN}"

@@ -20,6 +20,11 @@ ROWS, VERDICTS, CHANGES = "_lakeward_rows", "_lakeward_verdicts", "_lakeward_cha
 """The columns of a chain after the batch: its rows by key, a verdict for each of its events, and what becomes of
 the versions of each of its keys."""
 
+_STANDS, _LEFT, _NEWEST = "_lakeward_stands", "_lakeward_left", "_lakeward_newest"
+"""Of a key: where its row stands, where the newest event lies that left none, and the newest that is remembered."""
+
+_BASE: Final = "_lakeward_base"
+
 IS_INCOMPLETE: Final = (
     "(array_contains(state.incomplete, e.id) "
     "AND NOT coalesce(try_element_at(state.rows, e.key).place > e.place, false) "
@@ -89,27 +94,27 @@ def standing_of(
     """
     place = place_of([standing(name) for name in PLACE_COLUMNS])
     also = () if history is None else (STORED, VERSIONS)
-    found = keys.join(stood.selectExpr(KEY, f"{place} AS row_place", *also), KEY, "left")
+    found = keys.join(stood.selectExpr(KEY, f"{place} AS {_STANDS}", *also), KEY, "left")
     nothing = f"CAST(NULL AS {place_type})"
     if known is None:
-        found = found.selectExpr("*", f"{nothing} AS gone_place", f"{nothing} AS newest")
+        found = found.selectExpr("*", f"{nothing} AS {_LEFT}", f"{nothing} AS {_NEWEST}")
     else:
         entered = known.selectExpr(KEY, f"{EVENT_PLACE} AS place", "false AS is_gone")
         left = _departures(known).selectExpr(KEY, f"{EVENT_PLACE} AS place", "true AS is_gone")
         newest = (
             entered.unionByName(left)
             .groupBy(KEY)
-            .agg(F.expr("max(place) AS newest"), F.expr("max(CASE WHEN is_gone THEN place END) AS gone_place"))
+            .agg(F.expr(f"max(place) AS {_NEWEST}"), F.expr(f"max(CASE WHEN is_gone THEN place END) AS {_LEFT}"))
         )
         found = found.join(newest, KEY, "left")
-    stands = {"key": KEY, "place": "coalesce(row_place, gone_place)", "newest": "newest"}
+    stands = {"key": KEY, "place": f"coalesce({_STANDS}, {_LEFT})", "newest": _NEWEST}
     if history is not None:
         none, type_ = history.versions.none, ddl_of(stood.schema[STORED].dataType)
         stands["stored"] = f"coalesce({STORED}, CAST(array() AS {type_}))"
         stands["base"] = f"coalesce({VERSIONS}, {none})"
         if based is not None:
-            found = found.join(based.selectExpr(KEY, f"{VERSIONS} AS base"), KEY, "left")
-            was_known = "newest IS NOT NULL OR base IS NOT NULL"
-            stands["base"] = f"CASE WHEN {was_known} THEN coalesce(base, {none}) ELSE {stands['base']} END"
+            found = found.join(based.selectExpr(KEY, f"{VERSIONS} AS {_BASE}"), KEY, "left")
+            was_known = f"{_NEWEST} IS NOT NULL OR {_BASE} IS NOT NULL"
+            stands["base"] = f"CASE WHEN {was_known} THEN coalesce({_BASE}, {none}) ELSE {stands['base']} END"
     listed = found.selectExpr(CHAIN, f"{struct(stands)} AS stands")
     return listed.groupBy(CHAIN).agg(F.expr("collect_list(stands) AS stands"))

@@ -22,7 +22,7 @@ _IS_WHOLE: Final = (
     f"{names.OPERATION} != 'delete' AND {OLD_KEY} IS NULL AND {names.INSTANT} IS NOT NULL "
     f"AND coalesce(size({names.UNSET}), 0) <= 0"
 )
-_IS_LONE: Final = "_lakeward_is_lone"
+_IS_LONE, _IS_KNOWN = "_lakeward_is_lone", "_lakeward_is_known"
 
 
 def part_lone(arrived: DataFrame, met: Sequence[DataFrame]) -> tuple[DataFrame, DataFrame]:
@@ -34,10 +34,10 @@ def part_lone(arrived: DataFrame, met: Sequence[DataFrame]) -> tuple[DataFrame, 
     known = (
         reduce(DataFrame.union, [frame.select(CHAIN) for frame in met])
         .distinct()
-        .selectExpr(CHAIN, "true AS is_known")
+        .selectExpr(CHAIN, f"true AS {_IS_KNOWN}")
     )
-    parted = alone.join(known, CHAIN, "left").withColumn(_IS_LONE, F.expr(f"{_IS_LONE} AND is_known IS NULL"))
-    parted = parted.drop("is_known").localCheckpoint()
+    parted = alone.join(known, CHAIN, "left").withColumn(_IS_LONE, F.expr(f"{_IS_LONE} AND {_IS_KNOWN} IS NULL"))
+    parted = parted.drop(_IS_KNOWN).localCheckpoint()
     return parted.where(_IS_LONE).drop(_IS_LONE), parted.where(f"NOT {_IS_LONE}").drop(_IS_LONE)
 
 

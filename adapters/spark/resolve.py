@@ -37,6 +37,20 @@ FILE: Final = "_lakeward_standing_file"
 POS: Final = "_lakeward_standing_pos"
 """Where a row lies: its data file as the format names it, and its place there, from 0; NULL where nobody asks."""
 
+INSERTS, DELETES = "_lakeward_inserts", "_lakeward_deletes"
+_EVENTS, _NEWER, _SAME, _TIES = (f"{names.PREFIX}{count}" for count in ("events", "newer", "same", "ties"))
+"""Of a key: how many events it has, how many of them are newer than what stands, and how many of these insert and
+delete; how many are what stands, and how many are tied."""
+
+_IS_NEWER, _CONTENT, _LEAST, _MOST = (f"{names.PREFIX}{name}" for name in ("is_newer", "content", "least", "most"))
+"""Of an event: whether it is newer than what stands, and its content; of several, the least and the greatest."""
+
+_FIRST: Final = "_lakeward_first"
+"""Of a key: its first event that is newer than what stands."""
+
+_IS_WRONG, _WHY, _SAID = "_lakeward_is_wrong", "_lakeward_why", "_lakeward_said"
+_BARRIER: Final = "_lakeward_barrier"
+
 INCOMPLETE: Final = "it sends a part of a row, and there is no row of that key"
 _AT_THE_MARK: Final = "at or below the mark: by `lateness`, nothing may come there any more"
 
@@ -138,17 +152,18 @@ def as_incomplete(events: DataFrame, dimension: Dimension) -> DataFrame:
 
 def as_rejects(frame: DataFrame, plan: MergePlan, ids: DataFrame, reason: Reason, words: str) -> DataFrame:
     """Turn the events of these IDs into rejects."""
-    wrong = F.broadcast(ids.selectExpr(f"shiftright({ID}, 2) AS {names.ARRIVAL}", "true AS is_wrong"))
-    marked = rejected(frame.join(wrong, names.ARRIVAL, "left"), plan.dimension, "is_wrong", reason, words)
-    return marked.drop("is_wrong")
+    wrong = F.broadcast(ids.selectExpr(f"shiftright({ID}, 2) AS {names.ARRIVAL}", f"true AS {_IS_WRONG}"))
+    marked = rejected(frame.join(wrong, names.ARRIVAL, "left"), plan.dimension, _IS_WRONG, reason, words)
+    return marked.drop(_IS_WRONG)
 
 
 def as_told(frame: DataFrame, plan: MergePlan, refused: DataFrame) -> DataFrame:
     """Turn events into rejects: `refused` has their IDs, and in `reason` and `words` what is wrong with each."""
-    told = refused.selectExpr(f"shiftright({ID}, 2) AS {names.ARRIVAL}", "reason AS why", "words AS said")
+    told = refused.selectExpr(f"shiftright({ID}, 2) AS {names.ARRIVAL}", f"reason AS {_WHY}", f"words AS {_SAID}")
     marked = frame.join(F.broadcast(told), names.ARRIVAL, "left")
-    written = f"CASE WHEN why = '{Reason.HISTORY.value}' THEN {names.TEXT} END"
-    return _rejected(marked, plan.dimension, "why IS NOT NULL", "why", "said", written).drop("why", "said")
+    written = f"CASE WHEN {_WHY} = '{Reason.HISTORY.value}' THEN {names.TEXT} END"
+    marked = _rejected(marked, plan.dimension, f"{_WHY} IS NOT NULL", _WHY, _SAID, written)
+    return marked.drop(_WHY, _SAID)
 
 
 def rejected(frame: DataFrame, dimension: Dimension, is_wrong: str, reason: Reason, words: str) -> DataFrame:
@@ -193,10 +208,10 @@ def keys_of_both(frame: DataFrame, key: Sequence[str]) -> DataFrame:
 def part_at_barriers(events: DataFrame, barriers: DataFrame, plan: MergePlan) -> tuple[DataFrame, DataFrame]:
     """Part the events into those that pass and those that wait behind a hold of their key."""
     place = f"struct({', '.join(_PLACE)})"
-    lowest = barriers.groupBy(*_key(plan)).agg(F.expr(f"min({place}) AS barrier"))
+    lowest = barriers.groupBy(*_key(plan)).agg(F.expr(f"min({place}) AS {_BARRIER}"))
     marked = events.join(F.broadcast(lowest), list(plan.dimension.key), "left")
-    waits = f"barrier IS NOT NULL AND {place} > barrier"
-    return marked.where(f"NOT ({waits})").drop("barrier"), marked.where(waits).drop("barrier")
+    waits = f"{_BARRIER} IS NOT NULL AND {place} > {_BARRIER}"
+    return marked.where(f"NOT ({waits})").drop(_BARRIER), marked.where(waits).drop(_BARRIER)
 
 
 def verdicts(events: DataFrame, found: DataFrame | None, plan: MergePlan, locators: Sequence[str]) -> DataFrame:
@@ -211,44 +226,44 @@ def verdicts(events: DataFrame, found: DataFrame | None, plan: MergePlan, locato
         _meet(events, found, plan, locators)
         .groupBy(*key, names.SEQUENCE)
         .agg(
-            F.expr("count(*) AS events"),
+            F.expr(f"count(*) AS {_EVENTS}"),
             F.expr(f"max({ID}) AS {ID}"),
-            F.expr(f"min(CASE WHEN newer THEN {ID} END) AS first"),
-            F.expr("count_if(newer) AS newer"),
-            F.expr(f"count_if({is_same}) AS same"),
-            F.expr(f"count_if(newer AND {ID} {_IS_INSERT}) AS inserts"),
-            F.expr(f"count_if(newer AND {ID} {_IS_DELETE}) AS deletes"),
-            F.expr("min(CASE WHEN newer THEN content END) AS one_content"),
-            F.expr("max(CASE WHEN newer THEN content END) AS other_content"),
+            F.expr(f"min(CASE WHEN {_IS_NEWER} THEN {ID} END) AS {_FIRST}"),
+            F.expr(f"count_if({_IS_NEWER}) AS {_NEWER}"),
+            F.expr(f"count_if({is_same}) AS {_SAME}"),
+            F.expr(f"count_if({_IS_NEWER} AND {ID} {_IS_INSERT}) AS {INSERTS}"),
+            F.expr(f"count_if({_IS_NEWER} AND {ID} {_IS_DELETE}) AS {DELETES}"),
+            F.expr(f"min(CASE WHEN {_IS_NEWER} THEN {_CONTENT} END) AS {_LEAST}"),
+            F.expr(f"max(CASE WHEN {_IS_NEWER} THEN {_CONTENT} END) AS {_MOST}"),
         )
     )
-    tied = f"CASE WHEN one_content != other_content AND {has_order()} THEN newer - 1 ELSE 0 END"
+    tied = f"CASE WHEN {_LEAST} != {_MOST} AND {has_order()} THEN {_NEWER} - 1 ELSE 0 END"
     if plan.dimension.unique_sequences:
         stands = f"{_STANDING[0]} = {plan.epoch} AND {_STANDING[1]} = {names.SEQUENCE}"
-        tied = f"CASE WHEN {stands} AND {has_order()} THEN newer ELSE {tied} END"
-    sums = [F.expr(f"sum({name}) AS {name}") for name in ("events", "newer", "same", "inserts", "deletes")]
+        tied = f"CASE WHEN {stands} AND {has_order()} THEN {_NEWER} ELSE {tied} END"
+    sums = [F.expr(f"sum({name}) AS {name}") for name in (_EVENTS, _NEWER, _SAME, INSERTS, DELETES)]
     return (
         by_sequence.groupBy(*key)
         .agg(
             F.expr(f"max_by({ID}, {names.SEQUENCE}) AS {ID}"),
-            F.expr(f"min_by(first, CASE WHEN first IS NOT NULL THEN {names.SEQUENCE} END) AS first"),
-            F.expr(f"sum({tied}) AS ties"),
+            F.expr(f"min_by({_FIRST}, CASE WHEN {_FIRST} IS NOT NULL THEN {names.SEQUENCE} END) AS {_FIRST}"),
+            F.expr(f"sum({tied}) AS {_TIES}"),
             *sums,
         )
-        .selectExpr("*", f"newer > 0 AS {IS_NEWS}")
+        .selectExpr("*", f"{_NEWER} > 0 AS {IS_NEWS}")
     )
 
 
 def _meet(events: DataFrame, found: DataFrame | None, plan: MergePlan, locators: Sequence[str]) -> DataFrame:
     """Put beside each event what stands of its key, and say whether the event is newer."""
-    narrow = events.selectExpr(*_key(plan), *_PLACE, ID, f"xxhash64({hashed(plan)}) AS content")
+    narrow = events.selectExpr(*_key(plan), *_PLACE, ID, f"xxhash64({hashed(plan)}) AS {_CONTENT}")
     if found is None:
         nothing = no_place(plan.dimension, locators)
         joined = narrow.selectExpr("*", *nothing, f"boolean(NULL) AS {IS_LIVE}")
     else:
         sent = F.broadcast(found) if plan.facts.read <= SMALL else found
         joined = narrow.join(sent, list(plan.dimension.key), "left")
-    return joined.selectExpr("*", f"{_is_newer(plan)} AS newer")
+    return joined.selectExpr("*", f"{_is_newer(plan)} AS {_IS_NEWER}")
 
 
 def hashed(plan: MergePlan) -> str:
@@ -275,17 +290,17 @@ def counts(judged: DataFrame, events: DataFrame, plan: MergePlan) -> tuple[Count
 
     Each count is taken on its own; whether they add up is for the pipeline to see.
     """
-    one_way, live = f"{IS_NEWS} AND deletes = 0", f"coalesce({IS_LIVE}, false)"
-    existing = f"inserts - int(first {_IS_INSERT} AND NOT {live})"
-    is_mixed = "deletes > 0 AND newer > 1"
+    one_way, live = f"{IS_NEWS} AND {DELETES} = 0", f"coalesce({IS_LIVE}, false)"
+    existing = f"{INSERTS} - int({_FIRST} {_IS_INSERT} AND NOT {live})"
+    is_mixed = f"{DELETES} > 0 AND {_NEWER} > 1"
     sums = {
-        "stale": "sum(events - newer - same)",
-        "duplicates": "sum(same)",
-        "superseded": f"sum(CASE WHEN {IS_NEWS} THEN newer - 1 END)",
+        "stale": f"sum({_EVENTS} - {_NEWER} - {_SAME})",
+        "duplicates": f"sum({_SAME})",
+        "superseded": f"sum(CASE WHEN {IS_NEWS} THEN {_NEWER} - 1 END)",
         "applied": f"count_if({IS_NEWS})",
-        "ties": "sum(ties)",
+        "ties": f"sum({_TIES})",
         "insert_on_existing": f"sum(CASE WHEN {one_way} THEN {existing} END)",
-        "update_on_missing": f"count_if({one_way} AND NOT {live} AND first {_IS_UPDATE})",
+        "update_on_missing": f"count_if({one_way} AND NOT {live} AND {_FIRST} {_IS_UPDATE})",
         "written": f"count_if({IS_NEWS} AND NOT {ID} {_IS_DELETE})",
         "removed": f"count_if({IS_NEWS} AND {live})",
         "mixed": f"count_if({is_mixed})",

@@ -201,4 +201,7 @@ def equal_links(one: Sequence[str], other: Sequence[str]) -> list[Column]:
 
 def renamed(frame: DataFrame, names: Sequence[str], others: Sequence[str]) -> DataFrame:
     """Return a frame with some of its columns called otherwise."""
-    return frame.withColumnsRenamed(dict(zip(names, others, strict=True)))
+    called = dict(zip(names, others, strict=True))
+    return frame.selectExpr(
+        *[f"{quoted(n)} AS {quoted(called[n])}" if n in called else quoted(n) for n in frame.columns]
+    )

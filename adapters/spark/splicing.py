@@ -60,7 +60,7 @@ def spliced(plan: MergePlan, shown: Shown, span: Span, rows: DataFrame, events: 
     key = Key(plan.dimension)
     if not shown.current:  # else all versions of a key show what it is now
         near = f"({ENDS} IS NULL OR {ENDS} >= {span.begins}L) AND {BEGINS} <= {span.ends}L"
-        rows = shown.read(rows).where(near).select(*rows.columns)
+        rows = shown.read(rows).where(near).select(*map(quoted, rows.columns))
     stood = shown.stored(rows).selectExpr(f"{key.text()} AS {KEY}", STORED)
     said = _said(shown, key, events)
     both = stood.join(said, KEY, "full_outer")

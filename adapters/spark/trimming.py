@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.chains import rows_of
 from lakeward.adapters.spark.fold import Fold
-from lakeward.adapters.spark.folding import lowest
+from lakeward.adapters.spark.folding import as_it_is, first_noted, lowest
 from lakeward.adapters.spark.histories import VERSIONS, Shown, tail
 from lakeward.adapters.spark.items import (
     CHAIN,
@@ -30,6 +30,8 @@ from lakeward.adapters.spark.resolve import ID, standing
 from lakeward.adapters.spark.sql import place_type
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Mark, Position
+
+_FIRST, _LAST = "_lakeward_first", "_lakeward_last"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +106,7 @@ class _Trimming:
         key = Key(self.dimension)
         if self.history is not None:
             return self.chain(lowest(bases, key, self.history)).localCheckpoint()
-        rows = bases.selectExpr("*", f"{key.text()} AS {KEY}")
-        place = ", ".join(quoted(name) for name in rows.columns if name != KEY)
-        first = rows.groupBy(KEY).agg(F.expr(f"min_by(struct({place}), {names.BATCH}) AS base"))
-        return self.chain(first.selectExpr(KEY, "base.*"))
+        return self.chain(first_noted(bases.selectExpr("*", f"{key.text()} AS {KEY}")))
 
     def states(self, events: DataFrame, bases: DataFrame, truncates: Truncated) -> DataFrame:
         """Return for each chain its items, and the state that they leave."""
@@ -159,7 +158,7 @@ class _Trimming:
     ) -> tuple[DataFrame, DataFrame]:
         """Trim the bases of a history: those of keys stay that a truncate ended which the mark has not passed."""
         known, staying = known.join(stay, CHAIN, "left_anti"), known.join(stay, CHAIN, "left_semi")
-        asked = _as_it_is if waits_for_truncate else _asked(past, later)
+        asked = as_it_is if waits_for_truncate else _asked(past, later)
         state = self.states(asked(past), asked(known), passed).localCheckpoint()
         rows = state.selectExpr("explode(map_entries(state.rows)) AS row").where("size(row.value.versions) > 0")
         rows = rows.selectExpr(f"row.key AS {KEY}", f"{tail('row.value.versions')} AS {VERSIONS}")
@@ -177,18 +176,15 @@ def _asked(past: DataFrame, later: DataFrame) -> Callable[[DataFrame], DataFrame
     return lambda frame: frame.join(chains, CHAIN, "left_semi")
 
 
-def _as_it_is(frame: DataFrame) -> DataFrame:
-    return frame
-
-
 def _past(events: DataFrame, mark: Mark, dimension: Dimension) -> DataFrame:
     """Return the events that the mark has passed, up to the first of a transaction that it parts."""
     limit = f"CAST('{mark.sequence}' AS {names.sequence_type(dimension.sequences)})"
     passed = events.where(f"{names.SEQUENCE} <= {limit}")
     if not dimension.sequences.are_wide:
         return passed  # all events of a transaction have one commit time
-    ends = F.expr(f"min({names.SEQUENCE}) AS first"), F.expr(f"max({names.SEQUENCE}) AS last")
+    ends = F.expr(f"min({names.SEQUENCE}) AS {_FIRST}"), F.expr(f"max({names.SEQUENCE}) AS {_LAST}")
     spans = events.where(f"{names.TRANSACTION} IS NOT NULL").groupBy(CHAIN, names.TRANSACTION).agg(*ends)
-    parted = spans.where(f"first <= {limit} AND last > {limit}").groupBy(CHAIN).agg(F.expr("min(first) AS first"))
-    found = passed.join(parted, CHAIN, "left").where(f"first IS NULL OR {names.SEQUENCE} < first")
+    parted = spans.where(f"{_FIRST} <= {limit} AND {_LAST} > {limit}")
+    parted = parted.groupBy(CHAIN).agg(F.expr(f"min({_FIRST}) AS {_FIRST}"))
+    found = passed.join(parted, CHAIN, "left").where(f"{_FIRST} IS NULL OR {names.SEQUENCE} < {_FIRST}")
     return found.select(*map(quoted, events.columns))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -18,13 +18,15 @@ from lakeward.adapters.spark.fitting import called_now, fitted, kept_as, with_ke
 from lakeward.adapters.spark.histories import ENDS, Shown
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.remaking import remade
-from lakeward.adapters.spark.resolve import FILE, ID, IS_LIVE, POS, SMALL, standing
+from lakeward.adapters.spark.resolve import DELETES, FILE, ID, INSERTS, IS_LIVE, POS, SMALL, standing
 from lakeward.adapters.spark.truncates import literal, place_of
 from lakeward.adapters.spark.types import ddl as type_ddl
 from lakeward.adapters.spark.types import from_bound
 from lakeward.adapters.tables.columns import BEFORE, row_columns
 from lakeward.core.events import Position
 from lakeward.core.plan import MergePlan
+
+_PLACE: Final = "_lakeward_place"
 
 
 class Loaded(Protocol):
@@ -123,11 +125,11 @@ class Rows:
         ).join(wanted, key, "left_semi")
         if gone is None:
             return found
-        place = f"max(struct({', '.join(names.POSITION)})) AS place"
+        place = f"max(struct({', '.join(names.POSITION)})) AS {_PLACE}"
         newest = gone.join(wanted, key, "left_semi").groupBy(*map(quoted, key)).agg(F.expr(place))
         remembered = newest.join(found.selectExpr(*map(quoted, key)), key, "left_anti").selectExpr(
             *map(quoted, key),
-            *[f"place.{name} AS {standing(name)}" for name in names.POSITION],
+            *[f"{_PLACE}.{name} AS {standing(name)}" for name in names.POSITION],
             f"false AS {IS_LIVE}",
         )
         return found.unionByName(remembered, allowMissingColumns=True)
@@ -166,7 +168,7 @@ class Rows:
         rows = self.all(self.plan.facts.key_range).selectExpr(
             *map(quoted, [*key, *evolution.absent]), *[f"{quoted(name)} AS {kept_as(name)}" for name in parts]
         )
-        updated = judged.where(f"{IS_LIVE} AND deletes = 0 AND inserts = 0").selectExpr(ID)
+        updated = judged.where(f"{IS_LIVE} AND {DELETES} = 0 AND {INSERTS} = 0").selectExpr(ID)
         kept = upserts.join(updated, ID, "left_semi").join(rows, key, "left")
         kept = with_kept(kept, evolution.schema, evolution.lacking)
         every = kept.unionByName(upserts.join(updated, ID, "left_anti"), allowMissingColumns=True)
