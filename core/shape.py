@@ -148,7 +148,7 @@ def _refuse_names(new: Sequence[Column], there: Sequence[str]) -> None:
     """Refuse a column that no table may have, and one that is there already, in whatever case."""
     taken = {name.lower(): name for name in there}
     for item in new:
-        if not item.name or not item.name.isprintable() or item.name.startswith(SYSTEM_PREFIX):
+        if not item.name or not item.name.isprintable() or item.name.lower().startswith(SYSTEM_PREFIX):
             raise ConfigError(
                 f"{item.name!r} cannot name a column",
                 todo=f"Names are not empty, have no control characters and do not begin with {SYSTEM_PREFIX}.",

@@ -92,7 +92,7 @@ def check_table(name: TableName, table: TableSettings, rules: TableRules) -> Sha
     for column in table.columns:
         if not column or any(unicodedata.category(c) == "Cc" for c in column):
             raise ConfigError(f"{name}: {column!r} cannot name a column")
-        if column.startswith(SYSTEM_PREFIX):
+        if column.lower().startswith(SYSTEM_PREFIX):
             raise ConfigError(
                 f"{name}: the column {column!r} begins with {SYSTEM_PREFIX}",
                 todo="lakeward adds columns of such names. Let DMS rename it.",

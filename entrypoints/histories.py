@@ -35,7 +35,7 @@ from lakeward.core.shape import SYSTEM_PREFIX
 
 def may_name(name: str) -> bool:
     """Whether a column may be called so."""
-    return bool(name) and name.isprintable() and not name.startswith(SYSTEM_PREFIX)
+    return bool(name) and name.isprintable() and not name.lower().startswith(SYSTEM_PREFIX)
 
 
 def _name(value: str) -> str:

@@ -335,7 +335,7 @@ class DmsSource:
                     todo=nearest(name, dimension.schema.names) or "Correct `key` under [tables].",
                 )
         for name in dimension.schema.names:
-            if name.startswith(names.PREFIX) or not name.isprintable():
+            if name.lower().startswith(names.PREFIX) or not name.isprintable():
                 raise SchemaConflict(
                     f"{dimension.name}: {file.object.name} has the column {name!r}, and no table may have it",
                     todo="Let DMS rename it (a transformation rule `rename-column`). Nothing was applied.",

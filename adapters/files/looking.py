@@ -170,7 +170,7 @@ def _check_names(dimension: Dimension, file: File, own: Sequence[Column]) -> Non
                 todo=nearest(name, listed) or "Correct `key` under [tables].",
             )
     for name in listed:
-        if name.startswith(names.PREFIX) or not name.isprintable() or listed.count(name) > 1:
+        if name.lower().startswith(names.PREFIX) or not name.isprintable() or listed.count(name) > 1:
             raise SchemaConflict(
                 f"{dimension.name}: {file.item.name} has the column {name!r}, and no table may have it so",
                 todo="Let the writer of the file rename it. Nothing was applied.",

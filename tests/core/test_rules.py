@@ -103,7 +103,7 @@ def test_a_cell_that_was_not_sent_makes_none_of_what_needs_it() -> None:
         ((Rename(column="name", to="place"),), "it makes the column 'place', and 'place' is there already"),
         ((Rename(column="name", to="Place"),), "it makes the column 'Place', and 'place' is there already"),
         ((Constant(to="", value="x"),), "'' cannot name a column"),
-        ((Constant(to="_lakeward_row", value="x"),), "'_lakeward_row' cannot name a column"),
+        ((Constant(to="_Lakeward_row", value="x"),), "'_Lakeward_row' cannot name a column"),
         ((Flatten(column="name", prefix=""),), "it takes a struct"),
         ((Trim(column="id"),), "it takes a string\nthe column id is int"),
         ((Default(column="id", value="one"),), "'one' is no int"),

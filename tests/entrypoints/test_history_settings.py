@@ -198,7 +198,7 @@ def test_a_history_is_planned_and_run_as_one(lakeward: Command, tmp_path: Path) 
         ('validity = { colum = "x" }', '.validity]: must be "time", "run", or { column = "…" }'),
         ("validity = { column = 3 }", '.validity]: must be "time", "run", or { column = "…" }'),
         ("valid_from = ''", ".valid_from]: '' cannot name a column"),
-        ('valid_to = "_lakeward_to"', ".valid_to]: '_lakeward_to' cannot name a column"),
+        ('valid_to = "_Lakeward_to"', ".valid_to]: '_Lakeward_to' cannot name a column"),
         ('surrogate_column = "a\\nb"', ".surrogate_column]: 'a\\nb' cannot name a column"),
         ("is_current = true", ".is_current]: must be the name of a column, or false"),
         ('is_current = ""', ".is_current]: '' cannot name a column"),

@@ -261,7 +261,7 @@ def test_a_key_names_a_column_once(tmp_path: Path) -> None:
 
 
 def test_a_column_may_not_look_like_one_of_ours(tmp_path: Path) -> None:
-    error = refusal(tmp_path, MEMORY, '[tables."shop.orders".columns]\n_lakeward_row = "int"')
+    error = refusal(tmp_path, MEMORY, '[tables."shop.orders".columns]\n_LAKEWARD_row = "int"')
     assert "begins with _lakeward_" in error.what
 
 
