@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark.events import has_order
-from lakeward.adapters.spark.histories import Shown
+from lakeward.adapters.spark.histories import VersionRows
 from lakeward.adapters.spark.items import KEY, PLACE_COLUMNS
 from lakeward.adapters.spark.judging import CHANGES, ROWS, VERDICTS
 from lakeward.adapters.spark.names import quoted, text
@@ -39,7 +39,7 @@ class Chains:
     folded: DataFrame
     stood: DataFrame
     first_touched: DataFrame
-    history: Shown | None = None
+    history: VersionRows | None = None
     settled: DataFrame | None = None
 
     def rows(self, numbering: Numbering = NOTHING) -> DataFrame:

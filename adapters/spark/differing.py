@@ -15,7 +15,8 @@ from pyspark.sql import functions as F
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.caching import freed_on_failure
 from lakeward.adapters.spark.fitting import fitted
-from lakeward.adapters.spark.histories import STORED, Shown, of_time, tail
+from lakeward.adapters.spark.histories import STORED, VersionRows, tail
+from lakeward.adapters.spark.instants import of_time
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import FILE, POS
 from lakeward.adapters.spark.sides import AT, INSTANT, IS_UNKNOWN
@@ -128,12 +129,12 @@ def _beside(plan: JoinPlan, stands: DataFrame, made: DataFrame, touched: DataFra
     return touched.join(stands, key, "left").join(made, key, "left")
 
 
-def _shown(plan: JoinPlan) -> Shown:
+def _shown(plan: JoinPlan) -> VersionRows:
     dimension = plan.joining.dimension
     history, columns = dimension.history, columns_of(dimension)
     if history is None or columns is None:
         raise LookupError("a joined mirror has no versions")
-    return Shown(dimension, history, _Looks(dimension.schema, columns, dimension.sequences, 1))
+    return VersionRows(dimension, history, _Looks(dimension.schema, columns, dimension.sequences, 1))
 
 
 def _compared(plan: JoinPlan, versions: Versions) -> str:

@@ -19,7 +19,7 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.chains import Chains
 from lakeward.adapters.spark.events import IS_LOAD
 from lakeward.adapters.spark.fold import Fold
-from lakeward.adapters.spark.histories import STORED, VERSIONS, Shown, tail
+from lakeward.adapters.spark.histories import STORED, VERSIONS, VersionRows, tail
 from lakeward.adapters.spark.items import (
     CHAIN,
     EVENT_PLACE,
@@ -77,7 +77,7 @@ def fold(plan: MergePlan, events: DataFrame, before: Before) -> Chains:
     What is used more than once is worked out and kept: plans that hold each other many times
     over take Spark longer than the rows do.
     """
-    history = Shown.of(plan.whole, plan.folded, plan.epoch, plan.batch)
+    history = VersionRows.of(plan.whole, plan.folded, plan.epoch, plan.batch)
     ending = None if before.ending is None else Key(plan.whole).of_keys(before.ending).localCheckpoint()
     with spread(events.sparkSession, plan.facts.read + (0 if ending is None else ending.count())):
         met = _meet(plan, events, before, ending, history)
@@ -113,7 +113,7 @@ class _Met:
 
 
 def _meet(
-    plan: MergePlan, events: DataFrame, before: Before, ending: DataFrame | None, history: Shown | None
+    plan: MergePlan, events: DataFrame, before: Before, ending: DataFrame | None, history: VersionRows | None
 ) -> _Met:
     key = Key(plan.whole)
     # A truncate touches all that is remembered.
@@ -156,7 +156,7 @@ def _meet(
     )
 
 
-def _folded(plan: MergePlan, met: _Met, before: Before, history: Shown | None) -> DataFrame:
+def _folded(plan: MergePlan, met: _Met, before: Before, history: VersionRows | None) -> DataFrame:
     """Return what becomes of each chain."""
     items = Items(plan.folded, None if history is None else history.versions)
     parts = [items.of_batch(met.arrived, plan), items.of_rows(met.first_touched)]
@@ -183,7 +183,12 @@ def _folded(plan: MergePlan, met: _Met, before: Before, history: Shown | None) -
 
 
 def _known_before(
-    before: Before, stood: DataFrame, known: DataFrame | None, sent: DataFrame, key: Key, history: Shown | None
+    before: Before,
+    stood: DataFrame,
+    known: DataFrame | None,
+    sent: DataFrame,
+    key: Key,
+    history: VersionRows | None,
 ) -> tuple[DataFrame, DataFrame | None]:
     """Return the rows that stand of keys of which nothing is remembered, and the bases of the others.
 
@@ -200,7 +205,7 @@ def _known_before(
     return first_touched.join(based.select(KEY), KEY, "left_anti"), based
 
 
-def _going_on(stood: DataFrame, history: Shown, load: Load | None) -> DataFrame:
+def _going_on(stood: DataFrame, history: VersionRows, load: Load | None) -> DataFrame:
     """Say of keys where their newest version stands, and from which versions on they are folded.
 
     The rows of keys that a full load lacks end before its rows: `lakeward.core.history.reloads`.
@@ -233,7 +238,7 @@ def _above_truncates(known: DataFrame, plan: MergePlan) -> DataFrame:
     return known.where(f"{EVENT_PLACE} > {least}").select(CHAIN)
 
 
-def lowest(bases: DataFrame, key: Key, history: Shown | None) -> DataFrame:
+def lowest(bases: DataFrame, key: Key, history: VersionRows | None) -> DataFrame:
     """Return of each key the base that was noted first."""
     if history is not None:
         place = {part: standing(name) for part, name in zip("sor", PLACE_COLUMNS, strict=True)}

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.events import IS_EVENT, IS_LOAD, LEAVES_VALUES
+from lakeward.adapters.spark.instants import shown_as, told_by
 from lakeward.adapters.spark.keys import key_texts
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.numbering import NOTHING, Numbering
@@ -23,10 +23,8 @@ from lakeward.adapters.spark.sql import let, struct
 from lakeward.adapters.spark.types import ddl
 from lakeward.adapters.spark.versions import Versions, equal
 from lakeward.core.dimension import Dimension
-from lakeward.core.events import Operation, Position
 from lakeward.core.fold import columns_of
-from lakeward.core.history.instants import behind_the_end, instant_of_run, out_of_range, shown_between
-from lakeward.core.history.options import PREVIOUS_KEY, TIMES, ByColumn, ByRun, History, Kind, Surrogate
+from lakeward.core.history.options import PREVIOUS_KEY, History, Kind, Surrogate
 from lakeward.core.schema import Column, Schema, Type
 
 BEGINS: Final = "_lakeward_begins"
@@ -40,134 +38,11 @@ STORED: Final = "_lakeward_stored"
 VERSIONS: Final = "_lakeward_versions"
 """Of a key: its versions with what is known of the rows that they are in, and those that a fold goes on from."""
 
-_IS_OF_A_KEY: Final = f"{IS_EVENT} AND {names.OPERATION} != '{Operation.TRUNCATE.value}'"
 _BY_BEGIN: Final = "(a, b) -> CASE WHEN a.begins < b.begins THEN -1 WHEN a.begins > b.begins THEN 1 ELSE 0 END"
 
 
-def dated(frame: DataFrame, dimension: Dimension, epoch: int, ran: int) -> DataFrame:
-    """Say of events from when they count, those that were told before excepted: `instant_of` as SQL."""
-    history = dimension.history
-    if history is None:
-        return frame
-    instant = _instant(history, dimension.schema, ran)
-    if epoch == 1 and history.first_load is not None:
-        instant = f"CASE WHEN {IS_LOAD} THEN {history.first_load}L ELSE {instant} END"
-    if names.INSTANT in frame.columns:
-        instant = f"coalesce({names.INSTANT}, {instant})"
-    return frame.withColumn(names.INSTANT, F.expr(instant))
-
-
-def undated(frame: DataFrame, dimension: Dimension) -> str | None:
-    """Return in words why events must say from when they count and do not, as SQL, which is NULL of all others.
-
-    It is None where all do: `lakeward.core.history.instants.undated` as SQL.
-    """
-    history = dimension.history
-    if history is None:
-        return None
-    words = [] if history.shown.open_end is None else [_behind_the_end(history, history.shown.open_end)]
-    if history.shown.type.name not in (*TIMES, "bigint"):
-        words.append(_out_of_range(history))
-    if isinstance(history.validity, ByColumn):
-        words.append(_dated_by_none(frame, dimension, history, history.validity.column))
-    return f"coalesce({', '.join(words)})" if words else None
-
-
-def _behind_the_end(history: History, end: int) -> str:
-    return f"CASE WHEN {names.INSTANT} >= {end}L AND {_IS_OF_A_KEY} THEN {text(behind_the_end(history))} END"
-
-
-def _out_of_range(history: History) -> str:
-    least, most = shown_between(history.shown.type)
-    is_outside = f"{names.INSTANT} NOT BETWEEN {least}L AND {most}L AND {_IS_OF_A_KEY}"
-    return f"CASE WHEN {is_outside} THEN {text(out_of_range(history))} END"
-
-
-def _dated_by_none(frame: DataFrame, dimension: Dimension, history: History, column: str) -> str:
-    has = set(frame.columns)
-    is_there = dimension.schema.find(column) is not None  # the files may lack the column
-    is_unset = "false" if is_there else "true"
-    too_large = f"WHEN {quoted(column)} IS NOT NULL THEN {text(out_of_range(history))}" if is_there else ""
-    if names.UNSET in has:
-        is_unset = f"({is_unset} OR coalesce(array_contains({names.UNSET}, {text(column)}), false))"
-    is_update = f"{names.OPERATION} = '{Operation.UPDATE.value}'"
-    words = f"the column {column}, from which versions are dated,"
-    moved = f"WHEN {names.OLD} IS NOT NULL THEN {text(f'{words} was not sent with a change of the key')}"
-    return (
-        f"CASE WHEN {names.INSTANT} IS NOT NULL OR NOT coalesce({IS_EVENT} AND {LEAVES_VALUES}, false) THEN NULL "
-        f"{too_large} WHEN NOT {is_unset} THEN {text(f'{words} is NULL')} "
-        f"WHEN NOT {is_update} THEN {text(f'{words} was not sent with a new row')} "
-        f"{moved if names.OLD in has else ''} END"
-    )
-
-
-def _instant(history: History, schema: Schema, ran: int) -> str:
-    """Return from when an event counts, as SQL."""
-    match history.validity:
-        case ByRun():
-            return of_time(f"{ran}L", history)
-        case ByColumn(column=name):
-            column = schema.find(name)
-            value = "bigint(NULL)" if column is None else of_cell(quoted(name), column.type, history)
-            if instant_of_run(history, ran) is None:
-                return value
-            leaves_none = f"{names.OPERATION} IN ('{Operation.DELETE.value}', '{Operation.TRUNCATE.value}')"
-            return f"CASE WHEN {leaves_none} THEN {of_time(names.TIME, history)} ELSE {value} END"
-        case _:
-            return of_time(f"coalesce({names.TIME}, {ran}L)", history)
-
-
-def of_time(micros: str, history: History) -> str:
-    """Return the instant of a time in microseconds since 1970, as SQL."""
-    if not history.by_day:
-        return f"bigint({micros})"
-    local = f"from_utc_timestamp(timestamp_micros({micros}), {text(history.zone)})"
-    return f"bigint(unix_date(to_date({local})))"
-
-
-def of_cell(value: str, type_: Type, history: History) -> str:
-    """Return what a column says: a time without zone is taken as it is, a number as a number."""
-    match type_.name:
-        case "timestamp":
-            return of_time(f"unix_micros({value})", history)
-        case "timestamp_ntz":
-            return _told(value, type_) if not history.by_day else f"bigint(unix_date(to_date({value})))"
-        case "date" | "int" | "bigint":
-            return _told(value, type_)
-        case "decimal":
-            return f"try_cast({value} AS bigint)"
-        case _:
-            return "bigint(NULL)"
-
-
-def _told(value: str, type_: Type) -> str:
-    """Return the instant that a value of a validity column shows, as SQL; a time without zone is in UTC."""
-    match type_.name:
-        case "date":
-            return f"bigint(unix_date({value}))"
-        case "timestamp":
-            return f"unix_micros({value})"
-        case "timestamp_ntz":
-            return f"unix_micros(CAST({value} AS timestamp))"
-        case _:
-            return f"bigint({value})"
-
-
-def _shown(instant: str, type_: Type) -> str:
-    """Return an instant as a value of the type of the validity columns, as SQL."""
-    match type_.name:
-        case "date":
-            return f"date_from_unix_date(int({instant}))"
-        case "timestamp":
-            return f"timestamp_micros({instant})"
-        case "timestamp_ntz":
-            return f"CAST(timestamp_micros({instant}) AS timestamp_ntz)"
-        case _:
-            return f"CAST({instant} AS {ddl(type_)})"
-
-
 @dataclass(frozen=True, slots=True)
-class Shown:
+class VersionRows:
     """Writes versions as the rows of a table, and reads them again; what is told anew is so with a `batch`."""
 
     dimension: Dimension
@@ -176,7 +51,7 @@ class Shown:
     batch: int = 0
 
     @classmethod
-    def of(cls, dimension: Dimension, schema: Schema, epoch: int, batch: int = 0) -> Shown | None:
+    def of(cls, dimension: Dimension, schema: Schema, epoch: int, batch: int = 0) -> VersionRows | None:
         """Return what shows the versions of a dimension, or None of one that keeps none."""
         versions = Versions.of(dimension, schema, epoch)
         if dimension.history is None or versions is None:
@@ -198,7 +73,7 @@ class Shown:
     def read(self, rows: DataFrame) -> DataFrame:
         """Return rows of the table as versions, with all that they have beside."""
         form = self.history.shown
-        begins, ends = (_told(quoted(name), form.type) for name in (form.valid_from, form.valid_to))
+        begins, ends = (told_by(quoted(name), form.type) for name in (form.valid_from, form.valid_to))
         if form.closed:
             ends = f"{ends} + 1"
         if form.is_current is not None:
@@ -212,7 +87,7 @@ class Shown:
     def is_contrary(self) -> str:
         """Return whether the columns of a row contradict each other on whether it is current, as SQL."""
         form = self.history.shown
-        open_end = "NULL" if form.open_end is None else _shown(f"{form.open_end}L", form.type)
+        open_end = "NULL" if form.open_end is None else shown_as(f"{form.open_end}L", form.type)
         ends_open = f"({quoted(form.valid_to)} <=> {open_end})"
         if form.is_current is not None:
             return f"NOT ({quoted(form.is_current)} <=> {ends_open})"
@@ -258,7 +133,7 @@ class Shown:
 
     def instant(self, value: str) -> str:
         """Return an instant as the validity columns show it, as SQL."""
-        return _shown(value, self.history.shown.type)
+        return shown_as(value, self.history.shown.type)
 
     def changed(self, key: str, stored: str, base: str, versions: str) -> str:
         """Return what becomes of the rows of a key: those that go, versions to be written, and what is wrong then.
@@ -281,7 +156,7 @@ class Shown:
         }
         is_open = "filter({}, v -> v.ends IS NULL)".format
         at = text(f" ({form.valid_from} = ")
-        told = f"concat(wrong.rule, {at}, string({_shown('wrong.begins', form.type)}), ')')"
+        told = f"concat(wrong.rule, {at}, string({shown_as('wrong.begins', form.type)}), ')')"
         lets["wrong"] = self.versions.violation("whole")
         stays = self._stays("s", "v")
         made = {
@@ -374,7 +249,7 @@ class Shown:
         own |= {f"previous_{name}": f"{version}.p{i}" for name, i in self.versions.previous.items()}
         own |= {f"current_{name}": f"fresh.current.k{i}" for name, i in self.current.items()}
         own |= {PREVIOUS_KEY: f"{version}.old"} if self.history.previous_key else {}
-        own |= {form.valid_from: _shown(f"{version}.begins", form.type), form.valid_to: self._end(version)}
+        own |= {form.valid_from: shown_as(f"{version}.begins", form.type), form.valid_to: self._end(version)}
         own |= {form.is_current: f"{version}.ends IS NULL"} if form.is_current is not None else {}
         own |= dict(zip(self.history.knowing, ("fresh.known_from", "fresh.known_to"), strict=False))
         if form.surrogate is Surrogate.HASH:
@@ -391,8 +266,8 @@ class Shown:
     def _end(self, version: str) -> str:
         form = self.history.shown
         ended = f"{version}.ends - 1" if form.closed else f"{version}.ends"
-        open_end = "NULL" if form.open_end is None else _shown(f"{form.open_end}L", form.type)
-        return f"CASE WHEN {version}.ends IS NULL THEN {open_end} ELSE {_shown(ended, form.type)} END"
+        open_end = "NULL" if form.open_end is None else shown_as(f"{form.open_end}L", form.type)
+        return f"CASE WHEN {version}.ends IS NULL THEN {open_end} ELSE {shown_as(ended, form.type)} END"
 
     def _hash(self, version: str) -> str:
         """Return `surrogate_hash` as SQL."""
@@ -405,7 +280,7 @@ class Shown:
     def gone(self, gone: DataFrame) -> DataFrame:
         """Return what tells rows of the table from all others, and where they lie, of stored versions as `gone`."""
         key = {name: f"gone.version.cells.c{self.versions.schema.names.index(name)}" for name in self.dimension.key}
-        key[self.history.shown.valid_from] = _shown("gone.begins", self.history.shown.type)
+        key[self.history.shown.valid_from] = shown_as("gone.begins", self.history.shown.type)
         key |= {self.history.shown.known_from: "gone.known_from"} if self.history.known else {}
         listed = [f"{sql} AS {quoted(name)}" for name, sql in key.items()]
         return gone.selectExpr(*listed, f"gone.file AS {FILE}", f"gone.pos AS {POS}")
@@ -438,18 +313,6 @@ def previous_columns(dimension: Dimension) -> Sequence[Column]:
     columns = columns_of(dimension)
     names_of = () if columns is None else columns.previous
     return [Column(f"previous_{c.name}", c.type) for c in dimension.schema if c.name in names_of]
-
-
-def truncate_instants(told: Sequence[DataFrame | None], epoch: int) -> Mapping[Position, int | None]:
-    """Return from when truncates count, given as frames of events; before a first batch none has such a column."""
-    place = (names.SEQUENCE, names.OBJECT, names.ROW)
-    found = [
-        row
-        for frame in told
-        if frame is not None and names.INSTANT in frame.columns
-        for row in frame.select(*place, names.INSTANT).collect()
-    ]
-    return {Position(epoch, int(s), o, r): instant for s, o, r, instant in found}
 
 
 def tail(versions: str) -> str:

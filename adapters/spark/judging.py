@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.fold import BY_PLACE, Fold
-from lakeward.adapters.spark.histories import STORED, VERSIONS, Shown
+from lakeward.adapters.spark.histories import STORED, VERSIONS, VersionRows
 from lakeward.adapters.spark.items import CHAIN, EVENT_PLACE, KEY, OLD_KEY, PLACE_COLUMNS, place_of
 from lakeward.adapters.spark.names import column
 from lakeward.adapters.spark.resolve import standing
@@ -33,7 +33,7 @@ IS_INCOMPLETE: Final = (
 """Whether an event `e` found no row to complete, and nothing newer of its key made up for that."""
 
 
-def judged(writer: Fold, gathered: DataFrame, is_truncated: str, history: Shown | None) -> DataFrame:
+def judged(writer: Fold, gathered: DataFrame, is_truncated: str, history: VersionRows | None) -> DataFrame:
     """Fold the items of each chain, and judge each event of the batch.
 
     `is_truncated` says of an event that a truncate was there before it that is newer.
@@ -85,7 +85,7 @@ def standing_of(
     stood: DataFrame,
     known: DataFrame | None,
     place_type: str,
-    history: Shown | None,
+    history: VersionRows | None,
     based: DataFrame | None,
 ) -> DataFrame:
     """Return for each chain, by key, where what stood of it stands, and the newest event that is remembered.

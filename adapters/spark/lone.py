@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.histories import Shown
+from lakeward.adapters.spark.histories import VersionRows
 from lakeward.adapters.spark.items import CHAIN, OLD_KEY
 from lakeward.adapters.spark.sql import struct
 from lakeward.adapters.spark.types import ddl_of
@@ -41,7 +41,7 @@ def part_lone(arrived: DataFrame, met: Sequence[DataFrame]) -> tuple[DataFrame, 
     return parted.where(_IS_LONE).drop(_IS_LONE), parted.where(f"NOT {_IS_LONE}").drop(_IS_LONE)
 
 
-def judged_alone(items: DataFrame, history: Shown, judged: DataFrame) -> DataFrame:
+def judged_alone(items: DataFrame, history: VersionRows, judged: DataFrame) -> DataFrame:
     """Return what becomes of chains with one item each, in the columns of those that were `judged` by a fold."""
     e = "item"
     verdict = struct(

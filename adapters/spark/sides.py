@@ -14,7 +14,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakeward.adapters.spark.histories import of_cell
+from lakeward.adapters.spark.instants import of_cell
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.sql import struct
 from lakeward.adapters.spark.types import ddl

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.histories import BEGINS, ENDS, STORED, Shown
+from lakeward.adapters.spark.histories import BEGINS, ENDS, STORED, VersionRows
 from lakeward.adapters.spark.items import KEY, Key
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.numbering import Numbering
@@ -25,9 +25,9 @@ _SAID: Final = "_lakeward_said"
 
 @dataclass(frozen=True, slots=True)
 class Spliced:
-    """What a snapshot makes of each key of a table: one row a key in `changes`, as `Shown.changed` has them."""
+    """What a snapshot makes of each key: one row a key in `changes`, as `VersionRows.changed` has them."""
 
-    shown: Shown
+    shown: VersionRows
     changes: DataFrame
 
     def rows(self, numbering: Numbering) -> DataFrame:
@@ -55,7 +55,7 @@ class Spliced:
         return [row[0] for row in self.changes.where("c.wrong IS NOT NULL").select("c.wrong").take(1000)]
 
 
-def spliced(plan: MergePlan, shown: Shown, span: Span, rows: DataFrame, events: DataFrame) -> Spliced:
+def spliced(plan: MergePlan, shown: VersionRows, span: Span, rows: DataFrame, events: DataFrame) -> Spliced:
     """Put a snapshot into a history, between those before and behind it; `rows` are all of the table."""
     key = Key(plan.dimension)
     if not shown.current:  # else all versions of a key show what it is now
@@ -71,7 +71,7 @@ def spliced(plan: MergePlan, shown: Shown, span: Span, rows: DataFrame, events: 
     return Spliced(shown, both.selectExpr(f"{changed} AS c").localCheckpoint())
 
 
-def _said(shown: Shown, key: Key, events: DataFrame) -> DataFrame:
+def _said(shown: VersionRows, key: Key, events: DataFrame) -> DataFrame:
     """Return what a snapshot has of each key; of twins the last row counts."""
     has, own = set(events.columns), shown.versions.schema.columns
     cells = {
@@ -82,7 +82,7 @@ def _said(shown: Shown, key: Key, events: DataFrame) -> DataFrame:
     return events.groupBy(F.expr(key.text()).alias(KEY)).agg(F.expr(f"max_by({said}, {place}) AS {_SAID}"))
 
 
-def _versions(shown: Shown, span: Span, had: str) -> str:
+def _versions(shown: VersionRows, span: Span, had: str) -> str:
     """Return the versions of a key once the snapshot has said how it stood: `witnessed` as SQL."""
     versions = shown.versions
     if span.begins >= span.ends:
@@ -121,5 +121,5 @@ def _versions(shown: Shown, span: Span, had: str) -> str:
     return let(lets, f"transform(joined, (v, i) -> {went})")
 
 
-def _changed(shown: Shown, version: str, **changed: str) -> str:
+def _changed(shown: VersionRows, version: str, **changed: str) -> str:
     return struct({name: changed.get(name, f"{version}.{name}") for name in shown.versions.fields})

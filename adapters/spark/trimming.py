@@ -12,7 +12,7 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.chains import rows_of
 from lakeward.adapters.spark.fold import Fold
 from lakeward.adapters.spark.folding import as_it_is, first_noted, lowest
-from lakeward.adapters.spark.histories import VERSIONS, Shown, tail
+from lakeward.adapters.spark.histories import VERSIONS, VersionRows, tail
 from lakeward.adapters.spark.items import (
     CHAIN,
     KEY,
@@ -79,7 +79,7 @@ def trim_chains(
     stay = chain(pinned.selectExpr(f"{key.text()} AS {KEY}")).select(CHAIN).distinct()
     past = _past(events, mark, dimension).join(stay, CHAIN, "left_anti").localCheckpoint()
     later = events.join(past.select(ID), ID, "left_anti")
-    trimming = _Trimming(dimension, Shown.of(dimension, dimension.schema, mark.epoch), chain)
+    trimming = _Trimming(dimension, VersionRows.of(dimension, dimension.schema, mark.epoch), chain)
     known = trimming.known(bases)
     state, kept = trimming.trimmed(known, past, later, stay, mark, truncates)
     touched = state.where("size(state.incomplete) > 0").select(CHAIN)
@@ -98,7 +98,7 @@ class _Trimming:
     """Trims what a table remembers; `chain` gives each key of a frame its chain."""
 
     dimension: Dimension
-    history: Shown | None
+    history: VersionRows | None
     chain: Callable[[DataFrame], DataFrame]
 
     def known(self, bases: DataFrame) -> DataFrame:
@@ -147,7 +147,7 @@ class _Trimming:
 
     def _versions(
         self,
-        history: Shown,
+        history: VersionRows,
         known: DataFrame,
         past: DataFrame,
         later: DataFrame,

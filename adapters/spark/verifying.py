@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import keys
-from lakeward.adapters.spark.histories import STORED, Shown
+from lakeward.adapters.spark.histories import STORED, VersionRows
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.sql import let, struct
 from lakeward.adapters.spark.versions import Versions
@@ -68,14 +68,14 @@ def _by_key(rows: DataFrame, dimension: Dimension) -> DataFrame:
     return found.selectExpr("key", "versions", "wrong.rule AS rule", f"string({begins}) AS begins")
 
 
-def _shown_of(dimension: Dimension) -> Shown:
+def _shown_of(dimension: Dimension) -> VersionRows:
     """Return what reads of the rows no more than the rules ask for."""
     history = dimension.history
     if history is None:
         raise LookupError(f"{dimension.name} keeps no versions")
     tracked = history.tracked(dimension.schema.names, dimension.key)
     columns = tuple(column for column in dimension.schema if column.name in tracked)
-    return Shown(dimension, history, _Told(Schema(columns), Columns(tracked), dimension.sequences, 1))
+    return VersionRows(dimension, history, _Told(Schema(columns), Columns(tracked), dimension.sequences, 1))
 
 
 def _broken(rule: Broken, begins: str) -> str:

@@ -19,7 +19,8 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.fitting import fitted
-from lakeward.adapters.spark.histories import previous_columns, remembered_types, truncate_instants
+from lakeward.adapters.spark.histories import previous_columns, remembered_types
+from lakeward.adapters.spark.instants import truncate_instants
 from lakeward.adapters.spark.names import column, quoted, text
 from lakeward.adapters.spark.resolve import keys_of_both, standing
 from lakeward.adapters.spark.spreading import spread

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.histories import dated, undated
+from lakeward.adapters.spark.instants import dated, undated
 from lakeward.adapters.spark.resolve import told_rejects
 from lakeward.core import mending
 from lakeward.core.events import Operation

@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.histories import BEGINS, ENDS, Shown, of_cell, of_time
+from lakeward.adapters.spark.histories import BEGINS, ENDS, VersionRows
+from lakeward.adapters.spark.instants import of_cell, of_time
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.sides import Side
 from lakeward.adapters.spark.types import ddl
@@ -102,8 +103,8 @@ class Reader:
         return rows if self._shown is None else self._shown.read(rows)
 
     @property
-    def _shown(self) -> Shown | None:
-        return Shown.of(self._dimension, self._dimension.schema, 1)
+    def _shown(self) -> VersionRows | None:
+        return VersionRows.of(self._dimension, self._dimension.schema, 1)
 
     def _standing(self, rows: DataFrame) -> DataFrame:
         is_whole = self.side.reads_versions or self._shown is None

@@ -28,8 +28,9 @@ from lakeward.adapters.spark.events import (
 )
 from lakeward.adapters.spark.fitting import fitted
 from lakeward.adapters.spark.folding import Before, Load, fold
-from lakeward.adapters.spark.histories import ENDS, Shown, truncate_instants
+from lakeward.adapters.spark.histories import ENDS, VersionRows
 from lakeward.adapters.spark.inline import inline
+from lakeward.adapters.spark.instants import truncate_instants
 from lakeward.adapters.spark.items import KEY, Key, with_absent
 from lakeward.adapters.spark.parting import part_chains
 from lakeward.adapters.spark.remaking import remade
@@ -216,7 +217,7 @@ class Resolver:
         news = self._news(plan, frame, rows)
         return self._folds(plan, news, rows) if plan.folds else self._judges(plan, news, rows)
 
-    def _splices(self, plan: MergePlan, shown: Shown, span: Span, frame: DataFrame, rows: Rows) -> Resolved:
+    def _splices(self, plan: MergePlan, shown: VersionRows, span: Span, frame: DataFrame, rows: Rows) -> Resolved:
         """Put a snapshot between others; none of its rows is late, a copy or behind a hold."""
         refuse_in_part(plan.dimension, plan.facts)
         done = spliced(plan, shown, span, rows.all(), events_of(frame))

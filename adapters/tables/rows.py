@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import KeyRange, range_of
 from lakeward.adapters.spark.fitting import called_now, fitted, kept_as, with_kept
-from lakeward.adapters.spark.histories import ENDS, Shown
+from lakeward.adapters.spark.histories import ENDS, VersionRows
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.remaking import remade
 from lakeward.adapters.spark.resolve import DELETES, FILE, ID, INSERTS, IS_LIVE, POS, SMALL, standing
@@ -79,10 +79,10 @@ class Rows:
         return rows.selectExpr(*map(quoted, has), *stands, FILE, POS)
 
     @property
-    def history(self) -> Shown | None:
+    def history(self) -> VersionRows | None:
         """What shows versions as rows, of a table that keeps them."""
         plan = self.plan
-        return Shown.of(plan.whole, plan.folded, plan.epoch, plan.batch)
+        return VersionRows.of(plan.whole, plan.folded, plan.epoch, plan.batch)
 
     def live(self, below: Position | None = None) -> DataFrame | None:
         """Return the keys of the rows of a history that have not ended, or of those below a place alone."""

@@ -16,7 +16,8 @@ from pyspark.sql import functions as F
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.chains import Chains
 from lakeward.adapters.spark.folding import Before, fold
-from lakeward.adapters.spark.histories import BEGINS, Shown, dated
+from lakeward.adapters.spark.histories import BEGINS, VersionRows
+from lakeward.adapters.spark.instants import dated
 from lakeward.adapters.spark.numbering import Numbering
 from lakeward.adapters.spark.resolve import ID
 from lakeward.adapters.tables import resolving
@@ -26,12 +27,12 @@ from lakeward.core.plan import MergePlan
 
 def _written(patch: pytest.MonkeyPatch, ends: str) -> None:
     """Let versions be written with another end; they were checked before."""
-    rows = Shown.rows
+    rows = VersionRows.rows
 
-    def wrongly(self: Shown, fresh: DataFrame) -> DataFrame:
+    def wrongly(self: VersionRows, fresh: DataFrame) -> DataFrame:
         return rows(self, fresh.withColumn("fresh", F.col("fresh").withField("version.ends", F.expr(ends))))
 
-    patch.setattr(Shown, "rows", wrongly)
+    patch.setattr(VersionRows, "rows", wrongly)
 
 
 class EndsAVersionAnInstantEarly(Whole):
@@ -58,9 +59,9 @@ class EndsTheWrongVersion(Whole):
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Give the last version of a key the end of the one before it, and that one the end of the last."""
-        rows = Shown.rows
+        rows = VersionRows.rows
 
-        def wrongly(self: Shown, fresh: DataFrame) -> DataFrame:
+        def wrongly(self: VersionRows, fresh: DataFrame) -> DataFrame:
             places = [self.versions.schema.names.index(name) for name in self.dimension.key]
             window = Window.partitionBy(*[f"fresh.version.cells.c{i}" for i in places]).orderBy(
                 "fresh.version.begins"
@@ -71,7 +72,7 @@ class EndsTheWrongVersion(Whole):
             ends = fresh.withColumn("ends", swapped)
             return rows(self, ends.withColumn("fresh", F.col("fresh").withField("version.ends", F.col("ends"))))
 
-        patch.setattr(Shown, "rows", wrongly)
+        patch.setattr(VersionRows, "rows", wrongly)
 
 
 class LeavesTheVersionThatItCuts(Whole):
@@ -80,8 +81,8 @@ class LeavesTheVersionThatItCuts(Whole):
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Remove current versions alone."""
-        gone = Shown.gone
-        patch.setattr(Shown, "gone", lambda self, rows: gone(self, rows.where("gone.version.ends IS NULL")))
+        gone = VersionRows.gone
+        patch.setattr(VersionRows, "gone", lambda self, rows: gone(self, rows.where("gone.version.ends IS NULL")))
 
 
 class RemembersNoBases(Whole):
@@ -90,8 +91,8 @@ class RemembersNoBases(Whole):
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Note no version of any key."""
-        bases = Shown.bases
-        patch.setattr(Shown, "bases", lambda self, keys: bases(self, keys.limit(0)))
+        bases = VersionRows.bases
+        patch.setattr(VersionRows, "bases", lambda self, keys: bases(self, keys.limit(0)))
 
 
 class DatesAnewWhatItRemembers(Whole):
@@ -136,8 +137,8 @@ class RewritesWhatWasKnown(Whole):
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Write nothing of it."""
-        rows = Shown.rows
-        patch.setattr(Shown, "rows", lambda self, fresh: rows(self, fresh.where("fresh.known_to IS NULL")))
+        rows = VersionRows.rows
+        patch.setattr(VersionRows, "rows", lambda self, fresh: rows(self, fresh.where("fresh.known_to IS NULL")))
 
 
 class OverwritesWhatBeginsAndEndsAsBefore(Whole):
@@ -147,7 +148,7 @@ class OverwritesWhatBeginsAndEndsAsBefore(Whole):
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Compare no cells."""
         same = "{0}.begins = {1}.begins AND {0}.version.ends <=> {1}.ends"
-        patch.setattr(Shown, "_tells", lambda self, stored, version: same.format(stored, version))
+        patch.setattr(VersionRows, "_tells", lambda self, stored, version: same.format(stored, version))
 
 
 class FoldsWhatIsBelievedNoMore(Whole):
@@ -156,7 +157,7 @@ class FoldsWhatIsBelievedNoMore(Whole):
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Leave none out."""
-        patch.setattr(Shown, "believed", lambda self, rows: rows)
+        patch.setattr(VersionRows, "believed", lambda self, rows: rows)
 
 
 class NumbersAnewWhatItWrites(Whole):
@@ -165,7 +166,7 @@ class NumbersAnewWhatItWrites(Whole):
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Find none that lives on."""
-        patch.setattr(Shown, "_number", lambda self, version: "bigint(NULL)")
+        patch.setattr(VersionRows, "_number", lambda self, version: "bigint(NULL)")
 
 
 class KnowsAVersionByItsStartAlone(Whole):
@@ -175,7 +176,7 @@ class KnowsAVersionByItsStartAlone(Whole):
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Ask for nothing else."""
         found = "get(filter(stood, s -> s.begins = {}.begins), 0).number"
-        patch.setattr(Shown, "_number", lambda self, version: found.format(version))
+        patch.setattr(VersionRows, "_number", lambda self, version: found.format(version))
 
 
 class NumbersEachPartByItself(Whole):

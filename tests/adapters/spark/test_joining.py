@@ -281,7 +281,7 @@ def test_what_is_kept_of_a_comparison_that_fails_is_freed(
     active.catalog.clearCache()
     town = over_time("summary", Random(1), 1)
     town.change(Random(1), is_new=True)
-    monkeypatch.setattr(differing.Shown, "changed", lambda *_: "named_struct('wrong', 'not a version')")
+    monkeypatch.setattr(differing.VersionRows, "changed", lambda *_: "named_struct('wrong', 'not a version')")
     with pytest.raises(AnalysisException):
         Table(active, town.joining).join(Lake(town.joining).planned(DAY), town.tables(), {})
     assert active._jsparkSession.sharedState().cacheManager().isEmpty()
