@@ -29,9 +29,16 @@ def place(to: str) -> Path:
     path = Path.cwd() / os.path.normpath(to)  # without following the link that it may be
     if not path.is_symlink() and path.exists():
         raise _taken(path, "there is something of that name already")
-    if path.is_symlink() and Path(os.readlink(path)).parent != Path(_beside(path).name):
+    if path.is_symlink() and not _is_shown(path):
         raise _taken(path, f"it is a link to {os.readlink(path)}")
+    if within := next((parent for parent in path.parents if _is_shown(parent)), None):
+        raise _taken(path, f"it lies in {within}, which is replaced whole itself")
     return path
+
+
+def _is_shown(path: Path) -> bool:
+    """Whether a path is a link to a folder beside it, as `replacing` makes them."""
+    return path.is_symlink() and Path(os.readlink(path)).parent == Path(_beside(path).name)
 
 
 @contextmanager

@@ -75,7 +75,13 @@ def mirror(happened: list[Event], at: datetime) -> dict[int, tuple[str, str]]:
 
 
 def told(project: Project, *words: str) -> Any:
-    ended = project.call("as-of", "shop.customer", *words, "--limit", "100", "--json")
+    ended = project.call(
+        "as-of",
+        "shop.customer",
+        *words,
+        *([] if {"--to", "--sql"}.intersection(words) else ["--limit", "100"]),
+        "--json",
+    )
     assert ended.code == 0, ended.out + ended.err
     return ended.document
 

@@ -217,7 +217,11 @@ class History:
         self._check_type(table, None if self.dated_by is None else own.find(self.dated_by))
         names = [name.lower() for name in self.schema(own, key).names]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise _wrong(table, f"two columns {', '.join(twice)}", "Give the validity columns other names.")
+            raise _wrong(
+                table,
+                f"two columns {', '.join(twice)}",
+                "Give one of them another name: a rule renames that of the source.",
+            )
 
     def _check_type(self, table: str, column: Column | None) -> None:
         """Raise ConfigError where the validity columns cannot be of their type; `column` is what dates versions."""

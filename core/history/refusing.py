@@ -54,7 +54,7 @@ def refuse_other_history(dimension: Dimension, progress: Progress) -> None:
         raise SchemaConflict(
             f"{dimension.name}: its history cannot be kept in another way",
             found=f"its versions were made with {before}; the settings say {now}",
-            todo="Nothing of the table was applied; other tables go on. Set `track` and `history` as they were, or "
+            todo="Nothing of the table was changed. Set `track` and `history` as they were, or "
             "drop the table and what is kept beside it, and load it anew (docs/reload.md#dropping-a-table).",
         )
 
@@ -78,6 +78,6 @@ def _other_mode(dimension: Dimension, progress: Progress) -> SchemaConflict:
     return SchemaConflict(
         f"{dimension.name}: a {was.value} cannot become a {is_.value}",
         found=found,
-        todo=f"Nothing of the table was applied; other tables go on. Set `mode` to `{was.value}`, as it was, or "
+        todo=f"Nothing of the table was changed. Set `mode` to `{was.value}`, as it was, or "
         "drop the table and what is kept beside it, and load it anew (docs/reload.md#dropping-a-table).",
     )

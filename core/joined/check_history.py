@@ -54,7 +54,7 @@ def _check_over_time(joined: Joined, kept: Mapping[str, History]) -> None:
         raise wrong(joined, found, "Versions begin and end with those of a history.")
     history, is_dated = joined.history, any(one.validity is not None for one in joined.sources.values())
     if is_dated or history is None or not isinstance(history.validity, ByTime) or history.first_load is not None:
-        found = "its validity is set, or that of a source"
+        found = "its validity or first_load is set, or the validity of a source"
         raise wrong(joined, found, "Its versions begin and end as those of its sources do.")
 
 

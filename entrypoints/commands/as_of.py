@@ -108,7 +108,9 @@ def _query(job: Job[Any], history: History, at: int, known: int | None, engine: 
     found = standing.schema
     columns = () if found is None else history.schema(found, job.dimension.key).names
     listed = ", ".join(map(dialect.name, columns)) or "*"
-    name = ".".join(map(dialect.name, job.opened.name.split(".")))
+    own = job.dimension.name  # its parts may have dots, which some formats write as they are
+    catalog = job.opened.name.removesuffix(str(own)).removesuffix(".".join(own)).split(".")[:-1]
+    name = ".".join(map(dialect.name, (*catalog, *own)))
     return f"SELECT {listed}\nFROM {name}\nWHERE {as_of.valid_at(history, at, known, dialect)}"
 
 

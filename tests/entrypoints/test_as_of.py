@@ -77,6 +77,14 @@ def test_the_query_is_printed_for_an_engine(lakeward: Command, kept_history: Mem
     assert document["sql"] + "\n" == ended.out
 
 
+def test_a_name_with_a_dot_is_one_name_to_an_engine(
+    lakeward: Command, kept_lake: MemoryTarget, tmp_path: Path
+) -> None:
+    write(tmp_path, MEMORY, HISTORY.replace('tables."shop.customer"', "tables.'shop.\"a.b\"'"))
+    ended = lakeward("as-of", 'shop."a.b"', "1970-01-05", "--sql", "duckdb")
+    assert 'FROM "shop"."a.b"\n' in ended.out
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

@@ -116,6 +116,15 @@ def test_what_was_not_written_so_is_left_alone(out: Path, kind: str) -> None:
         place("out")
 
 
+def test_a_folder_within_one_that_is_replaced_whole_is_refused(out: Path) -> None:
+    """The next that takes the place of the outer one would remove it."""
+    with replacing(place("out")) as folder:
+        write(folder, OLD)
+    with pytest.raises(ConfigError) as refused:
+        place("out/inner/more")
+    assert refused.value.found == f"it lies in {out}, which is replaced whole itself"
+
+
 def test_a_bucket_is_refused_with_the_reason() -> None:
     with pytest.raises(ConfigError) as refused:
         place("s3://lake/out")

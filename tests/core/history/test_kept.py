@@ -16,6 +16,7 @@ from lakeward.core.history.kept import differences, text_of_options
 from lakeward.core.history.options import ByColumn, ByRun, History, Kind, Shown, Surrogate, Track
 from lakeward.core.job import Job
 from lakeward.core.pipeline import apply_changes
+from lakeward.core.preparing import prepare
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
 
@@ -144,6 +145,14 @@ def test_a_table_that_has_rows_is_kept_as_it_was(
     assert table.progress.batch == 1
     deliver(job, 3)
     assert table.progress.batch == 2
+
+
+def test_that_it_was_kept_otherwise_is_said_before_a_file_comes() -> None:
+    job, _ = playing(History())
+    with pytest.raises(SchemaConflict, match="cannot become a mirror"):
+        prepare(replace(job, dimension=replace(DIMENSION, history=None)))
+    with pytest.raises(SchemaConflict, match="its key cannot become another"):
+        prepare(replace(job, dimension=replace(job.dimension, key=("a",))))
 
 
 def test_a_table_remembers_its_options_and_takes_new_names_of_its_columns() -> None:

@@ -154,11 +154,11 @@ OF_HISTORIES: Mapping[str, tuple[Joined, Mapping[str, History]]] = {
         joined(HISTORY, customer=replace(CUSTOMER, as_now=True), address=ADDRESS),
         {"customer": HISTORY, "address": HISTORY},
     ),
-    "its validity is set, or that of a source": (
+    "its validity or first_load is set, or the validity of a source": (
         joined(replace(BY_DAY, validity=ByRun()), **BOTH),
         {"customer": BY_DAY, "address": BY_DAY},
     ),
-    "its validity is set, or that of a source:own": (
+    "its validity or first_load is set, or the validity of a source:own": (
         joined(HISTORY, customer=replace(CUSTOMER, validity="seen"), address=ADDRESS),
         {"customer": HISTORY, "address": HISTORY},
     ),
