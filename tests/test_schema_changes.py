@@ -191,8 +191,10 @@ def test_columns_and_rows_change_in_one_commit_or_not_at_all(
     assert rows(project, "name", "stock") == [(1, "b", 7)]
 
 
-def test_rows_that_lack_a_column_do_not_wait_behind_a_held_key(project: Project) -> None:
+@pytest.mark.parametrize("mode", ["mirror", "history"])
+def test_rows_that_lack_a_column_do_not_wait_behind_a_held_key(project: Project, mode: str) -> None:
     """It would not be known later that they lack it, and NULL would take the place of a value."""
+    project.configure(item(more=f'mode = "{mode}"'))
     put(project, 10, HEADER, "I,1,a,1.00", "U,1,b,many")
     project.run(code=3)
     put(project, 11, "Op,id,name", "U,1,c")

@@ -254,8 +254,6 @@ class Resolver:
         frame, known = news.frame, news.known
         passing, waiting = self._part(plan, events_of(frame), frame)
         waiting, waited = self._not_waiting_yet(plan, waiting)
-        if waiting is not None and plan.evolution.lacks and not waiting.isEmpty():
-            raise _cannot_wait(plan)
         gone = self.companion.deletes(plan.batch - 1) if plan.recalls else None
         found = None if rows.table is None else rows.found(passing, gone)
         judged = verdicts(passing, found, plan, (FILE, POS)).persist()
@@ -456,14 +454,21 @@ class Resolver:
         return part_chains(plan, events, reduce(DataFrame.unionByName, barriers))
 
     def _not_waiting_yet(self, plan: MergePlan, waiting: DataFrame | None) -> tuple[DataFrame | None, int]:
-        """Leave out what waits already, or still does behind another hold; return how many came again."""
-        if waiting is None or not plan.recalls or not (plan.holds or plan.releases):
-            return waiting, 0
-        known = self.companion.waiting(plan.batch - 1)
-        if known is None:
-            return waiting, 0
-        new = waiting.join(F.broadcast(known), [names.OBJECT, names.ROW], "left_anti")
-        return new, 0 if plan.releases else waiting.count() - new.count()
+        """Leave out what waits already, or still does behind another hold; return how many came again.
+
+        Raises SchemaConflict where whole rows are to wait that lack a column: they are kept without saying so.
+        """
+        if waiting is None:
+            return None, 0
+        again = 0
+        known = self.companion.waiting(plan.batch - 1) if plan.recalls and (plan.holds or plan.releases) else None
+        if known is not None:
+            new = waiting.join(F.broadcast(known), [names.OBJECT, names.ROW], "left_anti")
+            again = 0 if plan.releases else waiting.count() - new.count()
+            waiting = new
+        if plan.evolution.lacks and not plan.in_part and not waiting.isEmpty():
+            raise _cannot_wait(plan)
+        return waiting, again
 
     def _counts(self, plan: MergePlan, tally: Counts, waiting: DataFrame | None) -> Counts:
         """Complete the counts of what passed by those of what did not, and of truncates."""
