@@ -63,6 +63,18 @@ def test_a_history_that_is_added_once_files_are_in_the_archive_asks_for_them(pro
     assert landed(project) == []
 
 
+def test_a_history_that_is_added_goes_without_the_archive_once_a_person_says_so(project: Project) -> None:
+    project.configure(TABLE.replace('["mirror", "history"]', '"mirror"').replace("history =", "#"), ARCHIVED)
+    project.put("LOAD00000001.csv", "2026-11-01 10:00:00,1,Ann\n")
+    project.run()
+    project.configure(TABLE, ARCHIVED)
+    project.put("20261105-100000000.csv", "U,2026-11-05 10:00:00,1,Eve\n")
+    project.run(code=4)
+    assert project.call("ack", "shop.item_history", "LEDGER-006", "--reason", "it is gone for good").code == 0
+    project.run()
+    assert project.rows("item_history", columns=("name", "is_current")) == [("Eve", True)]
+
+
 def test_a_file_that_neither_has_is_read_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.configure(TABLE)
     file = project.folder / "lakeward.toml"

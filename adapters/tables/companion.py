@@ -255,8 +255,8 @@ class CompanionTable:
         return self._changes(upto, "=")
 
     def _changes(self, upto: int, is_truncate: str) -> DataFrame | None:
-        kinds = f"{KIND} IN ('{DELETE}', '{CHANGE}') AND {names.BATCH} <= {upto} AND {names.EPOCH} = {self.epoch}"
-        return self._frame(f"{kinds} AND {names.OPERATION} {is_truncate} '{Operation.TRUNCATE.value}'")
+        kinds = f"{KIND} IN ('{DELETE}', '{CHANGE}')"
+        return self._frame(f"{kinds} AND {names.OPERATION} {is_truncate} '{Operation.TRUNCATE.value}'", upto)
 
     def facts(self, upto: int) -> list[DataFrame]:
         """Return the events that are remembered, and those that wait, up to `n`."""
@@ -318,11 +318,15 @@ class CompanionTable:
         )
 
     def _kind(self, kind: str, upto: int) -> DataFrame | None:
-        return self._frame(f"{KIND} = '{kind}' AND {names.BATCH} <= {upto} AND {names.EPOCH} = {self.epoch}")
+        return self._frame(f"{KIND} = '{kind}'", upto)
 
-    def _frame(self, condition: str) -> DataFrame | None:
-        """Return entries as the table has its columns now; what was not sent has the new names, too."""
-        found = self.table.frame(condition)
+    def _frame(self, condition: str, upto: int) -> DataFrame | None:
+        """Return entries up to `n` as the table has its columns now; what was not sent has the new names, too.
+
+        Before the first batch there are none: what a person said by then (`write_down`) has no columns for them.
+        """
+        within = f"{names.BATCH} <= {upto} AND {names.EPOCH} = {self.epoch}"
+        found = self.table.frame(f"{condition} AND {within}") if upto else None
         if found is None:
             return None
         found = fitted(found, self.rows)
