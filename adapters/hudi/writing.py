@@ -53,6 +53,8 @@ _LOGS: Final[Mapping[str, str]] = {
     # Readers merge a log with each read: it is written into the rows' files now and then.
     "hoodie.compact.inline": "true",
     "hoodie.compact.inline.max.delta.commits": "10",
+    # A block is held in memory several times over while it is written: those of 256 MiB do not fit into 1 GiB.
+    "hoodie.logfile.data.block.max.size": str(16 * 2**20),
 }
 
 REPLACING: Final[Mapping[str, str]] = {f"{_WRITE}operation": "insert_overwrite_table"}
