@@ -15,7 +15,7 @@ from lakeward.core.errors import SchemaConflict
 from lakeward.core.events import LOAD_SEQUENCE, Mark, Operation, Position
 from lakeward.core.evolution import Evolution, Kind, SchemaChange, evolve
 from lakeward.core.facts import PARTIAL, BatchFacts, Capability
-from lakeward.core.history.refusing import refuse_history, refuse_other_history
+from lakeward.core.history.refusing import refuse_history
 from lakeward.core.history.snapshots import Span
 from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import Hold, Reason, Record
@@ -26,8 +26,7 @@ from lakeward.core.refusals import (
     refuse_incapable,
     refuse_key_changes,
     refuse_names_alike,
-    refuse_other_key,
-    refuse_other_sequences,
+    refuse_other_options,
     refuse_unreadable,
 )
 from lakeward.core.remaking import Remaking, in_table
@@ -152,15 +151,15 @@ def plan(
     SourceError where more of the batch cannot be applied than the table tolerates, and
     ConfigError where the table format cannot do what the batch calls for.
     """
-    refuse_other_sequences(dimension, progress)
-    refuse_other_key(dimension, progress)
-    refuse_other_history(dimension, progress)
+    refuse_other_options(dimension, progress)
     replaces = facts.loaded is not None and facts.loaded > progress.epoch
     evolution = _evolution(dimension, facts, stored)
     dimension = replace(dimension, schema=evolution.taken(facts.schema))
-    whole, facts = facts, facts.with_parts() if _takes_parts(dimension, facts, evolution) else facts
-    lacks = evolution.lacks and Operation.UPDATE in facts.operations
-    needs = _needs(dimension, facts if lacks else whole, replaces=replaces)  # a history remembers whole rows, too
+    in_parts = facts.with_parts() if _takes_parts(dimension, facts, evolution) else facts
+    completes = evolution.lacks and Operation.UPDATE in facts.operations
+    # A history remembers whole rows as parts, too: the format need not be able to complete any.
+    needs = _needs(dimension, in_parts if completes else facts, replaces=replaces)
+    facts = in_parts
     delivered = _delivered(facts, () if replaces else seen)
     refuse_unreadable(dimension, facts, delivered)
     refuse_flood(dimension, facts.rejects, facts.read)

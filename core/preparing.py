@@ -11,7 +11,6 @@ from lakeward.core.errors import AlarmRaised, ConservationError, MendError
 from lakeward.core.events import Mark
 from lakeward.core.evolution import with_new_names
 from lakeward.core.history.kept import options_of
-from lakeward.core.history.refusing import refuse_other_history
 from lakeward.core.job import Idle, Job, Look, Prepared, Settlement, Watch, unwatched
 from lakeward.core.ledger import Taken, digest_of
 from lakeward.core.looking import look, recall
@@ -20,7 +19,7 @@ from lakeward.core.mending import check_every
 from lakeward.core.plan import MergePlan, backwards, plan
 from lakeward.core.ports import Batch, Entry, Recalled, Resolved, Standing
 from lakeward.core.progress import Progress
-from lakeward.core.refusals import refuse_flood, refuse_half_load, refuse_other_key, refuse_small_load
+from lakeward.core.refusals import refuse_flood, refuse_half_load, refuse_other_options, refuse_small_load
 from lakeward.core.replay import columns_with, is_as_written, not_as_written
 from lakeward.core.splicing import refuse_in_part
 from lakeward.core.twins import first_twin
@@ -37,8 +36,7 @@ def prepare_seen(job: Job[F], seen: Look, watch: Watch) -> Prepared[F] | Idle:
     """Work out the next batch of what was seen to wait."""
     standing, taken = seen.standing, seen.taken
     if not taken.objects:
-        refuse_other_key(job.dimension, standing.progress)  # it is not for the next file to find out
-        refuse_other_history(job.dimension, standing.progress)
+        refuse_other_options(job.dimension, standing.progress)  # it is not for the next file to find out
         return Idle.LOADING if taken.awaited is not None and taken.awaited.is_told else Idle.NOTHING
     epoch = standing.progress.epoch if taken.load is None else taken.load
     with watch("read"):

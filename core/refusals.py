@@ -10,6 +10,7 @@ from lakeward.core.errors import AlarmRaised, ConfigError, QuarantineFull, Schem
 from lakeward.core.events import Operation, Sequences
 from lakeward.core.evolution import SchemaChange
 from lakeward.core.facts import BatchFacts, Capability
+from lakeward.core.history.refusing import refuse_other_history
 from lakeward.core.ledger import Past, SourceObject, digest_of
 from lakeward.core.memory import Reason
 from lakeward.core.progress import Progress
@@ -26,7 +27,14 @@ _SEQUENCES: Final[Mapping[Sequences, str]] = {
 }
 
 
-def refuse_other_sequences(dimension: Dimension, progress: Progress) -> None:
+def refuse_other_options(dimension: Dimension, progress: Progress) -> None:
+    """Refuse what cannot be said anew of a table that has data: its order, its key, and how it keeps versions."""
+    _refuse_other_sequences(dimension, progress)
+    _refuse_other_key(dimension, progress)
+    refuse_other_history(dimension, progress)
+
+
+def _refuse_other_sequences(dimension: Dimension, progress: Progress) -> None:
     """Refuse to put events into an order that is made of something else than that of the table."""
     if progress.batch and progress.sequences is not dimension.sequences:
         raise SchemaConflict(
@@ -39,7 +47,7 @@ def refuse_other_sequences(dimension: Dimension, progress: Progress) -> None:
         )
 
 
-def refuse_other_key(dimension: Dimension, progress: Progress) -> None:
+def _refuse_other_key(dimension: Dimension, progress: Progress) -> None:
     """Refuse to tell rows apart by other columns than before: what is stored and remembered goes by those."""
     if not progress.batch or progress.key is None:
         return
