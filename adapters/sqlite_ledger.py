@@ -60,7 +60,7 @@ ON CONFLICT (of, name) DO UPDATE SET
 class LedgerOptions(BaseModel):
     """What objects became, in a SQLite file in the folder `state`; it has no keys of its own."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class SqliteLedger:

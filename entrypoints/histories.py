@@ -95,7 +95,7 @@ Tracked: TypeAlias = Annotated[list[str] | dict[str, list[str]], BeforeValidator
 class HistorySettings(BaseModel):
     """How the versions of rows are kept, with `mode = "history"`; docs/history.md has examples."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     validity: Annotated[Literal["time", "run"] | dict[str, str], BeforeValidator(_validity)] = Field(
         "time",

@@ -43,7 +43,7 @@ def _texts(value: Any) -> Any:
 class AggregateSettings(BaseModel):
     """What is made of several rows of a source; `count` may be given as its name alone, and counts rows then."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     function: Literal["count", "sum", "min", "max", "latest"] = Field(
         description="`count` counts rows, or values of the column that are not NULL; `latest` is the value in the "
@@ -59,7 +59,7 @@ AnAggregate: TypeAlias = Annotated[AggregateSettings, BeforeValidator(_function_
 class JoinedSourceSettings(BaseModel):
     """A table that a joined table is made of, and what is taken of it. The first one drives."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     table: str = Field(description="The table under `[tables]`, as `schema.table`.")
     columns: Annotated[dict[str, str], BeforeValidator(_columns)] = Field(
@@ -110,7 +110,7 @@ class JoinedSourceSettings(BaseModel):
 class JoinedSettings(BaseModel):
     """A table that is made of others. What the table format adds (`partition_by`, …) stands beside these keys."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
     sources: dict[str, JoinedSourceSettings] = Field(
         description="The tables that it is made of, by names of their own, the driving one first; the others are "

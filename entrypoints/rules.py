@@ -28,7 +28,7 @@ from lakeward.plugins.options import NamedSecret
 class Rule(BaseModel):
     """A table of the settings that knows all its keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 def _type_name(value: str) -> str:

@@ -86,7 +86,7 @@ class CatalogueSettings(BaseModel):
     See docs/catalogue.md. What a kind of catalogue adds stands beside these keys.
     """
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
     kind: str = Field(description="Which catalogue it is. `lakeward plugins` lists what there is.")
     unreachable: Literal["recorded", "stop"] = Field(
@@ -224,7 +224,7 @@ class QuarantineSettings(Strict):
 class TableSettings(BaseModel):
     """One table. What the table format adds (`partition_by`, …) stands beside these keys."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
     key: list[str] = Field(
         default_factory=list,

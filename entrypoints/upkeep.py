@@ -13,7 +13,7 @@ from lakeward.core.ports import Care
 class Strict(BaseModel):
     """A table of the settings that knows all its keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 DURATION: Final = re.compile(r"([1-9][0-9]*) *(s|m|h|d)")

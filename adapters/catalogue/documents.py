@@ -14,7 +14,7 @@ from lakeward.core.schema import Type, parse_type
 
 
 class _Described(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class DescribedColumn(_Described):

@@ -22,7 +22,7 @@ _ENDINGS: Final = (".sql", ".ddl", ".json")
 class FileOptions(BaseModel):
     """Tables described in files: as SQL (`.sql`, `.ddl`) or as JSON (`.json`)."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     path: str = Field(
         description="The file, or a folder of them; a relative path is relative to the settings file."

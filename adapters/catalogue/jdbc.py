@@ -44,7 +44,7 @@ def _without_secrets(value: dict[str, str]) -> dict[str, str]:
 class DriverOptions(BaseModel):
     """A jar of a driver: what Maven calls it, and the SHA-256 of its content."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     coordinates: str = Field(
         pattern=r"^[\w.-]+:[\w.-]+:[\w.-]+$",
@@ -56,7 +56,7 @@ class DriverOptions(BaseModel):
 class JdbcOptions(BaseModel):
     """The database itself, asked by the metadata of its driver."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     url: Annotated[str, AfterValidator(_url)] = Field(
         description="Where the database is, as the driver has it: `jdbc:postgresql://host:5432/shop`. Without "

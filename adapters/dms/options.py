@@ -75,7 +75,7 @@ _CHANGE_NAMES = (
 class DmsTableOptions(BaseModel):
     """Where the files of one table lie, and how they are named, where it is not as [source] says."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     load: Annotated[str | None, AfterValidator(_folder_of_one)] = Field(
         None,
@@ -92,7 +92,7 @@ class DmsTableOptions(BaseModel):
 class DmsOptions(BaseModel):
     """Files that AWS DMS writes: `<path>/<schema>/<table>/LOAD00000001.csv`, `20141029-113401000.csv`, …"""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     path: str = Field(
         description="The landing folder: a path, relative to the settings file where it is not absolute, or "

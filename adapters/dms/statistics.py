@@ -28,7 +28,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 class StatisticsOptions(BaseModel):
     """What `aws dms describe-table-statistics` wrote, of one task or of several."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     path: str = Field(
         description="The JSON file, or a folder of such files; a relative path is relative to the settings file."

@@ -28,7 +28,7 @@ def _time_to_live(text: str) -> str:
 class LeaseOptions(BaseModel):
     """A table of DynamoDB that all machines have in common; see docs/lease.md."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     table: str = Field(min_length=3, description="The name of the table; its partition key is `lease`, a string.")
     ttl: Annotated[str, AfterValidator(_time_to_live)] = Field(

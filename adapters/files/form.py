@@ -37,7 +37,7 @@ _PATTERN = (
 class Operations(BaseModel):
     """A column that says what a row does."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     column: str = Field(description="What it is called. The table has it only where `columns` names it.")
     insert: list[str] = Field(default_factory=list, description="The words of rows that are new.")
@@ -64,7 +64,7 @@ class Operations(BaseModel):
 class Form(BaseModel):
     """What files look like, and what their rows say."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     names: Annotated[str | None, AfterValidator(pattern)] = Field(None, description=_PATTERN)
     format: Literal["auto", "csv", "json", "parquet", "debezium", "dms-json"] = Field(

@@ -41,7 +41,7 @@ class FilesTableOptions(Form):
 class FilesOptions(Form, _Where):
     """Files that something else than DMS wrote: CSV, JSON lines, Parquet, or messages as JSON lines."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     landing: Literal["kept", "archived"] = Field(
         "kept", description="What becomes of files that are applied: they stay, or go into `archive`."

@@ -214,6 +214,14 @@ def test_a_source_and_a_target_say_their_kind(tmp_path: Path, part: str) -> None
             'must be a duration such as "24h", "30m" or "7d", or "ordered", or "unbounded"',
         ),
         ('[tables."a.b"]\nredelivery = 0', '[tables."a.b".redelivery]: input should be greater than 0'),
+        ('[tables."a.b"]\nredelivery = "5"', '[tables."a.b".redelivery]: input should be a valid integer'),
+        ('[tables."a.b"]\nredelivery = 5.0', '[tables."a.b".redelivery]: input should be a valid integer'),
+        ('[tables."a.b"]\nskip = "no"', '[tables."a.b".skip]: input should be a valid boolean'),
+        ('[tables."a.b".history]\nclosed = 1', '[tables."a.b".history.closed]: input should be a valid boolean'),
+        (
+            '[tables."a.b".quarantine]\nmax_share = "0.5"',
+            '[tables."a.b".quarantine.max_share]: input should be a valid number',
+        ),
         ('[spark]\nmemory = "lots"', r"[spark.memory]: string should match pattern '^\d+[kmgKMG]$'"),
         ("[spark.settings]\nretries = 3", "[spark.settings.retries]: input should be a valid string"),
     ],
@@ -227,7 +235,7 @@ def test_a_pipeline_has_a_plain_name(tmp_path: Path, name: str) -> None:
     assert "[pipeline.name]" in str(refusal(tmp_path, MEMORY.replace('"shop"', f'"{name}"')).found)
 
 
-@pytest.mark.parametrize("number", ["0", "-1", "1.5", '"many"'])
+@pytest.mark.parametrize("number", ["0", "-1", "1.5", "true", '"2"', '"many"'])
 def test_how_many_tables_at_once_is_a_positive_number(tmp_path: Path, number: str) -> None:
     error = refusal(tmp_path, MEMORY.replace("[source]", f"parallel = {number}\n[source]"))
     assert "[pipeline.parallel]" in str(error.found)
