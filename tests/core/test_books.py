@@ -113,6 +113,22 @@ def test_plan_writes_nothing_down(shop: Shop) -> None:
     assert shop.states == {}
 
 
+@pytest.mark.parametrize("has_books", [True, False])
+def test_a_source_is_told_whether_the_table_begins(shop: Shop, has_books: bool) -> None:
+    """What it took away before, the table lacks then (LEDGER-006)."""
+    asked: list[bool] = []
+
+    class Asked(MemorySource):
+        def take(self, dimension: Dimension, past: Past) -> Taken:
+            asked.append(past.begins)
+            return super().take(dimension, past)
+
+    shop.source = Asked(Limits(files=1), shop.source.tables)
+    job = shop.job() if has_books else replace(shop.job(), books=None)
+    apply_changes(job)
+    assert (asked[0], asked[-1]) == (True, False)
+
+
 class Unreadable(MemorySource):
     """Objects are listed, and cannot be read."""
 

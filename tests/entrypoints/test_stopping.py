@@ -7,9 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import TypeAlias
 
 import pytest
 import shop
@@ -18,6 +20,8 @@ from projects import write
 
 from lakeward.entrypoints.locking import locked
 from lakeward.entrypoints.stopping import Stop
+
+TraceFunction: TypeAlias = Callable[[FrameType, str, object], object]
 
 SLOW = """
 import sys
@@ -113,3 +117,36 @@ def test_a_signal_in_the_midst_of_a_pause_ends_it() -> None:
         signal.signal(signal.SIGALRM, before)
     assert stop.is_asked
     assert said == ["Finishing the commit in hand; once more stops now. Nothing is lost either way."]
+
+
+@pytest.mark.timeout(60)
+def test_asked_at_any_instruction_of_a_pause_it_ends() -> None:
+    """Python answers signals between any two of them, within what a pause calls as well."""
+    instructions = _paused(asking_at=0)
+    assert instructions > 10
+    for instruction in range(1, instructions + 1):
+        _paused(asking_at=instruction)
+
+
+def _paused(asking_at: int) -> int:
+    """Ask to stop at one of the instructions of a pause, of a minute but for the zeroth; return how many ran."""
+    stop, count = Stop(lambda _words: None), 0
+
+    def trace(frame: FrameType, event: str, _arg: object) -> TraceFunction:
+        nonlocal count
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            count += 1
+            if count == asking_at:
+                sys.settrace(None)
+                stop.ask()
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        stop.pause(60 if asking_at else 0.001)
+    finally:
+        sys.settrace(before)
+    assert stop.is_asked == bool(asking_at)
+    return count
