@@ -35,8 +35,8 @@ class Step:
     or has not come. `by` is what overtook it, what it is a copy of, or what it waits for; in a
     history, where nothing is overtaken, what is newer and was there before it. The event before it
     at the same place of the source's order is `tie` where it has other contents, `alike` where it
-    has the same. `unset` are columns that were not sent, `kept` those that
-    changed, and whose first value the table goes on showing (kind 0).
+    has the same. `unset` are columns that were not sent, `kept` those that changed, and whose
+    first value the table goes on showing (kind 0).
     """
 
     position: Position

@@ -38,12 +38,12 @@ folder, which is replaced whole. With --sql it says how another engine asks for 
 Example: [bold]lakeward as-of shop.customer 2026-11-05[/]
 """
 
-_SHOWN: Final = 20
+_SAMPLE: Final = 20
 
 Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
 Time = Annotated[str, typer.Argument(help="The time.")]
 Limit = Annotated[
-    int | None, typer.Option("--limit", min=0, help="So many rows are shown at most.", show_default=f"{_SHOWN}")
+    int | None, typer.Option("--limit", min=0, help="So many rows are shown at most.", show_default=f"{_SAMPLE}")
 ]
 To = Annotated[str | None, typer.Option("--to", help="The folder for all rows, as Parquet.")]
 Known = Annotated[
@@ -90,7 +90,7 @@ def as_of_time(
             return _asked(told, _query(job, history, at, known, sql), as_json=as_json)
         reading = reading_of(job)
         if folder is None:
-            return _shown(told, reading.first(wanted, _SHOWN if limit is None else limit), as_json=as_json)
+            return _shown(told, reading.first(wanted, _SAMPLE if limit is None else limit), as_json=as_json)
         with replacing(folder) as fresh:
             rows = reading.write(wanted, str(fresh))
     if as_json:

@@ -32,6 +32,7 @@ from lakeward.entrypoints.context import (
 )
 from lakeward.entrypoints.findings import layouts, look
 from lakeward.entrypoints.joining import chosen
+from lakeward.entrypoints.logs import log_failure
 from lakeward.entrypoints.printable import escaped
 
 log_lines = structlog.get_logger()
@@ -94,9 +95,9 @@ def _planned(
         found = prepare(job)
     except SetupError:
         raise
-    except Exception as error:  # for whatever reason
+    except Exception as error:  # noqa: BLE001  # for whatever reason
         if not isinstance(error, LakewardError):
-            log_lines.error("failed", table=str(name), exc_info=True)
+            log_failure(error, log_lines.bind(table=str(name)).error)
         if not as_json:
             view.console().print(f"{escaped(str(name))}  → cannot be planned")
             view.print_error(error)
