@@ -116,3 +116,9 @@ class EngineLost(LakewardError):
     """What carries out the work was ended from outside; what was not committed is read again by the next run."""
 
     retryable = True
+
+
+class EngineExhausted(EngineLost):
+    """It ran out of memory, and so would the next run that has no more."""
+
+    retryable = False

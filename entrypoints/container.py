@@ -14,7 +14,7 @@ from dependency_injector import containers, providers
 
 from lakeward.core.books import Books
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.errors import ConfigError
+from lakeward.core.errors import ConfigError, EngineLost
 from lakeward.core.job import Beside, Job
 from lakeward.core.joined.keeping import JoinJob, Joins
 from lakeward.core.ports import (
@@ -74,9 +74,9 @@ class LateSpark:
         log = self.configured.state / "spark.log"
         return Sessions(jars, {**given, **asked}, log, self.on_fetch, archives=self.archives)
 
-    def has_ended(self, error: BaseException) -> bool:
-        """Whether an error comes of this: Java has ended by itself."""
-        return self._sessions is not None and self._sessions.has_ended(error)
+    def lost(self, what: str, error: BaseException) -> EngineLost | None:
+        """Return what to say where an error comes of this: Java has ended by itself."""
+        return None if self._sessions is None else self._sessions.lost(what, error)
 
     def stop(self) -> None:
         """Stop Spark, if it was started."""

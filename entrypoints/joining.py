@@ -114,9 +114,10 @@ class Joining:
         try:
             self._keep_up(run)
         except Exception as error:  # noqa: BLE001  # a table's failure, whatever it is, stops no other
-            is_known = run.error is not None and str(run.error) == str(error)
-            run.error = error
-            log_failure(error, log.debug if is_known else log.error)
+            failed = self.container.spark().lost(str(table), error) or error
+            is_known = run.error is not None and str(run.error) == str(failed)
+            run.error = failed
+            log_failure(failed, log.debug if is_known else log.error)
         run.seconds += time.monotonic() - began
 
     def _keep_up(self, run: JoinRun) -> None:

@@ -12,8 +12,7 @@ import structlog
 
 from lakeward.core.alarms import alarms
 from lakeward.core.counts import Counts
-from lakeward.core.dimension import TableName
-from lakeward.core.errors import EngineLost, SetupError
+from lakeward.core.errors import SetupError
 from lakeward.core.job import Job, Report
 from lakeward.core.pipeline import apply_changes
 from lakeward.core.ports import Notice
@@ -106,8 +105,7 @@ class Turns:
         if self.stop.is_asked and isinstance(error, SetupError):  # the signal reached Java as well, as it began
             run.is_begun = run.batches > 0
             return Turn.DONE
-        if self.container.spark().has_ended(error):
-            error = _lost(run.table)
+        error = self.container.spark().lost(str(run.table), error) or error
         is_known = run.error is not None and str(run.error) == str(error)
         run.error = error
         run.failures += 1
@@ -128,15 +126,6 @@ def _goes_on(run: TableRun) -> None:
     if run.error is not None:
         log.info("goes on", failures=run.failures)
     run.error, run.failures = None, 0
-
-
-def _lost(table: TableName) -> EngineLost:
-    return EngineLost(
-        f"{table}: Java has ended in the middle of it",
-        found="it was stopped from outside, or by the system where memory was short",
-        todo="Nothing is lost: run again. Where it was memory, set `memory` under [spark] lower than what the "
-        "machine has, or work on fewer tables at a time: `parallel` under [pipeline].",
-    )
 
 
 def _counted(counts: Counts) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -11,7 +12,7 @@ from pyspark.errors import PySparkException
 
 from lakeward.adapters.s3 import later
 from lakeward.adapters.spark.line import condition_of, silence
-from lakeward.core.errors import StoreUnreachable
+from lakeward.core.errors import EngineExhausted, EngineLost, StoreUnreachable
 
 
 def keep_quiet() -> None:
@@ -32,6 +33,46 @@ def is_cut_off(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+def is_shut_down(error: BaseException | None) -> bool:
+    """Whether an error, or one that led to it, says that Spark ended while it was at work."""
+    return _says("SparkContext was shut down", error) or _says("stopped SparkContext", error)
+
+
+def is_of_memory(error: BaseException | None) -> bool:
+    """Whether an error, or one that led to it, says that Java ran out of memory."""
+    return _says("java.lang.OutOfMemoryError", error)
+
+
+def _says(words: str, error: BaseException | None) -> bool:
+    while error is not None:
+        with suppress(*FAILURES, OSError):  # Java is asked for the text, and may not answer
+            if words in str(error) or words in "\n".join(root_cause(error)):
+                return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def lost(what: str) -> EngineLost:
+    """Return what to say where Java has ended."""
+    return EngineLost(
+        f"{what}: Java has ended in the middle of it",
+        found="it was stopped from outside, or by the system where memory was short",
+        todo="Nothing is lost: run again. Where it was memory, set `memory` under [spark] lower than what the "
+        "machine has, or work on fewer tables at a time: `parallel` under [pipeline].",
+    )
+
+
+def exhausted(what: str, memory: str) -> EngineExhausted:
+    """Return what to say where Java, which was given this much memory, ran out of it."""
+    return EngineExhausted(
+        f"{what}: Java has run out of memory",
+        found=f"its heap is {memory}",
+        todo="Nothing is lost. Set `memory` under [spark] higher, where the machine has more; or work on fewer "
+        "tables at a time (`parallel` under [pipeline]), and in smaller batches (`max_bytes` under [source]). "
+        "Then run again.",
+    )
 
 
 def unreachable(what: str, error: BaseException) -> StoreUnreachable | None:

@@ -17,11 +17,20 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.spark import classes
-from lakeward.adapters.spark.errors import FAILURES, is_cut_off, keep_quiet, said
+from lakeward.adapters.spark.errors import (
+    FAILURES,
+    exhausted,
+    is_cut_off,
+    is_of_memory,
+    is_shut_down,
+    keep_quiet,
+    lost,
+    said,
+)
 from lakeward.adapters.spark.jars import Progress, fetch, locked
 from lakeward.adapters.spark.java import check_java
 from lakeward.adapters.spark.line import line
-from lakeward.core.errors import ConfigError, SetupError
+from lakeward.core.errors import ConfigError, EngineLost, SetupError
 
 SETTINGS: Final[Mapping[str, str]] = {
     # What data means: the same everywhere, whatever the platform's defaults are.
@@ -89,8 +98,11 @@ LOCAL: Final[Mapping[str, str]] = {
 """What a Spark of our own is started with, unless the settings say otherwise."""
 
 
-_MOMENT: Final = 2.0
+_MOMENT: Final = 10.0
 """Seconds after which the end of Java can be seen, once it answers no more."""
+
+_OUT_OF_MEMORY: Final = 52
+"""What a Java ends with in which a task ran out of memory (`org.apache.spark.util.SparkExitCode.OOM`)."""
 
 _OF_THE_LAUNCH: Final = ("spark.master", "spark.driver.", "spark.jars", "spark.submit.", "spark.log.level")
 
@@ -154,15 +166,20 @@ class Sessions:
         folders = {"spark.sql.warehouse.dir": str(self.log.absolute().with_name("spark-warehouse"))}
         return {**LOCAL, **folders, **SETTINGS, **self.settings}
 
-    def has_ended(self, error: BaseException) -> bool:
-        """Whether an error comes of this: the Java that was started here has ended by itself."""
+    def lost(self, what: str, error: BaseException) -> EngineLost | None:
+        """Return what to say where an error comes of this: the Java that was started here has ended by itself."""
         first = self._first
-        if first is None or not self._ours or not is_cut_off(error):
-            return False
+        if first is None or not self._ours:
+            return None
+        memory = self.of_our_own.get("spark.driver.memory", "what Spark takes by default")
+        if is_of_memory(error):
+            return exhausted(what, memory)
+        if not (is_cut_off(error) or is_shut_down(error)):
+            return None
         with suppress(subprocess.TimeoutExpired):
-            cast("Any", first.sparkContext._gateway).proc.wait(_MOMENT)
-            return True
-        return False
+            code = cast("Any", first.sparkContext._gateway).proc.wait(_MOMENT)
+            return exhausted(what, memory) if code == _OUT_OF_MEMORY else lost(what)
+        return None
 
     def stop(self) -> None:
         """Stop Spark if it was started here; where Java has ended before, there is nothing to stop."""

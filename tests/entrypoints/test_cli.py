@@ -18,7 +18,8 @@ from commands import Command
 from projects import MEMORY, ORDERS, write
 
 import lakeward as package
-from lakeward.core.errors import PluginError
+from lakeward.adapters.spark.errors import lost
+from lakeward.core.errors import EngineLost, PluginError
 from lakeward.entrypoints import cli
 from lakeward.entrypoints.container import LateSpark
 from lakeward.entrypoints.locking import locked
@@ -281,7 +282,11 @@ def test_a_table_whose_java_was_killed_may_be_tried_again_and_is_reported(
     lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SIGTERM goes to a whole group of processes; whatever the table then says of it is beside the point."""
-    monkeypatch.setattr(LateSpark, "has_ended", lambda _self, error: isinstance(error, ZeroDivisionError))
+
+    def lost_by(_self: LateSpark, what: str, error: BaseException) -> EngineLost | None:
+        return lost(what) if isinstance(error, ZeroDivisionError) else None
+
+    monkeypatch.setattr(LateSpark, "lost", lost_by)
     write(tmp_path, shop.SETTINGS, '[tables."shop.defect"]\nkey = ["id"]\ncolumns = { id = "int" }\n')
     ended = lakeward("run", "--json", "--log", "off")
     assert ended.code == ended.document["exit_code"] == 75

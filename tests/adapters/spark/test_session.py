@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from lakeward.adapters.spark import session
 from lakeward.adapters.spark.session import SETTINGS, Sessions
-from lakeward.core.errors import ConfigError
+from lakeward.core.errors import ConfigError, EngineExhausted, EngineLost, TableError
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -44,7 +45,7 @@ def started(folder: Path, java: object, *, archives: bool = False) -> Any:
     def refuse() -> None:
         raise ConnectionRefusedError(111, "Connection refused")
 
-    sessions: Any = Sessions(set(), {}, folder / "spark.log", archives=archives)
+    sessions: Any = Sessions(set(), {"spark.driver.memory": "1g"}, folder / "spark.log", archives=archives)
     gateway = SimpleNamespace(proc=java, shutdown=refuse)
     sessions._first, sessions._ours = (
         SimpleNamespace(stop=refuse, sparkContext=SimpleNamespace(_gateway=gateway)),
@@ -67,10 +68,33 @@ def test_what_a_killed_java_leads_to_is_told_from_any_other_error(tmp_path: Path
     killed = started(tmp_path, SimpleNamespace(wait=lambda _seconds: -9))
     cut_off = ValueError("the file cannot be read")
     cut_off.__cause__ = Py4JError("An error occurred while calling o23.collect")
-    assert killed.has_ended(ConnectionRefusedError())
-    assert killed.has_ended(cut_off)
-    assert not killed.has_ended(ValueError("the file cannot be read"))
-    assert not started(tmp_path, SimpleNamespace(wait=live)).has_ended(cut_off)
+    for error in (ConnectionRefusedError(), cut_off):
+        found = killed.lost("shop.item", error)
+        assert found.what == "shop.item: Java has ended in the middle of it"
+        assert found.retryable
+    assert killed.lost("shop.item", ValueError("the file cannot be read")) is None
+    assert started(tmp_path, SimpleNamespace(wait=live)).lost("shop.item", cut_off) is None
+
+
+SHUT_DOWN = "org.apache.spark.SparkException: Job 15 cancelled because SparkContext was shut down"
+OUT_OF_MEMORY = "Task 3 in stage 1.0 failed 1 times: java.lang.OutOfMemoryError: Java heap space"
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "kind"),
+    [(SHUT_DOWN, 52, EngineExhausted), (SHUT_DOWN, 143, EngineLost), (OUT_OF_MEMORY, None, EngineExhausted)],
+)
+def test_a_java_that_ran_out_of_memory_is_told_from_one_that_was_stopped(
+    tmp_path: Path, said: str, code: int | None, kind: type[EngineLost]
+) -> None:
+    """One more run would not help it; Java may go on where it was the driver that had no more."""
+    error = TableError("shop.item: the table could not be written")
+    error.__cause__ = PySparkException(said)
+    found = started(tmp_path, SimpleNamespace(wait=lambda _seconds: code)).lost("shop.item", error)
+    assert type(found) is kind
+    assert found.retryable == (kind is EngineLost)
+    if kind is EngineExhausted:
+        assert found.found == "its heap is 1g"
 
 
 def test_each_table_in_hand_has_a_fair_share_of_the_machine(
