@@ -147,12 +147,27 @@ class JoinedSettings(BaseModel):
 
 
 def joined_of(
-    name: TableName, said: JoinedSettings, tables: Collection[TableName], zone: str, *, may_come: bool
+    name: TableName,
+    said: JoinedSettings,
+    tables: Collection[TableName],
+    joined: Collection[TableName],
+    zone: str,
+    *,
+    may_come: bool,
 ) -> Joined:
     """Return the declaration of a joined table, with days that are cut in a zone.
 
     Its sources are found among the `tables` in any case; others are an error, unless a pattern may bring them.
+    Those that are `joined` themselves are an error in any case.
     """
+    if chained := [
+        one.table for one in said.sources.values() if plain(table_name(one.table)) in map(plain, joined)
+    ]:
+        raise ConfigError(
+            f"{name}: it cannot be joined like this",
+            found=f"{chained[0]} is a joined table itself",
+            todo="Name the tables that it is made of: those that a source feeds can be joined.",
+        )
     unknown: Mapping[str, str] | None = said.unknown if isinstance(said.unknown, Mapping) else None
     return Joined(
         name=name,

@@ -24,6 +24,7 @@ from lakeward.core.dimension import (
     Older,
     Ordered,
     Snapshots,
+    TableName,
     Tolerance,
     Unbounded,
     Unreadable,
@@ -358,7 +359,7 @@ def lateness_of(table: TableSettings, default: Lateness) -> Lateness:
     return default if said is None else Within(micros(said))
 
 
-def snapshots_of(table: TableSettings, history: History | None) -> Snapshots | None:
+def snapshots_of(name: TableName, table: TableSettings, history: History | None) -> Snapshots | None:
     """Return when full loads are snapshots, and what becomes of them; None where they are none.
 
     Raises ConfigError where an older one is to be spliced in, and the table cannot.
@@ -368,7 +369,7 @@ def snapshots_of(table: TableSettings, history: History | None) -> Snapshots | N
     may_splice = history is not None and history.takes_snapshots_between and table.lateness in (None, "ordered")
     if table.older_snapshots == "splice" and not may_splice:
         raise ConfigError(
-            '`older_snapshots = "splice"` is for histories that are dated by the time of a snapshot',
+            f'{name}: `older_snapshots = "splice"` is for histories that are dated by the time of a snapshot',
             found="the table is a mirror"
             if history is None
             else 'its `validity` is not "time", columns are of kind 0 or 3, or its `lateness` is not "ordered"',

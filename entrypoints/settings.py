@@ -84,6 +84,7 @@ class Configured:
     def _joined(self) -> Mapping[TableName, Joined]:
         """Return the joined tables that are declared."""
         found: dict[TableName, Joined] = {}
+        names = [table_name(said) for said in self.settings.joined]
         for said, one in self.settings.joined.items():
             name = table_name(said)
             if is_pattern(said) or plain(name) in map(plain, [*self.tables, *self.skipped, *found]):
@@ -95,7 +96,7 @@ class Configured:
             may_come = any(
                 takes(pattern, table_name(s.table)) for s in one.sources.values() for pattern in self.patterns
             )
-            found[name] = joined_of(name, one, self.tables, self._zone, may_come=may_come)
+            found[name] = joined_of(name, one, self.tables, names, self._zone, may_come=may_come)
         return found
 
     def _complete(self, name: TableName, table: TableSettings) -> Made:
@@ -106,7 +107,7 @@ class Configured:
         try:
             made = with_catalogue(name, table, answers := self.said.answers.get(name, ()))
             history = self._history(made.table)
-            snapshots_of(made.table, history)
+            snapshots_of(name, made.table, history)
             check_history(name, made, history, is_asked=self.asks(name) and not answers)
             return made
         except (ConfigError, SchemaConflict) as error:
@@ -145,7 +146,7 @@ class Configured:
         if made.error is not None:
             raise made.error
         policies, history, beside = policies_of(table.schema_), self._history(table), self.beside(name)
-        snapshots = snapshots_of(table, history)
+        snapshots = snapshots_of(name, table, history)
         if snapshots is not None and snapshots.older is Older.SPLICE:
             lateness = ORDERED  # nothing but snapshots comes, and one that is late has its place
         return Dimension(

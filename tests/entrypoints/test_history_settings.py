@@ -291,6 +291,21 @@ def test_what_is_for_a_history_is_refused_of_a_mirror(tmp_path: Path, words: str
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ('mode = "mirror"', "the table is a mirror"),
+        ('mode = "history"\nhistory.kinds = { email = 0 }', "columns are of kind 0 or 3"),
+        ('mode = "history"\nhistory.validity = "run"', 'its `validity` is not "time"'),
+    ],
+)
+def test_a_table_that_cannot_splice_snapshots_in_is_not_told_to(tmp_path: Path, words: str, found: str) -> None:
+    said = f'{words}\nfull_loads = "snapshot"\nolder_snapshots = "splice"'
+    error = refusal(tmp_path, CUSTOMER.replace('mode = "history"', said))
+    assert error.what.startswith("shop.customer: `older_snapshots")
+    assert found in str(error.found)
+
+
 def test_a_history_without_a_key_is_refused(tmp_path: Path) -> None:
     error = refusal(tmp_path, '[tables."shop.customer"]\nmode = "history"\n')
     assert error.what == "shop.customer: its history cannot be kept like this"

@@ -106,6 +106,10 @@ def test_what_the_format_adds_stands_beside_the_keys(tmp_path: Path) -> None:
         ([CUSTOMER, ORDERS.replace('"inner"', '"outer"')], "way"),
         ([CUSTOMER, ORDERS.replace('"max"', '"sum"').replace('"amount"', '"at"')], "sum of orders.at"),
         (['[joined."dw.dim"]\nmode = "mirror"\ntrack = ["*"]\n', CUSTOMER], "`track` is for a history: say `mode"),
+        (
+            [CUSTOMER, CUSTOMER.replace("dw.dim", "a.b").replace("Shop.Customer", "DW.dim")],
+            "DW.dim is a joined table",
+        ),
         ([CUSTOMER.replace("dw.dim", "shop.orders")], "another table has that name"),
         ([CUSTOMER.replace("dw.dim", "SHOP.orders")], "another table has that name"),
         ([CUSTOMER.replace("dw.dim", "dw.*")], "its name stands for many"),
