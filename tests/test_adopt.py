@@ -31,7 +31,7 @@ AFTER = [(2, "y", D("9.00")), (4, "d", D("4.00")), (5, "e", D("5.00"))]
 COLUMNS = pa.schema([("id", pa.int32()), ("name", pa.string()), ("price", pa.decimal128(8, 2))])
 
 
-@pytest.fixture(params=["iceberg", "delta"])
+@pytest.fixture(params=["iceberg", pytest.param("delta", marks=pytest.mark.long)])
 def shop(request: pytest.FixtureRequest, project: Project) -> Project:
     """Return a project whose source has a load and two files of changes."""
     project.kind = request.param

@@ -217,7 +217,11 @@ def test_the_same_scripts_break_no_whole_memory_adapter(name: str) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("name", "break_it"),
-    [(name, break_it) for name, breaks in broken_iceberg.BROKEN.items() for break_it in breaks],
+    [
+        pytest.param(name, break_it, marks=[pytest.mark.long] if place > 2 else [])
+        for name, breaks in broken_iceberg.BROKEN.items()
+        for place, break_it in enumerate(breaks)
+    ],
     ids=lambda value: getattr(value, "__name__", value),
 )
 def test_a_broken_iceberg_adapter_breaks_a_law(

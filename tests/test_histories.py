@@ -260,7 +260,7 @@ def numbers(project: Project) -> dict[Any, int]:
 
 
 @any_kind
-@pytest.mark.parametrize("kind", [3, 6])
+@pytest.mark.parametrize("kind", [3, pytest.param(6, marks=pytest.mark.long)])
 def test_what_is_made_of_a_column_is_renamed_with_it_in_what_is_remembered(
     shop: Project, monkeypatch: pytest.MonkeyPatch, kind: int
 ) -> None:

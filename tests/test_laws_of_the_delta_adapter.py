@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from delta_lake import LakeOfDelta
 from hypothesis import settings
-from laps import HISTORIES, LAP, LINES, TRIMMED, WAYS, other_ways, others
+from laps import HISTORIES, LAP, LINES, ROLLBACK, SHARED, TRIMMED, WAYS, other_ways, others
 
 from lakeward.adapters.delta.options import TableOptions
 from lakeward.adapters.tables import companion
@@ -54,23 +54,24 @@ def trimming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 TestLayouts = table_contract(lambda make_delta, layout: bench(make_delta(layout)), laws=EVERY_LAYOUT)
-TestReloads = table_contract(lambda make_delta, any_layout: bench(make_delta(any_layout)), laws=ANY_LAYOUT)
+TestReloads = table_contract(lambda make_delta, any_layout: bench(make_delta(any_layout)), laws=ANY_LAYOUT - SHARED)
 TestHistories = table_contract(
     lambda make_delta, any_layout: bench(make_delta(any_layout)),
-    laws=HISTORIES,
+    laws=HISTORIES - SHARED,
     cases=WAYS["delta"],
 )
 TestOtherWays = pytest.mark.long(
     table_contract(
         lambda make_delta, any_layout: bench(make_delta(any_layout)),
-        laws=HISTORIES - {"a_reload_ends_what_it_lacks"},
+        laws=HISTORIES - SHARED,
         cases=other_ways("delta"),
     )
 )
 TestLines = pytest.mark.lap(pytest.mark.lines(table_contract(lambda make_delta: bench(make_delta()), laws=LINES)))
-TestLap = pytest.mark.lap(table_contract(lambda make_delta: bench(make_delta()), laws=LAP))
+TestLap = pytest.mark.lap(table_contract(lambda make_delta: bench(make_delta()), laws=LAP - SHARED - ROLLBACK))
 TestDelta = pytest.mark.long(
     table_contract(
-        lambda make_delta: bench(make_delta()), laws=others(EVERY_LAYOUT, ANY_LAYOUT, HISTORIES, LINES, LAP)
+        lambda make_delta: bench(make_delta()),
+        laws=others(EVERY_LAYOUT, (ANY_LAYOUT | HISTORIES | LAP) - SHARED - ROLLBACK, LINES),
     )
 )

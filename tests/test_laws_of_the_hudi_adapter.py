@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from hudi_lake import EVERY_COMMIT, LakeOfHudi
 from hypothesis import settings
-from laps import HISTORIES, LAP, LINES, TRIMMED, WAYS, other_ways, others
+from laps import HISTORIES, LAP, LINES, ROLLBACK, SHARED, TRIMMED, WAYS, other_ways, others
 
 from lakeward.adapters.hudi.options import TableOptions
 from lakeward.adapters.tables import companion
@@ -25,7 +25,6 @@ LAYOUTS = {
     "merge-on-read, partitioned": TableOptions(partition_by=["b"], buckets=1),
     "copy-on-write": TableOptions(write_mode="copy-on-write"),
 }
-ROLLBACK = {"a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there"}
 EVERY_LAYOUT = {"any_delivery_of_many_histories_gives_their_databases"}
 ANY_LAYOUT = {
     "after_a_reload_the_table_is_that_of_the_new_epoch_alone",
@@ -60,24 +59,25 @@ def trimming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 TestLayouts = table_contract(lambda make_hudi, layout: bench(make_hudi(layout)), laws=EVERY_LAYOUT)
-TestReloads = table_contract(lambda make_hudi, any_layout: bench(make_hudi(any_layout)), laws=ANY_LAYOUT)
+TestReloads = table_contract(lambda make_hudi, any_layout: bench(make_hudi(any_layout)), laws=ANY_LAYOUT - SHARED)
 TestHistories = table_contract(
     lambda make_hudi, any_layout: bench(make_hudi(any_layout)),
-    laws=HISTORIES,
+    laws=HISTORIES - SHARED,
     cases=WAYS["hudi"],
 )
 TestOtherWays = pytest.mark.long(
     table_contract(
         lambda make_hudi, any_layout: bench(make_hudi(any_layout)),
-        laws=HISTORIES - {"a_reload_ends_what_it_lacks"},
+        laws=HISTORIES - SHARED,
         cases=other_ways("hudi"),
     )
 )
 TestLines = pytest.mark.lap(table_contract(lambda make_hudi: bench(make_hudi()), laws=LINES))
-TestLap = pytest.mark.lap(table_contract(lambda make_hudi: bench(make_hudi()), laws=LAP - ROLLBACK))
+TestLap = pytest.mark.lap(table_contract(lambda make_hudi: bench(make_hudi()), laws=LAP - SHARED - ROLLBACK))
 TestRollback = pytest.mark.lap(table_contract(lambda make_hudi, kept: bench(make_hudi(kept)), laws=ROLLBACK))
 TestHudi = pytest.mark.long(
     table_contract(
-        lambda make_hudi: bench(make_hudi()), laws=others(EVERY_LAYOUT, ANY_LAYOUT, HISTORIES, LINES, LAP)
+        lambda make_hudi: bench(make_hudi()),
+        laws=others(EVERY_LAYOUT, (ANY_LAYOUT | HISTORIES | LAP) - SHARED, LINES),
     )
 )

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from hypothesis import settings
 from iceberg_lake import LakeOfIceberg
-from laps import CORPUS, HISTORIES, KNOWN, LAP, LINES, NUMBERED, SLOW, TRIMMED, WAYS, other_ways, others
+from laps import CORPUS, HISTORIES, KNOWN, LAP, LINES, NUMBERED, ONCE, SLOW, TRIMMED, WAYS, other_ways, others
 from parts import in_parts
 from spark import MakeLake
 
@@ -89,7 +89,12 @@ TestHistories = table_contract(
 TestLargeBatches = table_contract(
     lambda make_lake, all_is_large: bench(make_lake(), make_lake), laws=HISTORIES | KNOWN, cases=LARGE
 )
-TestNumbers = table_contract(lambda make_lake, several_parts: bench(make_lake(), make_lake), laws=NUMBERED)
+TestNumbers = table_contract(
+    lambda make_lake, several_parts: bench(make_lake(), make_lake), laws=NUMBERED, cases={"by hand"}
+)
+TestDrawnNumbers = pytest.mark.long(
+    table_contract(lambda make_lake, several_parts: bench(make_lake(), make_lake), laws=NUMBERED, cases={"drawn"})
+)
 TestOtherWays = pytest.mark.long(
     table_contract(
         lambda make_lake, any_layout: bench(make_lake(any_layout), make_lake),
@@ -103,7 +108,11 @@ TestLines = pytest.mark.lap(
 TestLap = pytest.mark.lap(table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=LAP))
 TestIceberg = table_contract(
     lambda make_lake: bench(make_lake(), make_lake),
-    laws=others(EVERY_LAYOUT, ANY_LAYOUT, HISTORIES, KNOWN, NUMBERED, LINES, LAP, SLOW, CORPUS),
+    laws=others(EVERY_LAYOUT, ANY_LAYOUT, HISTORIES, KNOWN, NUMBERED, LINES, LAP, ONCE, SLOW, CORPUS),
+)
+TestOnce = table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=ONCE, cases={"within"})
+TestOfAnyLateness = pytest.mark.long(
+    table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=ONCE, cases={"ordered", "unbounded"})
 )
 TestLong = pytest.mark.long(
     table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=SLOW | CORPUS - LAP)

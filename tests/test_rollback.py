@@ -36,7 +36,13 @@ AFTER_ALL = [(1, "z", D("7.00")), (2, "y", D("9.00")), (5, "e", D("5.00"))]
 AFTER_FIRST = [(1, "a", D("1.00")), (2, "x", D("2.00"))]
 
 
-@pytest.fixture(params=["iceberg", "delta", pytest.param("hudi", marks=pytest.mark.hudi)])
+@pytest.fixture(
+    params=[
+        "iceberg",
+        pytest.param("delta", marks=pytest.mark.long),
+        pytest.param("hudi", marks=pytest.mark.hudi),
+    ]
+)
 def shop(request: pytest.FixtureRequest, project: Project) -> Project:
     """Return a project of each format that keeps how its tables stood."""
     project.kind = request.param

@@ -18,6 +18,10 @@ pytestmark = pytest.mark.spark
 
 HEADER = "Op,id,name,price"
 LAYOUTS = ["", 'write_mode = "copy-on-write"', 'partition_by = ["bucket(2, id)"]\nformat_version = 3']
+every_layout = pytest.mark.parametrize(
+    "layout", [LAYOUTS[0], *[pytest.param(layout, marks=pytest.mark.long) for layout in LAYOUTS[1:]]]
+)
+"""What is not the first takes long."""
 
 
 def item(columns: str = 'id = "int", name = "string", price = "decimal(8,2)"', more: str = "") -> str:
@@ -38,7 +42,7 @@ def rows(project: Project, *columns: str) -> list[Any]:
     return project.rows(columns=("id", *columns))
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@every_layout
 def test_a_column_that_is_missing_keeps_its_values(project: Project, layout: str) -> None:
     """On an update; a new row has NULL there, and so has one that was deleted and came again."""
     project.configure(item(more=layout))
@@ -61,7 +65,7 @@ def test_a_column_that_is_missing_keeps_its_values(project: Project, layout: str
     ]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@every_layout
 def test_a_column_that_is_declared_anew_is_added(project: Project, layout: str) -> None:
     """Rows from before have NULL; earlier snapshots are what they were."""
     project.configure(item(more=layout))

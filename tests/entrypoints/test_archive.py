@@ -28,6 +28,7 @@ sessions.stop()
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_spark_starts_with_the_archive_that_the_command_made(tmp_path: Path) -> None:
     cache = tmp_path / "a cache"
     (cache / "jars").mkdir(parents=True)

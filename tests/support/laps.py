@@ -28,11 +28,34 @@ LAP: Final = frozenset(
 )
 """One lap of a format's own ways for every change, with those of `LINES`."""
 
+ROLLBACK: Final = frozenset({"a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there"})
+"""The law of tables that are taken back: the gate tries it on one format of each line."""
+
+SHARED: Final = frozenset(
+    {
+        "what_comes_too_late_is_told_apart",
+        "after_every_held_row_is_fixed_or_discarded_the_tables_are_those_of_the_mended_feed",
+        "after_a_reload_nothing_is_left_of_rows_in_part",
+        "a_reload_ends_what_it_lacks",
+    }
+)
+"""Laws of what formats share: the gate tries them on Iceberg, and what is long on the others."""
+
+ONCE: Final = frozenset(
+    {
+        "any_order_within_the_lateness_gives_their_databases",
+        "rows_that_are_sent_in_part_and_keys_that_change_give_their_databases",
+    }
+)
+"""Laws that the gate tries on Spark under one lateness, and on the memory adapter under all."""
+
 SLOW: Final = frozenset(
     {
         "every_step_of_the_pipeline_is_crashed_at",
         "objects_under_other_names_change_nothing_where_sequences_are_unique",
         "parts_of_rows_under_other_names_change_nothing_where_sequences_are_unique",
+        "a_row_is_mended_in_its_place_whatever_the_mark",
+        "cells_that_were_not_sent_keep_their_values",
     }
 )
 """Laws of what every format shares, which take long; the gate has those of the memory adapter."""

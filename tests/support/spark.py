@@ -21,6 +21,12 @@ from lakeward.adapters.spark.session import Sessions
 
 MakeLake = Callable[..., LakeOfIceberg]
 
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Spark's other way to carry out a plan, which it takes itself where its code does not compile.
+
+To compile plans of a few rows takes longer than to interpret them: one line of Spark does it, the other compiles.
+"""
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
@@ -30,7 +36,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     jars = {"iceberg", "sqlite", "delta"}
     if line() == "3.5":  # one session for all formats: Hudi's tables are found by path
         extensions = {"spark.sql.extensions": f"{HUDI['spark.sql.extensions']},{DELTA['spark.sql.extensions']}"}
-        settings, jars = {**HUDI, **settings, **extensions}, jars | {"hudi"}
+        settings, jars = {**HUDI, **settings, **extensions, **INTERPRETED}, jars | {"hudi"}
     sessions = Sessions(jars, settings, log)
     session = sessions()
     # A session loads its catalog at first use, by the settings of the session that is active then: now, by its own.

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.spark
 D = Decimal
 
 QUOTE = '"'
+LONG = pytest.mark.long
 LAYOUTS = ["", 'write_mode = "copy-on-write"', 'partition_by = ["name"]']
 
 
@@ -62,7 +63,7 @@ def second(project: Project) -> None:
     assert project.rows() == BOTH
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", [LAYOUTS[0], *[pytest.param(one, marks=LONG) for one in LAYOUTS[1:]]])
 def test_columns_are_added_widened_and_renamed_in_the_commit_of_the_rows(shop: Project, layout: str) -> None:
     shop.configure(item('id = "int", name = "string"', layout), source="max_files = 1")
     put(shop, 10, "Op,id,name", "I,1,a", "I,2,b")
@@ -83,7 +84,7 @@ def test_columns_are_added_widened_and_renamed_in_the_commit_of_the_rows(shop: P
     assert {"rename", "widen", "add"} == {change["kind"] for change in changes}
 
 
-@pytest.mark.parametrize("layout", LAYOUTS[:2])
+@pytest.mark.parametrize("layout", [LAYOUTS[0], pytest.param(LAYOUTS[1], marks=LONG)])
 def test_held_keys_follow_a_new_name(shop: Project, layout: str) -> None:
     """What stands beside is written anew, and a name that the settings forget later is still found."""
     shop.configure(ITEM.replace("columns", f"{layout}\ncolumns"), source="max_files = 1")

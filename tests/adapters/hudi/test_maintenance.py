@@ -67,7 +67,9 @@ def files(shop: Project) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    "layout", [LAYOUTS[0], *[pytest.param(layout, marks=pytest.mark.long) for layout in LAYOUTS[1:]]]
+)
 def test_logs_and_files_of_old_commits_go_and_the_next_batch_follows(shop: Project, layout: str) -> None:
     configure(shop, more=layout)
     fed(shop)

@@ -11,7 +11,7 @@ from project import Project
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(params=["UTC", "America/New_York"])
+@pytest.fixture(params=[pytest.param("UTC", marks=pytest.mark.long), "America/New_York"])
 def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Put this machine into a time zone."""
     monkeypatch.setenv("TZ", request.param)
