@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 
 from lakeward.core.dimension import TableName
-from lakeward.core.errors import SetupError
+from lakeward.core.errors import EngineLost, SetupError
 from lakeward.core.job import Job
 from lakeward.core.joined.keeping import JoinReport, keep_up, plan_next
 from lakeward.entrypoints.logs import log_failure
@@ -115,6 +115,8 @@ class Joining:
             self._keep_up(run)
         except Exception as error:  # noqa: BLE001  # a table's failure, whatever it is, stops no other
             failed = self.container.spark().lost(str(table), error) or error
+            if isinstance(failed, EngineLost):
+                self.stop.ask()  # nothing goes on without Java
             is_known = run.error is not None and str(run.error) == str(failed)
             run.error = failed
             log_failure(failed, log.debug if is_known else log.error)

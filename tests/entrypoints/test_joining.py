@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lakeward.core.dimension import TableName
-from lakeward.core.errors import ConfigError, SetupError, TableError
+from lakeward.core.errors import ConfigError, EngineLost, SetupError, TableError
 from lakeward.core.joined.keeping import JoinJob
 from lakeward.entrypoints import joining
 from lakeward.entrypoints.joining import Chosen, Joining, chosen, joined_of
@@ -63,11 +63,12 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Lake:
     return made
 
 
-def joins(pool: ThreadPoolExecutor, stop: Stop | None = None) -> Joining:
+def joins(pool: ThreadPoolExecutor, stop: Stop | None = None, lost: EngineLost | None = None) -> Joining:
     def job(*, table: TableName) -> JoinJob:
         return SimpleNamespace(name=table)  # type: ignore[return-value]
 
-    container = SimpleNamespace(configured=lambda: CONFIGURED, join_job=job)
+    spark = SimpleNamespace(lost=lambda _what, error: lost if str(error) == "connection refused" else None)
+    container = SimpleNamespace(configured=lambda: CONFIGURED, join_job=job, spark=lambda: spark)
     return Joining(container, joined_of(CONFIGURED, CONFIGURED.tables), stop or Stop(lambda _: None), pool)
 
 
@@ -125,6 +126,17 @@ def test_a_spark_that_cannot_start_ends_the_run(lake: Lake) -> None:
     lake.fails[DIM] = SetupError("there is no Java")
     with ThreadPoolExecutor(1) as pool, pytest.raises(SetupError):
         joins(pool)({})
+
+
+def test_where_java_has_ended_nothing_more_is_begun(lake: Lake) -> None:
+    lake.fails[DIM] = OSError("connection refused")
+    stop, lost = Stop(lambda _: None), EngineLost("dw.dim: Java has ended in the middle of it")
+    with ThreadPoolExecutor(1) as pool:
+        join = joins(pool, stop, lost)
+        join({})
+    assert stop.is_asked
+    assert {name: run.error for name, run in join.runs.items()} == {DIM: lost}
+    assert lake.told() == [DIM]
 
 
 def test_who_is_asked_to_stop_begins_nothing(lake: Lake) -> None:
