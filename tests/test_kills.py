@@ -38,7 +38,7 @@ IS_LONG: Final = "LAKEWARD_LONG" in os.environ
 SEED: Final = int(os.environ.get("LAKEWARD_SEED", Random().randrange(1_000_000) if IS_LONG else 7))
 """Of the times of the kills and of what is written: the gate draws the same each time, `make long` others."""
 
-KILLS: Final = 30 if IS_LONG else 5
+KILLS: Final = 30 if IS_LONG else 3
 SCRIPT: Final = "from lakeward.entrypoints.cli import run; run()"
 KEYS: Final = 40
 PATIENCE: Final = 600
