@@ -38,7 +38,7 @@ IS_LONG: Final = "LAKEWARD_LONG" in os.environ
 SEED: Final = int(os.environ.get("LAKEWARD_SEED", Random().randrange(1_000_000) if IS_LONG else 7))
 """Of the times of the kills and of what is written: the gate draws the same each time, `make long` others."""
 
-KILLS: Final = 30 if IS_LONG else 3
+KILLS: Final = 30 if IS_LONG else 5
 SCRIPT: Final = "from lakeward.entrypoints.cli import run; run()"
 KEYS: Final = 40
 PATIENCE: Final = 600
@@ -140,7 +140,7 @@ def configure(project: Project) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    ["iceberg", pytest.param("delta", marks=pytest.mark.long), pytest.param("hudi", marks=pytest.mark.hudi)],
+    ["iceberg", "delta", pytest.param("hudi", marks=pytest.mark.hudi)],
 )
 def test_killed_at_random_times_the_tables_are_equal_and_no_batch_is_there_twice(
     project: Project, kind: str, seed: int
