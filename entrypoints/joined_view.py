@@ -89,8 +89,13 @@ def _else(source: Source) -> str:
     return f"a row that finds none has {said}" if said else "a row that finds none stays"
 
 
-def planned(container: Any, table: TableName, kind: str, *, as_json: bool) -> dict[str, Any]:
-    """Plan one joined table, show it to people, and return it as programs get it."""
+def planned(
+    container: Any, table: TableName, kind: str, ahead: Sequence[TableName], *, as_json: bool
+) -> dict[str, Any]:
+    """Plan one joined table, show it to people, and return it as programs get it.
+
+    The sources that are `ahead` have a batch to come, which the same run would take.
+    """
     try:
         job = container.join_job(table=table)
         found = plan_next(job)
@@ -109,15 +114,21 @@ def planned(container: Any, table: TableName, kind: str, *, as_json: bool) -> di
         view.console().print(f"{escaped(str(table))}  → {escaped(name)} ({kind}, joined {mode})")
         for words in lookups(job.joined):
             view.console().print(f"   {escaped(words)}")
-        view.console().print(f"   {escaped(_planned_words(found))}")
+        view.console().print(f"   {escaped(planned_words(found, ahead))}")
     plan = None if found.plan is None else {"batch": found.plan.batch, **documents.join_plan(found.plan)}
-    return {"table": str(table), "plan": plan, "waits_for": list(map(str, found.lacking))}
+    told = {"waits_for": list(map(str, found.lacking)), "ahead": list(map(str, ahead))}
+    return {"table": str(table), "plan": plan, **told}
 
 
-def _planned_words(found: Joinable) -> str:
+def planned_words(found: Joinable, ahead: Sequence[TableName] = ()) -> str:
+    """Return in words what the next batch takes, where some sources have a batch to come that it will follow."""
     if found.lacking:
         return f"waits for the first batch of {', '.join(map(str, found.lacking))}"
-    return "nothing new in its sources" if found.plan is None else plan_words(found.plan)
+    words = [] if found.plan is None else [plan_words(found.plan)]
+    if ahead and (found.plan is None or not found.plan.whole):
+        touched = f"by the next batch of {', '.join(map(str, ahead))}"
+        words.append(f"and {touched}" if words else f"keys touched {touched}")
+    return ", ".join(words) or "nothing new in its sources"
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,6 +201,7 @@ def test_a_crash_between_the_commits_of_sources_and_the_joined_table_loses_nothi
         assert joined(project, code=4)["error"]["what"] == "the machine stops"
     assert "keys touched by orders 2–2" in project.call("plan").out
     put(project, "orders", 4, "D,13,3,7")
+    assert "keys touched by orders 2–2, and by the next batch of shop.orders" in project.call("plan").out
     commit, tries = Joint.commit, []
 
     def loses(self: Joint, *given: Any) -> Any:

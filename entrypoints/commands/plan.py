@@ -67,7 +67,11 @@ def plan(
             _planned(container, name, kind, found_there.cautions.get(name, ()), as_json=as_json)
             for name in wanted.tables
         ]
-        joined = [joined_view.planned(container, name, kind, as_json=as_json) for name in wanted.joined]
+        due = {document["table"] for document in planned if document.get("batch")}
+        joined = []
+        for name in wanted.joined:
+            ahead = [table for table in configured.sources_of(name) if str(table) in due]
+            joined.append(joined_view.planned(container, name, kind, ahead, as_json=as_json))
     failed = [document["error"] for document in (*planned, *joined) if "error" in document]
     code = documents.failure_code(failed) if failed else 0
     if as_json:

@@ -1,4 +1,4 @@
-"""What `plan` says of a joined table that looks its sources up."""
+"""What `plan` says of a joined table."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from lakeward.core.dimension import TableName
+from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.joined.declared import Joined, Source, Way
-from lakeward.entrypoints.joined_view import lookups
+from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.keeping import Joinable
+from lakeward.core.joined.plan import JoinPlan, JoinProgress, Passed
+from lakeward.core.schema import Schema
+from lakeward.entrypoints.joined_view import lookups, planned_words
 
 ORDERS = Source(table=TableName("shop", "orders"), columns={"id": "id"})
 CUSTOMER = Source(
@@ -19,6 +23,18 @@ CUSTOMER = Source(
     at="ordered",
     otherwise={"customer_key": "-1"},
 )
+
+JOINING = Joining(
+    joined=Joined(name=TableName("dw", "facts"), sources={"orders": ORDERS}),
+    tables={"orders": Dimension(name=ORDERS.table, key=("id",), schema=Schema(()))},
+    dimension=Dimension(name=TableName("dw", "facts"), key=("id",), schema=Schema(())),
+)
+
+
+def taking(since: dict[str, int], *whole: str) -> JoinPlan:
+    """Return a plan that takes of each source what came behind a batch, up to its fifth."""
+    progress = JoinProgress(batch=2, digest="d", passed={name: Passed(5, "c") for name in since})
+    return JoinPlan(joining=JOINING, progress=progress, since=since, whole=whole)
 
 
 @pytest.mark.parametrize(
@@ -48,3 +64,24 @@ def test_a_plan_says_what_is_looked_up_and_what_becomes_of_a_row_that_finds_none
 ) -> None:
     joined = Joined(name=TableName("dw", "facts"), sources={"orders": ORDERS, "customer": source})
     assert lookups(joined) == words
+
+
+@pytest.mark.parametrize(
+    ("found", "ahead", "words"),
+    [
+        (Joinable(), [], "nothing new in its sources"),
+        (Joinable(), [ORDERS.table], "keys touched by the next batch of shop.orders"),
+        (Joinable(plan=taking({"orders": 3})), [], "keys touched by orders 4–5"),
+        (
+            Joinable(plan=taking({"orders": 3})),
+            [ORDERS.table, CUSTOMER.table],
+            "keys touched by orders 4–5, and by the next batch of shop.orders, shop.customer",
+        ),
+        (Joinable(plan=taking({}, "declared anew")), [ORDERS.table], "all rows made anew: declared anew"),
+        (Joinable(lacking=(ORDERS.table,)), [ORDERS.table], "waits for the first batch of shop.orders"),
+    ],
+)
+def test_a_plan_says_which_keys_are_touched_and_which_batches_come_first(
+    found: Joinable, ahead: list[TableName], words: str
+) -> None:
+    assert planned_words(found, ahead) == words
