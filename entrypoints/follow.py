@@ -15,6 +15,7 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import EngineLost
 from lakeward.core.ports import Notice
 from lakeward.entrypoints.container import Container
+from lakeward.entrypoints.joining import Joining, JoinRun
 from lakeward.entrypoints.line import Line, Turn
 from lakeward.entrypoints.run import check, ended, line_of
 from lakeward.entrypoints.stopping import Stop
@@ -43,25 +44,22 @@ Idle = Callable[[float], bool]
 """Waits so many seconds, or until somebody asks to stop; returns whether another process may have written."""
 
 
-Join = Callable[[Mapping[TableName, int]], None]
-"""Brings joined tables to where their sources are; it is told at which batches these are."""
-
-
 @dataclass(slots=True)
 class Following:
     """Polls, and gives the tables that have word of something new their turns.
 
-    A table that fails is let alone for a while, which doubles with each failure in a row.
+    Joined tables stand in line with the others, once one of their sources went on. A table that fails is let alone
+    for a while, which doubles with each failure in a row.
     """
 
     line: Line
     runs: Mapping[str, TableRun]
+    joining: Joining
     receive: Callable[[], Iterable[Notice]]
     stop: Stop
     idle: Idle
     poll: float
-    reopen: Callable[[], None] = lambda: None
-    join: Join = lambda _: None
+    reopen: Callable[[], None]
     resting: dict[str, float] = field(default_factory=dict)
 
     def __call__(self) -> None:
@@ -83,7 +81,7 @@ class Following:
             if self.line.in_hand:
                 self._settle(due - now)
                 continue
-            self.join({run.table: run.progress.batch for run in self.runs.values() if run.progress is not None})
+            self._join()
             seconds = min([due, *map(self._rested, self.line.waiting)]) - clock()
             if seconds > 0 and self.idle(seconds):
                 self.reopen()
@@ -99,18 +97,31 @@ class Following:
     @property
     def _is_lost(self) -> bool:
         """Whether Java has ended: no table can go on without it."""
-        return any(isinstance(run.error, EngineLost) for run in self.runs.values())
+        return any(isinstance(run.error, EngineLost) for run in self._every.values())
+
+    @property
+    def _every(self) -> Mapping[str, TableRun | JoinRun]:
+        """The runs of all tables, joined ones too."""
+        return {**self.runs, **{str(run.table): run for run in list(self.joining.runs.values())}}
+
+    def _join(self) -> None:
+        """Put joined tables in line that have a source that went on."""
+        batches = {run.table: run.progress.batch for run in self.runs.values() if run.progress is not None}
+        self.line.join(Notice(str(table)) for table in self.joining.due(batches))
 
     def _settle(self, seconds: float | None) -> None:
-        for table, turn in ended(self.line, self.runs.values(), seconds):
+        turns, runs = ended(self.line, self._every.values(), seconds), self._every
+        for table, turn in turns:
             self.resting.pop(table, None)
             if turn is Turn.FAILED:
-                self.resting[table] = self.stop.clock() + rest(self.poll, self.runs[table].failures)
+                self.resting[table] = self.stop.clock() + rest(self.poll, runs[table].failures)
+        if turns:
+            self._join()
 
     def _tell(self) -> None:
         """Say what became of the tables so far: a process that goes on for days should be seen to live."""
         runs = self.runs.values()
-        failing = [str(run.table) for run in runs if run.error is not None]
+        failing = [table for table, run in self._every.items() if run.error is not None]
         log.info(
             "following",
             tables=len(self.runs),
@@ -127,7 +138,7 @@ def follow_tables(
     stop: Stop,
     pool: Executor,
     idle: Idle,
-    join: Join = lambda _: None,
+    joining: Joining,
 ) -> list[TableRun]:
     """Follow tables until somebody asks to stop; return what became of each that was looked at.
 
@@ -135,16 +146,24 @@ def follow_tables(
     """
     check(container, tables, pool)
     runs = {str(table): TableRun(table, reports=deque(maxlen=1)) for table in tables}
-    turns = Turns(container, runs, observer, stop, looks_once=True)
+    turns, joined = Turns(container, runs, observer, stop, looks_once=True), {str(t): t for t in joining.tables}
+
+    def take(table: str, notices: Sequence[Notice]) -> Turn:
+        return joining.take(joined[table]) if table in joined else turns(table, notices)
+
+    def reopen() -> None:
+        turns.reopen()
+        joining.reopen()
+
     following = Following(
-        line=line_of(container, turns, pool),
+        line=line_of(container, take, pool),
         runs=runs,
+        joining=joining,
         receive=container.queue().receive,
         stop=stop,
         idle=idle,
         poll=container.configured().poll,
-        reopen=turns.reopen,
-        join=join,
+        reopen=reopen,
     )
     following()
     return [run for run in runs.values() if run.is_begun]

@@ -12,9 +12,10 @@ from typing import Any
 import structlog
 
 from lakeward.core.dimension import TableName
-from lakeward.core.errors import EngineLost, SetupError
+from lakeward.core.errors import SetupError
 from lakeward.core.job import Job
 from lakeward.core.joined.keeping import JoinReport, keep_up, plan_next
+from lakeward.entrypoints.line import Turn
 from lakeward.entrypoints.logs import log_failure
 from lakeward.entrypoints.settings import Configured
 from lakeward.entrypoints.stopping import Stop
@@ -26,7 +27,8 @@ log = structlog.get_logger()
 class JoinRun:
     """What a run did to one joined table.
 
-    It `waits` for sources that have no commit yet. `error` is that of the last time that it was tried.
+    It `waits` for sources that have no commit yet. `error` is that of the last turn, and so many `failures` there
+    were in a row.
     """
 
     table: TableName
@@ -34,6 +36,7 @@ class JoinRun:
     batches: int = 0
     waits: Sequence[TableName] = ()
     error: BaseException | None = None
+    failures: int = 0
     seconds: float = 0.0
 
 
@@ -79,53 +82,68 @@ def job_of(container: Any, table: TableName) -> Job[Any]:
 class Joining:
     """Brings joined tables to where their sources are; `runs` are what became of those that were begun.
 
-    In one process a table is looked at again where a source of it has another batch than before, or it failed.
+    Turns are taken in whatever thread. In one process a table is `due` where a source of it has another batch than
+    when it was last `asked` for, and again where it failed.
     """
 
     container: Any
     tables: Sequence[TableName]
     stop: Stop
-    pool: Executor
     runs: dict[TableName, JoinRun] = field(default_factory=dict)
-    passed: dict[TableName, Mapping[TableName, int]] = field(default_factory=dict)
+    asked: dict[TableName, Mapping[TableName, int | None]] = field(default_factory=dict)
 
-    def __call__(self, batches: Mapping[TableName, int]) -> None:
-        """Join; `batches` are those that the tables are at, as far as this process knows."""
-        due = [table for table in self.tables if self._is_due(table, batches)]
-        for _ in self.pool.map(self._join, due):
+    def all(self, pool: Executor) -> None:
+        """Give each table a turn.
+
+        Raises SetupError where Spark cannot be started at all.
+        """
+        for _ in pool.map(self.take, self.tables):
             pass
-        for table in (one for one in due if one in self.runs):
-            error = self.runs[table].error
-            if isinstance(error, SetupError):
-                raise error
-            self.passed[table] = {} if error is not None else dict(batches)
+        hopeless = (run.error for run in self.runs.values() if isinstance(run.error, SetupError))
+        if (error := next(hopeless, None)) is not None:
+            raise error
 
-    def _is_due(self, table: TableName, batches: Mapping[TableName, int]) -> bool:
-        before = self.passed.get(table)
-        sources = self.container.configured().sources_of(table)
-        return before is None or any(before.get(name) != batches.get(name) for name in sources)
+    def due(self, batches: Mapping[TableName, int]) -> Sequence[TableName]:
+        """Ask which tables are due, where tables are at these batches as far as this process knows."""
+        of, found = self.container.configured().sources_of, []
+        for table in self.tables:
+            sources = {name: batches.get(name) for name in of(table)}
+            if self.asked.get(table) != sources:
+                self.asked[table] = sources
+                found.append(table)
+        return found
 
-    def _join(self, table: TableName) -> None:
+    def reopen(self) -> None:
+        """Forget how far the tables are: another process may have written to their sources."""
+        self.asked.clear()
+
+    def take(self, table: TableName) -> Turn:
+        """Take the turn of a table; what goes wrong is in its run, and stops no other."""
         if self.stop.is_asked:
-            return
+            return Turn.DONE
         run, began = self.runs.setdefault(table, JoinRun(table)), time.monotonic()
         structlog.contextvars.bind_contextvars(table=str(table))
         structlog.contextvars.unbind_contextvars("batch")
         try:
             self._keep_up(run)
         except Exception as error:  # noqa: BLE001  # a table's failure, whatever it is, stops no other
-            failed = self.container.spark().lost(str(table), error) or error
-            if isinstance(failed, EngineLost):
-                self.stop.ask()  # nothing goes on without Java
-            is_known = run.error is not None and str(run.error) == str(failed)
-            run.error = failed
-            log_failure(failed, log.debug if is_known else log.error)
+            self._failed(run, self.container.spark().lost(str(table), error) or error)
         run.seconds += time.monotonic() - began
+        return Turn.DONE if run.error is None else Turn.FAILED
+
+    def _failed(self, run: JoinRun, error: BaseException) -> None:
+        is_known = run.error is not None and str(run.error) == str(error)
+        run.error = error
+        run.failures += 1
+        self.asked.pop(run.table, None)
+        log_failure(error, log.debug if is_known else log.error)
 
     def _keep_up(self, run: JoinRun) -> None:
         job = self.container.join_job(table=run.table)
         report = keep_up(job, _watch)
-        run.error = None
+        if run.error is not None:
+            log.info("goes on", failures=run.failures)
+        run.error, run.failures = None, 0
         if report is None:
             run.waits = plan_next(job).lacking
             return

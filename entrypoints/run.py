@@ -10,7 +10,8 @@ import structlog
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SetupError
 from lakeward.entrypoints.container import Container
-from lakeward.entrypoints.line import Line, Turn
+from lakeward.entrypoints.joining import JoinRun
+from lakeward.entrypoints.line import Line, Take, Turn
 from lakeward.entrypoints.stopping import ALERT, Stop
 from lakeward.entrypoints.table_run import Observer, TableRun
 from lakeward.entrypoints.turns import Turns
@@ -47,12 +48,14 @@ def check(container: Container, tables: Sequence[TableName], pool: Executor) -> 
     pool.submit(container.rules, tables=tables).result()
 
 
-def line_of(container: Container, turns: Turns, pool: Executor) -> Line:
+def line_of(container: Container, take: Take, pool: Executor) -> Line:
     """Return the line of tables before so many hands as the settings say."""
-    return Line(turns, pool, container.configured().settings.pipeline.parallel)
+    return Line(take, pool, container.configured().settings.pipeline.parallel)
 
 
-def ended(line: Line, runs: Iterable[TableRun], seconds: float | None = None) -> Sequence[tuple[str, Turn]]:
+def ended(
+    line: Line, runs: Iterable[TableRun | JoinRun], seconds: float | None = None
+) -> Sequence[tuple[str, Turn]]:
     """Wait until a turn ends, or so long, or until a signal may have to be answered.
 
     Raises SetupError where one finds that Spark cannot start: then none can.

@@ -6,8 +6,8 @@ progress of then as a commit of ours does. (Delta's own command takes rows back,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
@@ -33,6 +33,7 @@ from lakeward.adapters.delta.progress import (
 from lakeward.adapters.delta.restoring import Columns, columns_of_then, restore
 from lakeward.adapters.delta_rs.noted import checkpoints
 from lakeward.adapters.delta_rs.places import Places
+from lakeward.adapters.tables.undoing import states_of
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.ports import Version
@@ -70,16 +71,21 @@ class DeltaLine:
         return next((progress.batch for progress in map(progress_in, self._commits) if progress is not None), 0)
 
     def versions(self) -> Sequence[Version]:
-        """Return our commits whose files are there, newest first.
+        """Return our commits whose files are there, newest first."""
+        return _ours(self._whole())
 
-        A rollback is a commit of then: where the log has that one, it stands for both.
-        """
-        found = {}
-        for commit in self._whole():
-            if (progress := progress_in(commit)) is not None:
-                name = str(commit["version"])
-                found[progress.batch] = Version(name=name, progress=progress, committed=micros_of(commit))
-        return list(found.values())
+    def commits(self) -> Sequence[Version]:
+        """Return our commits that the log has, newest first, each named with the table: all count from 0."""
+        return [
+            replace(version, name=f"{self.table.metadata().id}/{version.name}") for version in _ours(self._commits)
+        ]
+
+    def shown_by(self, batch: int) -> str | None:
+        """Return a version with the rows of a batch of which every file is there: ours, or one behind it."""
+        states = states_of(batch, ((str(one["version"]), progress_in(one)) for one in self._commits))
+        oldest = min(map(int, states), default=0)
+        whole = {str(one["version"]) for one in takewhile(lambda one: one["version"] >= oldest, self._whole())}
+        return next((name for name in states if name in whole), None)
 
     def find(self, name: str) -> Version | None:
         """Return a commit, with the progress of our last up to it, or None."""
@@ -150,6 +156,16 @@ class DeltaLine:
                 todo="Nothing was changed. Name another version.",
             ) from error
         return columns_of_then(str(self.name), then, self.table)
+
+
+def _ours(commits: Iterable[_Commit]) -> list[Version]:
+    """Return those that are ours; where the commit is there that a rollback went to, it stands for both."""
+    found = {}
+    for commit in commits:
+        if (progress := progress_in(commit)) is not None:
+            name = str(commit["version"])
+            found[progress.batch] = Version(name=name, progress=progress, committed=micros_of(commit))
+    return list(found.values())
 
 
 def _is_our_restore(commit: _Commit) -> bool:

@@ -19,6 +19,7 @@ from lakeward.adapters.hudi.progress import timeline_of
 from lakeward.adapters.hudi.session import ready
 from lakeward.adapters.hudi.timeline import RESTORED, Instant
 from lakeward.adapters.tables.committing import staging
+from lakeward.adapters.tables.undoing import states_of
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.ports import Version
@@ -61,6 +62,21 @@ class HudiLine:
         return list(
             {version.progress.batch: version for version in _whole(self.instants, self.whole_from)}.values()
         )
+
+    def commits(self) -> Sequence[Version]:
+        """Return our commits, newest first; of those in the archive the newest, where it has the newest of all."""
+        active = {version.progress.batch: version for version in _versions(self.instants)}
+        if active:
+            return list(active.values())
+        ours = self.table.timeline.newest_of_ours()
+        return [] if ours is None else list(_versions([ours[0]]))
+
+    def shown_by(self, batch: int) -> str | None:
+        """Return an instant with the rows of a batch of which every file is there: ours, or one behind it."""
+        instants = sorted(self.instants, key=lambda instant: instant.requested, reverse=True)
+        states = states_of(batch, ((instant.requested, instant.progress()) for instant in instants))
+        whole_from = min(self.whole_from, instants[0].requested)
+        return next((name for name in states if name >= whole_from), None)
 
     def find(self, name: str) -> Version | None:
         """Return a write, with the progress of our last up to it, or None."""

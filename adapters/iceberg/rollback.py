@@ -43,6 +43,14 @@ class IcebergLine:
         """Return our commits, newest first."""
         return [_version(snapshot, progress) for snapshot, progress in commits_of(self.table)]
 
+    def commits(self) -> Sequence[Version]:
+        """Return our commits, newest first; no other table has a snapshot of that number."""
+        return self.versions()
+
+    def shown_by(self, batch: int) -> str | None:
+        """Return the snapshot of a batch, or None where it has expired."""
+        return next((version.name for version in self.versions() if version.progress.batch == batch), None)
+
     def find(self, name: str) -> Version | None:
         """Return a snapshot, with the progress of our last before it, or None."""
         found = next((one for one in ancestors(self.table) if str(one.snapshot_id) == name), None)

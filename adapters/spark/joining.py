@@ -29,6 +29,8 @@ from lakeward.core.joined.declared import Way
 from lakeward.core.joined.joining import Joining
 
 _TOLD: Final = "_lakeward_told"
+_ASKED: Final = "_lakeward_asked"
+"""The instant as of which a group is asked for."""
 
 
 def made(joining: Joining, tables: Frames, keys: DataFrame | None) -> DataFrame:
@@ -65,10 +67,10 @@ def _joined(rows: DataFrame, side: Side, beside: Side, table: DataFrame) -> Data
     to, way = beside.columns(side.source.to), "left" if side.source.way is Way.LEFT else "inner"
     is_found = equal_links(side.links, to)
     if side.is_grouped and side.reads_versions:
-        asked = rows.select(*to, AT).where(all_there(to)).distinct()
-        there = side.grouped(table.join(asked, is_found).where(side.covers()), [*to, AT])
-        there = renamed(there, [*to, AT], [*numbered(to), "as_of"])
-        return rows.join(there, [*equal_links(to, numbered(to)), F.col(AT) == F.col("as_of")], way)
+        asked = renamed(rows.select(*to, AT), to, numbered(to)).where(all_there(numbered(to))).distinct()
+        there = table.join(asked, equal_links(side.links, numbered(to))).where(side.covers())
+        there = renamed(side.grouped(there, [*side.links, AT]), [AT], [_ASKED])
+        return rows.join(there, [*is_found, F.col(AT) == F.col(_ASKED)], way).drop(_ASKED)
     if side.is_grouped:
         asked = renamed(rows.select(*to), to, numbered(to)).distinct()
         asked = table.join(asked, equal_links(side.links, numbered(to)), "left_semi")

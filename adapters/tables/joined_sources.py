@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
+from lakeward.adapters.spark.fitting import called_now, fitted
 from lakeward.adapters.spark.histories import BEGINS, ENDS, VersionRows
 from lakeward.adapters.spark.instants import of_cell, of_time
 from lakeward.adapters.spark.names import quoted
@@ -20,6 +21,7 @@ from lakeward.adapters.tables.columns import row_columns
 from lakeward.adapters.tables.companion import CompanionTable, beyond, next_trim
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.keys import completed
+from lakeward.adapters.tables.records import BatchRecord
 from lakeward.adapters.tables.rows import placed
 from lakeward.adapters.tables.undoing import Line
 from lakeward.core.dimension import Dimension, Ordered
@@ -27,7 +29,7 @@ from lakeward.core.errors import CommitConflict
 from lakeward.core.events import LOAD_SEQUENCE, Operation, Sequences
 from lakeward.core.history.options import History
 from lakeward.core.joined.plan import JoinPlan, Passed, SourceState
-from lakeward.core.ports import Standing
+from lakeward.core.ports import Standing, Version
 from lakeward.core.progress import Progress
 
 
@@ -70,33 +72,35 @@ class Reader:
 
     def rows(self) -> DataFrame:
         """Return its rows at the commit that is read: versions, where all are read, else what is current."""
-        return self._named(self._standing(self._read(self._now.commit)))
+        return self._named(self._standing(self._read(self._now.batch)))
 
     def changes(self) -> DataFrame:
         """Return the keys that it touched since it was passed, each with when it was last."""
-        wrote = self._named(self._read(self._now.commit).where(f"{names.BATCH} > {self._since}"))
+        wrote = self._named(self._read(self._now.batch).where(f"{names.BATCH} > {self._since}"))
         found = [wrote.select(*self.side.key, self.side.instant), *self._remembered()]
         instant = f"max({self.side.instant}) AS {self.side.instant}"
-        every = reduce(DataFrame.unionByName, found).groupBy(*self.side.key).agg(F.expr(instant))
-        return every.localCheckpoint()
+        every = reduce(DataFrame.unionByName, found).groupBy(*self.side.key).agg(F.expr(instant)).localCheckpoint()
+        if not remembers(self.table, self._now.batch, self._since):
+            raise CommitConflict(f"{self._dimension.name}: it forgot deletes behind batch {self._since} meanwhile")
+        return every
 
     def before(self, changes: DataFrame) -> DataFrame:
         """Return the rows of these keys as they were when it was passed."""
-        line = self.table.line()
-        passed = [] if line is None else [v.name for v in line.versions() if v.progress.batch == self._since]
-        if not passed:
-            raise CommitConflict(f"{self._dimension.name}: its commit of batch {self._since} went meanwhile")
-        rows = self._named(self._standing(self._read(passed[0])))
+        rows = self._named(self._standing(self._read(self._since)))
         return rows.join(changes.select(*self.side.key), self.side.key, "left_semi")
 
     @property
     def _since(self) -> int:
         return self.plan.since[self.side.name]
 
-    def _read(self, commit: str) -> DataFrame:
-        """Return its rows at a commit, by the names and types that they have now."""
+    def _read(self, batch: int) -> DataFrame:
+        """Return its rows as they were with a batch, by the names and types that they have now."""
+        line = self.table.line()
+        name = None if line is None else line.shown_by(batch)
+        if name is None:
+            raise CommitConflict(f"{self._dimension.name}: its rows as of batch {batch} went meanwhile")
         stored = self._dimension.stored.schema
-        rows = placed(self.table.as_of(commit))
+        rows = fitted(called_now(placed(self.table.as_of(name)), self._dimension.new_names), stored)
         types = {c.name: ddl(c.type) for c in stored}
         types |= {name: ddl(type_) for name, type_ in row_columns(self._dimension).items()}
         rows = completed(rows, types)
@@ -156,24 +160,22 @@ class Reader:
 
 def state_of(table: Readable, passed: Passed | None) -> SourceState | None:
     """Return a source as it is, seen from how far it was passed, or None where it has no commit."""
-    table.standing()  # it takes its columns from there
-    line = table.line()
-    versions = [] if line is None else line.versions()
-    if not versions:
+    standing, line = table.standing().progress, table.line()  # it takes its columns from where it stands
+    if line is None or not standing.batch:
         return None
-    progress, names_of = versions[0].progress, {version.name for version in versions}
-    oldest = min(version.progress.batch for version in versions)
+    commits = line.commits() or [Version(name="", progress=standing)]
+    progress, oldest = commits[0].progress, min(commit.progress.batch for commit in commits)
     companion = table.kept.companion
     companion.objects(progress)
-    is_there = passed is None or passed.commit in names_of
+    is_there = passed is None or passed.commit in {commit.name for commit in commits}
     is_expired = passed is not None and not is_there and passed.batch < oldest
     return SourceState(
-        now=Passed(progress.batch, versions[0].name),
+        now=Passed(progress.batch, commits[0].name),
         goes_on=is_there or is_expired,
         remembers=progress.batch if is_expired else forgotten(companion, progress),
         emptied=emptied(companion),
         spliced=spliced(companion),
-        shows_before=is_there,
+        shows_before=passed is None or (is_there and line.shown_by(passed.batch) is not None),
     )
 
 
@@ -192,6 +194,15 @@ def spliced(companion: CompanionTable) -> int:
     return max((batch for batch, found in companion.records.items() if found.spliced), default=0)
 
 
+def remembers(table: Readable, batch: int, since: int) -> bool:
+    """Whether what was read of a source, which may have gone on, has all deletes between two of its batches."""
+    companion, progress = table.kept.companion, table.standing().progress
+    if progress.batch <= batch:
+        return True
+    companion.objects(progress)
+    return forgotten(companion, progress) <= since
+
+
 def forgotten(companion: CompanionTable, progress: Progress) -> int:
     """Return the newest batch of which deletes may have been forgotten when it was trimmed (0: none)."""
     lateness, trimmed = companion.dimension.lateness, next_trim(progress.batch) - next_trim(0)
@@ -200,6 +211,11 @@ def forgotten(companion: CompanionTable, progress: Progress) -> int:
             return progress.batch  # it remembers no key that a change of the key has left
         counts = {batch: len(found.facts) for batch, found in companion.records.items()}
         return min(trimmed, beyond(counts, lateness.redelivery))
-    records = {batch: found.record for batch, found in companion.records.items() if found.record is not None}
-    passed = [b for b, one in records.items() if progress.mark is not None and one.least.mark <= progress.mark]
-    return max((batch for batch in passed if batch <= trimmed), default=0)
+    return max(
+        (b for b, found in companion.records.items() if b <= trimmed and _may_go(found, progress)), default=0
+    )
+
+
+def _may_go(found: BatchRecord, progress: Progress) -> bool:
+    """Whether the mark may have passed an event of a batch; of what was released, its record does not say when."""
+    return found.record is None or (progress.mark is not None and found.record.least.mark <= progress.mark)

@@ -7,7 +7,7 @@ it is kept as it was before each trimming, for as long as the table has a commit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
 from pyspark.sql import SparkSession
@@ -36,6 +36,20 @@ class Line(Protocol):
         """Return our commits that it can be taken back to, newest first, each batch once; the current one, too."""
         ...
 
+    def commits(self) -> Sequence[Version]:
+        """Return our commits, newest first, each batch once, by names that no table of its name had before it.
+
+        They are all that it still tells of: the files of some may be gone, and even the last may be forgotten.
+        """
+        ...
+
+    def shown_by(self, batch: int) -> str | None:
+        """Return the name of a commit with the rows of a batch: ours, or one that others made of them.
+
+        None where the files of each of them are gone. That of the current state is always there.
+        """
+        ...
+
     def find(self, name: str) -> Version | None:
         """Return a commit of any writer's, with the progress of our last before it; None where it has none such."""
         ...
@@ -51,6 +65,21 @@ class Line(Protocol):
     def take_back(self, version: Version) -> None:
         """Make a commit the current state, in one commit; raises CommitConflict where another writer was first."""
         ...
+
+
+def states_of(batch: int, states: Iterable[tuple[str, Progress | None]]) -> Sequence[str]:
+    """Return which of these states of a table, newest first, have the rows of a batch: that of its commit is first.
+
+    Each comes with the progress of its commit, which is None where it is another writer's. Where none is ours, the
+    table has forgotten the commit that all of them are behind.
+    """
+    found, behind, is_known = list[str](), list[str](), False
+    for name, progress in states:
+        behind.append(name)
+        if progress is not None:
+            found, behind, is_known = found + behind * (progress.batch == batch), [], True
+    found = found if is_known else behind
+    return [*found[-1:], *found[:-1]]
 
 
 class Earlier(Protocol):

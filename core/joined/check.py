@@ -64,6 +64,9 @@ def _table(joined: Joined, name: str, source: Source, tables: Mapping[TableName,
 
 def _check_link(joined: Joined, name: str, source: Source, of: Mapping[str, Dimension]) -> None:
     """Refuse a source that is joined to none before it, by other types, or so that it may give many rows."""
+    for word, columns in (("on", source.on), ("to", source.to)):
+        if len({*columns}) < len(columns):
+            raise wrong(joined, f"{name} is joined {word} {listed(columns)}", "Name each column once.")
     _check_known(joined, name, of[name], source.on)
     if name != joined.driving:
         _check_beside(joined, name, source, of)

@@ -13,7 +13,7 @@ from typing import Final, Protocol, runtime_checkable
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, SchemaConflict, TableError
-from lakeward.core.evolution import FOLLOWING, Evolution, Kind, evolve
+from lakeward.core.evolution import FOLLOWING, Evolution, Kind, evolve, with_new_names
 from lakeward.core.facts import BatchFacts
 from lakeward.core.history.kept import options_of
 from lakeward.core.job import ATTEMPTS, Watch, unwatched
@@ -122,14 +122,19 @@ def plan_next(job: JoinJob, watch: Watch = unwatched) -> Joinable:
     if lacking:
         return Joinable(lacking=lacking)
     with watch("decide"):
-        stands = {name: replace(job.sources[name], schema=one.schema) for name, one in found.items() if one.schema}
-        joining = checked(job.joined, stands)
+        joining = checked(job.joined, {name: _as_it_stands(job.sources[name], one) for name, one in found.items()})
         table = job.target.joined(joining)
         standing = table.standing()
         passed = progress_of(joining, standing)
         plan = plan_join(joining, passed, table.sources(passed), job.now())
         merge = None if plan is None else merge_of(plan, standing)
         return Joinable(standing=standing, table=table, plan=plan, merge=merge)
+
+
+def _as_it_stands(source: Dimension, standing: Standing) -> Dimension:
+    """Return a source with the columns that it has, by the names that they get with its next batch."""
+    found = standing.schema or source.schema
+    return replace(source, schema=with_new_names(found, source.policies.renames))
 
 
 def progress_of(joining: Joining, standing: Standing) -> JoinProgress | None:

@@ -117,7 +117,7 @@ def plan_join(
 def _cannot_tell(joining: Joining, name: str, passed: Passed, state: SourceState) -> str | None:
     """Say why a source does not tell all that was touched since it was passed, or return None where it does."""
     if not state.goes_on:
-        return f"{name} was taken back behind batch {passed.batch}"
+        return f"{name} was taken back behind batch {passed.batch}, or made anew"
     if state.emptied > passed.batch:
         return f"{name} was truncated or loaded anew in batch {state.emptied}"
     if state.spliced > passed.batch:

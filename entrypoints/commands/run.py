@@ -146,10 +146,10 @@ def _once(configured: Configured, wanted: Chosen, stop: Stop, manager: PluginMan
         _before(configured, container, tables)
         with hands(container) as pool:
             runs = run_tables(container, tables, bars, stop, pool)
-            join = Joining(container, wanted.joined, stop, pool)
-            join({})
+            joining = Joining(container, wanted.joined, stop)
+            joining.all(pool)
             found = look(container, tables)  # what was read shows more
-            return runs, [*join.runs.values()], found.with_cautions(layouts(container, tables))
+            return runs, [*joining.runs.values()], found.with_cautions(layouts(container, tables))
 
 
 def _follow(configured: Configured, wanted: Chosen, stop: Stop) -> _Done:
@@ -177,9 +177,9 @@ def _follow(configured: Configured, wanted: Chosen, stop: Stop) -> _Done:
             return tenure.lend(lend, stop.pause, lambda: stop.is_asked)
 
         with hands(container) as pool:
-            join = Joining(container, wanted.joined, stop, pool)
-            runs = follow_tables(container, tables, Lines(), stop, pool, idle, join)
-            return runs, [*join.runs.values()], look(container, tables)
+            joining = Joining(container, wanted.joined, stop)
+            runs = follow_tables(container, tables, Lines(), stop, pool, idle, joining)
+            return runs, [*joining.runs.values()], look(container, tables)
 
 
 def _before(configured: Configured, container: Any, tables: Sequence[TableName]) -> Findings:

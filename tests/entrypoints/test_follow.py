@@ -7,6 +7,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,10 +23,11 @@ from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.job import STEPS, Report
 from lakeward.core.ledger import Limits, Past, Taken
 from lakeward.core.ports import Notice
-from lakeward.entrypoints import follow
+from lakeward.entrypoints import follow, joining
 from lakeward.entrypoints.commands.run import exit_code
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.follow import follow_tables
+from lakeward.entrypoints.joining import Joining
 from lakeward.entrypoints.line import Line, Turn
 from lakeward.entrypoints.settings import validate
 from lakeward.entrypoints.stopping import Stop
@@ -39,7 +41,9 @@ SETTINGS = {
     "source": {"kind": "memory"},
     "target": {"kind": "memory"},
     "tables": {str(name): {"key": ["id"], "columns": {"id": "int", "state": "int"}} for name in NAMES},
+    "joined": {"dw.dim": {"sources": {"customers": {"table": "shop.customers", "columns": ["id"]}}}},
 }
+DIM = TableName("dw", "dim")
 
 
 plugins = cache(load)
@@ -100,6 +104,7 @@ class Lake:
     target: MemoryTarget = field(default_factory=MemoryTarget)
     ledger: MemoryLedger = field(default_factory=MemoryLedger)
     queue: Any = None
+    joined: Sequence[TableName] = ()
     now: float = 0.0
     arrivals: list[tuple[float, TableName, int]] = field(default_factory=list)
 
@@ -121,6 +126,7 @@ class Lake:
         container.manager.override(providers.Object(plugins()))
         for name in ("source", "target", "ledger", *(["queue"] if self.queue is not None else [])):
             getattr(container, name).override(providers.Object(getattr(self, name)))
+        container.join_job.override(providers.Factory(SimpleNamespace))
         return container
 
 
@@ -170,7 +176,10 @@ def followed(
         return others
 
     lake.deliver()
-    runs = follow_tables(lake.container(), NAMES, watching, stop, pool or Inline(), idle)
+    container = lake.container()
+    runs = follow_tables(
+        container, NAMES, watching, stop, pool or Inline(), idle, Joining(container, lake.joined, stop)
+    )
     return watching, runs
 
 
@@ -286,6 +295,73 @@ def test_where_the_word_to_stop_reached_java_as_it_started_there_is_no_error() -
     assert runs == []
 
 
+# Joined tables.
+
+
+@dataclass
+class Joint:
+    """What stands for a joined table: how its source stood, and when, each time that it was joined."""
+
+    lake: Lake
+    seen: list[tuple[float, int]] = field(default_factory=list)
+    error: BaseException | None = None
+
+    def keep_up(self, job: Any, _watch: object) -> Any:
+        assert job.table == DIM
+        found = self.lake.target.tables.get(NAMES[0])
+        self.seen.append((self.lake.now, 0 if found is None else found.progress.batch))
+        if self.error is not None:
+            raise self.error
+        return SimpleNamespace(commit="c", written=1, removed=0)
+
+
+@pytest.fixture
+def joint(monkeypatch: pytest.MonkeyPatch) -> Joint:
+    made = Joint(Lake(joined=[DIM]))
+    monkeypatch.setattr(joining, "keep_up", made.keep_up)
+    return made
+
+
+def test_a_table_is_joined_when_its_source_went_on_and_not_before(joint: Joint) -> None:
+    joint.lake.arrivals = [(0.0, NAMES[0], 1), (50.0, NAMES[1], 1), (80.0, NAMES[0], 2)]
+    followed(joint.lake, until=120)
+    assert joint.seen == [(0.0, 1), (80.0, 2)]
+
+
+def test_tables_that_are_never_done_hold_up_no_joined_one(joint: Joint) -> None:
+    """Each has its next batch before the line is empty; the joined one stands in line with them."""
+    joint.lake.arrivals = [(0.0, table, order) for table in NAMES for order in range(1, 11)]
+    followed(joint.lake, is_enough=lambda seen: len(seen.commits) == 30)
+    assert [batch for _, batch in joint.seen] == [2, 4, 6, 8, 10]
+
+
+def test_a_joined_table_that_fails_is_tried_later_and_later(joint: Joint) -> None:
+    joint.lake.arrivals = [(0.0, NAMES[0], 1)]
+    joint.error = SourceError("dw.dim: no space")
+    with capture_logs() as logs:
+        followed(joint.lake, until=400)
+    assert [at for at, _ in joint.seen] == [0, 10, 30, 70, 150, 310]
+    assert told(logs) == ["committed", "failed"], "said once"
+
+
+def test_where_another_process_may_have_written_tables_are_joined_again(joint: Joint) -> None:
+    joint.lake.arrivals = [(0.0, NAMES[0], 1)]
+    followed(joint.lake, until=30, others=True)
+    assert [at for at, _ in joint.seen] == [0, 10, 20]
+
+
+def test_where_java_has_ended_as_a_table_was_joined_it_ends(joint: Joint) -> None:
+    joint.error = EngineLost("dw.dim: Java has ended in the middle of it")
+    followed(joint.lake)
+    assert joint.seen == [(0.0, 0)]
+
+
+def test_where_spark_cannot_start_to_join_it_says_so(joint: Joint) -> None:
+    joint.error = SetupError("there is no Java")
+    with pytest.raises(SetupError, match="there is no Java"):
+        followed(joint.lake)
+
+
 # Silence.
 
 
@@ -309,7 +385,8 @@ def test_an_alarm_of_a_batch_is_told_once_though_others_wait_behind_it() -> None
         return False
 
     lake.deliver()
-    follow_tables(lake.container(), NAMES[:1], watching, stop, Inline(), idle)
+    container = lake.container()
+    follow_tables(container, NAMES[:1], watching, stop, Inline(), idle, Joining(container, [], stop))
     assert [batch for _, batch in watching.commits] == [1, 2, 3]
     assert told_of == ["SEQUENCE-001"]
 

@@ -9,12 +9,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, EngineLost, SetupError, TableError
 from lakeward.core.joined.keeping import JoinJob
 from lakeward.entrypoints import joining
 from lakeward.entrypoints.joining import Chosen, Joining, chosen, joined_of
+from lakeward.entrypoints.line import Turn
 from lakeward.entrypoints.settings import validate
 from lakeward.entrypoints.stopping import Stop
 
@@ -63,13 +65,13 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Lake:
     return made
 
 
-def joins(pool: ThreadPoolExecutor, stop: Stop | None = None, lost: EngineLost | None = None) -> Joining:
+def joins(stop: Stop | None = None, lost: EngineLost | None = None) -> Joining:
     def job(*, table: TableName) -> JoinJob:
         return SimpleNamespace(name=table)  # type: ignore[return-value]
 
     spark = SimpleNamespace(lost=lambda _what, error: lost if str(error) == "connection refused" else None)
     container = SimpleNamespace(configured=lambda: CONFIGURED, join_job=job, spark=lambda: spark)
-    return Joining(container, joined_of(CONFIGURED, CONFIGURED.tables), stop or Stop(lambda _: None), pool)
+    return Joining(container, joined_of(CONFIGURED, CONFIGURED.tables), stop or Stop(lambda _: None))
 
 
 def test_joined_tables_are_run_with_any_of_their_sources() -> None:
@@ -94,56 +96,57 @@ def test_a_joined_table_is_named_where_a_table_has_to_be_and_where_none_is_known
     assert "dw.dim" in str(error.value.todo)
 
 
-def test_one_that_follows_joins_again_where_a_source_went_on(lake: Lake) -> None:
-    with ThreadPoolExecutor(1) as pool:
-        join = joins(pool)
-        for batches, right in [
-            ({CUSTOMER: 1, ORDERS: 1}, [DIM, SUMMARY]),
-            ({CUSTOMER: 1, ORDERS: 1, LOG: 7}, []),
-            ({CUSTOMER: 1, ORDERS: 2}, [SUMMARY]),
-            ({CUSTOMER: 2, ORDERS: 2}, [DIM, SUMMARY]),
-        ]:
-            join(batches)
-            assert lake.told() == right
-        assert {name: run.batches for name, run in join.runs.items()} == {DIM: 2, SUMMARY: 3}
+def test_a_table_is_due_where_a_source_of_it_went_on() -> None:
+    joining = joins()
+    for batches, right in [
+        ({CUSTOMER: 1, ORDERS: 1}, [DIM, SUMMARY]),
+        ({CUSTOMER: 1, ORDERS: 1, LOG: 7}, []),
+        ({CUSTOMER: 1, ORDERS: 2}, [SUMMARY]),
+        ({CUSTOMER: 2, ORDERS: 2}, [DIM, SUMMARY]),
+        ({CUSTOMER: 2, ORDERS: 1}, [SUMMARY]),
+    ]:
+        assert joining.due(batches) == right
+    joining.reopen()
+    assert joining.due({CUSTOMER: 2, ORDERS: 1}) == [DIM, SUMMARY], "another process may have gone back and forth"
 
 
-def test_one_that_fails_stops_no_other_and_is_tried_again(lake: Lake) -> None:
-    with ThreadPoolExecutor(1) as pool:
-        join = joins(pool)
-        lake.fails[DIM] = TableError("no space")
-        join({CUSTOMER: 1})
-        assert str(join.runs[DIM].error) == "no space"
-        assert join.runs[SUMMARY].error is None
-        lake.told()
-        lake.fails.clear()
-        join({CUSTOMER: 1})
-        assert lake.told() == [DIM]
-        assert join.runs[DIM].error is None
+def test_one_that_fails_stops_no_other_and_is_due_again(lake: Lake) -> None:
+    joining = joins()
+    lake.fails[DIM] = TableError("no space")
+    for failures in (1, 2):
+        assert DIM in joining.due({CUSTOMER: 1})
+        assert (joining.take(DIM), joining.take(SUMMARY)) == (Turn.FAILED, Turn.DONE)
+        assert (str(joining.runs[DIM].error), joining.runs[DIM].failures) == ("no space", failures)
+        assert joining.runs[SUMMARY].error is None
+    lake.fails.clear()
+    assert joining.due({CUSTOMER: 1}) == [DIM]
+    with capture_logs() as logs:
+        assert joining.take(DIM) is Turn.DONE
+    assert (joining.runs[DIM].error, joining.runs[DIM].failures) == (None, 0)
+    assert [line["event"] for line in logs] == ["goes on", "joined"]
+    assert joining.due({CUSTOMER: 1}) == []
 
 
 def test_a_spark_that_cannot_start_ends_the_run(lake: Lake) -> None:
     lake.fails[DIM] = SetupError("there is no Java")
     with ThreadPoolExecutor(1) as pool, pytest.raises(SetupError):
-        joins(pool)({})
+        joins().all(pool)
+    assert lake.told() == [DIM, SUMMARY]
 
 
-def test_where_java_has_ended_nothing_more_is_begun(lake: Lake) -> None:
+def test_a_java_that_has_ended_is_told(lake: Lake) -> None:
     lake.fails[DIM] = OSError("connection refused")
-    stop, lost = Stop(lambda _: None), EngineLost("dw.dim: Java has ended in the middle of it")
-    with ThreadPoolExecutor(1) as pool:
-        join = joins(pool, stop, lost)
-        join({})
-    assert stop.is_asked
-    assert {name: run.error for name, run in join.runs.items()} == {DIM: lost}
-    assert lake.told() == [DIM]
+    lost = EngineLost("dw.dim: Java has ended in the middle of it")
+    joining = joins(lost=lost)
+    assert joining.take(DIM) is Turn.FAILED
+    assert joining.runs[DIM].error is lost
 
 
 def test_who_is_asked_to_stop_begins_nothing(lake: Lake) -> None:
     stop = Stop(lambda _: None)
     stop.ask()
+    joining = joins(stop)
     with ThreadPoolExecutor(1) as pool:
-        joining = joins(pool, stop)
-        joining({})
+        joining.all(pool)
     assert lake.told() == []
     assert joining.runs == {}, "nothing is said of what was not looked at"

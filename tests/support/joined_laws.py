@@ -62,6 +62,7 @@ def shapes() -> dict[str, dict[str, Source]]:
     address = source("address", "city", on=("id",), to=("id",))
     region = source("region", "title", on=("code",), to=("region",))
     orders = source("orders", on=("customer",), to=("id",), aggregates=SUMS)
+    of_country = source("address", on=("country",), to=("region",), aggregates={"city": MOST_OF_A_COUNTRY})
     of_order = source("customer", "name", on=("id",), to=("customer",))
     return {
         "dimension": {"customer": customer, "address": address, "region": region},
@@ -71,6 +72,12 @@ def shapes() -> dict[str, dict[str, Source]]:
             "region": replace(region, beside="address", to=("country",)),
         },
         "summary": {"customer": customer, "orders": orders, "region": region},
+        "counts": {
+            "customer": customer,
+            "orders": source("orders", "customer", on=("customer",), to=("id",), aggregates=SUMS),
+            "address": of_country,
+            "region": replace(region, beside="orders", to=("customer",)),
+        },
         "groups": {
             "orders": source("orders", "customer", on=("customer",), aggregates=SUMS),
             "customer": of_order,
@@ -79,13 +86,7 @@ def shapes() -> dict[str, dict[str, Source]]:
         "deep": {
             "orders": source("orders", "id", "amount"),
             "customer": of_order,
-            "address": source(
-                "address",
-                beside="customer",
-                on=("country",),
-                to=("region",),
-                aggregates={"city": MOST_OF_A_COUNTRY},
-            ),
+            "address": replace(of_country, beside="customer"),
         },
         "facts": {
             "orders": source("orders", "id", "amount"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import deltalake
@@ -13,6 +14,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from lakeward.adapters.delta.checking import check
 from lakeward.adapters.delta.options import TableOptions
 from lakeward.adapters.delta.progress import APP, PROGRESS, commits_of, standing_of
+from lakeward.adapters.delta.rollback import DeltaLine
 from lakeward.adapters.delta_rs.beside import DeltaBeside, arrow_of
 from lakeward.adapters.delta_rs.columns import to_delta
 from lakeward.adapters.delta_rs.places import Places
@@ -135,3 +137,53 @@ def test_a_checkpoint_of_lines_is_read_as_one_of_columns(places: Places) -> None
     lines = [{"protocol": {}}, {"domainMetadata": {**domain, "domain": "another"}}, {"domainMetadata": domain}]
     (log / f"{2:020}.checkpoint.0a1b.json").write_text("\n".join(map(json.dumps, lines)))
     assert standing_of(places, ITEM).progress == Progress(batch=2, rows=7)
+
+
+def line(places: Places) -> DeltaLine:
+    found = DeltaLine.of(places, ITEM, lambda: pytest.fail("it needs no Spark"))
+    assert found is not None
+    return found
+
+
+def shown(places: Places) -> list[str | None]:
+    """Return the versions that have the rows of each batch."""
+    return [line(places).shown_by(batch) for batch in (1, 2, 3)]
+
+
+def compact(places: Places) -> None:
+    """Compact the table, and remove the files that it had before."""
+    DeltaTable(places.of(ITEM)).optimize.compact(max_concurrent_tasks=1)
+    DeltaTable(places.of(ITEM)).vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+
+
+def test_rows_of_a_commit_whose_files_are_gone_are_those_that_others_made_of_them(places: Places) -> None:
+    assert shown(places) == ["1", "2", None]
+    compact(places)
+    assert line(places).versions() == []
+    [_, rows, _] = shown(places)
+    assert rows is not None
+    assert sorted(DeltaTable(places.of(ITEM), version=int(rows)).to_pyarrow_table()["id"].to_pylist()) == [1, 2]
+    commit(places, 3)
+    assert shown(places)[:2] == [None, rows]
+    assert [one.progress.batch for one in line(places).commits()] == [3, 2, 1]
+
+
+def test_the_commits_of_a_table_that_is_made_anew_have_other_names(places: Places) -> None:
+    before = [one.name for one in line(places).commits()]
+    shutil.rmtree(places.of(ITEM))
+    DeltaTable.create(places.of(ITEM), to_delta({"id": Type("int"), **SYSTEM_COLUMNS}))
+    for batch in (1, 2):
+        commit(places, batch)
+    after = [one.name for one in line(places).commits()]
+    assert len(after) == len(before) == 2
+    assert not {*after} & {*before}
+
+
+def test_a_commit_that_the_log_has_forgotten_is_still_shown(places: Places) -> None:
+    table = DeltaTable(places.of(ITEM))
+    table.create_checkpoint()
+    compact(places)
+    for file in sorted((Path(places.of(ITEM)) / "_delta_log").glob("*.json"))[:3]:
+        file.unlink()
+    assert line(places).commits() == []
+    assert line(places).shown_by(2) is not None

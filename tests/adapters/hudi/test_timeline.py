@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fastavro
@@ -15,6 +16,7 @@ import pytest
 from lakeward.adapters.delta_rs.places import Places
 from lakeward.adapters.hudi.columns import META_COLUMNS
 from lakeward.adapters.hudi.progress import commits_of, standing_of
+from lakeward.adapters.hudi.rollback import HudiLine
 from lakeward.adapters.hudi.timeline import PROGRESS, Timeline
 from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
 from lakeward.core.dimension import TableName
@@ -151,3 +153,32 @@ def test_a_timeline_that_cannot_be_read_is_an_error(places: Places) -> None:
     (folder(places) / f"{instant(1)}_{instant(1)}.commit").mkdir()
     with pytest.raises(TableError, match="cannot be read"):
         standing_of(places, TABLE)
+
+
+def line(places: Places, whole_from: int = 0) -> HudiLine:
+    """Return the writes of a table, whose files are there from an instant on."""
+    timeline = Timeline(Path(places.of(TABLE)))
+    table: Any = SimpleNamespace(timeline=timeline)
+    return HudiLine(table, list(timeline.active()), instant(whole_from))
+
+
+@pytest.mark.parametrize(
+    ("whole_from", "shown"),
+    [(0, [1, 2, None]), (2, [None, 2, None]), (3, [None, 4, None]), (4, [None, 4, None]), (9, [None, 4, None])],
+)
+def test_rows_of_a_commit_whose_files_are_gone_are_those_that_others_made_of_them(
+    places: Places, whole_from: int, shown: list[int | None]
+) -> None:
+    for number, batch in ((1, 1), (2, 2), (3, None), (4, None)):
+        complete(places, number, batch)
+    found = line(places, whole_from)
+    assert [found.shown_by(batch) for batch in (1, 2, 3)] == [one and instant(one) for one in shown]
+    assert [(one.name, one.progress.batch) for one in found.commits()] == [(instant(2), 2), (instant(1), 1)]
+
+
+def test_a_commit_that_is_in_the_archive_is_where_the_table_stands(places: Places) -> None:
+    archive(places, 1, {"a.parquet": [(1, 1), (2, 2)]})
+    complete(places, 3, None)
+    found = line(places)
+    assert [(one.name, one.progress.batch) for one in found.commits()] == [(instant(2), 2)]
+    assert found.shown_by(2) == instant(3)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.adapters.tables.joined_sources import emptied, forgotten, spliced, state_of
+from lakeward.adapters.tables.joined_sources import emptied, forgotten, remembers, spliced, state_of
 from lakeward.adapters.tables.records import BatchRecord
 from lakeward.core.dimension import Lateness, Ordered, Within
 from lakeward.core.events import Mark, Position
@@ -17,7 +17,7 @@ from lakeward.core.facts import ObjectFacts
 from lakeward.core.joined.plan import Passed
 from lakeward.core.ledger import SourceObject
 from lakeward.core.memory import Record
-from lakeward.core.ports import Version
+from lakeward.core.ports import Standing, Version
 from lakeward.core.progress import Progress
 
 DAY = Within(86_400_000_000)
@@ -76,11 +76,33 @@ def test_deletes_are_forgotten_when_a_table_is_trimmed(
     assert forgotten(found, Progress(batch=batch, mark=mark)) == right
 
 
-def table(*batches: tuple[str, int], upto: int = 9) -> Any:
-    versions: Sequence[Version] = [Version(name=n, progress=Progress(batch=batch)) for n, batch in batches]
-    line = SimpleNamespace(versions=lambda: versions)
+@pytest.mark.parametrize("mark", [None, Mark(1, 10**6)])
+def test_what_waited_may_have_deleted_rows_in_the_batch_that_released_it(mark: Mark | None) -> None:
+    """Nobody wrote down of when these events are: trimming passes over such a batch."""
+    later = record(32, epoch=1)
+    found = companion(32, b31=replace(record(31), record=None), b32=later)
+    assert forgotten(found, Progress(batch=32, mark=mark)) == (31 if mark is None else 32)
+    assert forgotten(found, Progress(batch=32, mark=Mark(1, 105))) == 31
+
+
+def test_what_is_forgotten_while_it_is_read_is_seen() -> None:
+    for batch, since, right in [(40, 31, True), (70, 31, False), (70, 64, True), (63, 40, True)]:
+        standing = Standing(Progress(batch=batch, mark=Mark(1, 10**6)), None)
+        there: Any = SimpleNamespace(
+            standing=lambda found=standing: found, kept=SimpleNamespace(companion=companion(batch))
+        )
+        assert remembers(there, 63, since) == right
+
+
+def table(*batches: tuple[str, int], gone: Sequence[int] = (), upto: int = 9) -> Any:
+    """Return a table with commits, newest first; the files of some batches are gone."""
+    commits: Sequence[Version] = [Version(name=n, progress=Progress(batch=batch)) for n, batch in batches]
+    shown = {batch: name for name, batch in batches if batch not in gone}
+    line = SimpleNamespace(commits=lambda: commits, shown_by=shown.get)
     return SimpleNamespace(
-        standing=lambda: None, line=lambda: line, kept=SimpleNamespace(companion=companion(upto))
+        standing=lambda: Standing(Progress(batch=upto), None),
+        line=lambda: line,
+        kept=SimpleNamespace(companion=companion(upto)),
     )
 
 
@@ -99,6 +121,20 @@ def test_of_a_commit_that_has_expired_nothing_is_known_any_more() -> None:
     assert (found.goes_on, found.shows_before, found.remembers) == (True, False, 9)
 
 
+def test_a_commit_whose_files_are_gone_is_still_where_it_goes_on_from() -> None:
+    found = state_of(table(("c", 9), ("b", 8), gone=[8]), Passed(8, "b"))
+    assert found is not None
+    assert (found.goes_on, found.shows_before, found.remembers) == (True, False, 0)
+
+
+def test_a_source_that_has_forgotten_its_last_commit_stands_at_its_batch() -> None:
+    found = state_of(table(), Passed(9, ""))
+    assert found is not None
+    assert found.now == Passed(9, "")
+    assert not state_of(table(), Passed(9, "c")).goes_on  # type: ignore[union-attr]
+
+
 def test_a_source_without_a_commit_has_no_state() -> None:
-    assert state_of(table(), None) is None
-    assert state_of(SimpleNamespace(standing=lambda: None, line=lambda: None), None) is None  # type: ignore[arg-type]
+    assert state_of(table(upto=0), None) is None
+    gone: Any = SimpleNamespace(standing=lambda: Standing(Progress(), None), line=lambda: None)
+    assert state_of(gone, None) is None

@@ -99,6 +99,12 @@ WRONG: Mapping[str, Joined] = {
     "address is joined to orders, which is no source before it": joined(
         customer=CUSTOMER, address=replace(ADDRESS, beside="orders"), orders=ORDERS
     ),
+    "address is joined on id, id": joined(
+        customer=CUSTOMER, address=replace(ADDRESS, on=("id", "id"), to=("id", "region"))
+    ),
+    "address is joined to id, id": joined(
+        customer=CUSTOMER, address=replace(ADDRESS, on=("id", "city"), to=("id", "id"))
+    ),
     "address is joined on id to nothing": joined(customer=CUSTOMER, address=replace(ADDRESS, to=())),
     "address has no column nose": joined(customer=CUSTOMER, address=replace(ADDRESS, on=("nose",))),
     "customer has no column nose:to": joined(customer=CUSTOMER, address=replace(ADDRESS, to=("nose",))),

@@ -11,6 +11,7 @@ from joined_laws import shapes, tables_of
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, SchemaConflict, TableError
+from lakeward.core.evolution import Policies
 from lakeward.core.history.options import History, Kind
 from lakeward.core.joined.declared import Joined
 from lakeward.core.joined.joining import Joining
@@ -182,3 +183,17 @@ def test_a_history_with_other_options_is_refused() -> None:
     kinds = replace(joined, history=History(kinds={"customer_name": Kind.OVERWRITE}))
     with pytest.raises(SchemaConflict, match="its versions were kept in another way"):
         keep_up(replace(asked, joined=kinds))
+
+
+def test_a_rename_that_the_next_batch_of_a_source_will_carry_out_is_known_before() -> None:
+    customer = SOURCES["customer"].table
+    schema = Schema(
+        tuple(replace(one, name={"name": "full"}.get(one.name, one.name)) for one in TABLES[customer].schema)
+    )
+    renamed = replace(TABLES[customer], schema=schema, policies=Policies(renames={"name": "full"}))
+    taken = {own: "full" if column == "name" else column for own, column in SOURCES["customer"].columns.items()}
+    joined = replace(JOINED, sources={**SOURCES, "customer": replace(SOURCES["customer"], columns=taken)})
+    lake = Lake()
+    assert keep_up(replace(job(lake, joined), sources={**TABLES, customer: renamed})) is not None
+    assert lake.joining is not None
+    assert lake.joining.tables["customer"].schema == schema

@@ -60,8 +60,11 @@ def test_rows_as_they_were_are_asked_for_only_where_they_are_found_by_what_may_c
 @pytest.mark.parametrize(
     ("state", "reason"),
     [
-        (SourceState(now=EIGHT, goes_on=False), "orders was taken back behind batch 7"),
-        (SourceState(now=Passed(5, "orders-5b"), goes_on=False), "orders was taken back behind batch 7"),
+        (SourceState(now=EIGHT, goes_on=False), "orders was taken back behind batch 7, or made anew"),
+        (
+            SourceState(now=Passed(5, "orders-5b"), goes_on=False),
+            "orders was taken back behind batch 7, or made anew",
+        ),
         (SourceState(now=EIGHT, emptied=8), "orders was truncated or loaded anew in batch 8"),
         (SourceState(now=EIGHT, spliced=8), "orders took an older snapshot in batch 8"),
         (SourceState(now=EIGHT, remembers=8), "orders has forgotten deletes up to batch 8, and batch 7 was passed"),
