@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 import outside
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from joined_runs import TIMED, every_kind, joined, put, shown
@@ -138,6 +139,32 @@ def test_a_customer_of_two_files_is_the_dimension_that_an_aws_blog_shows(
     assert 0 < then["rows"] < len(right)
 
 
+NESTED = """
+[defaults]
+key = ["id"]
+lateness = "30d"
+
+[tables."shop.customer".columns]
+id = "int"
+name = "string"
+
+[tables."shop.orders"]
+
+[joined."dw.customer_summary".sources]
+customer = { table = "shop.customer", columns = ["id"] }
+orders = { table = "shop.orders", on = ["customer"], to = ["id"], aggregates = { orders = "count" } }
+"""
+
+
+def nested(project: Project, day: int, *rows: list[Any]) -> None:
+    """Deliver orders with an address, as a file that has its columns."""
+    at = [datetime(2026, 11, day, 10, tzinfo=UTC)]
+    made = [dict(zip(("Op", "id", "customer", "address", "at"), row + at, strict=True)) for row in rows]
+    file = project.folder / f"landing/shop/orders/202611{day:02}-100000000.parquet"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(made), file)
+
+
 def loaded(project: Project) -> None:
     put(project, "customer", 1, "I,1,Ann", "I,2,Bea")
     put(project, "orders", 2, "I,10,1,30", "I,11,1,50", "I,12,1,20", "I,13,3,7")
@@ -183,6 +210,16 @@ def test_a_summary_follows_updates_and_deletes_of_what_it_is_made_of(project: Pr
     assert found == [(-1, None, None), (1, "Ann", "Ann"), (3, "Cleo", "Cleo")]
     exported = project.call("export", "dw.customer_summary", "--to", "out", "--json").document
     assert exported["rows"] == len(pq.read_table(project.folder / "out")) == 3
+
+
+def test_a_source_whose_structs_get_fields_is_read_as_it_was_and_as_it_is(project: Project) -> None:
+    project.configure(NESTED, source=TIMED)
+    put(project, "customer", 1, "I,1,Ann", "I,2,Bea")
+    nested(project, 2, ["I", 10, 1, {"city": "Köln"}], ["I", 11, 2, {"city": "Ulm"}])
+    assert joined(project)["last"]["whole"] == ["nothing stands yet"]
+    nested(project, 3, ["U", 10, 2, {"city": "Bonn", "zip": 53111}])
+    assert joined(project)["last"]["whole"] == []
+    assert summary(project, "id", "orders") == [(1, 0), (2, 2)]
 
 
 def test_a_crash_between_the_commits_of_sources_and_the_joined_table_loses_nothing(
