@@ -28,10 +28,10 @@ test: check servers ## Lint, types, all tests without Spark, and a lap of each t
 gate: check servers ## What CI runs: all tests but the long ones, on both lines of Spark: under an hour
 	$(MAKE) --jobs=2 --keep-going fast lines
 
-# A JVM leaves half of two cores to tests without one. What these say comes at their end, as one piece.
+# A JVM leaves half of two cores to tests without one; they take no more. What these say comes at their end, as one piece.
 fast: setup ## Run the tests without Spark
 	@mkdir -p build
-	$(BIN)/python -m pytest -m "not spark" >build/fast.log 2>&1; code=$$?; cat build/fast.log; exit $$code
+	nice $(BIN)/python -m pytest -m "not spark" >build/fast.log 2>&1; code=$$?; cat build/fast.log; exit $$code
 
 lines: setup ## Run the tests on Spark, one line after the other
 	$(MAKE) line

@@ -2,7 +2,7 @@
 
 The gate draws the same examples each time; `LAKEWARD_EXAMPLES=new` draws others, to look
 for what was not found yet. What is `long` is for `make test-all`, which sets `LAKEWARD_LONG`. Of what needs Spark
-`make test` runs what is marked `lap`: it sets `LAKEWARD_LAP`.
+`make test` runs what is marked `lap`, though it be long: it sets `LAKEWARD_LAP`.
 On another line of Spark than the default one, what is marked `lines` runs, and `hudi` where that is.
 """
 
@@ -33,10 +33,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out what is not of this line of Spark, and what is long, unless it is asked for or named."""
     is_named = any("::" in argument for argument in config.args)
     left = {item for item in items if not _is_of_line(item)}
-    if "LAKEWARD_LONG" not in os.environ and not is_named:
-        left |= {item for item in items if item.get_closest_marker("long")}
-    if "LAKEWARD_LAP" in os.environ:
+    asked = {name for name in ("long", "lap") if f"LAKEWARD_{name.upper()}" in os.environ}
+    if "lap" in asked:
         left |= {item for item in items if item.get_closest_marker("spark") and not item.get_closest_marker("lap")}
+    if not is_named:
+        left |= {item for item in items if item.get_closest_marker("long") and not asked & _marks(item)}
     config.hook.pytest_deselected(items=[item for item in items if item in left])
     items[:] = [item for item in items if item not in left]
 
@@ -45,3 +46,7 @@ def _is_of_line(item: pytest.Item) -> bool:
     if line() == LINES[0]:
         return item.get_closest_marker("hudi") is None
     return any(item.get_closest_marker(name) for name in ("lines", "hudi"))
+
+
+def _marks(item: pytest.Item) -> set[str]:
+    return {mark.name for mark in item.iter_markers()}

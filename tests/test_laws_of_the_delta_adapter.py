@@ -17,7 +17,7 @@ from lakeward.adapters.delta.options import TableOptions
 from lakeward.adapters.tables import companion
 from lakeward.plugins.testing import Bench, table_contract
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("interpreted")]
 
 LAYOUTS = {
     "deletion vectors": TableOptions(),
@@ -36,7 +36,7 @@ def bench(lake: LakeOfDelta) -> Bench:
     return Bench(lake=lake, histories=40, foreign=lake.commit_as_another_writer)
 
 
-@pytest.fixture(params=[*[*LAYOUTS][:2], *[pytest.param(name, marks=pytest.mark.long) for name in [*LAYOUTS][2:]]])
+@pytest.fixture(params=[*[*LAYOUTS][:1], *[pytest.param(name, marks=pytest.mark.long) for name in [*LAYOUTS][1:]]])
 def layout(request: pytest.FixtureRequest) -> TableOptions:
     return LAYOUTS[request.param]
 

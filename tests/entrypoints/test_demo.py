@@ -391,6 +391,9 @@ def test_without_java_nothing_is_made(lakeward: Command, monkeypatch: pytest.Mon
 
 # All of it.
 
+ONLY_IN_A_LAP = [pytest.mark.lap, pytest.mark.long]
+"""The gate has it on Iceberg."""
+
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
@@ -398,7 +401,7 @@ def test_without_java_nothing_is_made(lakeward: Command, monkeypatch: pytest.Mon
     [
         ("iceberg", "PyIceberg", lambda rows: min(rows, 5)),
         pytest.param("delta", "delta-rs", lambda _rows: 1, marks=pytest.mark.long),
-        pytest.param("hudi", "hudi-rs", lambda rows: min(rows, 5), marks=[pytest.mark.hudi, pytest.mark.lap]),
+        pytest.param("hudi", "hudi-rs", lambda rows: min(rows, 5), marks=[pytest.mark.hudi, *ONLY_IN_A_LAP]),
     ],
 )
 def test_the_demo(lakeward: Command, tmp_path: Path, kind: str, reader: str, times: Callable[[int], int]) -> None:

@@ -24,7 +24,7 @@ MakeLake = Callable[..., LakeOfIceberg]
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """Spark's other way to carry out a plan, which it takes itself where its code does not compile.
 
-To compile plans of a few rows takes longer than to interpret them: one line of Spark does it, the other compiles.
+To compile plans of a few rows takes longer than to interpret them: laws do that, and all of line 3.5.
 """
 
 
@@ -50,6 +50,17 @@ def active(spark: SparkSession) -> SparkSession:
     """Return that session as the active one, by whose settings formats go: a command leaves its own behind."""
     spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)  # type: ignore[union-attr]
     return spark
+
+
+@pytest.fixture
+def interpreted(active: SparkSession) -> Iterator[None]:
+    """Let the plans of a test be interpreted."""
+    before = {name: active.conf.get(name, None) for name in INTERPRETED}
+    for name, value in INTERPRETED.items():
+        active.conf.set(name, value)
+    yield
+    for name, value in before.items():
+        active.conf.unset(name) if value is None else active.conf.set(name, value)
 
 
 @pytest.fixture

@@ -104,6 +104,7 @@ def test_vacuum_ends_the_way_back(shop: Project, spark: SparkSession) -> None:
     assert shop.run()["shop.item"]["batches"] == []
 
 
+@pytest.mark.long
 def test_a_compaction_of_another_writer_is_gone_back_to_and_behind(shop: Project, spark: SparkSession) -> None:
     """Rows that vectors delete by now stand again, and the other way round."""
     put(shop, 10, "I,1,a,1.00", "I,2,b,2.00", "I,3,c,3.00")
