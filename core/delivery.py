@@ -26,7 +26,8 @@ class Delivery:
 
     `loaded` names the epoch whose full load is complete with this delivery. `believed` is
     the latest source time that moves the mark (None: any does). `ran` is when the batch was
-    begun, in microseconds since 1970: it dates in a history what the source does not.
+    begun, in microseconds since 1970: it dates in a history what the source does not. What is `by_hand` comes of
+    no object of the source: an operator said it.
     """
 
     number: int
@@ -36,6 +37,7 @@ class Delivery:
     loaded: int | None = None
     believed: int | None = None
     ran: int = 0
+    by_hand: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,7 +63,7 @@ class Settled:
 
 
 def record_of(delivery: Delivery) -> Record | None:
-    """Return the batch record of a delivery, or None where nothing arrived."""
+    """Return the batch record of a delivery, or None where nothing arrived; what is by hand moves no mark."""
     arrived = [(event.position, event.time) for event in delivery.events]
     arrived += [(reject.position, reject.time) for reject in delivery.rejects]
     if not arrived:
@@ -69,12 +71,13 @@ def record_of(delivery: Delivery) -> Record | None:
     placed = [event.position for event in delivery.events]
     placed += [reject.position for reject in delivery.rejects if reject.has_place]
     bounds = placed or [position for position, _ in arrived]
+    of_source = () if delivery.by_hand else arrived
     return Record(
         delivery.number,
-        frozenset(position.object for position, _ in arrived),
+        frozenset(position.object for position, _ in of_source),
         min(bounds),
         max(bounds),
-        latest((time for _, time in arrived), delivery.believed),
+        latest((time for _, time in of_source), delivery.believed),
         frozenset(event.position.epoch for event in delivery.events if event.is_load),
         truncates=tuple(e.position for e in delivery.events if e.operation is Operation.TRUNCATE),
     )

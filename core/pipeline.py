@@ -153,8 +153,12 @@ def release(job: Job[F], settled: Settlement, watch: Watch = unwatched) -> Repor
     return report
 
 
-def truncate(job: Job[F], place: Position, watch: Watch = unwatched) -> Report:
-    """Remove every row that lies below a place, for a truncate that the source did not write down."""
+def truncate(job: Job[F], place: Position, watch: Watch = unwatched, *, time: int | None = None) -> Report:
+    """Remove every row that lies below a place, for a truncate that the source did not write down.
+
+    In a history they end at its `time`, in microseconds since 1970, or at the run where that is not known. It moves
+    no mark: it is not of the source.
+    """
 
     def once() -> Report:
         standing = job.opened.table.standing()
@@ -169,7 +173,7 @@ def truncate(job: Job[F], place: Position, watch: Watch = unwatched) -> Report:
             may_need=PARTIAL if recalled.in_part else frozenset(),
             truncates=(place,),
         )
-        batch = Batch(job.source.truncation(dimension, place), facts)
+        batch = Batch(job.source.truncation(dimension, place, time), facts)
         prepared = work_out(job, Found(standing=standing, recalled=recalled, batch=batch), watch)
         try:
             return carry_out(job, prepared, watch)

@@ -65,8 +65,8 @@ class Source(Protocol[F]):
         """Read the objects whole. Those that changed meanwhile, and all after them, are left out."""
         ...
 
-    def truncation(self, dimension: Dimension, place: Position) -> F:
-        """Return a frame of one truncate, which the source did not write down."""
+    def truncation(self, dimension: Dimension, place: Position, time: int | None) -> F:
+        """Return a frame of one truncate, which the source did not write down, and its source time, if known."""
         ...
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:

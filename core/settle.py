@@ -20,7 +20,7 @@ from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position, same
 from lakeward.core.fold import Folded, Row, apply, at_its_end, columns_of
 from lakeward.core.history.check import violation
-from lakeward.core.history.instants import instant_of, instant_of_run, undated
+from lakeward.core.history.instants import instant_of, undated
 from lakeward.core.history.reloads import outlasting
 from lakeward.core.history.versions import spliced
 from lakeward.core.memory import (
@@ -101,8 +101,7 @@ class _Settling:
             return rows
         if self.dimension.history is None:
             return {}
-        ran = instant_of_run(self.dimension.history, self.delivery.ran)
-        return outlasting(rows, self.epoch, [*self.loaded_rows()], ran)
+        return outlasting(rows, self.epoch, [*self.loaded_rows()], self.dimension.history, self.delivery.ran)
 
     def loaded_rows(self) -> Iterator[ChangeEvent | Reject]:
         """The rows of the full load that takes the place of all others."""
@@ -178,7 +177,8 @@ class _Settling:
 
     def is_copy(self, event: ChangeEvent, known: Mapping[Hashable, list[ChangeEvent]]) -> bool:
         position = event.position
-        if position in self.verdicts or (not self.ordered and self.memory.has_object(position)):
+        by_object = not (self.ordered or self.delivery.by_hand)
+        if position in self.verdicts or (by_object and self.memory.has_object(position)):
             return True
         if position in self.memory.holds or position in self.memory.closed:
             return True

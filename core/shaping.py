@@ -150,9 +150,9 @@ class ShapedSource(Generic[F]):
             raise _rejected(dimension, *told[0])
         return self.read(dimension, replace(taken, objects=taken.objects[:bad]), epoch)
 
-    def truncation(self, dimension: Dimension, place: Position) -> F:
+    def truncation(self, dimension: Dimension, place: Position, time: int | None) -> F:
         """Return a frame of one truncate, with the columns of the table."""
-        return self.source.truncation(dimension, place)
+        return self.source.truncation(dimension, place, time)
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Move applied objects into the archive."""

@@ -8,6 +8,7 @@ from typing import TypeVar
 from lakeward.core.errors import AlarmRaised, ConfigError
 from lakeward.core.events import Position, Sequences
 from lakeward.core.job import Job, Report
+from lakeward.core.ledger import SourceObject, Taken
 from lakeward.core.looking import load_before, look
 from lakeward.core.pipeline import truncate
 from lakeward.core.ports import Ack, Recalled
@@ -23,20 +24,21 @@ _LAST = 2**62
 def truncate_at(job: Job[F], moment: str, *, by: str, reason: str | None, at: int) -> Report:
     """Remove the rows that stood at a moment: `now`, a time, or a file of changes, before its first row.
 
-    That the files of the table are gone is let pass with it. Raises ConfigError where the moment
-    cannot be put into the order of the table, or no row can be found by it.
+    In a history they end there: with a file at the commit time of its first row, or at the run where changes have
+    none. That the files of the table are gone is let pass with it. Raises ConfigError where the moment cannot be
+    put into the order of the table, or no row can be found by it.
     """
     progress = job.opened.table.standing().progress
     recalled = job.opened.companion.recall(progress)
     _refuse(job, progress, recalled)
-    place = _now(job, progress, recalled) if moment == NOW else _place(job, moment, progress, recalled)
+    place, time = (_now(job, progress, recalled), at) if moment == NOW else _place(job, moment, progress, recalled)
     if progress.mark is not None and place.mark <= progress.mark:
         raise ConfigError(
             f"{job.dimension.name}: {moment} lies below the mark",
             found="what was changed since then is not remembered any more (`lateness`)",
             todo=f"Load the table anew: `lakeward reload {job.dimension.name}`. Nothing was changed.",
         )
-    report = truncate(job, place)
+    report = truncate(job, place, time=time)
     if progress.object is not None:
         ack = Ack(code="LEDGER-005", about=(progress.object,), by=by, reason=reason, at=at, epoch=progress.epoch)
         job.opened.companion.write_down(report.progress, ack)
@@ -81,14 +83,17 @@ def _now(job: Job[F], progress: Progress, recalled: Recalled) -> Position:
     return Position(progress.epoch, _newest(progress), last, _LAST)
 
 
-def _place(job: Job[F], moment: str, progress: Progress, recalled: Recalled) -> Position:
+def _place(job: Job[F], moment: str, progress: Progress, recalled: Recalled) -> tuple[Position, int | None]:
+    """Return the place of a moment, and its time in microseconds since 1970, None where nothing tells."""
     for record in job.opened.companion.applied(progress, 0):
         if record.object.name == moment and record.least is not None and record.object.name in recalled.objects:
-            return Position(progress.epoch, max(0, record.least.sequence), record.object.order - 1, _LAST)
+            place = Position(progress.epoch, max(0, record.least.sequence), record.object.order - 1, _LAST)
+            return place, _time(job, record.least)
     taken = look(job).taken
     for item in (*taken.objects, *taken.left):
         if item.name == moment:
-            return Position(progress.epoch, _newest(progress), item.order - 1, _LAST)
+            place = Position(progress.epoch, _newest(progress), item.order - 1, _LAST)
+            return place, _time(job, _least(job, item, progress.epoch))
     micros = _micros(moment)
     if micros is None or job.dimension.sequences is not Sequences.TIMES or not _newest(progress):
         raise ConfigError(
@@ -98,7 +103,22 @@ def _place(job: Job[F], moment: str, progress: Progress, recalled: Recalled) -> 
             todo="Name the first file of changes behind the truncate, `now`, or a time as "
             "2026-11-21T10:00:00Z. Nothing was changed.",
         )
-    return Position(progress.epoch, micros, _LAST, _LAST)
+    return Position(progress.epoch, micros, _LAST, _LAST), micros
+
+
+def _least(job: Job[F], item: SourceObject, epoch: int) -> Position | None:
+    """Return the place of the first row of an object that waits; of a mirror nobody asks."""
+    if job.dimension.history is None:
+        return None
+    batch = job.source.read(job.dimension, Taken(objects=(item,)), epoch)
+    batch.close()
+    return batch.facts.least
+
+
+def _time(job: Job[F], place: Position | None) -> int | None:
+    """Return the commit time that a place is; None where it is none."""
+    is_time = job.dimension.sequences is Sequences.TIMES and place is not None and place.sequence > 0
+    return place.sequence if place is not None and is_time else None
 
 
 def _newest(progress: Progress) -> int:

@@ -119,8 +119,13 @@ class SaysNothingOfTheFloor(MemorySource):
 
 
 class TruncatesAtTheBeginning(MemorySource):
-    def truncation(self, dimension: Dimension, place: Position) -> Frame:
-        return MemorySource.truncation(self, dimension, place._replace(sequence=0))
+    def truncation(self, dimension: Dimension, place: Position, time: int | None) -> Frame:
+        return MemorySource.truncation(self, dimension, place._replace(sequence=0), time)
+
+
+class TruncatesAtNoTime(MemorySource):
+    def truncation(self, dimension: Dimension, place: Position, time: int | None) -> Frame:
+        return MemorySource.truncation(self, dimension, place, None)
 
 
 class ArchivesAll(MemorySource):
@@ -218,7 +223,7 @@ BROKEN: Mapping[str, Sequence[type[MemorySource]]] = {
     "an_object_that_changed_since_it_was_taken_is_left_out_with_all_behind_it": [ReadsOnBehindAChangedObject],
     "an_object_that_changed_after_it_was_applied_stops_the_table": [BelievesWhatWasApplied],
     "an_object_that_comes_late_is_taken_and_said_to_be_late": [LooksBehindTheLastAlone, SaysNothingOfTheFloor],
-    "a_truncation_is_one_truncate_at_its_place": [TruncatesAtTheBeginning],
+    "a_truncation_is_one_truncate_at_its_place": [TruncatesAtTheBeginning, TruncatesAtNoTime],
     "a_table_is_read_by_what_its_source_calls_it": [GoesByTheNameOfTheTable, ReadsByTheNameOfTheTable],
     "what_is_archived_is_what_was_applied": [ArchivesAll],
     "without_rules_rows_have_the_columns_and_the_key_of_their_table": [LeavesTheKeyOut],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -388,3 +389,65 @@ def test_the_version_that_a_change_of_the_key_opened_is_not_written_again_when_i
     (batch,) = run["batches"]
     assert (batch["written"], batch["removed"]) == (2, 1)
     assert project.rows("customer", columns=("id", "name")) == [(1, "one"), (2, "one"), (2, "three"), (2, "two")]
+
+
+BY_COLUMN = """
+[tables."shop.customer"]
+key = ["id"]
+mode = "history"
+columns = { id = "int", city = "string", changed = "timestamp" }
+history.validity = { column = "changed" }
+"""
+PERIODS = ("id", "city", "valid_from", "valid_to")
+
+
+def test_a_load_a_truncate_and_a_delete_without_a_time_end_rows_at_the_run_where_a_column_dates_them(
+    project: Project,
+) -> None:
+    """The column says of the rows what it said before, and would end them where they began."""
+    project.configure(BY_COLUMN)
+    first = {1: "1,Oslo,2026-11-01 10:00:00", 2: "2,Rome,2026-11-05 10:00:00", 3: "3,Bonn,2026-11-02 10:00:00"}
+    load, today = "LOAD00000001.csv", "2026-12-01"
+
+    def delivered(name: str, hour: int, *lines: str) -> None:
+        at = datetime(2026, 11, 21, hour, tzinfo=UTC).timestamp()
+        os.utime(project.put(name, "".join(f"{line}\n" for line in lines), "shop/customer"), (at, at))
+
+    delivered(load, 9, *first.values())
+    delivered("20261121-100000000.csv", 10, f"D,{first[3]}")
+    project.run()
+    assert project.call("reload", "shop.customer").code == 0
+    delivered(load, 12, first[1])
+    assert project.call("load-complete", "shop.customer").code == 0
+    project.run()
+    ended = [(2, "Rome", "2026-11-05", today), (3, "Bonn", "2026-11-02", today)]
+    assert sorted(versions(project, *PERIODS)) == [(1, "Oslo", "2026-11-01", None), *ended]
+    said = project.call("truncate", "shop.customer", "--at", "now", "--yes")
+    assert "what stood has ended, 0 rows are current, of 3 versions" in said.out
+    assert sorted(versions(project, *PERIODS)) == [(1, "Oslo", "2026-11-01", today), *ended]
+
+
+def test_a_truncate_ends_rows_at_the_moment_that_was_said_and_moves_no_later_change(project: Project) -> None:
+    configured(project, "")
+    put(project, 5, "I,1,Ann,Oslo,1", "I,2,Bob,Rome,1")
+    put(project, 8, "U,1,Ann,Paris,2")
+    project.run()
+    assert project.call("truncate", "shop.customer", "--at", "2026-11-06T10:00:00Z", "--yes").code == 0
+    put(project, 7, "U,1,Ann,Lyon,3")
+    project.run()
+    ended = [(1, "Oslo", "2026-11-05", "2026-11-06"), (1, "Lyon", "2026-11-07", "2026-11-08")]
+    gone = (2, "Rome", "2026-11-05", "2026-11-06")
+    assert sorted(versions(project, *PERIODS), key=lambda row: (row[0], row[2])) == [
+        *ended,
+        (1, "Paris", "2026-11-08", None),
+        gone,
+    ]
+    put(project, 10, "I,4,Eve,Bern,1")
+    assert project.call("truncate", "shop.customer", "--at", "20261110-100000000.csv", "--yes").code == 0
+    project.run()
+    assert sorted(versions(project, *PERIODS), key=lambda row: (row[0], row[2])) == [
+        *ended,
+        (1, "Paris", "2026-11-08", "2026-11-10"),
+        gone,
+        (4, "Bern", "2026-11-10", None),
+    ]

@@ -131,9 +131,9 @@ class DmsSource:
                 todo=f"Of each table one alone can be made there, under its own name: {dimension.reads}.",
             )
 
-    def truncation(self, dimension: Dimension, place: Position) -> DataFrame:
+    def truncation(self, dimension: Dimension, place: Position, time: int | None) -> DataFrame:
         """Return a truncate: DMS deletes the files of a table instead of writing one."""
-        return truncation(self.spark(), dimension, place, in_part=bool(self._reading(dimension).in_part))
+        return truncation(self.spark(), dimension, place, time, in_part=bool(self._reading(dimension).in_part))
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Move applied files into the archive, where there is one; those of many tables once all applied them."""

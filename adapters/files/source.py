@@ -91,9 +91,10 @@ class FilesSource:
         """Move applied files into the archive, where there is one."""
         return self.folder.put_away(dimension.source, objects)
 
-    def truncation(self, dimension: Dimension, place: Position) -> DataFrame:
+    def truncation(self, dimension: Dimension, place: Position, time: int | None) -> DataFrame:
         """Return a truncate that no file tells."""
-        return truncation(self.spark(), dimension, place, in_part=bool(self._table(dimension).reading.in_part))
+        in_part = bool(self._table(dimension).reading.in_part)
+        return truncation(self.spark(), dimension, place, time, in_part=in_part)
 
     def remaking(self, dimension: Dimension, may_need: frozenset[Capability]) -> Remaking:
         """Return nothing: rules stand behind a source."""

@@ -98,9 +98,9 @@ class MemorySource:
         facts = facts_of(dimension, items, [_object_facts(o, limit, tolerance) for o in objects], limit)
         return Batch(items, replace(facts, loaded=taken.load or self.loaded.get(dimension.source)))
 
-    def truncation(self, dimension: Dimension, place: Position) -> Frame:
+    def truncation(self, dimension: Dimension, place: Position, time: int | None) -> Frame:
         """Return a truncate."""
-        return [ChangeEvent(operation=Operation.TRUNCATE, position=place)]
+        return [ChangeEvent(operation=Operation.TRUNCATE, position=place, time=time)]
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Move nothing: there is no archive."""

@@ -97,6 +97,7 @@ class MemoryTable:
             loaded=plan.facts.loaded,
             believed=plan.facts.believed,
             ran=plan.ran,
+            by_hand=not plan.facts.objects,
         )
         dimension = replace(self.dimension, schema=plan.folded)
         if plan.splices is not None:

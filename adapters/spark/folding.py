@@ -38,6 +38,7 @@ from lakeward.adapters.spark.resolve import ID, SMALL, standing
 from lakeward.adapters.spark.spreading import parted, spread
 from lakeward.adapters.spark.sql import let, place_type
 from lakeward.core.events import Position
+from lakeward.core.history.reloads import Ends
 from lakeward.core.plan import MergePlan
 
 _IS_LOADED, _NEWEST_PLACE = "_lakeward_is_loaded", "_lakeward_newest_place"
@@ -45,10 +46,10 @@ _IS_LOADED, _NEWEST_PLACE = "_lakeward_is_loaded", "_lakeward_newest_place"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """A full load of a history: the texts of the keys that it has, and the instant at which all others end."""
+    """A full load of a history: the texts of the keys that it has, and when all others end."""
 
     keys: DataFrame
-    instant: int | None
+    ends: Ends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,9 +214,7 @@ def _going_on(stood: DataFrame, history: VersionRows, load: Load | None) -> Data
     versions, writer = f"transform({STORED}, s -> s.version)", history.versions
     if load is not None:
         stood = stood.join(load.keys.selectExpr(KEY, f"true AS {_IS_LOADED}"), KEY, "left")
-        ended = writer.closed(
-            versions, "bigint(NULL)" if load.instant is None else f"{load.instant}L", writer.loaded
-        )
+        ended = writer.closed(versions, _ending(load.ends), writer.loaded)
         is_live = f"try_element_at({STORED}, -1).version.ends IS NULL"
         versions = f"CASE WHEN {_IS_LOADED} IS NULL AND {is_live} THEN {ended} ELSE {versions} END"
     place = writer.place_in_epoch(f"try_element_at({STORED}, -1).version.place")
@@ -223,6 +222,13 @@ def _going_on(stood: DataFrame, history: VersionRows, load: Load | None) -> Data
     stood = stood.withColumn(_NEWEST_PLACE, F.expr(place))
     places = {standing(name): f"{_NEWEST_PLACE}.{part}" for name, part in zip(PLACE_COLUMNS, "sor", strict=True)}
     return stood.withColumns({name: F.expr(sql) for name, sql in places.items()}).drop(_NEWEST_PLACE, _IS_LOADED)
+
+
+def _ending(ends: Ends) -> str:
+    """Return at which instant a load ends the newest version of a key that it lacks, as SQL: `Ends.after`."""
+    behind = ">" if ends.is_strict else ">="
+    cases = [f"WHEN {at}L {behind} newest.reached THEN {at}L" for at in ends.instants]
+    return f"CASE {' '.join(cases)} END" if cases else "bigint(NULL)"
 
 
 def as_it_is(frame: DataFrame) -> DataFrame:

@@ -83,6 +83,7 @@ def _dated_by_none(frame: DataFrame, dimension: Dimension, history: History, col
 
 def _instant(history: History, schema: Schema, ran: int) -> str:
     """Return from when an event counts, as SQL."""
+    time = of_time(f"coalesce({names.TIME}, {ran}L)", history)
     match history.validity:
         case ByRun():
             return of_time(f"{ran}L", history)
@@ -92,9 +93,9 @@ def _instant(history: History, schema: Schema, ran: int) -> str:
             if instant_of_run(history, ran) is None:
                 return value
             leaves_none = f"{names.OPERATION} IN ('{Operation.DELETE.value}', '{Operation.TRUNCATE.value}')"
-            return f"CASE WHEN {leaves_none} THEN {of_time(names.TIME, history)} ELSE {value} END"
+            return f"CASE WHEN {leaves_none} THEN {time} ELSE {value} END"
         case _:
-            return of_time(f"coalesce({names.TIME}, {ran}L)", history)
+            return time
 
 
 def truncate_instants(told: Sequence[DataFrame | None], epoch: int) -> Mapping[Position, int | None]:

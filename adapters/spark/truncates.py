@@ -50,13 +50,17 @@ def literal(plan: MergePlan, place: Position) -> str:
     return f"named_struct('e', {place.epoch}, 's', {sequence}, 'o', {place.object}L, 'r', {place.row}L)"
 
 
-def truncation(spark: SparkSession, dimension: Dimension, place: Position, *, in_part: bool) -> DataFrame:
-    """Return a frame of one truncate; with `in_part` it has the columns of sources that may send rows in part."""
+def truncation(
+    spark: SparkSession, dimension: Dimension, place: Position, time: int | None, *, in_part: bool
+) -> DataFrame:
+    """Return a frame of one truncate, of a source time that may be None.
+
+    With `in_part` it has the columns of sources that may send rows in part.
+    """
     types = {column.name: ddl(column.type) for column in dimension.schema}
     key = ", ".join(f"{quoted(name)}: {types[name]}" for name in dimension.key)
     parts = {names.UNSET: "array<string>", names.OLD: f"struct<{key}>", names.TRANSACTION: "string"}
-    nulls = {names.TIME: "bigint"} | dict.fromkeys((names.REASON, names.DETAIL, names.TEXT), "string")
-    nulls |= parts if in_part else {}
+    nulls = dict.fromkeys((names.REASON, names.DETAIL, names.TEXT), "string") | (parts if in_part else {})
     return spark.range(1).selectExpr(
         *[f"CAST(NULL AS {type_}) AS {quoted(name)}" for name, type_ in types.items()],
         f"'{Operation.TRUNCATE.value}' AS {names.OPERATION}",
@@ -64,5 +68,6 @@ def truncation(spark: SparkSession, dimension: Dimension, place: Position, *, in
         f"{place.object}L AS {names.OBJECT}",
         f"{place.row}L AS {names.ROW}",
         f"1L AS {names.ARRIVAL}",
+        f"CAST({'NULL' if time is None else time} AS bigint) AS {names.TIME}",
         *[f"CAST(NULL AS {type_}) AS {name}" for name, type_ in nulls.items()],
     )

@@ -70,7 +70,8 @@ from lakeward.core.counts import Counts
 from lakeward.core.dimension import Ordered
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.events import Position
-from lakeward.core.history.instants import instant_of_run
+from lakeward.core.history.options import History
+from lakeward.core.history.reloads import ends_of
 from lakeward.core.history.snapshots import Span
 from lakeward.core.memory import HOLDING, Reason
 from lakeward.core.plan import MergePlan
@@ -417,23 +418,23 @@ class Resolver:
 
     def _ending(self, plan: MergePlan, news: _News, rows: Rows) -> _Ending:
         """Return what ends rows of a history that no event names: truncates, and a full load that lacks them."""
-        if plan.dimension.history is None:
+        history = plan.dimension.history
+        if history is None:
             return _Ending(instants={}, ending=None, load=None)
         told = [] if plan.replaces else [self.companion.truncated(plan.batch - 1)]
         told += [] if news.truncates is None else [news.truncates]
         instants = truncate_instants(told, plan.epoch)
         if plan.replaces:
-            return _Ending(instants=instants, ending=rows.live(), load=self._load(plan, news.frame))
+            return _Ending(instants=instants, ending=rows.live(), load=self._load(plan, history, news.frame))
         below = plan.truncates.removes_below
         return _Ending(instants=instants, ending=None if below is None else rows.live(below), load=None)
 
-    def _load(self, plan: MergePlan, frame: DataFrame) -> Load:
-        """Return the keys of a full load, those that wait in quarantine among them, and when it counts from."""
+    def _load(self, plan: MergePlan, history: History, frame: DataFrame) -> Load:
+        """Return the keys of a full load, those that wait in quarantine among them, and when all others end."""
         rows = frame.where(IS_LOAD)
-        newest = rows.where(IS_EVENT).agg(F.max(names.INSTANT)).collect()[0][0]
-        ran = None if plan.dimension.history is None else instant_of_run(plan.dimension.history, plan.ran)
+        newest, time = rows.where(IS_EVENT).agg(F.max(names.INSTANT), F.max(names.TIME)).collect()[0]
         keys = Key(plan.dimension).of_keys(rows).select(KEY).where(f"{KEY} IS NOT NULL").distinct()
-        return Load(keys=keys, instant=ran if newest is None else newest)
+        return Load(keys=keys, ends=ends_of(history, newest, time, plan.ran))
 
     def _part(
         self, plan: MergePlan, events: DataFrame, rows: DataFrame, *, has_refused: bool = False

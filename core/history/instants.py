@@ -26,7 +26,7 @@ def instant_of(event: ChangeEvent, history: History, ran: int) -> int | None:
     """Return the instant from which an event counts, or None where it has none of its own.
 
     `ran` is when the batch was begun, in microseconds since 1970: it dates what the source does not.
-    What leaves no row has its instant in no column: it is its source time, where that is of the unit.
+    What leaves no row has its instant in no column: it is its source time, or the run, where those are of the unit.
     """
     if event.is_load and event.position.epoch == 1 and history.first_load is not None:
         return history.first_load
@@ -36,7 +36,7 @@ def instant_of(event: ChangeEvent, history: History, ran: int) -> int | None:
         case ByColumn(column=column):
             value = event.cells.get(column, UNSET)
             if event.operation in _LEAVES_NO_ROW and instant_of_run(history, ran) is not None:
-                return None if event.time is None else instant_of_time(event.time, history)
+                return instant_of_time(ran if event.time is None else event.time, history)
             return None if value is UNSET or value is None else instant_in(value, history)
         case _:
             return instant_of_time(ran if event.time is None else event.time, history)

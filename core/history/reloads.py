@@ -3,31 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Position
 from lakeward.core.fold import Row
+from lakeward.core.history.instants import instant_of_run, instant_of_time
+from lakeward.core.history.options import ByColumn, History
 from lakeward.core.history.versions import Step, closed
 from lakeward.core.memory import Reject
 
 
-def outlasting(
-    rows: Mapping[Key, Row], epoch: int, load: Sequence[ChangeEvent | Reject], ran: int | None
-) -> Mapping[Key, Row]:
-    """Return the rows as they stand before the rows of a full load meet them.
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The instants at which rows may end that a full load lacks, the best one first.
 
-    What the load does not hold ends at the greatest instant of its rows, or at that of the run (`ran`) if they
-    have none, and lies in the order before them. A row that waits in quarantine is held by the load, too.
+    One is not behind what a key has reached if it is less, or (`is_strict`) as much.
     """
-    instants = [item.instant for item in load if isinstance(item, ChangeEvent) and item.instant is not None]
-    step = Step(max(instants, default=ran), Position(epoch, LOAD_SEQUENCE, 0, 0))
+
+    instants: tuple[int, ...]
+    is_strict: bool
+
+    def after(self, reached: int) -> int | None:
+        """Return the first that is behind what a key has reached, or None: then it ends there."""
+        found = (at for at in self.instants if at > reached or (at == reached and not self.is_strict))
+        return next(found, None)
+
+
+def ends_of(history: History, newest: int | None, time: int | None, ran: int) -> Ends:
+    """Return when rows end that a full load lacks: at the greatest instant of its rows, `newest`.
+
+    What dates its rows need not tell when it was made: a column, or a source time that is one, may say of all of
+    them what it said before. Where a key has reached that, it is the `time` of the load, or that of the run that
+    takes it (`ran`), in microseconds since 1970. But where no column dates them, a load whose rows count from the
+    very instant that a key has reached takes the place of one before: of several states at one instant the last
+    counts.
+    """
+    by_column, run = isinstance(history.validity, ByColumn), instant_of_run(history, ran)
+    told = instant_of_time(time, history) if time is not None and by_column and run is not None else None
+    return Ends(tuple(at for at in (newest, told, run) if at is not None), is_strict=by_column)
+
+
+def outlasting(
+    rows: Mapping[Key, Row], epoch: int, load: Sequence[ChangeEvent | Reject], history: History, ran: int
+) -> Mapping[Key, Row]:
+    """Return the rows as they stand before the rows of a full load meet them, which a run takes that `ran` then.
+
+    What the load does not hold ends (`ends_of`), and lies in the order before them. A row that waits in quarantine
+    is held by the load, too.
+    """
+    events = [item for item in load if isinstance(item, ChangeEvent)]
+    newest = max((event.instant for event in events if event.instant is not None), default=None)
+    time = max((event.time for event in events if event.time is not None), default=None)
+    ends, place = ends_of(history, newest, time, ran), Position(epoch, LOAD_SEQUENCE, 0, 0)
     kept = _keys(load)
-    return {key: row if key in kept or row.deleted else _ended(row, step) for key, row in rows.items()}
+    return {key: row if key in kept or row.deleted else _ended(row, ends, place) for key, row in rows.items()}
 
 
 def _keys(load: Iterable[ChangeEvent | Reject]) -> set[Key]:
     return {key for item in load for key in item.keys}
 
 
-def _ended(row: Row, step: Step) -> Row:
-    return replace(row, cells={}, position=step.position, deleted=True, versions=closed(row.versions, step))
+def _ended(row: Row, ends: Ends, place: Position) -> Row:
+    versions = closed(row.versions, Step(ends.after(row.versions[-1].reached), place))
+    return replace(row, cells={}, position=place, deleted=True, versions=versions)

@@ -12,7 +12,7 @@ from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Config, Debug
 from lakeward.entrypoints.deciding import Table, Who, Why, Yes, asks, deciding
 from lakeward.entrypoints.printable import escaped
 
-HELP = """Remove the rows of a table that was truncated at its source, in one commit.
+HELP = """Remove the rows of a table that was truncated at its source, in one commit. In a history they end.
 
 DMS writes nothing of a TRUNCATE: it deletes the files of the table. Say when it was: --at now, the time of
 the commit (UTC, if no zone is given), or the first file of changes behind it. Rows that were changed later
@@ -38,16 +38,18 @@ def truncate(
     """Truncate and say so."""
     with deciding(table, by, config, debug=debug) as (name, job, who, now):
         if asks(yes=yes, as_json=as_json):
-            typer.confirm(f"Remove the rows of {name} that were there at {at}?", abort=True)
+            verb = "Remove" if job.dimension.history is None else "End"
+            typer.confirm(f"{verb} the rows of {name} that were there at {at}?", abort=True)
         report = truncate_at(job, at, by=who, reason=reason, at=now)
     if as_json:
         content = {"batch": report.progress.batch, "commit": report.commit, "removed": report.removed}
         documents.emit("truncate", {"table": name, **content, "rows": report.progress.rows, "exit_code": 0})
         return 0
-    rows = report.progress.rows
-    view.console().print(
-        f"{escaped(name)}: {report.removed:,} rows removed, {rows:,} are left. Next: `lakeward run`"
-    )
+    rows, current = report.progress.rows, report.progress.current
+    done = f"{report.removed:,} rows removed, {rows:,} are left"
+    if current is not None:
+        done = f"what stood has ended, {current:,} rows are current, of {rows:,} versions"
+    view.console().print(f"{escaped(name)}: {done}. Next: `lakeward run`")
     return 0
 
 

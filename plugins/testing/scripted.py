@@ -71,9 +71,9 @@ class ScriptedSource:
         )
         return Batch(self.frame(dimension, items, in_part=self.script.in_part), known)
 
-    def truncation(self, dimension: Dimension, place: Position) -> Any:
+    def truncation(self, dimension: Dimension, place: Position, time: int | None) -> Any:
         """Return a truncate."""
-        event = ChangeEvent(operation=Operation.TRUNCATE, position=place)
+        event = ChangeEvent(operation=Operation.TRUNCATE, position=place, time=time)
         return self.frame(dimension, [event], in_part=self.script.in_part)
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:

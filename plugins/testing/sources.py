@@ -164,9 +164,10 @@ def an_object_that_comes_late_is_taken_and_said_to_be_late(feed: Feed) -> None:
 def a_truncation_is_one_truncate_at_its_place(feed: Feed) -> None:
     """A frame of one row, as if the source had written it."""
     place = Position(1, BEGIN, 1, 1)
-    (found,) = feed.rows(feed.open().truncation(feed.dimension, place))
-    assert isinstance(found, ChangeEvent)
-    assert (found.operation, found.position) == (Operation.TRUNCATE, place)
+    for time in (None, 5):
+        (found,) = feed.rows(feed.open().truncation(feed.dimension, place, time))
+        assert isinstance(found, ChangeEvent)
+        assert (found.operation, found.position, found.time) == (Operation.TRUNCATE, place, time)
 
 
 def a_table_is_read_by_what_its_source_calls_it(feed: Feed) -> None:

@@ -125,10 +125,11 @@ def folded(of: Dimension, events: Table) -> Mapping[Key, Row]:
         epoch = load or epoch
         read.append(replace(event, position=event.position._replace(epoch=epoch)))
     rows: Mapping[Key, Row] = {}
+    history = of.history or History()
     for number, several in groupby(read, key=lambda event: event.position.epoch):
         of_epoch = [*several]
         load = [event for event in of_epoch if event.is_load]
-        rows = apply(of, outlasting(rows, number, load, None) if load else rows, of_epoch).rows
+        rows = apply(of, outlasting(rows, number, load, history, 0) if load else rows, of_epoch).rows
     return rows
 
 

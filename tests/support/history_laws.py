@@ -145,7 +145,7 @@ def parted(first: Mapping[Key, Row], base: Mapping[Key, Row], second: Mapping[Ke
 
 
 def check_reload(random: Random, lateness: Lateness, way: Way) -> None:
-    """What a full load lacks ends at its greatest instant, or where it began; all else goes on, in any batches."""
+    """What a full load lacks ends at its greatest instant, or with its run; all else goes on, in any batches."""
     features = draw_features(random, lateness)
     first = way.feed(random, features)
     second = way.feed(random, features, epoch=2, after=first)
@@ -234,14 +234,19 @@ def without_instants(source: Feed) -> None:
 
 
 def ended_by_load(dimension: Dimension, first: Feed, second: Feed) -> list[ChangeEvent]:
-    """Return a delete for each row of before that the load lacks."""
+    """Return a delete for each row of before that the load lacks: at the run, where the load is behind the row."""
     loaded = [event for number in second.loads for event in second.objects[number]]
     held = {event.key for event in loaded}
     end = max((RAN if event.instant is None else event.instant for event in loaded), default=RAN)
     standing = apply(dimension, {}, first.events).rows
     place = Position(2, LOAD_SEQUENCE, 0, 0)
     return [
-        ChangeEvent(operation=Operation.DELETE, position=place, key=key, instant=end)
+        ChangeEvent(
+            operation=Operation.DELETE,
+            position=place,
+            key=key,
+            instant=RAN if any(end < version.reached for version in row.versions) else end,
+        )
         for key, row in standing.items()
         if not row.deleted and key not in held
     ]

@@ -1,0 +1,283 @@
+"""When versions end of which no row says so: by a full load that lacks them, a truncate, or a delete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTarget
+from lakeward.core.books import Books
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, Sequences, TableName, Unbounded, Within
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
+from lakeward.core.history.options import ByColumn, ByRun, History, Shown, Validity
+from lakeward.core.history.reloads import Ends, ends_of
+from lakeward.core.job import Job
+from lakeward.core.ledger import Limits
+from lakeward.core.pipeline import apply_changes
+from lakeward.core.reloads import ask, complete, write_down
+from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.truncating import truncate_at
+
+NAME = TableName("shop", "item")
+BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
+HOUR = 3_600_000_000
+BY_COLUMN = History(validity=ByColumn("at"))
+BY_NUMBER = History(validity=ByColumn("n"), shown=Shown(type=Type("bigint")))
+BY_DAY = History(validity=ByColumn("at"), shown=Shown(type=Type("date")))
+SCHEMA = Schema((Column("id", Type("int")), Column("at", Type("timestamp")), Column("n", Type("int"))))
+
+Periods = list[tuple[float, float | None]]
+
+
+class Shop:
+    """One table, whose objects say what was done at which hour, by column `at` as well; runs have a clock."""
+
+    def __init__(self, history: History, lateness: Lateness = ORDERED, sequences: Any = Sequences.TIMES) -> None:
+        self.of = Dimension(
+            name=NAME, schema=SCHEMA, key=("id",), history=history, lateness=lateness, sequences=sequences
+        )
+        self.source = MemorySource(Limits(files=1), lateness=lateness, sequences=sequences)
+        self.target, self.ledger, self.clock = MemoryTarget(), MemoryLedger(), 0
+        self.orders = 0
+
+    def job(self) -> Job[Any]:
+        books = Books(ledger=self.ledger, now=lambda: self.clock)
+        return Job(dimension=self.of, source=self.source, opened=self.target.open(self.of), books=books)
+
+    def put(self, operation: Operation, key: int, hour: int, *, time: int | None = None, place: int = 0) -> None:
+        """Deliver one change, at an hour of its column; of a commit time as well where it has one."""
+        self.orders += 1
+        cells = {"id": key, "at": BEGIN + timedelta(hours=hour), "n": hour}
+        position = Position(1, place if time is None else time * HOUR, self.orders, 1)
+        moment = None if time is None else time * HOUR
+        event = ChangeEvent(operation=operation, position=position, key=(key,), cells=cells, time=moment)
+        self.source.put(NAME, self.orders, [event], modified=self.orders)
+
+    def load(self, rows: Mapping[int, int], ran: int, time: int | None = None) -> None:
+        """Take a full load with these keys and hours of their column at an hour; it may have a time of its own."""
+        self.clock = ran * HOUR
+        is_again = self.target.open(self.of).table.standing().progress.batch > 0
+        if is_again:
+            write_down(self.job(), ask(self.job(), by="me", reason=None, at=self.clock).word)
+        events = [
+            ChangeEvent(
+                operation=Operation.READ,
+                position=Position(1, LOAD_SEQUENCE, 1, number),
+                key=(key,),
+                cells={"id": key, "at": BEGIN + timedelta(hours=hour), "n": hour},
+                time=None if time is None else time * HOUR,
+            )
+            for number, (key, hour) in enumerate(rows.items(), 1)
+        ]
+        self.source.put(NAME, 1, events, modified=self.clock)
+        if is_again:
+            complete(self.job(), by="me", at=self.clock)
+        apply_changes(self.job())
+
+    def run(self, hour: int) -> None:
+        self.clock = hour * HOUR
+        apply_changes(self.job())
+
+    def truncate(self, moment: str | int, hour: int) -> Any:
+        self.clock = hour * HOUR
+        words = moment if isinstance(moment, str) else (BEGIN + timedelta(hours=moment)).isoformat()
+        return truncate_at(self.job(), words, by="me", reason=None, at=self.clock)
+
+    @property
+    def rows(self) -> Mapping[int, Periods]:
+        """The versions of each key, by hours, or in the unit of their history."""
+        assert self.of.history is not None
+        unit = HOUR if self.of.history.shown.type.name == "timestamp" else 1
+        return {
+            key[0]: [(v.valid_from / unit, None if v.valid_to is None else v.valid_to / unit) for v in row.versions]
+            for key, row in self.target.tables[NAME].rows.items()
+        }
+
+
+INSERT, UPDATE, DELETE = Operation.INSERT, Operation.UPDATE, Operation.DELETE
+
+
+# A full load.
+
+
+@pytest.mark.parametrize(
+    ("history", "time", "end"),
+    [
+        (BY_COLUMN, None, 20),  # the run: nothing else is known
+        (BY_COLUMN, 15, 15),
+        (BY_COLUMN, 3, 20),
+        (History(), 1, 20),  # whose time is not that of the load
+        (History(), 15, 15),
+    ],
+)
+def test_what_a_load_lacks_ends_at_its_time_or_at_the_run_that_takes_it(
+    history: History, time: int | None, end: int
+) -> None:
+    shop = Shop(history)
+    shop.load({1: 1, 2: 5}, 6, time if history is BY_COLUMN else 5)
+    shop.load({1: 1}, 20, time)
+    assert shop.rows[2] == [(5, end)]
+    assert shop.rows[1][-1][1] is None
+
+
+def test_what_a_load_lacks_ends_at_the_newest_of_its_rows_where_that_is_later() -> None:
+    shop = Shop(BY_COLUMN)
+    shop.load({1: 1, 2: 5}, 6)
+    shop.load({1: 1, 3: 9}, 20, 15)
+    assert shop.rows == {1: [(1, None)], 2: [(5, 9)], 3: [(9, None)]}
+
+
+def test_a_number_ends_what_a_load_lacks_at_no_time() -> None:
+    shop = Shop(BY_NUMBER)
+    shop.load({1: 1, 2: 5}, 6)
+    shop.load({1: 7}, 20, 15)
+    assert shop.rows == {1: [(1, 7), (7, None)], 2: [(5, 7)]}
+    shop.load({3: 7}, 30, 25)
+    assert shop.rows == {1: [(1, 7)], 2: [(5, 7)], 3: [(7, None)]}
+
+
+def test_of_a_day_the_last_state_counts_where_times_date_versions() -> None:
+    """A load that is written anew on the day on which it was taken takes the place of the first, at any hour."""
+    shop = Shop(History(shown=Shown(type=Type("date"))))
+    shop.load({1: 1, 2: 1}, 6, 6)
+    shop.load({1: 1}, 60, 7)
+    assert shop.rows == {1: [(0, None)]}
+    days = Shop(BY_DAY)
+    days.load({1: 1, 2: 1}, 6)
+    days.load({1: 1}, 60)
+    assert days.rows == {1: [(0, None)], 2: [(0, 2)]}
+
+
+@pytest.mark.parametrize(
+    ("validity", "newest", "reached", "end"),
+    [
+        (ByColumn("at"), 5, 4, 5),
+        (ByColumn("at"), 5, 5, 7),
+        (ByColumn("at"), 5, 7, 9),
+        (ByColumn("at"), 5, 9, None),
+        (ByColumn("at"), None, 5, 7),
+        (History().validity, 5, 5, 5),
+        (History().validity, 5, 6, 9),
+        (ByRun(), 9, 9, 9),
+        (ByRun(), None, 5, 9),
+    ],
+)
+def test_the_first_instant_counts_that_is_behind_what_the_key_has_reached(
+    validity: Validity, newest: int | None, reached: int, end: int | None
+) -> None:
+    assert ends_of(History(validity=validity), newest, 7, 9).after(reached) == end
+
+
+def test_of_numbers_the_newest_alone_tells_an_end() -> None:
+    assert ends_of(BY_NUMBER, 5, 7, 9) == Ends((5,), is_strict=True)
+
+
+# Truncates and deletes.
+
+
+@pytest.mark.parametrize("lateness", [ORDERED, Unbounded()], ids=repr)
+@pytest.mark.parametrize(("moment", "end"), [("now", 20), (5, 5)])
+@pytest.mark.parametrize("known", [False, True])
+def test_a_truncate_ends_what_stands_at_the_moment_that_was_said(
+    lateness: Lateness, moment: str | int, end: int, known: bool
+) -> None:
+    shop = Shop(replace(BY_COLUMN, known=known), lateness)
+    shop.put(INSERT, 1, 1, time=1)
+    shop.put(INSERT, 2, 2, time=2)
+    shop.run(3)
+    report = shop.truncate(moment, 20)
+    assert shop.rows == {1: [(1, end)], 2: [(2, end)]}
+    assert (report.progress.current, report.progress.mark) == (0, None)
+
+
+def test_a_truncate_of_a_source_without_times_ends_what_stands_at_the_run() -> None:
+    shop = Shop(BY_COLUMN, sequences=Sequences.UNIQUE)
+    shop.put(INSERT, 1, 1, place=10)
+    shop.run(3)
+    shop.put(UPDATE, 1, 5, place=30)
+    shop.truncate("00000002", 20)
+    assert shop.rows == {1: [(1, 20)]}
+
+
+def test_of_a_number_a_truncate_leaves_what_it_did() -> None:
+    shop = Shop(BY_NUMBER)
+    shop.put(INSERT, 1, 1, time=1)
+    shop.put(UPDATE, 1, 4, time=4)
+    shop.run(5)
+    shop.truncate("now", 20)
+    assert shop.rows == {1: [(1, 4)]}
+
+
+@pytest.mark.parametrize(("moment", "end"), [(5, 5), ("00000003", 8)])
+@pytest.mark.parametrize("is_applied", [False, True])
+def test_rows_behind_the_moment_of_a_truncate_keep_their_own(moment: str | int, end: int, is_applied: bool) -> None:
+    shop = Shop(History(), Unbounded())
+    shop.put(INSERT, 1, 1, time=1)
+    shop.put(INSERT, 2, 2, time=2)
+    shop.run(3)
+    shop.put(UPDATE, 1, 8, time=8)
+    if is_applied or moment == 5:
+        shop.run(9)
+    shop.truncate(moment, 20)
+    shop.run(22)
+    assert shop.rows == {1: [(1, end), (8, None)], 2: [(2, end)]}
+
+
+def test_a_truncate_now_is_behind_all_that_comes_later() -> None:
+    """Who says `now` says that nothing was written since: what was counts from then."""
+    shop = Shop(History(), Unbounded())
+    shop.put(INSERT, 1, 1, time=1)
+    shop.run(3)
+    shop.truncate("now", 20)
+    shop.put(INSERT, 1, 6, time=6)
+    shop.put(INSERT, 2, 6, time=6)
+    shop.run(22)
+    assert shop.rows == {1: [(1, 20), (20, None)], 2: [(6, None)]}
+
+
+def test_the_moment_of_a_truncate_that_an_operator_says_makes_nothing_late() -> None:
+    shop = Shop(History(), Within(3 * HOUR))
+    shop.put(INSERT, 1, 2, time=2)
+    shop.put(INSERT, 2, 4, time=4)
+    shop.run(5)
+    shop.truncate("now", 20)
+    shop.put(INSERT, 3, 1, time=1)
+    shop.run(22)
+    assert shop.rows == {1: [(2, 20)], 2: [(4, 20)], 3: [(1, 20)]}
+
+
+def test_a_second_truncate_is_none_of_the_first() -> None:
+    """What an operator says is of no object: no object of that order was delivered before."""
+    shop = Shop(History(), Unbounded())
+    shop.put(INSERT, 1, 1, time=1)
+    shop.run(3)
+    assert shop.truncate(10, 20).counts.applied == 1
+    assert shop.truncate(5, 30).counts.applied == 1
+    assert shop.truncate(5, 40).counts.duplicates == 1
+    assert shop.rows == {1: [(1, 5)]}
+
+
+@pytest.mark.parametrize(("time", "end"), [(None, 20), (7, 7)])
+def test_a_delete_ends_the_version_at_its_commit_time_or_at_the_run(time: int | None, end: int) -> None:
+    shop = Shop(BY_COLUMN)
+    shop.put(INSERT, 1, 5, time=time and 6)
+    shop.put(INSERT, 2, 5, time=time and 6)
+    shop.run(10)
+    shop.put(DELETE, 1, 5, time=time)
+    shop.run(20)
+    assert shop.rows == {1: [(5, end)], 2: [(5, None)]}
+
+
+def test_the_end_that_a_run_gave_a_version_stays_when_an_older_change_comes() -> None:
+    shop = Shop(BY_COLUMN, Unbounded())
+    shop.put(INSERT, 1, 1, place=10)
+    shop.run(10)
+    shop.put(DELETE, 1, 1, place=30)
+    shop.run(20)
+    shop.put(UPDATE, 1, 4, place=20)
+    shop.run(30)
+    assert shop.rows == {1: [(1, 4), (4, 20)]}
