@@ -239,9 +239,13 @@ def compared(shape: str, random: Random, shops: int = SHOPS) -> Town:
     return Town(checked(joined, tables_of(None)), [Shop(random) for _ in range(shops)])
 
 
-def over_time(shape: str, random: Random, shops: int = SHOPS) -> Town:
+def all_over_time(shape: str, random: Random, shops: int = SHOPS) -> Town:
+    return over_time(shape, random, shops, as_now=0)
+
+
+def over_time(shape: str, random: Random, shops: int = SHOPS, as_now: float = 0.3) -> Town:
     joined = declared(shape, random, unknown={})
-    now = frozenset(name for name in joined.others if random.random() < 0.3)
+    now = frozenset(name for name in joined.others if random.random() < as_now)
     of = {name: replace(one, as_now=name in now) for name, one in joined.sources.items()}
     joined = replace(joined, sources=of, history=History(**kinds_of(joined)))
     return Town(checked(joined, tables_of(History())), [Shop(random) for _ in range(shops)])
@@ -257,7 +261,7 @@ def looked_up(shape: str, random: Random, shops: int = SHOPS) -> Town:
     return Town(checked(joined, tables_of(NUMBERED)), [Facts(random) for _ in range(shops)])
 
 
-GATE = [(mirrors, "groups"), (compared, "facts"), (over_time, "counts"), (looked_up, "facts")]
+GATE = [(mirrors, "groups"), (compared, "facts"), (all_over_time, "counts"), (looked_up, "facts")]
 LONG = [(make, shape) for make in (mirrors, compared, over_time) for shape in shapes()]
 LONG += [(looked_up, shape) for shape in lookups()]
 
