@@ -68,7 +68,10 @@ class Truncates:
 
 
 def remembered_truncates(records: Iterable[Record], mark: Mark | None = None) -> frozenset[Position]:
-    """Return the truncates of all batches that may still matter: of those that the mark has passed, the newest."""
+    """Return the truncates of all batches that may still matter: of those that the mark has passed, the newest.
+
+    What a table remembers of a history goes on from before others, too: it remembers these beside it.
+    """
     found = {place for record in records for place in record.truncates}
     passed = {place for place in found if mark is not None and place.mark <= mark}
     return frozenset(found - passed) | ({max(passed)} if passed else frozenset())

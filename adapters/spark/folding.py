@@ -59,15 +59,16 @@ class Before:
     `remembered` are events as a batch has them, `bases` rows with their positions and the
     `_lakeward_batch` that noted them, `rows` gives the rows that stand of some keys. Where all
     events are whole, or the table is `ordered`, what stands is the state (`by_rows`), and of
-    deletes what is remembered. In a history `instants` say from when truncates count, `ending` are
-    the keys whose rows a truncate or a full `load` may end though no event names them.
+    deletes what is remembered. `truncates` are those that a batch meets; in a history all that are remembered, with
+    from when each counts, and `ending` are the keys whose rows one, or a full `load`, may end though no event names
+    them.
     """
 
     remembered: DataFrame | None
     bases: DataFrame | None
     rows: Callable[[DataFrame], DataFrame]
     by_rows: bool
-    instants: Mapping[Position, int | None] = field(default_factory=dict)
+    truncates: Mapping[Position, int | None] = field(default_factory=dict)
     ending: DataFrame | None = None
     load: Load | None = None
 
@@ -170,7 +171,7 @@ def _folded(plan: MergePlan, met: _Met, before: Before, history: VersionRows | N
         )
     gathered = reduce(DataFrame.unionByName, parts).groupBy(CHAIN).agg(F.expr("collect_list(item) AS items"))
     place = place_type(plan.dimension.sequences)
-    every = items.with_truncates("items", plan.truncates.all, place, before.instants)
+    every = items.with_truncates("items", before.truncates, place)
     stands = standing_of(met.keys, met.stood, met.known, place, history, met.based)
     gathered = gathered.join(stands, CHAIN).withColumn("items", F.expr(every))
     fills, sequences = not plan.in_part, plan.dimension.sequences

@@ -189,20 +189,18 @@ class Items:
         """Return the memory of deletes, given by key and place."""
         return self._items(deletes, at="named_struct('rank', 0, 'place', place)", place="place", gone="true")
 
-    def with_truncates(
-        self, items: str, truncates: Sequence[Position], place: str, instants: Mapping[Position, int | None]
-    ) -> str:
+    def with_truncates(self, items: str, truncates: Mapping[Position, int | None], place: str) -> str:
         """Return an array of items and these truncates, as SQL; `place` is the type of a position.
 
-        In a history `instants` say from when they count.
+        In a history they count from the instant that stands beside each.
         """
         if not truncates:
             return items
         made = []
-        for position in truncates:
+        for position, instant in truncates.items():
             at = place_literal(position, place)
             given = {"at": f"named_struct('rank', 1, 'place', {at})", "place": at, "operation": "'truncate'"}
-            if (instant := instants.get(position)) is not None:
+            if instant is not None:
                 given["instant"] = f"{instant}L"
             made.append(self._item((), key="''", **given))
         return f"concat({items}, array({', '.join(made)}))"

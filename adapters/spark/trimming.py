@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -46,29 +47,18 @@ class Trimmed:
     incomplete: DataFrame
 
 
-@dataclass(frozen=True, slots=True)
-class Truncated:
-    """The truncates that are remembered; in a history `instants` say from when they count."""
-
-    positions: Sequence[Position] = ()
-    instants: Mapping[Position, int | None] = field(default_factory=dict)
-
-    def upto(self, mark: Mark) -> Truncated:
-        """Return those that the mark has passed."""
-        return Truncated([place for place in sorted(self.positions) if place.mark <= mark], self.instants)
-
-
 def trim_chains(
     dimension: Dimension,
     mark: Mark,
     remembered: DataFrame,
     bases: DataFrame,
     pinned: DataFrame,
-    truncates: Truncated = Truncated(),  # it cannot be changed
+    truncates: Mapping[Position, int | None] = MappingProxyType({}),
 ) -> Trimmed:
     """Fold what the mark has passed into the bases.
 
-    The chains of `pinned` keys stay as they are; of the `truncates` those count that it has passed.
+    The chains of `pinned` keys stay as they are; of the `truncates`, in a history with the instants from when they
+    count, those do that it has passed.
     """
     key = Key(dimension)
     columns = remembered.columns
@@ -108,14 +98,14 @@ class _Trimming:
             return self.chain(lowest(bases, key, self.history)).localCheckpoint()
         return self.chain(first_noted(bases.selectExpr("*", f"{key.text()} AS {KEY}")))
 
-    def states(self, events: DataFrame, bases: DataFrame, truncates: Truncated) -> DataFrame:
+    def states(self, events: DataFrame, bases: DataFrame, truncates: Mapping[Position, int | None]) -> DataFrame:
         """Return for each chain its items, and the state that they leave."""
         versions, sequences = None if self.history is None else self.history.versions, self.dimension.sequences
         items = Items(self.dimension.schema, versions)
         writer = Fold(self.dimension.schema, sequences, versions=versions)
         parts = items.of_remembered(events, identifier=ID).unionByName(items.of_rows(bases))
         gathered = parts.groupBy(CHAIN).agg(F.expr("collect_list(item) AS items"))
-        every = items.with_truncates("items", truncates.positions, place_type(sequences), truncates.instants)
+        every = items.with_truncates("items", truncates, place_type(sequences))
         return gathered.selectExpr(CHAIN, f"{every} AS items").selectExpr("*", f"{writer.over('items')} AS state")
 
     def trimmed(
@@ -125,12 +115,12 @@ class _Trimming:
         later: DataFrame,
         stay: DataFrame,
         mark: Mark,
-        truncates: Truncated,
+        truncates: Mapping[Position, int | None],
     ) -> tuple[DataFrame, DataFrame]:
         """Return the states of the chains that are trimmed, and the bases from then on."""
-        passed = truncates.upto(mark)
+        passed = {place: instant for place, instant in truncates.items() if place.mark <= mark}
         if self.history is not None:
-            waits = len(passed.positions) < len(truncates.positions)
+            waits = len(passed) < len(truncates)
             return self._versions(self.history, known, past, later, stay, passed, waits_for_truncate=waits)
         key, chains, asked = Key(self.dimension), past.select(CHAIN).distinct(), _asked(past, later)
         touched = known.join(chains, CHAIN, "left_semi")
@@ -138,9 +128,9 @@ class _Trimming:
         rows = rows_of("state.rows", state, self.dimension.schema, standing)
         rows = rows.selectExpr("*", f"{key.text()} AS {KEY}").join(keys_of(later), KEY, "left_semi")
         kept = known.join(chains, CHAIN, "left_anti")
-        if passed.positions:
+        if passed:
             stands = place_of([standing(name) for name in PLACE_COLUMNS])
-            newest = place_literal(passed.positions[-1], place_type(self.dimension.sequences))
+            newest = place_literal(max(passed), place_type(self.dimension.sequences))
             kept = kept.where(f"{stands} > {newest}")
         kept = kept.select(*[quoted(name) for name in rows.columns if name != KEY])
         return state, rows.drop(KEY).unionByName(kept)
@@ -152,7 +142,7 @@ class _Trimming:
         past: DataFrame,
         later: DataFrame,
         stay: DataFrame,
-        passed: Truncated,
+        passed: Mapping[Position, int | None],
         *,
         waits_for_truncate: bool,
     ) -> tuple[DataFrame, DataFrame]:

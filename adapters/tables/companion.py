@@ -24,7 +24,7 @@ from lakeward.adapters.spark.instants import truncate_instants
 from lakeward.adapters.spark.names import column, quoted, text
 from lakeward.adapters.spark.resolve import keys_of_both, standing
 from lakeward.adapters.spark.spreading import spread
-from lakeward.adapters.spark.trimming import Truncated, trim_chains
+from lakeward.adapters.spark.trimming import trim_chains
 from lakeward.adapters.tables import records
 from lakeward.adapters.tables.beside import CHANGES, QUARANTINE, Make
 from lakeward.adapters.tables.columns import position_of, system_columns
@@ -388,8 +388,9 @@ class CompanionTable:
         if held is not None:
             pinned = pinned.unionByName(held)
         truncates = self.truncated(upto)
-        truncated = Truncated(tuple(self.truncates), truncate_instants([truncates], mark.epoch))
-        found = trim_chains(self.dimension, mark, events, bases, pinned, truncated)
+        instants = truncate_instants([truncates], mark.epoch)
+        every = {**dict.fromkeys(self.truncates), **instants}
+        found = trim_chains(self.dimension, mark, events, bases, pinned, every)
         give_up(found.incomplete)
         place = {standing(name): name for name in _PLACE}
         folded = found.bases.withColumnsRenamed(place).selectExpr(
@@ -399,9 +400,11 @@ class CompanionTable:
             f"{upto}L AS {names.BATCH}",
             f"{key_text(self.dimension)} AS {RECORD}",
         )
-        passed = f"CAST('{mark.sequence}' AS {names.sequence_type(self.dimension.sequences)})"
+        passed = f"{names.SEQUENCE} <= CAST('{mark.sequence}' AS {names.sequence_type(self.dimension.sequences)})"
         kept = [found.events, folded]
-        kept += [] if truncates is None else [truncates.where(f"{names.SEQUENCE} > {passed}")]
+        if truncates is not None:  # of a history, what stays goes on from before them
+            stays = instants and not (pinned.isEmpty() and found.events.where(passed).isEmpty())
+            kept.append(truncates if stays else truncates.where(f"NOT {passed}"))
         self.table.replace(f"{KIND} IN ('{DELETE}', '{CHANGE}', '{BASE}')", kept)
 
     def _settled(self, progress: Progress) -> int:

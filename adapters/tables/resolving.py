@@ -32,6 +32,7 @@ from lakeward.adapters.spark.histories import ENDS, VersionRows
 from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.instants import truncate_instants
 from lakeward.adapters.spark.items import KEY, Key, with_absent
+from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.parting import part_chains
 from lakeward.adapters.spark.remaking import remade
 from lakeward.adapters.spark.resolve import (
@@ -106,9 +107,9 @@ class _News:
 
 
 class _Ending(TypedDict):
-    """What ends rows of a history though no event names them: see `Before`."""
+    """The truncates, and what ends rows of a history though no event names them: see `Before`."""
 
-    instants: Mapping[Position, int | None]
+    truncates: Mapping[Position, int | None]
     ending: DataFrame | None
     load: Load | None
 
@@ -417,17 +418,25 @@ class Resolver:
         )
 
     def _ending(self, plan: MergePlan, news: _News, rows: Rows) -> _Ending:
-        """Return what ends rows of a history that no event names: truncates, and a full load that lacks them."""
-        history = plan.dimension.history
+        """Return the truncates, and what ends rows of a history that no event names: they, and a full load."""
+        known, history = dict.fromkeys(plan.truncates.all), plan.dimension.history
         if history is None:
-            return _Ending(instants={}, ending=None, load=None)
+            return _Ending(truncates=known, ending=None, load=None)
         told = [] if plan.replaces else [self.companion.truncated(plan.batch - 1)]
         told += [] if news.truncates is None else [news.truncates]
-        instants = truncate_instants(told, plan.epoch)
+        truncates = {**known, **truncate_instants(told, plan.epoch)}
         if plan.replaces:
-            return _Ending(instants=instants, ending=rows.live(), load=self._load(plan, history, news.frame))
+            return _Ending(truncates=truncates, ending=rows.live(), load=self._load(plan, history, news.frame))
         below = plan.truncates.removes_below
-        return _Ending(instants=instants, ending=None if below is None else rows.live(below), load=None)
+        ending = None if below is None else rows.live(below)
+        if ending is not None and plan.recalls:  # what a newer one ended may end earlier
+            ending = reduce(DataFrame.union, self._remembered_keys(plan), ending)
+        return _Ending(truncates=truncates, ending=ending, load=None)
+
+    def _remembered_keys(self, plan: MergePlan) -> list[DataFrame]:
+        """Return the keys of the events and bases that are remembered."""
+        frames = [self.companion.events(plan.batch - 1), self.companion.bases(plan.batch - 1)]
+        return [frame.selectExpr(*map(quoted, plan.dimension.key)) for frame in frames if frame is not None]
 
     def _load(self, plan: MergePlan, history: History, frame: DataFrame) -> Load:
         """Return the keys of a full load, those that wait in quarantine among them, and when all others end."""
