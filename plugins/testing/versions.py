@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
-from lakeward.core.dimension import ORDERED, Lateness, Unbounded, Within
-from lakeward.core.events import Key, Position
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, Unbounded, Within
+from lakeward.core.events import ChangeEvent, Key, Operation, Position
 from lakeward.core.facts import PARTIAL, Capability
 from lakeward.core.history.options import ByRun, History, Kind, Shown, Surrogate, Track
+from lakeward.core.memory import Reason, Reject
 from lakeward.core.schema import Type
 from lakeward.plugins.testing.bench import Law, Trial, expected
 from lakeward.plugins.testing.play import CRASHES, UNCOMMITTED
-from lakeward.plugins.testing.scripts import Rows, Script, pack_late, pack_reloaded
+from lakeward.plugins.testing.scripts import NAME, PACKED, TOLERANT, Item, Rows, Script, pack_late, pack_reloaded
 
 _Check: TypeAlias = Callable[[Trial], None]
 _FOUND: Final[list[Law]] = []
@@ -21,19 +22,36 @@ _FOUND: Final[list[Law]] = []
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a history is kept, and how late its events may come; with what was `known` when, where a table can."""
+    """How a history is kept, and how late its events may come; with what was `known` when, where a table can.
+
+    Where nothing is drawn, it has a feed written by hand: `deliveries`.
+    """
 
     history: History
     lateness: Lateness
     in_part: bool = False
     truncates: bool = False
     known: bool = False
+    deliveries: Sequence[Sequence[Item]] = ()
+    fixes: Mapping[Position, ChangeEvent] = field(default_factory=dict)
 
     @property
     def needs(self) -> frozenset[str]:
         """What a table must be able to do beside keeping a history."""
         more = {Capability.TRUNCATE} if self.truncates else set()
         return frozenset(item.value for item in (PARTIAL | more if self.in_part else more))
+
+    def script(self, trial: Trial) -> Script:
+        """Return what is delivered to such a table."""
+        if not self.deliveries:
+            bad = 0.0 if self.truncates or self.lateness == ORDERED else 0.03
+            return _of_several(
+                trial, range(2, 32), self.lateness, bad=bad, in_part=self.in_part, truncates=self.truncates
+            )
+        key, events = ("h", "id"), [one for items in self.deliveries for one in items]
+        dimension = Dimension(name=NAME, schema=PACKED, key=key, lateness=self.lateness, tolerance=TOLERANT)
+        good = [one for one in events if isinstance(one, ChangeEvent)]
+        return Script(dimension, self.deliveries, [*good, *self.fixes.values()], 0.0, self.fixes)
 
     @property
     def pause(self) -> int:
@@ -44,6 +62,25 @@ class Way:
 _A: Final = Track(frozenset({"a"}), but=False)
 _DAYS: Final = Shown(type=Type("date"), closed=True, open_end=2_932_896, is_current=None, surrogate=Surrogate.HASH)
 
+
+def _event(operation: Operation, at: int, key: int | None = None) -> ChangeEvent:
+    if key is None:
+        return ChangeEvent(operation=operation, position=Position(1, at, at, 1), time=at)
+    cells = {"h": 0, "id": key, "a": at, "b": 0}
+    return ChangeEvent(operation=operation, position=Position(1, at, at, key), key=(0, key), cells=cells, time=at)
+
+
+_MENDED: Final = _event(Operation.INSERT, 5, 1)
+_TRUNCATED: Final[Sequence[Sequence[Item]]] = (
+    [_event(Operation.INSERT, 1, key) for key in (1, 2)],
+    [_event(Operation.TRUNCATE, 4)],
+    [_event(Operation.TRUNCATE, 3)],
+    [Reject(_MENDED.position, Reason.CAST, _MENDED.keys, time=5), _event(Operation.INSERT, 5, 3)],
+    [_event(Operation.INSERT, 9, 4)],
+    [_event(Operation.UPDATE, 10, 3)],
+)
+"""One truncate comes behind a newer one; the mark passes both before a row of a key that they ended is mended."""
+
 WAYS: Final[Mapping[str, Way]] = {
     "by the day of the run": Way(History(validity=ByRun(), shown=_DAYS), ORDERED, known=True),
     "by the day of a late run": Way(History(validity=ByRun(), shown=Shown(type=Type("date"))), Within(3)),
@@ -53,6 +90,9 @@ WAYS: Final[Mapping[str, Way]] = {
     ),
     "of kinds": Way(
         History(kinds={"a": Kind.CURRENT, "b": Kind.PREVIOUS}), Unbounded(), in_part=True, truncates=True
+    ),
+    "truncates by hand": Way(
+        History(), Within(3), truncates=True, deliveries=_TRUNCATED, fixes={_MENDED.position: _MENDED}
     ),
 }
 
@@ -79,8 +119,7 @@ def _of_several(trial: Trial, deliveries: range, lateness: Lateness, **features:
 def any_order_and_any_crash_give_the_one_history(trial: Trial) -> None:
     """History: batching, idempotence, lateness, quarantine and crash, of every version of every key."""
     way: Way = trial.case
-    bad = 0.0 if way.truncates or way.lateness == ORDERED else 0.03
-    script = _of_several(trial, range(2, 32), way.lateness, bad=bad, in_part=way.in_part, truncates=way.truncates)
+    script = way.script(trial)
     ends = trial.ends(UNCOMMITTED if way.in_part else CRASHES)
     history = replace(way.history, known=way.known and trial.can(Capability.BITEMPORAL))
     dimension = replace(script.dimension, history=history)

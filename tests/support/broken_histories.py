@@ -20,7 +20,8 @@ from lakeward.adapters.spark.histories import BEGINS, VersionRows
 from lakeward.adapters.spark.instants import dated
 from lakeward.adapters.spark.numbering import Numbering
 from lakeward.adapters.spark.resolve import ID
-from lakeward.adapters.tables import resolving
+from lakeward.adapters.tables import companion, resolving
+from lakeward.adapters.tables.resolving import Resolver
 from lakeward.core.events import Operation
 from lakeward.core.plan import MergePlan
 
@@ -129,6 +130,38 @@ class RemembersNoWitness(Whole):
             return changes(plan, passing.join(witnesses, ID, "left_anti"), chains)
 
         patch.setattr(resolving, "_changes", forgetful)
+
+
+class LetsALateTruncateEndWhatIsCurrentAlone(Whole):
+    """Leaves a version as it is that a newer truncate ended, where one comes that ends it earlier."""
+
+    @classmethod
+    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
+        """Touch no key for being remembered."""
+        patch.setattr(Resolver, "_remembered_keys", lambda _self, _plan: [])
+
+
+class FoldsTheNewestOfOldTruncates(Whole):
+    """Lets of the truncates that the mark has passed the newest end a version, though others did before it."""
+
+    @classmethod
+    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
+        """Fold those that a mirror needs."""
+
+        def met(plan: MergePlan, events: DataFrame, before: Before) -> Chains:
+            kept = {place: instant for place, instant in before.truncates.items() if place in plan.truncates.all}
+            return fold(plan, events, replace(before, truncates=kept))
+
+        patch.setattr(resolving, "fold", met)
+
+
+class TrimsTruncatesBelowTheMark(Whole):
+    """Keeps no truncate that the mark has passed, though a key that is held goes on from before it."""
+
+    @classmethod
+    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
+        """Trim as a mirror does, which needs to know of them no more than that they were."""
+        patch.setattr(companion, "truncate_instants", lambda _told, _epoch: {})
 
 
 class RewritesWhatWasKnown(Whole):

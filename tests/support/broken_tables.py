@@ -88,6 +88,9 @@ BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
         broken_histories.RemembersNoWitness,
         broken_histories.RemembersNoBases,
         broken_histories.DatesAnewWhatItRemembers,
+        broken_histories.LetsALateTruncateEndWhatIsCurrentAlone,
+        broken_histories.FoldsTheNewestOfOldTruncates,
+        broken_histories.TrimsTruncatesBelowTheMark,
     ),
     "what_was_known_is_not_rewritten": (
         broken_histories.RewritesWhatWasKnown,
@@ -161,5 +164,8 @@ DRAWS_OF: Mapping[type[Whole], Draw] = {
     broken_histories.RemembersNoBases: Draw(seed=14, case="by the day of a late run"),
     broken_histories.NumbersEachPartByItself: Draw(case="drawn"),
     broken_histories.DatesAnewWhatItRemembers: Draw(seed=3, case="by the day of a late run"),
+    broken_histories.LetsALateTruncateEndWhatIsCurrentAlone: Draw(case="truncates by hand"),
+    broken_histories.FoldsTheNewestOfOldTruncates: Draw(case="truncates by hand"),
+    broken_histories.TrimsTruncatesBelowTheMark: Draw(case="truncates by hand"),
 }
 """Where the draw of its law does not show a mistake."""

@@ -75,7 +75,7 @@ NUMBERED: Final = frozenset({"a_version_keeps_its_number"})
 """The law of surrogate numbers: the gate tries it on one format."""
 
 WAYS: Final = {
-    "iceberg": {"tracking one column", "of kinds"},
+    "iceberg": {"tracking one column", "of kinds", "truncates by hand"},
     "delta": {"parts of rows"},
     "hudi": {"by the day of the run"},
 }
