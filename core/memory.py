@@ -207,7 +207,7 @@ def trim(dimension: Dimension, memory: Memory) -> list[ChangeEvent]:
     if memory.mark is None:
         return []
     incomplete: list[ChangeEvent] = []
-    pins: list[Position] = []
+    pins = [hold.position for hold in memory.holds.values()]
     past: set[Position] = set()
     for keys in _chains(memory):
         pin = _pin(memory, keys, memory.mark)

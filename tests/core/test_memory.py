@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lakeward.core.dimension import ORDERED, Dimension, TableName, Unbounded, Within
-from lakeward.core.events import ChangeEvent, Mark, Operation, Position
-from lakeward.core.memory import Change, Memory, Record, next_mark, trim
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Mark, Operation, Position
+from lakeward.core.memory import Change, Hold, Memory, Reason, Record, next_mark, trim
 from lakeward.core.schema import Column, Schema, Type
 
 ITEMS = Dimension(
@@ -70,6 +70,19 @@ def test_a_transaction_that_the_mark_parts_is_remembered_whole() -> None:
     assert recorded.mark == Mark(1, 10)
     trim(ITEMS, recorded)
     assert [place.sequence for place in recorded.changes] == [10, 12]
+
+
+def test_a_held_row_whose_place_is_unknown_keeps_truncates_though_nothing_else_of_its_key_is_remembered() -> None:
+    """Once it is mended, what the mark has passed may end it."""
+    truncate = ChangeEvent(operation=Operation.TRUNCATE, position=Position(1, 5, 2, 1))
+    hold = Hold(Position(1, LOAD_SEQUENCE, 1, 1), ((1,),), Reason.SEQUENCE, 1)
+    held = memory(changes=(Change(truncate, 1),))
+    held.mark, held.holds = Mark(1, 9), {hold.position: hold}
+    trim(ITEMS, held)
+    assert list(held.changes) == [truncate.position]
+    held.holds.clear()
+    trim(ITEMS, held)
+    assert not held.changes
 
 
 def test_the_mark_stays_while_a_load_is_not_complete() -> None:
