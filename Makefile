@@ -33,9 +33,8 @@ fast: setup ## Run the tests without Spark
 	@mkdir -p build
 	nice $(BIN)/python -m pytest -m "not spark" >build/fast.log 2>&1; code=$$?; cat build/fast.log; exit $$code
 
-lines: setup ## Run the tests on Spark, one line after the other
-	$(MAKE) line
-	$(MAKE) line LINE=3.5
+lines: setup ## Run the tests on Spark, one line after the other, whatever the first finds
+	@$(MAKE) line; code=$$?; $(MAKE) line LINE=3.5 && exit $$code
 
 line: setup ## Run the tests of a line on Spark (LINE=3.5 has Hudi); with LAKEWARD_LAP=1, a lap of each format
 	$(BIN)/python -m pytest -m spark
