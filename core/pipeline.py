@@ -69,7 +69,13 @@ def finish(job: Job[F], report: Report, watch: Watch = unwatched) -> None:
 
 
 def _trim(job: Job[F], progress: Progress) -> None:
-    """Forget what can no longer matter; where another process went on meanwhile, that is for it to do."""
+    """Forget what can no longer matter; where another process went on meanwhile, that is for it to do.
+
+    Raises what `job.check` does: who wakes up after his term is over would forget what his successor remembers.
+    """
+    job.check()
+    if overtaken(job, progress.batch) is not None:
+        return
     try:
         job.opened.companion.trim(progress)
     except TableError:

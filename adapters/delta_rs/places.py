@@ -8,7 +8,7 @@ from pathlib import Path
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from lakeward.adapters.tables.folders import identifier, slug
+from lakeward.adapters.tables.folders import identifier, slug, warehouse
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, TableError
 
@@ -31,6 +31,7 @@ class Places:
                 found="lakeward writes them to a disk of this machine",
                 todo='Name a folder under [target], or take `kind = "iceberg"`, which writes to S3.',
             )
+        warehouse(self.folder)
 
     @property
     def folder(self) -> Path:

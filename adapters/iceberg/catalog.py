@@ -23,7 +23,7 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from lakeward.adapters.iceberg.options import IcebergOptions
 from lakeward.adapters.s3.access import JARS, Access, find_access, is_url, normal
 from lakeward.adapters.s3.later import is_of_arrow, later
-from lakeward.adapters.tables.folders import identifier, slug
+from lakeward.adapters.tables.folders import identifier, slug, warehouse
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import TableError
 
@@ -45,7 +45,7 @@ class IcebergCatalog:
         self.is_local = "://" not in given or given.startswith("file://")
         self.is_in_s3 = is_url(given)
         local = Path(given.removeprefix("file://"))
-        self.folder = (base / local if self.is_local else base).absolute()
+        self.folder = warehouse((base / local).absolute()) if self.is_local else base.absolute()
         there = normal(given) if self.is_in_s3 else given.rstrip("/")
         self.warehouse = f"file://{self.folder}" if self.is_local else there
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any
 
 from pyiceberg.table import Table
@@ -53,7 +53,7 @@ class IcebergLine:
 
     def find(self, name: str) -> Version | None:
         """Return a snapshot, with the progress of our last before it, or None."""
-        found = next((one for one in ancestors(self.table) if str(one.snapshot_id) == name), None)
+        found = next((one for one in self._snapshots() if str(one.snapshot_id) == name), None)
         own = None if found is None else self._own(found)
         return None if own is None else Version(name=name, progress=progress_of(own), committed=_micros(own))
 
@@ -98,7 +98,11 @@ class IcebergLine:
             operations.commit(base, made.build())
 
     def _snapshot(self, name: str) -> Snapshot:
-        return next(one for one in ancestors(self.table) if str(one.snapshot_id) == name)
+        return next(one for one in self._snapshots() if str(one.snapshot_id) == name)
+
+    def _snapshots(self) -> Iterator[Snapshot]:
+        """Return those that the state comes from; where one between has expired, ours that are older, too."""
+        return chain(ancestors(self.table), (snapshot for snapshot, _ in commits_of(self.table)))
 
     def _own(self, snapshot: Snapshot) -> Snapshot | None:
         """Return our last commit up to a snapshot."""

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 from itertools import product
+from pathlib import Path
 from typing import Final
 
 from lakeward.adapters.tables.beside import CHANGES, QUARANTINE
@@ -13,6 +14,22 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 
 _SAFE: Final = re.compile(r"[^A-Za-z0-9_.-]")
+_OF_URLS: Final = re.compile(r"[#?\[\]]|%[0-9A-Fa-f]{2}")
+
+
+def warehouse(folder: Path) -> Path:
+    """Return a folder of this machine in which tables may lie.
+
+    Raises ConfigError where its path is another in a URL, by which formats name their files.
+    """
+    found = _OF_URLS.search(str(folder))
+    if found is not None:
+        raise ConfigError(
+            f"the warehouse {folder} cannot hold tables",
+            found=f"its path has '{found[0]}', which is something else in a URL, and by these files are named",
+            todo="Name another folder under [target], with an absolute path where that of the settings has it.",
+        )
+    return folder
 
 
 def slug(name: str) -> str:

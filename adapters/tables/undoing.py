@@ -188,11 +188,9 @@ class TableVersions:
         line, batch = self.load(), undone.version.progress.batch
         if line is None:
             raise TableError(f"{self.name} is gone", todo="Nothing was changed.")
-        if line.batch > batch:
-            self.kept.companion.table.forget_above(
-                line.batch
-            )  # what a crash left would be taken for a batch of then
         newest = self._newest(line)
+        if newest == line.batch > batch:  # what a crash left would be taken for a batch of then
+            self.kept.companion.table.forget_above(newest)
         if not line.is_at(undone.version.name):
             line.take_back(undone.version)
         self.kept.quarantine.table.forget_above(batch)

@@ -9,7 +9,7 @@ import pytest
 
 from lakeward.adapters.memory import MemoryQueue, MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unbounded
-from lakeward.core.errors import CommitConflict, ConfigError, SchemaConflict, TableError
+from lakeward.core.errors import CommitConflict, ConfigError, LockedError, SchemaConflict, TableError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
 from lakeward.core.evolution import Policies, Policy
 from lakeward.core.facts import BatchFacts, Capability
@@ -17,7 +17,7 @@ from lakeward.core.job import Job, Prepared, Report
 from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.pipeline import apply_changes, carry_out
 from lakeward.core.plan import MergePlan, plan
-from lakeward.core.ports import Batch, Commit, Notice, Recalled, Resolved
+from lakeward.core.ports import Batch, Commit, Notice, Recalled, Resolved, Standing
 from lakeward.core.preparing import prepare
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
@@ -235,6 +235,42 @@ def test_who_is_overtaken_between_two_looks_begins_anew() -> None:
     table.source = source
     apply_changes(replace(job(source, table), standing=table.standing))
     assert (table.progress.batch, table.progress.totals.read) == (1, 1)
+
+
+class Trimmed(MemoryTable):
+    """Counts how often it is trimmed."""
+
+    trims = 0
+
+    def trim(self, progress: Progress) -> None:
+        self.trims += 1
+        super().trim(progress)
+
+
+@pytest.mark.parametrize(("further", "trims"), [(0, 1), (1, 0)])
+def test_who_is_overtaken_behind_his_commit_forgets_nothing(further: int, trims: int) -> None:
+    """His successor remembers more; to forget is for him to do."""
+    table, source = Trimmed(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
+
+    def standing() -> Standing:
+        found = table.standing()
+        batch = found.progress.batch
+        return replace(found, progress=replace(found.progress, batch=batch + further * (batch > 0)))
+
+    apply_changes(replace(job(source, table), standing=standing))
+    assert table.trims == trims
+
+
+def test_whose_term_is_over_behind_his_commit_forgets_nothing() -> None:
+    table, source = Trimmed(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
+
+    def check() -> None:
+        if table.progress.batch:
+            raise LockedError("this process has lost its turn at the pipeline")
+
+    with pytest.raises(LockedError):
+        apply_changes(replace(job(source, table), check=check))
+    assert (table.progress.batch, table.trims) == (1, 0)
 
 
 def test_a_table_that_was_rolled_back_is_no_race() -> None:

@@ -1,0 +1,114 @@
+"""What stands beside a table that is taken back, in one step or several; the tables beside it are real ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from lakeward.adapters.delta_rs.beside import DeltaBeside
+from lakeward.adapters.delta_rs.keeping import DeltaEarlier
+from lakeward.adapters.delta_rs.places import Places
+from lakeward.adapters.iceberg.beside import IcebergBeside
+from lakeward.adapters.iceberg.catalog import IcebergCatalog
+from lakeward.adapters.iceberg.keeping import IcebergEarlier
+from lakeward.adapters.iceberg.options import IcebergOptions
+from lakeward.adapters.tables.companion import BATCH, CHANGES, DELETE, KIND, RECORD
+from lakeward.adapters.tables.undoing import KeepingEarlier, TableVersions
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.ports import Version
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Column, Schema, Type
+
+ITEM = TableName("shop", "item")
+DIMENSION = Dimension(name=ITEM, schema=Schema((Column("id", Type("bigint")),)), key=("id",))
+COLUMNS = {KIND: "string", "_lakeward_epoch": "int", "_lakeward_batch": "bigint", RECORD: "string", "id": "bigint"}
+ARROW = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}
+
+
+@dataclass
+class Line:
+    """Stands for a table with a commit for each batch."""
+
+    batch: int
+
+    def versions(self) -> list[Version]:
+        found = range(1, self.batch + 1)
+        return [Version(name=str(n), progress=Progress(batch=n)) for n in reversed(found)]
+
+    def find(self, name: str) -> Version | None:
+        return next((version for version in self.versions() if version.name == name), None)
+
+    def is_at(self, name: str) -> bool:
+        return name == str(self.batch)
+
+    def check(self, name: str) -> None: ...
+
+    def take_back(self, version: Version) -> None:
+        self.batch = version.progress.batch
+
+
+def no_spark() -> SparkSession:
+    pytest.fail("it needs no Spark")
+
+
+class OfIceberg(IcebergEarlier):
+    """Keeps without a table beside the companion, which would say what no commit needs any more."""
+
+    def keep(self, batch: int) -> None:
+        table = self.catalog.load(self.name, CHANGES)
+        assert table is not None
+        snapshot = table.current_snapshot()
+        assert snapshot is not None
+        table.manage_snapshots().create_tag(snapshot.snapshot_id, f"lakeward-before-{batch}").commit()
+
+
+def in_iceberg(folder: Path) -> KeepingEarlier:
+    catalog = IcebergCatalog(IcebergOptions(warehouse="lake"), folder)
+    make = partial(IcebergBeside, catalog, ITEM, no_spark)
+    return KeepingEarlier(DIMENSION, make, no_spark, OfIceberg(catalog, ITEM))
+
+
+def in_delta(folder: Path) -> KeepingEarlier:
+    make = partial(DeltaBeside, Places("lake", "{schema}", folder, "Delta"), ITEM, no_spark)
+    return KeepingEarlier(DIMENSION, make, no_spark, DeltaEarlier(make(CHANGES, {}, tuple), lambda: 1))
+
+
+def add(kept: KeepingEarlier, kind: str, batch: int, record: str, key: int | None = None) -> None:
+    cells = dict(zip(COLUMNS, (kind, 1, batch, record, key), strict=True))
+    rows = pa.Table.from_pylist(
+        [cells], schema=pa.schema([(name, ARROW[type_]) for name, type_ in COLUMNS.items()])
+    )
+    types = {name: Type(type_) for name, type_ in COLUMNS.items()}
+    kept.companion.table.add(types, [], rows, count=0, partition_by=KIND)
+
+
+@pytest.mark.parametrize("make", [in_iceberg, in_delta])
+@pytest.mark.parametrize("stands", [40, 10])
+def test_what_was_trimmed_comes_back_also_where_others_took_the_table_back_before(
+    tmp_path: Path, make: Callable[[Path], KeepingEarlier], stands: int
+) -> None:
+    """A delete of batch 3 was forgotten with batch 32; a rollback that was killed leaves what others leave."""
+    kept = make(tmp_path)
+    add(kept, DELETE, 3, "7", 7)
+    batches: dict[str, Any] = {"objects": [], "at": 1, "epoch": 1, "schema": []}
+    for batch in (3, 10, 32):
+        add(kept, BATCH, batch, json.dumps(batches))
+    kept.earlier.keep(32)
+    kept.companion.table.forget(f"{KIND} = '{DELETE}' and _lakeward_batch <= 3")
+    add(kept, BATCH, 40, json.dumps(batches))
+    line = Line(40)
+    versions = TableVersions(kept, lambda: line)  # type: ignore[arg-type,return-value]
+    line.batch = stands
+    assert "5" in [version.name for version in versions.versions()]
+    versions.roll_back(versions.behind("5"))
+    assert line.batch == 5
+    found = kept.companion.table.rows(f"{KIND} = '{DELETE}'", ("id", "_lakeward_batch")).to_pylist()
+    assert found == [{"id": 7, "_lakeward_batch": 3}]
