@@ -169,15 +169,15 @@ def next_mark(memory: Memory, lateness: Lateness) -> Mark | None:
     """Return the low-water mark that the committed batches give.
 
     It is the greatest recorded (epoch, sequence) below every batch that holds an event
-    still in time, and not above a load that is incomplete. Where it lies inside a transaction,
-    what `trim` forgets ends before that.
+    still in time, and not above a load that is incomplete. What an operator said is of no object, and moves it
+    nowhere. Where it lies inside a transaction, what `trim` forgets ends before that.
     """
     times = [record.time for record in memory.records if record.time is not None]
     if not isinstance(lateness, Within) or memory.is_loading or not times:
         return memory.mark
     oldest = max(times) - lateness.micros
     in_time = min(r.least.mark for r in memory.records if r.time is not None and r.time >= oldest)
-    recorded = {bound.mark for r in memory.records for bound in (r.least, r.greatest)}
+    recorded = {bound.mark for r in memory.records if r.objects for bound in (r.least, r.greatest)}
     mark = max((mark for mark in recorded if mark < in_time), default=None)
     return memory.mark if mark is None else max(mark, memory.mark or mark)
 

@@ -195,7 +195,7 @@ def _progress_after(found: Found[F], planned: MergePlan, resolved: Resolved) -> 
         before,
         batch=planned.batch,
         epoch=planned.epoch,
-        high_water=before.high_water if planned.releases else max(reached, default=None),
+        high_water=max(reached, default=None),
         mark=_mark_after(found, planned),
         object=objects[-1] if objects else before.object,
         time=max(times, default=None),

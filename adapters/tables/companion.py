@@ -372,9 +372,14 @@ class CompanionTable:
         self.table.expire()
 
     def _passed(self, progress: Progress, holds: Sequence[Hold]) -> str:
-        """Return what of the changes does not matter any more, as a condition."""
-        least = min((hold.position.sequence for hold in holds), default=None)
+        """Return what of the changes does not matter any more, as a condition.
+
+        What was mended may lie above the mark in a batch that says of no event where it is.
+        """
+        least, mark = min((hold.position.sequence for hold in holds), default=None), progress.mark
         pinned = "" if least is None else f" and {names.SEQUENCE} < {least}"
+        if mark is not None and mark.epoch == progress.epoch and not isinstance(self.dimension.lateness, Ordered):
+            pinned += f" and {names.SEQUENCE} <= {mark.sequence}"
         return f"({KIND} in ('{DELETE}', '{CHANGE}') and {names.BATCH} <= {self._settled(progress)}{pinned})"
 
     def _fold_into_bases(

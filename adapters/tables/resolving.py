@@ -458,7 +458,8 @@ class Resolver:
         if not plan.folds:
             return part_at_barriers(events, reduce(DataFrame.unionByName, barriers), plan)
         waiting = self.companion.waiting(plan.batch - 1)
-        if waiting is not None and not (plan.releases or plan.replaces) and names.OLD in waiting.columns:
+        is_among_events = plan.releases or plan.replaces or plan.truncates.arrived
+        if waiting is not None and not is_among_events and names.OLD in waiting.columns:
             moves = not_overruled(plan, waiting.where(f"{names.OLD} IS NOT NULL"))
             barriers.append(keys_of_both(moves, plan.dimension.key))
         return part_chains(plan, events, reduce(DataFrame.unionByName, barriers))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lakeward.core.dimension import ORDERED, Dimension, TableName, Unbounded, Within
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Mark, Operation, Position
 from lakeward.core.memory import Change, Hold, Memory, Reason, Record, next_mark, trim
@@ -55,6 +57,13 @@ def test_batches_without_times_are_left_out_and_alone_they_give_no_mark() -> Non
     assert next_mark(memory(*timeless), Within(1)) is None
     timed = [record(4, 10, 19, time=100), record(5, 20, 29, time=200)]
     assert next_mark(memory(*timeless, *timed), Within(1)) == Mark(1, 19)
+
+
+def test_what_an_operator_said_is_nowhere_that_the_mark_could_be() -> None:
+    """A truncate at 25, say: a file of 22 that comes behind it within the lateness is in time."""
+    by_hand = replace(record(2, 25, 25, time=None), objects=frozenset())
+    daily = [record(1, 10, 19, time=100), by_hand, record(3, 30, 39, time=200)]
+    assert next_mark(memory(*daily), Within(50)) == Mark(1, 19)
 
 
 def test_the_mark_lies_below_every_batch_that_is_in_time() -> None:

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTable, MemoryTarget
 from lakeward.adapters.memory.shaping import MemoryShaper
+from lakeward.core.books import Books
 from lakeward.core.dimension import ORDERED, Dimension, TableName, Unbounded
 from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
@@ -23,6 +24,7 @@ from lakeward.core.reshaping import Drop
 from lakeward.core.rules import Cast, Rename
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.shaping import ShapedSource, TableRules
+from lakeward.core.truncating import truncate_at
 
 NAME = TableName("shop", "item")
 DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")), Column("a", Type("int")))), key=("id",))
@@ -91,6 +93,20 @@ def test_a_row_without_a_time_is_put_where_its_time_says() -> None:
     mend(job, [mended(entries(job)[0], time="3")])
     release(job, Settlement(mended=entries(job)))
     assert stands(job) == 5
+
+
+def test_a_row_that_is_mended_to_a_place_above_all_others_is_the_newest() -> None:
+    """What came after it in the order of the source is judged by it: `recalls`, and what `now` is."""
+    job = playing(update(1, 1), Reject(Position(1, LOAD_SEQUENCE, 1, 2), Reason.SEQUENCE, ((1,),)))
+    mend(job, [mended(entries(job)[0], time="9")])
+    release(job, Settlement(mended=entries(job)))
+    high = job.opened.table.standing().progress.high_water
+    assert high is not None
+    assert high.sequence == 9
+    truncate_at(
+        replace(job, books=Books(ledger=MemoryLedger(), now=lambda: 10)), "now", by="me", reason=None, at=10
+    )
+    assert stands(job) is None
 
 
 @pytest.mark.parametrize(

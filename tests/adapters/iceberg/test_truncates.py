@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from iceberg_lake import LakeOfIceberg
 from pyiceberg.table import Table
 from spark import MakeLake
 
 from lakeward.adapters.iceberg.options import TableOptions
-from lakeward.core.dimension import Dimension, Within
+from lakeward.core.dimension import Dimension, Unbounded, Within
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
-from lakeward.plugins.testing.play import Player
-from lakeward.plugins.testing.scripts import NAME, PACKED, Script
+from lakeward.core.memory import Reason, Reject
+from lakeward.plugins.testing.play import MemoryLake, Player
+from lakeward.plugins.testing.scripts import NAME, PACKED, TOLERANT, Script
 
 pytestmark = pytest.mark.spark
 
@@ -55,3 +58,17 @@ def test_files_that_lie_below_it_are_dropped_whole(make_lake: MakeLake, options:
     )
     assert told.get("added-position-deletes", "0") == ("0" if is_rewritten else "1")
     assert len(list(table.scan().plan_files())) == 2
+
+
+def test_what_waits_behind_a_key_change_that_it_lets_pass_passes_too(make_lake: MakeLake) -> None:
+    """A truncate lifts the hold that a move of another key waits behind; a third key stays held."""
+    dimension = replace(DIMENSION, lateness=Unbounded(), tolerance=TOLERANT)
+    first, last = row(Operation.INSERT, 1, 1, 1), row(Operation.INSERT, 20, 9, 9)
+    moved = replace(row(Operation.UPDATE, 5, 3, 3), old_key=(0, 2), transaction=5)
+    behind = replace(row(Operation.UPDATE, 7, 3, 3), position=Position(1, 7, 3, 4), transaction=7)
+    held = [Reject(Position(1, at, 3, key), Reason.CAST, ((0, key),), at, at) for at, key in ((2, 2), (8, 5))]
+    deliveries = [[first], [*held, moved, behind], [truncate(3, 2)], [last]]
+    script = Script(dimension, deliveries, [first, truncate(3, 2), moved, behind, last], in_part=True)
+    right = Player(script, MemoryLake()).play()
+    assert [moment.progress.counts.released for moment in right.moments] == [0, 0, 2, 0, 0]
+    Player(script, make_lake(), expected=right.moments).play()
