@@ -128,6 +128,7 @@ def test_the_columns_of_a_mirror_whose_rows_are_sent_whole(
     assert strays() == set()
 
 
+@pytest.mark.long
 def test_the_columns_of_a_mirror_whose_rows_are_sent_in_part(
     project: Project, strays: Callable[[], set[str]]
 ) -> None:

@@ -16,6 +16,9 @@ LINES: Final = frozenset(
 )
 """Laws under which a format does all that differs between two lines of Spark."""
 
+OF_DELTA: Final = LINES - {"rows_in_part_and_key_changes_are_mended_into_their_place"}
+"""Those of Delta Lake, whose way to keep histories has rows in part as well."""
+
 LAP: Final = frozenset(
     {
         "a_commit_of_another_writer_in_the_midst_of_a_batch_changes_nothing",
@@ -76,7 +79,7 @@ NUMBERED: Final = frozenset({"a_version_keeps_its_number"})
 
 WAYS: Final = {
     "iceberg": {"tracking one column", "of kinds", "truncates by hand"},
-    "delta": {"parts of rows"},
+    "delta": {"of kinds"},
     "hudi": {"by the day of the run"},
 }
 """The ways to keep them that the gate tries on a format; the others take long."""
