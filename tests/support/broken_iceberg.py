@@ -166,7 +166,11 @@ def takes_copies_for_news(patch: pytest.MonkeyPatch, _player: Player) -> None:
 def forgets_deletes_above_the_mark(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Trims the deletes that an older event may still meet."""
     patch.setattr(companion, "_TRIM_EVERY", 1)
-    patch.setattr(CompanionTable, "_settled", lambda _self, progress: progress.batch)
+
+    def passed(_self: CompanionTable, progress: Progress, _holds: object) -> str:
+        return f"({companion.KIND} = '{companion.DELETE}' and {names.BATCH} <= {progress.batch})"
+
+    patch.setattr(CompanionTable, "_passed", passed)
 
 
 def takes_a_mended_row_for_given_up(patch: pytest.MonkeyPatch, _player: Player) -> None:
