@@ -97,7 +97,10 @@ def test_a_tag_that_another_moved_is_put_back_before_anything_expires(project: P
     with before.manage_snapshots() as manage:
         manage.remove_tag("lakeward")
     before.append(before.scan().to_arrow().slice(0, 0))
-    maintain(project)
+    found = table(project).metadata_location
+    expected = maintain(project, "--dry-run")["snapshots"]
+    assert table(project).metadata_location == found
+    assert maintain(project)["snapshots"] == expected
     assert ours.snapshot_id in [snapshot.snapshot_id for snapshot in table(project).snapshots()]
     assert project.run()["shop.item"]["batches"] == []
     assert project.rows() == ROWS

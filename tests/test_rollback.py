@@ -183,7 +183,7 @@ def test_a_table_whose_memory_of_then_is_lost_says_so(shop: Project, monkeypatch
     assert [*versions(shop)] == [4, 3, 2]
     ended = shop.call("rollback", "shop.item", "--to", first)
     assert ended.code == 1
-    assert "what it remembered at batch 1 was forgotten with batch 2" in ended.err
+    assert "what it remembered at batch 1, before it was trimmed with batch 2, was forgotten" in ended.err
     assert shop.rows() == AFTER_ALL
 
 

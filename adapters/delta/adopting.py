@@ -87,6 +87,11 @@ class DeltaTheirs:
                     f"its column {field['name']} is NOT NULL, and the source may send NULL "
                     f"(`ALTER TABLE … ALTER COLUMN {field['name']} DROP NOT NULL`)"
                 )
+            for path in _not_null(field["type"], field["name"]):
+                yield (
+                    f"its field {path} is NOT NULL, and the source may send NULL "
+                    f"(`ALTER TABLE … ALTER COLUMN {path} DROP NOT NULL`)"
+                )
 
     def rows(self) -> DataFrame:
         """Return all rows."""
@@ -111,3 +116,19 @@ class DeltaTheirs:
             with staging(str(self.name), change, "Delta"):
                 change.evolve(changes)
                 return change.commit(progress, 0, 0)
+
+
+def _not_null(type_: Any, path: str) -> Iterator[str]:
+    """Return the paths of the fields of structs that are NOT NULL, as the JSON of Delta's protocol says it.
+
+    Of the elements of lists and the values of maps Delta enforces nothing.
+    """
+    if isinstance(type_, str):
+        return
+    for field in type_.get("fields", ()):
+        if not field["nullable"]:
+            yield f"{path}.{field['name']}"
+        yield from _not_null(field["type"], f"{path}.{field['name']}")
+    for part, name in (("elementType", "element"), ("keyType", "key"), ("valueType", "value")):
+        if part in type_:
+            yield from _not_null(type_[part], f"{path}.{name}")

@@ -17,7 +17,7 @@ from deltalake import QueryBuilder
 from lakeward.adapters.delta_rs.anew import rewritten
 from lakeward.adapters.delta_rs.beside import DeltaBeside, arrow_of
 from lakeward.adapters.delta_rs.committing import committing
-from lakeward.adapters.delta_rs.noted import NOTE, noted
+from lakeward.adapters.delta_rs.noted import NOTE, noted, whole
 from lakeward.adapters.spark import names
 from lakeward.adapters.tables.companion import KIND, RECORD
 
@@ -39,6 +39,11 @@ class DeltaEarlier:
         """Return the batches with which it was trimmed, and before which its version is noted."""
         table = self.companion.load()
         return () if table is None else noted(table)
+
+    def whole(self) -> Collection[int]:
+        """Return those of them whose version the log still has, with every file."""
+        table = self.companion.load()
+        return {} if table is None else whole(table)
 
     def keep(self, batch: int) -> None:
         """Note the version that it is at; notes that no commit of the table needs any more go."""

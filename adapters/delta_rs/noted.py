@@ -9,11 +9,14 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
 import deltalake
 import pyarrow as pa
 from deltalake import QueryBuilder
+from deltalake.exceptions import DeltaError
 
+from lakeward.adapters.delta_rs.places import folder_of
 from lakeward.adapters.spark import names
 from lakeward.adapters.tables.companion import KIND, RECORD
 
@@ -30,6 +33,20 @@ def noted(table: deltalake.DeltaTable) -> Mapping[int, int]:
     query = f"SELECT {names.BATCH}, {RECORD} FROM beside WHERE {KIND} = '{NOTE}'"
     found = pa.table(QueryBuilder().register("beside", table).execute(query).read_all())
     return {row[names.BATCH]: int(row[RECORD]) for row in found.to_pylist()}
+
+
+def whole(table: deltalake.DeltaTable) -> Mapping[int, int]:
+    """Return those of the versions that are noted which the log still has, with every file."""
+    path = str(folder_of(table))
+    return {batch: version for batch, version in noted(table).items() if _is_whole(path, version)}
+
+
+def _is_whole(path: str, version: int) -> bool:
+    try:
+        files = pa.table(deltalake.DeltaTable(path, version=version).get_add_actions())["path"]
+    except DeltaError:
+        return False
+    return all((Path(path) / unquote(name)).exists() for name in files.to_pylist())
 
 
 def checkpoints(log: Path) -> Iterator[int]:

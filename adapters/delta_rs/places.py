@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -74,3 +75,8 @@ class Places:
                 found=str(error),
                 todo="Grant permission to write there, or correct `warehouse` under [target].",
             ) from error
+
+
+def folder_of(table: DeltaTable) -> Path:
+    """Return the folder of a table that was loaded: its address has odd characters encoded."""
+    return Path(unquote(table.table_uri.removeprefix("file://")))

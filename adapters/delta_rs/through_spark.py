@@ -20,6 +20,7 @@ from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 from pyspark.sql import DataFrame, SparkSession
 
+from lakeward.adapters.delta_rs.places import folder_of
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.schema import Schema
@@ -33,7 +34,7 @@ def frame_of(spark: SparkSession, table: DeltaTable, schema: Schema) -> DataFram
     partitions = table.metadata().partition_columns
     files: dict[tuple[str | None, ...], list[str]] = defaultdict(list)
     for path, values in _files(table, partitions):
-        files[values].append(str(Path(unquote(table.table_uri.removeprefix("file://"))) / path))
+        files[values].append(str(folder_of(table) / path))
     inner = ", ".join(f"{quoted(c.name)} {ddl(c.type)}" for c in schema if c.name not in partitions)
     wanted = [quoted(name) for name in schema.names]
     parts = []
@@ -56,7 +57,7 @@ def _files(table: DeltaTable, partitions: Sequence[str]) -> Sequence[tuple[str, 
 
 def written(table: DeltaTable, rows: DataFrame) -> Sequence[AddAction]:
     """Let Spark write rows into the folder of a table; return the files, which no version of it has yet."""
-    root = Path(unquote(table.table_uri.removeprefix("file://")))
+    root = folder_of(table)
     folder = root / f"{_LARGE}{uuid4()}"
     partitions = table.metadata().partition_columns
     rows.write.partitionBy(*partitions).parquet(str(folder))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pyiceberg.table import Table
+from pyiceberg.types import IcebergType, ListType, MapType, StructType
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.iceberg import ddl
@@ -62,6 +63,11 @@ class IcebergTheirs:
                     f"its column {field.name} is required, and the source may send NULL "
                     f"(`ALTER TABLE … ALTER COLUMN {field.name} DROP NOT NULL`)"
                 )
+            for path in _required(field.field_type, field.name):
+                yield (
+                    f"its field {path} is required, and the source may send NULL "
+                    f"(`ALTER TABLE … ALTER COLUMN {path} DROP NOT NULL`)"
+                )
         files = self.jvm.spark.table(f"{quoted(*self.path)}.delete_files").where("content = 1")
         forms = {str(row[0]) for row in files.select("file_format").distinct().collect()}
         for form in sorted(forms.difference(_READ)):
@@ -84,3 +90,20 @@ class IcebergTheirs:
             with staging(str(self.name), change, "the catalog"):
                 change.evolve(changes)
                 return change.commit(progress, 0, 0)
+
+
+def _required(type_: IcebergType, path: str) -> Iterator[str]:
+    """Return the paths of what is required within a type; the key of a map always is."""
+    match type_:
+        case StructType(fields=fields):
+            inner = fields
+        case ListType():
+            inner = (type_.element_field,)
+        case MapType():
+            inner = (type_.value_field,)
+        case _:
+            inner = ()
+    for field in inner:
+        if field.required:
+            yield f"{path}.{field.name}"
+        yield from _required(field.field_type, f"{path}.{field.name}")

@@ -30,6 +30,7 @@ from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.tables.beside import MANY_FILES, MOST_BYTES, MOST_IN_ARROW, NOTHING, Beside, shaped
 from lakeward.adapters.tables.keys import whole
 from lakeward.core.dimension import TableName
+from lakeward.core.evolution import Kind, compare
 from lakeward.core.schema import Column, Schema, Type
 
 PROPERTIES: Final[Mapping[str, str]] = {
@@ -119,11 +120,31 @@ class IcebergBeside(Beside):
                 spec = PartitionSpec(PartitionField(source, 1000, IdentityTransform(), partition_by))
             return self.catalog.create(self.table, self.suffix, schema, spec, PROPERTIES)
         self._rename(table)
+        self._drop_left(table, columns)
         has = {column.name: column.type for column in columns_in(table.schema(), str(self.table))}
         if any(has.get(name) != type_ for name, type_ in columns.items()):
             with table.update_schema() as update:
                 update.union_by_name(schema)
         return table
+
+    def _drop_left(self, table: Table, columns: Mapping[str, Type]) -> None:
+        """Drop columns without a value whose type cannot become what it should be.
+
+        A batch left them that was rolled back, or that a crash kept from its commit.
+        """
+        has = [column for column in columns_in(table.schema(), str(self.table)) if column.name in columns]
+        wanted = Schema(tuple(Column(column.name, columns[column.name]) for column in has))
+        changes = compare(Schema(tuple(has)), wanted)
+        others = {(c.names or (c.path,))[0] for c in changes if c.kind in (Kind.NARROW, Kind.RETYPE)}
+        left = [name for name in sorted(others) if self._is_empty(name)]
+        if left:
+            with table.update_schema() as update:
+                for name in left:
+                    update.delete_column((name,))
+
+    def _is_empty(self, name: str) -> bool:
+        found = self.frame(f"{quoted(name)} IS NOT NULL")
+        return found is None or found.isEmpty()
 
     def _pending(self, table: Table) -> Mapping[str, str]:
         """Return the columns that have another name than they should, with that one.

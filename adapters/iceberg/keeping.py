@@ -32,6 +32,10 @@ class IcebergEarlier:
         table = self._load()
         return () if table is None else _tags_of(table)
 
+    def whole(self) -> Collection[int]:
+        """Return all of them: a tag keeps the files of its snapshot, from others, too."""
+        return self.batches()
+
     def keep(self, batch: int) -> None:
         """Tag it as it is; tags that no commit of the table needs any more go."""
         main, table = self.catalog.load(self.name), self._load()

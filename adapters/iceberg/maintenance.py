@@ -61,14 +61,16 @@ class IcebergMaintenance:
         if care.keep is None:
             return 0
         table = jvm.table(*self.table.name)
-        self._hold_ours(table)
+        held = table.newTransaction() if is_dry else table
+        self._hold_ours(held)
         until = time.time_ns() // 1_000_000 - care.keep // 1000
-        expired = table.expireSnapshots().expireOlderThan(until).retainLast(care.keep_last).apply().size()
+        expired = held.expireSnapshots().expireOlderThan(until).retainLast(care.keep_last).apply().size()
         if expired and not is_dry:
             table.expireSnapshots().expireOlderThan(until).retainLast(care.keep_last).commit()
         return int(expired)
 
     def _hold_ours(self, table: Any) -> None:
+        """Tag the last snapshot of ours, in a table or in a transaction that nobody commits."""
         main = self.table.catalog.load(self.table.dimension.name)
         ours = None if main is None else last_of_ours(main)
         if main is None or ours is None:

@@ -89,6 +89,10 @@ class Earlier(Protocol):
         """Return the batches with which it was trimmed, and before which it is kept."""
         ...
 
+    def whole(self) -> Collection[int]:
+        """Return those of them of which every file is there: others may have removed some, by VACUUM, say."""
+        ...
+
     def keep(self, batch: int) -> None:
         """Keep it as it is, before it is trimmed with a batch; what no commit of the table needs any more goes."""
         ...
@@ -148,7 +152,7 @@ class TableVersions:
         line = self.load()
         if line is None:
             return []
-        newest, kept = self._newest(line), self.kept.earlier.batches()
+        newest, kept = self._newest(line), self.kept.earlier.whole()
         return [
             version
             for version in line.versions()
@@ -165,10 +169,12 @@ class TableVersions:
         newest, batch = self._newest(line), version.progress.batch
         if self._stands_at(line, name, newest):
             raise ConfigError(f"{self.name} stands at {name} already", todo="Nothing was changed.")
-        if _is_lost(batch, newest, self.kept.earlier.batches()):
+        if _is_lost(batch, newest, self.kept.earlier.whole()):
+            was = "removed by others" if next_trim(batch) in self.kept.earlier.batches() else "forgotten"
             raise TableError(
                 f"{self.name} cannot be taken back to {name}",
-                found=f"what it remembered at batch {batch} was forgotten with batch {next_trim(batch)}",
+                found=f"what it remembered at batch {batch}, before it was trimmed with batch {next_trim(batch)}, "
+                f"was {was}",
                 todo=f"Nothing was changed. Name a later one (`lakeward rollback {self.name}` lists them), or load "
                 f"the table anew: `lakeward reload {self.name}`.",
             )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 from project import Project
 
 from lakeward.adapters.iceberg import beside
+from lakeward.adapters.iceberg.change import Change
 
 pytestmark = pytest.mark.spark
 
@@ -22,3 +25,31 @@ def test_what_is_too_much_for_this_process_is_written_by_spark(
     assert [(entry["reason"], entry["waits"]) for entry in project.entries()] == [("cast", 1)]
     assert project.call("quarantine", "discard", "shop.item", "2").code == 0
     assert [name for _, name, _ in project.rows()] == ["bb", "c"]
+
+
+COLUMNS = '[tables."shop.item"]\nkey = ["id"]\ncolumns = {{ id = "int", name = "string"{} }}\n'
+
+
+def test_a_column_that_a_crash_left_here_may_get_another_type(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table never had it, and what stands beside it has no value of it that counts."""
+    project.configure(COLUMNS.format(""))
+    project.put("LOAD00000001.csv", "1,a\n2,b\n")
+    project.run()
+    (project.folder / "landing/shop/item/LOAD00000001.csv").unlink()
+    project.configure(COLUMNS.format(', size = "string", at = "string"'))
+    project.put("20261121-100000000.csv", "D,1,a,1,1\nU,2,b,7,2026-11-21\n")
+
+    def ends(*_: object) -> None:
+        raise RuntimeError("the process ends here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Change, "commit", ends)
+        with pytest.raises(RuntimeError):
+            project.run()
+    project.configure(COLUMNS.format(', size = "int", at = "date"'))
+    project.run()
+    project.put("20261121-110000000.csv", "U,2,c,8,2026-11-22\n")
+    project.run()
+    assert project.rows(columns=("id", "name", "size", "at")) == [(2, "c", 8, date(2026, 11, 22))]

@@ -23,6 +23,7 @@ from lakeward.adapters.iceberg.options import IcebergOptions
 from lakeward.adapters.tables.companion import BATCH, CHANGES, DELETE, KIND, RECORD
 from lakeward.adapters.tables.undoing import KeepingEarlier, TableVersions
 from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import TableError
 from lakeward.core.ports import Version
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
@@ -90,13 +91,8 @@ def add(kept: KeepingEarlier, kind: str, batch: int, record: str, key: int | Non
     kept.companion.table.add(types, [], rows, count=0, partition_by=KIND)
 
 
-@pytest.mark.parametrize("make", [in_iceberg, in_delta])
-@pytest.mark.parametrize("stands", [40, 10])
-def test_what_was_trimmed_comes_back_also_where_others_took_the_table_back_before(
-    tmp_path: Path, make: Callable[[Path], KeepingEarlier], stands: int
-) -> None:
-    """A delete of batch 3 was forgotten with batch 32; a rollback that was killed leaves what others leave."""
-    kept = make(tmp_path)
+def trimmed_with_32(kept: KeepingEarlier) -> None:
+    """Give a companion a delete of batch 3 that was forgotten with batch 32, and batches up to 40."""
     add(kept, DELETE, 3, "7", 7)
     batches: dict[str, Any] = {"objects": [], "at": 1, "epoch": 1, "schema": []}
     for batch in (3, 10, 32):
@@ -104,6 +100,16 @@ def test_what_was_trimmed_comes_back_also_where_others_took_the_table_back_befor
     kept.earlier.keep(32)
     kept.companion.table.forget(f"{KIND} = '{DELETE}' and _lakeward_batch <= 3")
     add(kept, BATCH, 40, json.dumps(batches))
+
+
+@pytest.mark.parametrize("make", [in_iceberg, in_delta])
+@pytest.mark.parametrize("stands", [40, 10])
+def test_what_was_trimmed_comes_back_also_where_others_took_the_table_back_before(
+    tmp_path: Path, make: Callable[[Path], KeepingEarlier], stands: int
+) -> None:
+    """A rollback that was killed leaves what others leave."""
+    kept = make(tmp_path)
+    trimmed_with_32(kept)
     line = Line(40)
     versions = TableVersions(kept, lambda: line)  # type: ignore[arg-type,return-value]
     line.batch = stands
@@ -112,3 +118,18 @@ def test_what_was_trimmed_comes_back_also_where_others_took_the_table_back_befor
     assert line.batch == 5
     found = kept.companion.table.rows(f"{KIND} = '{DELETE}'", ("id", "_lakeward_batch")).to_pylist()
     assert found == [{"id": 7, "_lakeward_batch": 3}]
+
+
+def test_what_others_removed_of_a_companion_is_missed_before_the_table_goes_back(tmp_path: Path) -> None:
+    kept = in_delta(tmp_path)
+    trimmed_with_32(kept)
+    companion, line = kept.companion.table, Line(40)
+    assert isinstance(companion, DeltaBeside)
+    table = companion.load()
+    assert table is not None
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+    versions = TableVersions(kept, lambda: line)  # type: ignore[arg-type,return-value]
+    assert [int(version.name) for version in versions.versions()] == [*range(39, 31, -1)]
+    with pytest.raises(TableError, match="removed by others"):
+        versions.behind("5")
+    assert line.batch == 40
