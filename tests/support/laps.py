@@ -59,6 +59,8 @@ SLOW: Final = frozenset(
         "parts_of_rows_under_other_names_change_nothing_where_sequences_are_unique",
         "a_row_is_mended_in_its_place_whatever_the_mark",
         "cells_that_were_not_sent_keep_their_values",
+        "key_changes_that_no_rule_decides_are_held_alike",
+        "what_waits_in_quarantine_follows_in_order",
     }
 )
 """Laws of what every format shares, which take long; the gate has those of the memory adapter."""

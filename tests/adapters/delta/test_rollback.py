@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from project import ITEM, Project
 from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("interpreted")]
 
 D = Decimal
 LONG = pytest.mark.long

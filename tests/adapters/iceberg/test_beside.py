@@ -9,6 +9,7 @@ from project import Project
 
 from lakeward.adapters.iceberg import beside
 from lakeward.adapters.iceberg.change import Change
+from lakeward.core.errors import TableError
 
 pytestmark = pytest.mark.spark
 
@@ -37,17 +38,15 @@ def test_a_column_that_a_crash_left_here_may_get_another_type(
     project.configure(COLUMNS.format(""))
     project.put("LOAD00000001.csv", "1,a\n2,b\n")
     project.run()
-    (project.folder / "landing/shop/item/LOAD00000001.csv").unlink()
     project.configure(COLUMNS.format(', size = "string", at = "string"'))
-    project.put("20261121-100000000.csv", "D,1,a,1,1\nU,2,b,7,2026-11-21\n")
+    project.put("20261121-100000000.csv", "D,1,a,1,2026-11-20\nU,2,b,7,2026-11-21\n")
 
     def ends(*_: object) -> None:
-        raise RuntimeError("the process ends here")
+        raise TableError("the disk is full")
 
     with monkeypatch.context() as patch:
         patch.setattr(Change, "commit", ends)
-        with pytest.raises(RuntimeError):
-            project.run()
+        project.run(code=4)
     project.configure(COLUMNS.format(', size = "int", at = "date"'))
     project.run()
     project.put("20261121-110000000.csv", "U,2,c,8,2026-11-22\n")
