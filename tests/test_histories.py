@@ -13,7 +13,7 @@ from project import Project
 
 from lakeward.adapters.tables import companion
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("interpreted")]
 
 TABLE = """
 [tables."shop.customer"]

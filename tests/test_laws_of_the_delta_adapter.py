@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from delta_lake import LakeOfDelta
 from hypothesis import settings
-from laps import HISTORIES, LAP, OF_DELTA, ROLLBACK, SHARED, TRIMMED, WAYS, other_ways, others
+from laps import HISTORIES, LAP, LINES, ROLLBACK, SHARED, TRIMMED, WAYS, other_ways, others
 
 from lakeward.adapters.delta.options import TableOptions
 from lakeward.adapters.tables import companion
@@ -67,13 +67,11 @@ TestOtherWays = pytest.mark.long(
         cases=other_ways("delta"),
     )
 )
-TestLines = pytest.mark.lap(
-    pytest.mark.lines(table_contract(lambda make_delta: bench(make_delta()), laws=OF_DELTA))
-)
+TestLines = pytest.mark.lap(pytest.mark.lines(table_contract(lambda make_delta: bench(make_delta()), laws=LINES)))
 TestLap = pytest.mark.lap(table_contract(lambda make_delta: bench(make_delta()), laws=LAP - SHARED - ROLLBACK))
 TestDelta = pytest.mark.long(
     table_contract(
         lambda make_delta: bench(make_delta()),
-        laws=others(EVERY_LAYOUT, (ANY_LAYOUT | HISTORIES | LAP) - SHARED - ROLLBACK, OF_DELTA),
+        laws=others(EVERY_LAYOUT, (ANY_LAYOUT | HISTORIES | LAP) - SHARED - ROLLBACK, LINES),
     )
 )
