@@ -137,7 +137,8 @@ class Form(BaseModel):
     tombstones: Literal["skip", "delete"] = Field(
         "skip",
         description="What a message without a value does: nothing, or it deletes the row of its key, as it must "
-        "where delete.tombstone.handling.mode is `tombstone`.",
+        'where delete.tombstone.handling.mode is `tombstone`. To delete, it takes `line = "record"` and '
+        '`places = "arrival"`.',
     )
     places: Literal["source", "arrival"] = Field(
         "source",

@@ -71,6 +71,11 @@ class FilesOptions(Form, _Where):
             raise ValueError("`line`, and a `folder` of many tables, are for messages alone")
         if self.format != "dms-json" and self.before_image_prefix is not None:
             raise ValueError('`before_image_prefix` is for `format = "dms-json"` alone')
+        if self.tombstones == "delete" and (self.line, self.places) != ("record", "arrival"):
+            raise ValueError(
+                '`tombstones = "delete"` takes `line = "record"` and `places = "arrival"`: a tombstone has a key '
+                "alone, and no place in the log of the source"
+            )
         return self
 
     @property

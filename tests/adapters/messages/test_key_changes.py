@@ -38,10 +38,13 @@ def row(key: int, size: int, note: str = UNAVAILABLE) -> dict[str, Any]:
     return {"id": key, "note": note, "size": size}
 
 
-def read(spark: SparkSession, folder: Path, files: list[list[str]], lateness: Lateness = DAY) -> Read:
+def read(
+    spark: SparkSession, folder: Path, files: list[list[str]], lateness: Lateness = DAY, **options: Any
+) -> Read:
     for number, lines in enumerate(files):
         (folder / f"{number}.json").write_text("\n".join(lines) + "\n", "utf-8")
-    return fed(spark, folder, "shop.item", ["id"], COLUMNS, format="debezium", line="record", lateness=lateness)
+    said = {"format": "debezium", "line": "record", **options}
+    return fed(spark, folder, "shop.item", ["id"], COLUMNS, lateness=lateness, **said)
 
 
 LOADED = [message(1, "r", key, row(key, key, "long")) for key in (1, 5, 7)]
@@ -80,3 +83,8 @@ def test_an_ordered_table_knows_of_a_key_change_only_where_it_must(spark: SparkS
     found = read(spark, tmp_path, [[*LOADED, *change]], ORDERED)
     assert {key: cells["note"] for key, cells in found.rows.items()} == {(2,): "whole", (5,): "long", (7,): "long"}
     assert not [e for e in found.events if e.old_key]
+
+
+def test_a_tombstone_deletes_where_arrival_orders_the_changes(spark: SparkSession, tmp_path: Path) -> None:
+    found = read(spark, tmp_path, [[*LOADED, tombstone(5)]], tombstones="delete", places="arrival")
+    assert (sorted(found.rows), found.skipped) == ([(1,), (7,)], 0)
