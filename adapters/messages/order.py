@@ -36,8 +36,9 @@ def _pair(high: str, low: str, span: str = _SPAN) -> str:
 
 
 def _postgresql(field: Callable[[str], str]) -> str:
-    commit = f"get(from_json({field('sequence')}, 'array<string>'), 0)"
-    return _pair(f"coalesce({number(commit)}, 0BD)", number(field("lsn")))
+    """Read the LSNs; at a snapshot, and until the next commit, the last is not known: it is below the change."""
+    commit, lsn = f"get(from_json({field('sequence')}, 'array<string>'), 0)", number(field("lsn"))
+    return _pair(f"coalesce({number(commit)}, {lsn})", lsn)
 
 
 def _mysql(field: Callable[[str], str]) -> str:

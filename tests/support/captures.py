@@ -170,10 +170,10 @@ class _Writer:
         """Return a place as the connector writes it, and the number that it is."""
         match self.connector:
             case "postgresql":
-                return {
-                    "sequence": f'["{number}","{number + 40}"]',
-                    "lsn": number + 40,
-                }, number * 10**19 + number + 40
+                lsn = number + 40
+                last = "null" if number == 1 else f'"{lsn - 1}"'
+                found = {"sequence": f'[{last},"{lsn}"]', "lsn": lsn}
+                return found, (lsn if number == 1 else lsn - 1) * 10**19 + lsn
             case "mysql":
                 found = {"file": "mysql-bin.000003", "pos": 154 + number, "row": number % 2}
                 return found, ((3 * 10**16 + 154 + number) * 10**7) + number % 2
