@@ -145,6 +145,12 @@ class Form(BaseModel):
         description="What orders the changes of a key: their places in the log of the source, or their arrival "
         "alone, which is right where the partitions of a topic go by key.",
     )
+    before_images: Literal["key", "whole"] = Field(
+        "key",
+        description="Of which columns the image before a delete has the true values: of the key of its message "
+        "alone, or of all, as with REPLICA IDENTITY FULL. It matters where `key` has a column that the message's "
+        "key has not.",
+    )
     before_image_prefix: str | None = Field(
         None,
         min_length=1,

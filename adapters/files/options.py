@@ -12,7 +12,9 @@ from lakeward.adapters.files.form import MESSAGES, Form, folder_below
 from lakeward.adapters.files.names import FileNames
 from lakeward.adapters.landed.places import Place
 
-_OF_DEBEZIUM: Final = ("types", "form", "decimals", "times", "binary", "unavailable_value", "tombstones", "places")
+_OF_DEBEZIUM: Final = (
+    *("types", "form", "decimals", "times", "binary", "unavailable_value", "tombstones", "places", "before_images"),
+)
 _OF_MESSAGES: Final = ("line", *_OF_DEBEZIUM, "before_image_prefix")
 _OF_ROWS: Final = ("order_by", "time", "operation", "absent")
 """Keys that have no meaning for files of another kind."""

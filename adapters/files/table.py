@@ -116,6 +116,8 @@ class TableFiles:
             tombstones=o.tombstones,
             has_places=o.places == "source",
             links_all=not isinstance(self.dimension.lateness, Ordered),
+            key=self.dimension.key,
+            before_images=o.before_images,
         )
 
     def _may_need(self) -> frozenset[Capability]:

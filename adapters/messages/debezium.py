@@ -42,7 +42,8 @@ _KEY_PARSED, _KEY_INNER, _KEYS = "_lakeward_key_parsed", "_lakeward_key_inner", 
 _INNER, _PLAIN = "_lakeward_inner", "_lakeward_plain"
 _AFTER, _BEFORE, _SOURCE = "_lakeward_after", "_lakeward_before", "_lakeward_source"
 _OP, _BLOCK, _SAID = "_lakeward_op", "_lakeward_transaction_block", "_lakeward_said"
-_OLD_PARSED, _OLD_INNER, _NEEDS = "_lakeward_old_parsed", "_lakeward_old_inner", "_lakeward_needs"
+_OTHER_PARSED, _OTHER_INNER, _OTHER = "_lakeward_other_parsed", "_lakeward_other_inner", "_lakeward_other_key"
+_NEEDS = "_lakeward_needs"
 _OPERATION = "_lakeward_what"
 
 _PARTS: Final = {_AFTER: "after", _BEFORE: "before", _SOURCE: "source", _OP: "op", _BLOCK: "transaction"}
@@ -59,7 +60,9 @@ class Debezium:
     """How a connector writes; a tombstone is a delete where nothing else says that a row was deleted.
 
     A key change comes as a delete and an insert, which headers link. With `links_all` they are always
-    one key change, else only where it matters: where the insert has values that were not logged.
+    one key change, else only where it matters: where the insert has values that were not logged. It is one
+    only where the keys of messages tell the whole `key` of the table. `before_images` says of which columns
+    an image before a delete has the true values.
     `has_places` says that places in the source's log order changes, not their arrival alone.
     """
 
@@ -68,6 +71,8 @@ class Debezium:
     tombstones: Literal["skip", "delete"] = "skip"
     links_all: bool = False
     has_places: bool = True
+    key: Sequence[str] = ()
+    before_images: Literal["key", "whole"] = "key"
 
     row: ClassVar[str] = _AFTER
     """The image of a row, in messages that were opened."""
@@ -89,18 +94,22 @@ class Debezium:
             "*",
             f"{body} AS {_PARSED}",
             f"{parsed(KEY)} AS {_KEY_PARSED}",
-            f"{parsed(OLD_KEY)} AS {_OLD_PARSED}",
+            f"{parsed(f'coalesce({OLD_KEY}, {NEW_KEY})')} AS {_OTHER_PARSED}",
         )
         frame = frame.selectExpr(
             "*",
             f"{_PARSED}.it IS NOT NULL AND {_PARSED}.broken IS NULL AS {_IS_OBJECT}",
             f"{_is_tombstone()} AS {_IS_TOMBSTONE}",
             f"{parsed(cell(f'{_KEY_PARSED}.it', 'payload'))} AS {_KEY_INNER}",
-            f"{parsed(cell(f'{_OLD_PARSED}.it', 'payload'))} AS {_OLD_INNER}",
+            f"{parsed(cell(f'{_OTHER_PARSED}.it', 'payload'))} AS {_OTHER_INNER}",
             *(_wrapped() if self.is_flat else _enveloped()),
         )
         flat = [f"coalesce({_PLAIN}, {_INNER}.it) AS {_AFTER}"] if self.is_flat else []
-        frame = frame.selectExpr("*", f"coalesce({_KEY_INNER}.it, {_KEY_PARSED}.it) AS {_KEYS}", *flat)
+        keys = [
+            f"coalesce({_KEY_INNER}.it, {_KEY_PARSED}.it) AS {_KEYS}",
+            f"coalesce({_OTHER_INNER}.it, {_OTHER_PARSED}.it) AS {_OTHER}",
+        ]
+        frame = frame.selectExpr("*", *keys, *flat)
         frame = frame.where(f"NOT ({self._is_of_other(table)})").selectExpr("*", f"{self._said()} AS {_SAID}")
         return self._by_headers(frame)
 
@@ -108,8 +117,9 @@ class Debezium:
         """Tell the halves of key changes by their headers."""
         needs = f"coalesce(arrays_overlap(map_values({_AFTER}), array({self._unavailable()})), false)"
         links = "true" if self.links_all else _NEEDS
-        left = f"CASE WHEN {_SAID} = 'insert' AND {links} THEN coalesce({_OLD_INNER}.it, {_OLD_PARSED}.it) END"
-        is_left = f"{_SAID} = 'delete' AND {NEW_KEY} IS NOT NULL" if self.links_all else "false"
+        is_half = f"{self._tells(_KEYS)} AND {self._tells(_OTHER)}"
+        left = f"CASE WHEN {_SAID} = 'insert' AND {links} AND {OLD_KEY} IS NOT NULL AND {is_half} THEN {_OTHER} END"
+        is_left = f"{_SAID} = 'delete' AND {NEW_KEY} IS NOT NULL AND {is_half}" if self.links_all else "false"
         return (
             frame.selectExpr("*", f"{_SAID} = 'insert' AND {needs} AS {_NEEDS}")
             .selectExpr("*", f"{left} AS {LEFT}", f"coalesce({is_left}, false) AS {MOVED}")
@@ -118,9 +128,8 @@ class Debezium:
 
     def linked(self, opened: DataFrame, order: Sequence[str]) -> DataFrame:
         """Link inserts that lack values with the deletes before them, where headers did not, in the given order."""
-        image = _AFTER if self.is_flat else _BEFORE
         is_row = f"coalesce({_SAID} IN ({', '.join(map(text, OPERATIONS.values()))}), false)"
-        half = Half(_SAID, self._transaction(), f"coalesce({_KEYS}, {image})", _NEEDS, is_row)
+        half = Half(_SAID, self._transaction(), self._gone_key(), _NEEDS, is_row)
         return linked(opened, half, _OPERATION, order)
 
     def decoded(self, telling: Telling) -> Decoded:
@@ -132,10 +141,8 @@ class Debezium:
         schema, key = telling.dimension.schema, telling.dimension.key
         is_gone = f"coalesce({_OPERATION} IN ('delete', 'truncate'), false)"
         cells = {c.name: f"CASE WHEN NOT {is_gone} THEN {cell(_AFTER, c.name)} END" for c in schema}
-        images = (_KEYS, _AFTER) if self.is_flat else (_KEYS, _BEFORE)
         for name in key:
-            gone = f"coalesce({', '.join(cell(of, name) for of in images)})"
-            cells[name] = f"CASE WHEN {_OPERATION} = 'delete' THEN {gone} ELSE {cells[name]} END"
+            cells[name] = f"CASE WHEN {_OPERATION} = 'delete' THEN {self._gone(name)} ELSE {cells[name]} END"
         was = {name: f"CASE WHEN {_IS_UPDATE} THEN {self._before(name)} END" for name in key}
         return Decoded(
             cells=cells,
@@ -148,6 +155,27 @@ class Debezium:
             broken=self._broken(),
             blank=self._blank(),
         )
+
+    def _tells(self, keys: str) -> str:
+        """Return whether the key of a message has each column of the table's."""
+        return " AND ".join([f"{keys} IS NOT NULL", *(f"{cell(keys, name)} IS NOT NULL" for name in self.key)])
+
+    def _gone_key(self) -> str:
+        """Return the cells of the key of a row that is gone, NULL where one of them is not told."""
+        told = {name: self._gone(name) for name in self.key}
+        if not told:
+            return f"CAST(NULL AS {_CELLS})"
+        cells = ", ".join(f"{text(name)}, {value}" for name, value in told.items())
+        return (
+            f"CASE WHEN {' AND '.join(f'({value}) IS NOT NULL' for value in told.values())} THEN map({cells}) END"
+        )
+
+    def _gone(self, name: str) -> str:
+        """Return a cell of the key of a row that is gone; what the message's key has not, its image may make up."""
+        own, image = cell(_KEYS, name), cell(_AFTER if self.is_flat else _BEFORE, name)
+        if self.before_images == "whole":
+            return f"coalesce({own}, {image})"
+        return f"CASE WHEN {_KEYS} IS NULL THEN {image} ELSE {own} END"
 
     def _before(self, name: str) -> str:
         """Return a cell of the key that an update left; flattened, only another message tells it."""
@@ -202,10 +230,13 @@ class Debezium:
 
     def _broken(self) -> str:
         lacks = f"{_OPERATION} IN ('insert', 'update', 'read', 'upsert') AND {_AFTER} IS NULL"
+        is_told = f"coalesce({OLD_KEY}, {NEW_KEY}) IS NULL OR NOT ({self._tells(_KEYS)}) OR ({self._tells(_OTHER)})"
+        is_lost = f"{_SAID} IN ('insert', 'delete') AND NOT ({is_told})" if self.links_all else "false"
         return (
             f"CASE WHEN {_IS_TOMBSTONE} THEN NULL "
             f"WHEN NOT coalesce({_IS_OBJECT}, false) THEN 'the message is not a JSON object with a row' "
-            f"WHEN {lacks} THEN 'the message has no image of the row after the change' END"
+            f"WHEN {lacks} THEN 'the message has no image of the row after the change' "
+            f"WHEN {is_lost} THEN 'the header with the other key of a key change tells no key' END"
         )
 
     def _blank(self) -> str:

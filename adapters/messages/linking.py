@@ -25,8 +25,8 @@ _THIS, _BEFORE, _AFTER = "_lakeward_this", "_lakeward_row_before", "_lakeward_ro
 class Half:
     """What tells whether a message is half of a key change, each as SQL.
 
-    Its operation, its transaction, the cells of its key, whether it is an insert that lacks values,
-    and whether it is a row at all: a tombstone may lie between the two halves.
+    Its operation, its transaction, the cells of its key (NULL where it does not tell the whole of it), whether
+    it is an insert that lacks values, and whether it is a row at all: a tombstone may lie between the two halves.
     """
 
     said: str
@@ -59,4 +59,5 @@ def linked(opened: DataFrame, half: Half, operation: str, order: Sequence[str]) 
 
 
 def _is_pair(one: str, other: str) -> str:
-    return f"{one}.said = 'delete' AND {other}.lacks AND {one}.transaction = {other}.transaction"
+    is_told = f"{one}.keys IS NOT NULL AND {one}.transaction = {other}.transaction"
+    return f"{one}.said = 'delete' AND {other}.lacks AND {is_told}"

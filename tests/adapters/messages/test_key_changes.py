@@ -39,12 +39,17 @@ def row(key: int, size: int, note: str = UNAVAILABLE) -> dict[str, Any]:
 
 
 def read(
-    spark: SparkSession, folder: Path, files: list[list[str]], lateness: Lateness = DAY, **options: Any
+    spark: SparkSession,
+    folder: Path,
+    files: list[list[str]],
+    lateness: Lateness = DAY,
+    key: str = "id",
+    **options: Any,
 ) -> Read:
     for number, lines in enumerate(files):
         (folder / f"{number}.json").write_text("\n".join(lines) + "\n", "utf-8")
     said = {"format": "debezium", "line": "record", **options}
-    return fed(spark, folder, "shop.item", ["id"], COLUMNS, lateness=lateness, **said)
+    return fed(spark, folder, "shop.item", [key], COLUMNS, lateness=lateness, **said)
 
 
 LOADED = [message(1, "r", key, row(key, key, "long")) for key in (1, 5, 7)]
@@ -88,3 +93,24 @@ def test_an_ordered_table_knows_of_a_key_change_only_where_it_must(spark: SparkS
 def test_a_tombstone_deletes_where_arrival_orders_the_changes(spark: SparkSession, tmp_path: Path) -> None:
     found = read(spark, tmp_path, [[*LOADED, tombstone(5)]], tombstones="delete", places="arrival")
     assert (sorted(found.rows), found.skipped) == ([(1,), (7,)], 0)
+
+
+@pytest.mark.parametrize(("images", "left", "rejects"), [("key", [1, 20], ["null_key"]), ("whole", [20], [])])
+def test_a_delete_is_dropped_only_where_the_keys_of_messages_are_those_of_the_table(
+    spark: SparkSession, tmp_path: Path, images: str, left: list[int], rejects: list[str]
+) -> None:
+    """The table has another key: what an image before says of it may be made up, unless the settings deny it."""
+    change = [
+        message(2, "d", 1, None, newkey=2).replace('"size": 0', '"size": 1'),
+        message(2, "c", 2, row(2, 20, "whole"), oldkey=1),
+    ]
+    found = read(spark, tmp_path, [[LOADED[0], *change]], key="size", before_images=images)
+    assert (sorted(size for (size,) in found.rows), [reason for reason, _ in found.rejects]) == (left, rejects)
+    assert found.skipped == 0
+
+
+def test_a_header_that_tells_no_key_makes_a_message_unreadable(spark: SparkSession, tmp_path: Path) -> None:
+    """Its other half was dropped, or will be: the row would stand under both keys."""
+    change = [message(2, "c", 2, row(2, 20, "whole"), oldkey=1).replace('{\\"id\\": 1}', "eyJpZCI6MX0=")]
+    found = read(spark, tmp_path, [[*LOADED, *change]])
+    assert [reason for reason, _ in found.rejects] == ["unreadable"]
