@@ -81,4 +81,5 @@ def _rows(table: TableFiles, files: Sequence[File], places: DataFrame) -> DataFr
         return json_rows(
             read_lines(spark, paths, reading), reading, table.operation_column, keeps_absent=keeps_absent
         )
+    table = table.of_partitions([file.item.name for file in files])
     return message_rows(table, files, paths, places)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -34,7 +34,8 @@ class TableFiles:
     """The files of a table: where they lie, what its settings say of them, and what was found out of them.
 
     With `has_torn_rows` rows may go over several lines; with `links` inserts are looked at for the
-    deletes before them that they are one key change with.
+    deletes before them that they are one key change with. `partitions` are those of a topic, by the paths of
+    files below the landing folder.
     """
 
     spark: Callable[[], SparkSession]
@@ -44,6 +45,7 @@ class TableFiles:
     patterns: Mapping[str, str] = field(default_factory=dict)
     has_torn_rows: bool = False
     links: bool = False
+    partitions: Mapping[str, int] = field(default_factory=dict)
 
     def format_of(self, name: str) -> str:
         """Return the format of a file."""
@@ -104,6 +106,13 @@ class TableFiles:
             written=writings(o, self.dimension, self.patterns) if o.is_messages else {},
         )
 
+    def of_partitions(self, names: Sequence[str]) -> TableFiles:
+        """Return the table with the partitions of a topic that files are of, where their names tell."""
+        told = self.folder.places.of(self.dimension.source).names
+        start = len(self.folder.base.rstrip("/")) + 1
+        found = {self.path_of(name)[start:]: told.partition(name) for name in names}
+        return replace(self, partitions={path: int(own) for path, own in found.items() if own is not None})
+
     @property
     def decoder(self) -> Debezium | DmsMessages:
         """What takes messages apart."""
@@ -118,6 +127,7 @@ class TableFiles:
             links_all=not isinstance(self.dimension.lateness, Ordered),
             key=self.dimension.key,
             before_images=o.before_images,
+            partitions=self.partitions,
         )
 
     def _may_need(self) -> frozenset[Capability]:

@@ -7,8 +7,9 @@ debezium.io/documentation/reference/stable/transformations/event-flattening.html
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal
 
 from pyspark.sql import DataFrame
@@ -30,7 +31,7 @@ from lakeward.adapters.messages.message import (
 )
 from lakeward.adapters.messages.wire import number
 from lakeward.adapters.spark.names import text
-from lakeward.adapters.spark.rows import Telling
+from lakeward.adapters.spark.rows import NAME, Telling
 from lakeward.core.dimension import TableName
 from lakeward.core.schema import Column
 
@@ -62,7 +63,7 @@ class Debezium:
     A key change comes as a delete and an insert, which headers link. With `links_all` they are always
     one key change, else only where it matters: where the insert has values that were not logged. It is one
     only where the keys of messages tell the whole `key` of the table. `before_images` says of which columns
-    an image before a delete has the true values.
+    an image before a delete has the true values. `partitions` are those of the topic, by file, where names tell.
     `has_places` says that places in the source's log order changes, not their arrival alone.
     """
 
@@ -73,6 +74,7 @@ class Debezium:
     has_places: bool = True
     key: Sequence[str] = ()
     before_images: Literal["key", "whole"] = "key"
+    partitions: Mapping[str, int] = field(default_factory=dict)
 
     row: ClassVar[str] = _AFTER
     """The image of a row, in messages that were opened."""
@@ -130,7 +132,7 @@ class Debezium:
         """Link inserts that lack values with the deletes before them, where headers did not, in the given order."""
         is_row = f"coalesce({_SAID} IN ({', '.join(map(text, OPERATIONS.values()))}), false)"
         half = Half(_SAID, self._transaction(), self._gone_key(), _NEEDS, is_row)
-        return linked(opened, half, _OPERATION, order)
+        return linked(opened, half, _OPERATION, order, self._partition())
 
     def decoded(self, telling: Telling) -> Decoded:
         """Return what stands where in messages that were `opened`.
@@ -159,6 +161,16 @@ class Debezium:
     def _tells(self, keys: str) -> str:
         """Return whether the key of a message has each column of the table's."""
         return " AND ".join([f"{keys} IS NOT NULL", *(f"{cell(keys, name)} IS NOT NULL" for name in self.key)])
+
+    def _partition(self) -> str | None:
+        """Return the partition of a message, None where the topic may have but one: the first is 0."""
+        files: dict[int, list[str]] = defaultdict(list)
+        for name, partition in self.partitions.items():
+            files[partition].append(text(name))
+        if not files.keys() - {0}:
+            return None
+        cases = (f"WHEN {NAME} IN ({', '.join(names)}) THEN {partition}" for partition, names in files.items())
+        return f"CASE {' '.join(cases)} ELSE -1 END"
 
     def _gone_key(self) -> str:
         """Return the cells of the key of a row that is gone, NULL where one of them is not told."""

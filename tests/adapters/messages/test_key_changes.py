@@ -44,10 +44,11 @@ def read(
     files: list[list[str]],
     lateness: Lateness = DAY,
     key: str = "id",
+    name: str = "{}.json",
     **options: Any,
 ) -> Read:
     for number, lines in enumerate(files):
-        (folder / f"{number}.json").write_text("\n".join(lines) + "\n", "utf-8")
+        (folder / name.format(number)).write_text("\n".join(lines) + "\n", "utf-8")
     said = {"format": "debezium", "line": "record", **options}
     return fed(spark, folder, "shop.item", [key], COLUMNS, lateness=lateness, **said)
 
@@ -81,6 +82,27 @@ def test_neighbours_of_one_transaction_are_linked_where_values_are_missing(
     assert found.rows == {(2,): row(2, 20, "long"), (6,): row(6, 60, "whole")}
     assert [e.old_key for e in found.events if e.old_key] == [(1,)]
     assert [e.key for e in found.events if e.position in found.folded.incomplete] == [(8,)]
+
+
+def test_neighbours_of_one_partition_are_linked_only_where_a_whole_transaction_pairs_off(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Halves lie where their keys do: the delete before an insert may be that of another row."""
+    one = [
+        *(message(1, "r", key, row(key, key, "long")) for key in (1, 5, 7, 9, 16)),
+        *[message(2, "d", key, None) for key in (1, 5)],
+        message(4, "d", 9, None),
+        message(4, "c", 26, row(26, 16)),
+    ]
+    other = [
+        *[message(2, "c", key + 10, row(key + 10, key)) for key in (1, 5)],
+        *[message(3, "d", 7, None), message(3, "c", 17, row(17, 7))],
+        *[message(4, "c", 19, row(19, 9)), message(4, "d", 16, None)],
+    ]
+    found = read(spark, tmp_path, [one, other], name="t+{}+0000000000.json")
+    assert found.rows == {(17,): row(17, 7, "long")}
+    waiting = sorted(e.key for e in found.events if e.position in found.folded.incomplete)
+    assert waiting == [(11,), (15,), (19,), (26,)]
 
 
 def test_an_ordered_table_knows_of_a_key_change_only_where_it_must(spark: SparkSession, tmp_path: Path) -> None:
