@@ -205,7 +205,9 @@ def _progress_after(found: Found[F], planned: MergePlan, resolved: Resolved) -> 
         held=resolved.held,
         inexact_since=(None if planned.replaces else before.inexact_since) or facts.inexact_since,
         ahead=max(ahead, default=None),
-        backwards=before.backwards if planned.releases else backwards(planned, resolved.rejects),
+        backwards=before.backwards
+        if planned.releases
+        else backwards(planned, before, resolved.rejects, resolved.counts.stale),
         twin=before.twin if planned.releases else first_twin(planned, found.recalled.objects.values()),
         sequences=planned.dimension.sequences,
         key=planned.dimension.key,

@@ -145,6 +145,21 @@ def test_what_is_too_late_raises_an_alarm() -> None:
     assert [Reason(entry.reason) for entry in job.opened.quarantine.entries(progress(job))] == [Reason.TOO_LATE]
 
 
+def test_an_ordered_table_tells_of_a_log_that_starts_over() -> None:
+    """What is newer by its time lies below all that came; the same delivered again under another name does not."""
+    dimension = replace(DIMENSION, lateness=ORDERED, sequences=Sequences.PLACES)
+    before = [[change(5, 1, object_=1, time=10)], [change(6, 2, object_=2, time=20)]]
+    assert progress(playing(*before, [change(5, 1, object_=3, time=10)], dimension=dimension)).backwards is None
+    job = playing(*before, [change(1, 3, object_=3, time=30)], dimension=dimension)
+    assert (progress(job).counts.stale, progress(job).backwards) == (
+        1,
+        Backwards("00000003", None, starts_over=True),
+    )
+    assert Progress.from_json(progress(job).to_json()) == progress(job)
+    (alarm,) = alarms("shop.item", None, [Backwards("00000003", None, starts_over=True)], [], now=0)
+    assert (alarm.code, "newer by its time" in alarm.found) == ("SEQUENCE-001", True)
+
+
 def test_a_row_without_a_sequence_is_mended_by_one() -> None:
     lacking = Reject(Position(1, LOAD_SEQUENCE, 5, 1), Reason.SEQUENCE, ((1,),), time=7)
     job = playing([lacking, change(1, 1, object_=5, row=2), change(3, 3, object_=5, row=3)])
