@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
+from urllib.parse import unquote
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt
@@ -27,16 +28,24 @@ _DRIVERS: Final = {"postgresql": "postgresql", "mariadb": "mariadb"}
 """Databases whose driver is in the list of jars, by the word behind `jdbc:`; the value is what needs it there."""
 
 
+_OF_SECRETS: Final = re.compile(r"(?i)pass|pwd|pw$|secret|token|credential|(?:api|access|private)_?key$")
+"""What the names of properties have in them whose values are secrets, whatever the driver."""
+
+_PROPERTY: Final = re.compile(r"([^?&;,:(){}=\[\]]+)=")
+"""The name of a property within a URL: each driver has delimiters of its own."""
+
+
 def _url(value: str) -> str:
     if not re.fullmatch(r"jdbc:[A-Za-z0-9]+:\S+", value):
         raise ValueError("must be a URL of JDBC, as jdbc:postgresql://db.example.org:5432/shop")
-    if re.search(r"(?i)passw|pwd=|token=|://[^/@]*:[^/@]*@|:[^:/@]+/[^:/@]+@", value):
+    has_secret = any(_OF_SECRETS.search(name) for name in _PROPERTY.findall(unquote(value)))
+    if has_secret or re.search(r"://[^/@]*:[^/@]*@|:[^:/@]+/[^:/@]+@", value):
         raise ValueError("must have no password in it: `password` says where that is")
     return value
 
 
 def _without_secrets(value: dict[str, str]) -> dict[str, str]:
-    if strange := [name for name in value if re.search(r"(?i)passw|secret|pwd|token", name)]:
+    if strange := [name for name in value if _OF_SECRETS.search(name)]:
         raise ValueError(f"{strange[0]} does not stand here: `password` says where a secret is")
     return value
 
@@ -143,8 +152,11 @@ class JdbcCatalogue:
     def _unreachable(self, error: Py4JError, password: Secret | None) -> CatalogueUnreachable:
         said = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else "Java ended"
         said = said.splitlines()[0] if said else "it does not say why"
+        url = self.options.url
+        bare = re.split(r"[?;]", url)[0]  # the name of a property may be one that nobody knows for a secret's
+        said = said.replace(url, bare)
         return CatalogueUnreachable(
-            f"the database {self.options.url} does not answer",
+            f"the database {bare} does not answer",
             found=said if password is None else password.hidden_in(said),
             todo="Look whether it runs, whether it can be reached from here, and whether `user` and `password` "
             "under [catalogue] are right.",

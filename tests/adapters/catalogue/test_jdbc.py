@@ -208,10 +208,11 @@ def test_a_wrong_password_and_a_server_that_is_not_there_do_not_answer_and_show_
         wrong.describe([CUSTOMER])
     assert "hunter2" not in repr(refused.value)
     assert refused.value.__cause__ is None
-    gone = catalogue(postgresql, url=f"jdbc:postgresql://127.0.0.1:{servers.free_port()}/shop")
+    gone = catalogue(postgresql, url=f"jdbc:postgresql://127.0.0.1:{servers.free_port()}/shop?word=hunter2")
     with pytest.raises(CatalogueUnreachable, match="does not answer") as refused:
         gone.describe([CUSTOMER])
     assert postgresql.password not in f"{refused.value!r} {gone!r}"
+    assert "hunter2" not in repr(refused.value), "who named that a `word` may have meant a password"
 
 
 @pytest.mark.parametrize(
@@ -221,8 +222,12 @@ def test_a_wrong_password_and_a_server_that_is_not_there_do_not_answer_and_show_
         ({"password": {"env": "A", "file": "hunter2"}}, "a secret does not stand here"),
         ({"url": "jdbc:postgresql://shop:hunter2@db/shop"}, "must have no password in it"),
         ({"url": "jdbc:postgresql://db/shop?password=hunter2"}, "must have no password in it"),
+        ({"url": "jdbc:postgresql://db/shop?user=shop&pass=hunter2"}, "must have no password in it"),
+        ({"url": "jdbc:mysql://(host=db,user=shop,pw=hunter2)/shop"}, "must have no password in it"),
+        ({"url": "jdbc:db2://db/shop:user=shop;p%61ssphrase=hunter2"}, "must have no password in it"),
         ({"url": "jdbc:oracle:thin:shop/hunter2@//db:1521/x"}, "must have no password in it"),
         ({"properties": {"sslpassword": "hunter2"}}, "sslpassword does not stand here"),
+        ({"properties": {"credential": "hunter2"}}, "credential does not stand here"),
         ({"url": "hunter2"}, "must be a URL of JDBC"),
         ({"drivers": [{"coordinates": "a:b:1"}]}, "lacks the key 'sha256'"),
     ],
