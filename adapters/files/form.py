@@ -28,9 +28,19 @@ def folder_below(value: str | None) -> str | None:
     return "" if str(path) == "." else str(path)
 
 
+def _names(value: str | None) -> str | None:
+    """Return a pattern for the names of files, which may tell the partition of a topic and an offset."""
+    found = pattern(value, "partition")
+    groups = set() if found is None else set(re.compile(found).groupindex)
+    if "partition" in groups and groups != {"partition", "counter"}:
+        raise ValueError("has a group 'partition', which goes with `counter`, the offset, and with nothing else")
+    return found
+
+
 _PATTERN = (
     "Which files are taken, as a regular expression for the path below the folder; without it, those that end in "
-    "csv, json, jsonl, ndjson or parquet. Groups `(?P<time>…)`, `(?P<counter>…)` or `(?P<hex>…)` give their order."
+    "csv, json, jsonl, ndjson or parquet. Groups `(?P<time>…)`, `(?P<counter>…)` or `(?P<hex>…)` give their order; "
+    "for messages also `(?P<partition>…)` of a topic, with the offset as `counter`."
 )
 
 
@@ -66,7 +76,7 @@ class Form(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    names: Annotated[str | None, AfterValidator(pattern)] = Field(None, description=_PATTERN)
+    names: Annotated[str | None, AfterValidator(_names)] = Field(None, description=_PATTERN)
     format: Literal["auto", "csv", "json", "parquet", "debezium", "dms-json"] = Field(
         "auto",
         description="What the files are; `auto` goes by each file's ending. `debezium` and `dms-json` are "

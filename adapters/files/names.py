@@ -1,8 +1,9 @@
 """What the names of plain files say of their order, and the order of those whose names say nothing.
 
-Files of a Kafka Connect sink for S3 are called `<topic>+<partition>+<first offset>`
+Files of a Kafka Connect sink for S3 are called `<topic>+<partition>+<first offset>`, the offset in ten digits
 (docs.confluent.io/kafka-connectors/s3-sink/current/overview.html#s3-object-names), or
-`<topic>-<partition>-<first offset>` (github.com/Aiven-Open/cloud-storage-connectors-for-apache-kafka).
+`<topic>-<partition>-<first offset>` without zeros in front
+(github.com/Aiven-Open/cloud-storage-connectors-for-apache-kafka). Dates and times are written with `-`, too.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Final
 from lakeward.adapters.landed.places import FileName, Part, format_of, has_format
 from lakeward.adapters.landed.values import counted
 from lakeward.core.dimension import TableName
+from lakeward.core.errors import SourceError
 from lakeward.core.ledger import Past, SourceObject
 
 _OFFSET_BITS: Final = 44
@@ -25,7 +27,22 @@ _NO_ORDER: Final = 0
 """Orders are whole numbers of 64 bits: of a sink's file the partition, above 44 bits of an offset; of a time the
 milliseconds since 1970, above 20 bits of a counter. Files that tell nothing are counted, from 1."""
 
-_OF_SINK: Final = re.compile(r".+[+-](?P<partition>\d{1,5})[+-](?P<offset>\d{1,13})")
+_WITH_PLUS: Final = re.compile(r".+\+(?P<partition>\d{1,5})\+(?P<counter>\d{1,13})")
+_WITH_HYPHEN: Final = re.compile(
+    r".+-(?P<partition>0|[1-9]\d{0,4})-(?P<counter>0|[1-9]\d{0,12}|\d{10,13})", re.ASCII
+)
+_PARTITIONS: Final = 100_000
+
+_YEAR, _MONTH, _DAY = r"(?:19|20)\d\d", r"(?:0?[1-9]|1[0-2])", r"(?:0?[1-9]|[12]\d|3[01])"
+_DATED: Final = re.compile(
+    rf"(?<!\d){_YEAR}[-_.]{_MONTH}[-_.]{_DAY}(?!\d)"  # 2026-12-31, whatever follows
+    rf"|(?<!\d){_YEAR}-\d+\Z"  # 2026-12, and days of a year
+    rf"|(?<!\d)\d\d-\d\d-(?:{_YEAR}|\d\d)\Z"  # 31-12-2026, 23-59-59
+    r"|(?<!\d)(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:T?\d{2,6})?-\d+-\d+\Z"
+    r"|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z"
+)
+"""What ends a name in numbers that are no partition and no offset: a date, a time, an identifier."""
+
 _BESIDE: Final = re.compile(r"\.(?:keys|headers)\.[^/]*$")
 """Files that a sink writes beside those of the values (`store.kafka.keys`, `store.kafka.headers`)."""
 
@@ -36,7 +53,8 @@ _DIGITS: Final = re.compile(r"(\d+)")
 class FileNames:
     """Which files are taken, and their order: by the groups of a pattern, by a sink's names, else by none.
 
-    Where they are `snapshots` of a table, each is of a full load; else none is.
+    The names of messages may be a sink's; what could as well be a date is none. Where they are
+    `snapshots` of a table, each is of a full load; else none is.
     """
 
     pattern: re.Pattern[str] | None = None
@@ -47,7 +65,7 @@ class FileNames:
         """Return what the path of a file says."""
         if self.pattern is None:
             is_taken = has_format(path) and not (self.is_messages and _BESIDE.search(path))
-            return FileName(self.snapshots, _order_of(self._of_sink(path)), format_of(path)) if is_taken else None
+            return FileName(self.snapshots, self.order_of_sink(path), format_of(path)) if is_taken else None
         found = self.pattern.fullmatch(path)
         order = None if found is None else _told(found)
         return None if order is None else FileName(self.snapshots, order, format_of(path))
@@ -66,20 +84,27 @@ class FileNames:
 
     def partition(self, name: str) -> str | None:
         """Return the partition that a sink's file is of: the files of each come in the order of their offsets."""
-        found = self._of_sink(name) if self.pattern is None else None
-        return None if found is None else found["partition"]
+        found = self._of_sink(name) if self.pattern is None else self.pattern.fullmatch(name)
+        return None if found is None else found.groupdict().get("partition")
+
+    def order_of_sink(self, path: str) -> int:
+        """Return the order of a sink's file; 0 where it has another name."""
+        found = self._of_sink(path)
+        return _NO_ORDER if found is None else _placed(found["partition"], int(found["counter"])) or _NO_ORDER
 
     def _of_sink(self, path: str) -> re.Match[str] | None:
-        if not self.is_messages:
+        if self.pattern is not None or not self.is_messages:
             return None
-        return _OF_SINK.fullmatch(PurePosixPath(path).name.split(".json")[0])
+        name = PurePosixPath(path).name.split(".json")[0]
+        is_dated = _DATED.search(name) is not None
+        return _WITH_PLUS.fullmatch(name) or (None if is_dated else _WITH_HYPHEN.fullmatch(name))
 
 
-def _order_of(found: re.Match[str] | None) -> int:
-    """Return the order of a sink's file."""
-    if found is None:
-        return _NO_ORDER
-    return (int(found["partition"]) << _OFFSET_BITS) + int(found["offset"]) + 1
+def _placed(partition: str, offset: int) -> int | None:
+    """Return the order of an offset of a partition; None where they are none."""
+    if not partition.isdecimal() or int(partition) >= _PARTITIONS or offset >> _OFFSET_BITS:
+        return None
+    return (int(partition) << _OFFSET_BITS) + offset + 1
 
 
 def _told(found: re.Match[str]) -> int | None:
@@ -89,6 +114,8 @@ def _told(found: re.Match[str]) -> int | None:
         number = counted(found)
     except ValueError:
         return None
+    if groups.get("partition") is not None:
+        return _placed(groups["partition"], number or 0)
     if groups.get("time") is None:
         return _NO_ORDER if number is None else number + 1
     digits = "".join(filter(str.isdigit, groups["time"]))
@@ -120,6 +147,28 @@ def with_ordinals(_table: TableName, listed: Sequence[SourceObject], past: Past)
             order = last
         found.append(replace(item, order=order))
     return found
+
+
+def of_sinks(table: TableName, listed: Sequence[SourceObject], past: Past) -> Sequence[SourceObject]:
+    """Return files of messages with their places; raises SourceError for new ones without a place beside a sink's.
+
+    Behind all others they would lie before the next files of the sink, or have the place of one.
+    """
+    names = FileNames(is_messages=True)
+    known = {**past.waiting, **past.seen}
+    new = [item.name for item in listed if not item.order and item.name not in known]
+    applied = (item.name for item in past.seen.values() if item.order == names.order_of_sink(item.name))
+    told = next((item.name for item in listed if item.order), None) or next(applied, None)
+    if new and told is not None:
+        others = f" and {len(new) - 1} more" if len(new) > 1 else ""
+        raise SourceError(
+            f"{table}: the order of files cannot be told from their names",
+            found=f"found {new[0]}{others}, and {told}, whose name is that of a sink: partition and offset",
+            todo="Nothing of the table was applied. Move away what does not belong there. Where all of them are a "
+            r"sink's, `names` says where the numbers stand, as 'orders-(?P<partition>\d+)-(?P<counter>\d+)\.json'; "
+            "where none is, groups of `names` give their order (docs/plain-files.md).",
+        )
+    return with_ordinals(table, listed, past)
 
 
 def by_value(name: str) -> tuple[tuple[int, int, str], ...]:

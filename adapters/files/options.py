@@ -71,6 +71,8 @@ class FilesOptions(Form, _Where):
                 raise ValueError(f'`{key}` is for `format = "debezium"` alone')
         if not self.is_messages and ("line" in said or "{schema}" not in self.folder):
             raise ValueError("`line`, and a `folder` of many tables, are for messages alone")
+        if not self.is_messages and "partition" in re.compile(self.names or "").groupindex:
+            raise ValueError("`names` has a group 'partition', which is for messages alone")
         if self.format != "dms-json" and self.before_image_prefix is not None:
             raise ValueError('`before_image_prefix` is for `format = "dms-json"` alone')
         if self.tombstones == "delete" and (self.line, self.places) != ("record", "arrival"):

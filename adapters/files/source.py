@@ -16,7 +16,7 @@ from lakeward.adapters.files.frames import ODD, frame_of
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.looking import File, alike, look_at, with_schema
 from lakeward.adapters.files.messages import with_versions
-from lakeward.adapters.files.names import SNAPSHOTS, time_of, with_ordinals
+from lakeward.adapters.files.names import SNAPSHOTS, of_sinks, time_of, with_ordinals
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.landed.folder import Folder
@@ -68,12 +68,12 @@ class FilesSource:
 
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the next files; raises ConfigError for a full load that is awaited where no file can be of one."""
-        limits = Limits(self.options.max_files, self.options.max_bytes)
+        limits, options = Limits(self.options.max_files, self.options.max_bytes), self._options(dimension)
         if dimension.snapshots is None:
             if past.load is not None:
                 raise _no_full_load(dimension)
-            return choose(self.folder, dimension, past, limits, with_ordinals)
-        options = self._options(dimension)
+            is_of_sink = options.is_messages and options.names is None
+            return choose(self.folder, dimension, past, limits, of_sinks if is_of_sink else with_ordinals)
         if options.is_messages:
             raise _no_snapshots(dimension)
         places = self.folder.places

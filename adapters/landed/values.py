@@ -48,14 +48,15 @@ def _number(text: str, digits: str, base: int) -> int:
     return int(text or "0", base)
 
 
-def pattern(value: str | None) -> str | None:
-    """Return a pattern for the names of files."""
+def pattern(value: str | None, *more: str) -> str | None:
+    """Return a pattern for the names of files; `more` are groups that it may have besides."""
     if value is None:
         return None
     try:
         groups = set(re.compile(value).groupindex)
     except re.error as error:
         raise ValueError(f"is no pattern: {error}") from error
-    if strange := sorted(groups - {*_GROUPS}):
-        raise ValueError(f"has a group {strange[0]!r}; there are `time`, `counter` and `hex`")
+    if strange := sorted(groups - {*_GROUPS, *more}):
+        there = ", ".join(f"`{group}`" for group in (*more, *_GROUPS[:-1]))
+        raise ValueError(f"has a group {strange[0]!r}; there are {there} and `{_GROUPS[-1]}`")
     return value

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.adapters.files.names import FileNames, with_ordinals
+from lakeward.adapters.files.names import FileNames, of_sinks
+from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Part, Place, Places
 from lakeward.adapters.landed.taking import choose
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.errors import AlarmRaised
-from lakeward.core.ledger import Limits, Past, Taken
+from lakeward.core.errors import AlarmRaised, SourceError
+from lakeward.core.ledger import Limits, Past, SourceObject, Taken
 from lakeward.core.schema import Schema
 
 ORDERS = TableName("public", "orders")
@@ -42,6 +43,106 @@ def test_a_group_of_a_pattern_that_holds_nothing_counts_as_0_and_one_without_a_n
     assert names.read("day-new.csv", part) is None
 
 
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("shop.public.orders+0+0000000100.json", ("0", 101)),
+        ("orders-2026+11+0000000021.json.gz", ("11", (11 << 44) + 22)),
+        ("orders-0-0000000100.json", ("0", 101)),
+        ("orders-3-31.json", ("3", (3 << 44) + 32)),
+        ("orders-12-31.jsonl", ("12", (12 << 44) + 32)),
+        ("orders-2026-11-20110312.json", ("11", (11 << 44) + 20110313)),
+        ("orders-1-20261231.json", ("1", (1 << 44) + 20261232)),
+        *(
+            (f"{name}.json", None)
+            for name in (
+                "2026-11-21",
+                "orders-2026-12-31",
+                "orders_2026-1-5",
+                "orders-31-12-2026",
+                "orders-26-12-31",
+                "orders.2026-11-21-09",
+                "cdc-2026-11",
+                "cdc-2026-365",
+                "export-2026-12-31-100000",
+                "orders-20261231-235900",
+                "orders-20261231-10-15",
+                "orders_20261231T10-15-30",
+                "stream-1-2026-12-31-23-59-59",
+                "stream-1-2026-12-31-23-59-59-0b9a4d52-77c1-4e5f-9128-201403124455",
+                "part-00000-0001",
+                "orders-07-15",
+            )
+        ),
+    ],
+)
+def test_a_name_that_may_end_in_a_date_is_not_that_of_a_sink(name: str, place: tuple[str, int] | None) -> None:
+    names = FileNames(is_messages=True)
+    found = names.read(f"day=2026-12-31/{name}", Part(""))
+    assert found is not None
+    assert (names.partition(name), found.order) == (place or (None, 0))
+
+
+def test_groups_of_a_pattern_tell_the_partition_and_the_offset_of_any_name() -> None:
+    names = FileNames(re.compile(r"orders-(?P<partition>\d+)-(?P<counter>\d+)\.json"), is_messages=True)
+    found = names.read("orders-2026-31.json", Part(""))
+    assert found is not None
+    assert (names.partition("orders-2026-31.json"), found.order) == ("2026", (2026 << 44) + 32)
+    assert names.read("orders-100000-31.json", Part("")) is None, "no topic has so many"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"names": r"(?P<partition>\d+)\.json", "format": "debezium"}, "goes with `counter`"),
+        ({"names": r"(?P<partition>\d+)-(?P<counter>\d+)\.json", "format": "json"}, "for messages alone"),
+        ({"names": r"(?P<day>\d+)\.json"}, "there are `partition`, `time`, `counter` and `hex`"),
+    ],
+)
+def test_a_group_that_tells_nothing_is_refused(options: dict[str, str], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        FilesOptions.model_validate({"path": "landing", **options})
+
+
+def listed(*names: str) -> list[SourceObject]:
+    found = [(name, FileNames(is_messages=True).read(name, Part(""))) for name in names]
+    return [SourceObject(name, told.order, 1, 0) for name, told in found if told is not None]
+
+
+def test_files_of_days_are_counted_as_they_come() -> None:
+    first = of_sinks(ORDERS, listed("orders-2026-12-30.json", "orders-2026-12-31.json"), Past())
+    past = Past(seen={item.name: item for item in first})
+    later = of_sinks(ORDERS, listed(*past.seen, "orders-2027-01-01.json", "orders-2027-12-31.json"), past)
+    assert [(item.name, item.order) for item in later] == [
+        ("orders-2026-12-30.json", 1),
+        ("orders-2026-12-31.json", 2),
+        ("orders-2027-01-01.json", 3),
+        ("orders-2027-12-31.json", 4),
+    ]
+
+
+def test_a_file_of_a_day_keeps_the_place_that_it_had_and_new_ones_lie_behind_it() -> None:
+    before = SourceObject("orders-2026-12-31.json", (12 << 44) + 32, 1, 0)
+    past = Past(seen={before.name: before})
+    found = of_sinks(ORDERS, listed(before.name, "orders-2027-01-01.json"), past)
+    assert [item.order for item in found] == [before.order, before.order + 1]
+
+
+@pytest.mark.parametrize("is_archived", [False, True])
+def test_a_new_file_without_a_place_beside_those_of_a_sink_is_refused(is_archived: bool) -> None:
+    first = of_sinks(ORDERS, listed("orders+0+0000000000.json"), Past())
+    past = Past(seen={item.name: item for item in first})
+    there = [] if is_archived else list(past.seen)
+    with pytest.raises(SourceError, match="order of files") as raised:
+        of_sinks(ORDERS, listed(*there, "backfill.json"), past)
+    assert "found backfill.json, and orders+0+0000000000.json" in str(raised.value.found)
+    known = {"backfill.json": SourceObject("backfill.json", 7, 1, 0)}
+    found = of_sinks(
+        ORDERS, listed(*there, "backfill.json", "orders+0+0000000009.json"), Past(seen={**past.seen, **known})
+    )
+    assert {item.order for item in found} == {7, 10} | ({1} if there else set()), "one that has its place keeps it"
+
+
 class Sink:
     """A sink of Kafka Connect that writes files, and a table that takes them."""
 
@@ -58,7 +159,7 @@ class Sink:
 
     def apply(self) -> Taken:
         """Apply what waits; of an `ordered` table nothing may come below the last file any more."""
-        taken = choose(self.folder, Dimension(name=ORDERS, schema=Schema(())), self.past, Limits(), with_ordinals)
+        taken = choose(self.folder, Dimension(name=ORDERS, schema=Schema(())), self.past, Limits(), of_sinks)
         seen = {**self.past.seen, **{item.name: item for item in taken.objects}}
         last = max(seen.values(), key=lambda item: item.order)
         self.past = replace(self.past, seen=seen, last=last.name, floor=last.order)
