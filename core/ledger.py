@@ -13,6 +13,7 @@ from lakeward.core.alarms import Alarm
 from lakeward.core.dimension import Older
 from lakeward.core.events import Position
 from lakeward.core.loads import UNNAMED, Awaited, Load, Naming
+from lakeward.core.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,8 @@ class Taken:
     content that was applied, with the time. `is_whole` says that all objects were listed.
     With `load` they are a full load, whole, which begins that epoch, or a snapshot of it that is older than what
     the table shows; else, where one is `awaited`, there are none. `overtaken` are objects that earlier runs
-    saw, of an epoch before it: they are never applied.
+    saw, of an epoch before it: they are never applied. `columns` are those of the table as it stands, None where
+    there is none yet, or they are not those of its source: objects that do not tell theirs have these.
     """
 
     objects: tuple[SourceObject, ...] = ()
@@ -187,11 +189,23 @@ class Taken:
     load: int | None = None
     awaited: Awaited | None = None
     overtaken: tuple[str, ...] = ()
+    columns: Schema | None = None
 
     @property
     def bytes(self) -> int:
         """The size of the batch."""
         return sum(item.size for item in self.objects)
+
+    def with_more(self, files: int) -> Taken:
+        """Return the batch with so many of the objects behind it."""
+        more = self.left[:files]
+        return replace(
+            self,
+            objects=(*self.objects, *more),
+            left=self.left[len(more) :],
+            files_left=self.files_left - len(more),
+            bytes_left=self.bytes_left - sum(item.size for item in more),
+        )
 
 
 NOTHING_SEEN: Final = Past()
@@ -351,4 +365,13 @@ def until_changed(taken: Taken, now: Mapping[str, SourceObject]) -> Taken:
     left = taken.objects[len(kept) :]
     files, size = taken.files_left + len(left), taken.bytes_left + sum(item.size for item in left)
     late = tuple(item.name for item in kept if item.name in taken.late)
-    return Taken(tuple(kept), files, size, taken.others, late, left=(*left, *taken.left), load=taken.load)
+    return Taken(
+        tuple(kept),
+        files,
+        size,
+        taken.others,
+        late,
+        left=(*left, *taken.left),
+        load=taken.load,
+        columns=taken.columns,
+    )

@@ -39,6 +39,8 @@ def prepare_seen(job: Job[F], seen: Look, watch: Watch) -> Prepared[F] | Idle:
         refuse_other_options(job.dimension, standing.progress)  # it is not for the next file to find out
         return Idle.LOADING if taken.awaited is not None and taken.awaited.is_told else Idle.NOTHING
     epoch = standing.progress.epoch if taken.load is None else taken.load
+    columns = None if standing.schema is None else as_it_stands(job, standing).schema
+    taken = replace(taken, columns=columns)
     with watch("read"):
         batch = job.source.read(job.dimension, taken, epoch)
     try:

@@ -130,6 +130,8 @@ class ShapedSource(Generic[F]):
 
         Raises AlarmRaised where that is the first.
         """
+        if self.shaper.rules.columns:
+            taken = replace(taken, columns=None)  # those of the table are made of others
         batch = self.source.read(self._at_the_source(dimension), taken, epoch)
         if not batch.facts.objects:
             return batch
@@ -145,10 +147,14 @@ class ShapedSource(Generic[F]):
         if not told:
             return shaped.batch
         shaped.batch.close()
-        bad = [item.name for item in taken.objects].index(told[0][0])
+        read = [item.object for item in batch.facts.objects]
+        bad = [item.name for item in read].index(told[0][0])
         if bad == 0 or taken.load is not None:
             raise _rejected(dimension, *told[0])
-        return self.read(dimension, replace(taken, objects=taken.objects[:bad]), epoch)
+        before = self.read(dimension, replace(taken, objects=tuple(read[:bad]), left=()), epoch)
+        if not before.facts.objects:
+            raise _rejected(dimension, *told[0])
+        return before
 
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> F:
         """Return a frame of one truncate, with the columns of the table."""

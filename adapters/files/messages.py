@@ -23,6 +23,7 @@ from lakeward.adapters.messages.wire import Writing
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.rows import LINE, NAME, RANK
 from lakeward.core.errors import SchemaConflict
+from lakeward.core.schema import Schema
 
 _DIGEST: Final = "_lakeward_schema"
 _SCHEMA: Final = f"variant_get(try_parse_json({BODY}), '$.schema', 'string')"
@@ -53,11 +54,12 @@ def _decoded(
     return to_rows(opened, reading, found if broken is None else replace(found, broken=broken), written, own)
 
 
-def with_versions(table: TableFiles, files: Sequence[File]) -> Sequence[File]:
-    """Return files of messages with the schemas in them, found in one pass; none where none of them has any.
+def with_versions(table: TableFiles, files: Sequence[File], stands: Schema | None = None) -> Sequence[File]:
+    """Return files of messages with the schemas in them, found in one pass.
 
     A file may have several schemas: its columns are those of all of them, each in the wider type.
-    One without has those of the file before it. Raises SchemaConflict where rows have no schema at all.
+    One without has those of the file before it; where none has any, they have the columns of the table as it
+    `stands`, and without a table no files are returned. Raises SchemaConflict where rows have no schema at all.
     """
     if table.options.types != "schema":
         return files
@@ -66,11 +68,19 @@ def with_versions(table: TableFiles, files: Sequence[File]) -> Sequence[File]:
     base = len(table.folder.base.rstrip("/")) + 1
     described = [described_by(table, file, versions.get(paths[file.item.name][base:], ())) for file in files]
     known = [file.schema for file in described if file.versions]
+    if not known and stands is not None:
+        known = [_as_declared(stands, table.dimension.schema)]
     filled: list[File] = []
     for file in described if known else ():
         before = filled[-1].schema if filled else known[0]
         filled.append(file if file.versions else replace(file, schema=before))
     return filled
+
+
+def _as_declared(stands: Schema, declared: Schema) -> Schema:
+    """Return the columns of a table, those that are declared as they are declared."""
+    new = (item for item in declared if stands.find(item.name) is None)
+    return Schema((*(declared.find(item.name) or item for item in stands), *new))
 
 
 def _versions(table: TableFiles, paths: Sequence[str]) -> Mapping[str, Sequence[Version]]:
@@ -116,13 +126,13 @@ def _by_versions(table: TableFiles, opened: DataFrame, versions: Mapping[str, Ve
     words = "'no schema stands beside the message, to tell its types'"
     plain = table.decoder.decoded(table.reading).broken
     broken = f"coalesce({plain}, CASE WHEN {table.decoder.row} IS NOT NULL THEN {words} END)"
-    others = opened.where(f"NOT coalesce({_is_one(versions)}, false)")
+    others = opened.where(f"NOT {_is_one(versions)}")
     frames.append(_decoded(table, others, table.reading.written, broken))
     return reduce(DataFrame.unionByName, frames)
 
 
 def _is_one(digests: Iterable[str]) -> str:
-    return f"{_DIGEST} IN ({', '.join(map(text, digests))})"
+    return f"coalesce({_DIGEST} IN ({', '.join(['NULL', *map(text, digests)])}), false)"
 
 
 def _written(table: TableFiles, columns: Iterable[Described]) -> Mapping[str, Writing]:

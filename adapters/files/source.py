@@ -103,7 +103,7 @@ class FilesSource:
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[DataFrame]:
         """Read the files; those that changed meanwhile, and all after them, are left for the next batch."""
         table = self._table(dimension)
-        every = with_versions(table, [look_at(table, item) for item in taken.objects])
+        taken, every = self._looked_at(table, taken)
         files = alike(every)
         if taken.load is not None and len(files) < len(every):
             raise _not_alike(dimension, files[-1], every[len(files)])
@@ -140,6 +140,21 @@ class FilesSource:
             raise
         loaded = batch.facts.loaded if taken.load is None else epoch
         return replace(batch, facts=replace(batch.facts, believed=limit, loaded=loaded))
+
+    def _looked_at(self, table: TableFiles, taken: Taken) -> tuple[Taken, Sequence[File]]:
+        """Return what a batch takes, and its files with their columns.
+
+        A table that is not there yet cannot pass over files that tell no columns: it takes them together with
+        the first that does, whatever their number.
+        """
+        files = with_versions(table, [look_at(table, item) for item in taken.objects], taken.columns)
+        while not files and taken.left and taken.load is None:
+            before, taken = taken, taken.with_more(self.options.max_files)
+            more = [look_at(table, item) for item in taken.objects[len(before.objects) :]]
+            if found := with_versions(table, more):
+                first = [replace(look_at(table, item), schema=found[0].schema) for item in before.objects]
+                files = [*first, *found]
+        return taken, files
 
     def _must_look_again(self, name: TableName, found: Sequence[Group]) -> bool:
         """Whether rows go over several lines, or inserts lack values, and that was not looked for yet.

@@ -59,6 +59,22 @@ class Growing(MemorySource):
         return MemorySource.read(self, dimension, replace(taken, objects=()), epoch)
 
 
+class Told(MemorySource):
+    """Is told the columns of the table, each time."""
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Any]:
+        self.told = [*getattr(self, "told", ()), taken.columns]
+        return MemorySource.read(self, dimension, taken, epoch)
+
+
+def test_a_source_is_told_the_columns_of_the_table_as_it_stands() -> None:
+    source, table = Told(), MemoryTable(DIMENSION)
+    for order in (1, 2):
+        source.put(NAME, order, [event(Operation.INSERT, order)])
+        apply_changes(job(source, table))
+    assert source.told == [None, DIMENSION.schema]
+
+
 class Empty(MemorySource):
     """Has nothing new."""
 
