@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.files.frames import ODD
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.looking import File, not_declared
+from lakeward.adapters.messages.decoded import OF_OTHER
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.errors import FAILURES, full_text, said, unreachable
 from lakeward.adapters.spark.events import AHEAD, SKIPPED, Group, by_object, survey
@@ -24,7 +25,7 @@ from lakeward.core.evolution import Kind, Policy
 def surveyed(frame: DataFrame, dimension: Dimension, files: Sequence[File]) -> Sequence[Group]:
     """Return the survey of a frame; raises SourceError, with its name, for a file that cannot be read."""
     try:
-        return survey(frame, dimension, TORN, MALFORMED, AHEAD, ODD)
+        return survey(frame, dimension, TORN, MALFORMED, AHEAD, ODD, OF_OTHER)
     except FAILURES as error:
         if (gone := unreachable(str(dimension.name), error)) is not None:
             raise gone from error
@@ -48,6 +49,8 @@ def refuse_damage(dimension: Dimension, frame: DataFrame, files: Sequence[File],
             raise _torn(dimension, of_file, file)
         if any(ODD in group.flags for group in rows):
             _refuse_strange(dimension, of_file, file)
+        if not rows and any(OF_OTHER in group.flags for group in groups):
+            raise _of_others(dimension, file)
         if rows and all(MALFORMED in group.flags for group in rows):
             raise _unreadable(dimension, of_file, file)
 
@@ -58,6 +61,15 @@ def _torn(dimension: Dimension, of_file: DataFrame, file: File) -> SourceError:
         f"{dimension.name}: {file.item.name} ends within a quoted field",
         found=f"the quote is open in the row that begins on line {line}",
         todo="Nothing of the table was applied; other tables go on. Replace the file by a whole one.",
+    )
+
+
+def _of_others(dimension: Dimension, file: File) -> SourceError:
+    return SourceError(
+        f"{dimension.name}: {file.item.name} has messages of other tables alone",
+        found="its messages, or their topic, name another schema or table, and it lies in the folder of this one",
+        todo="Nothing of the table was applied; other tables go on. Call the table under [tables] as its messages "
+        "do, or move the file away; a `folder` without {schema} and {table} is one for all tables.",
     )
 
 

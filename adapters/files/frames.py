@@ -21,6 +21,7 @@ from lakeward.adapters.landed.csv_frames import WHOLE_FILES, read_csv
 from lakeward.adapters.landed.layout import Layout
 from lakeward.adapters.landed.parquet import read_parquet
 from lakeward.adapters.landed.reading import Numbered, file_frame
+from lakeward.adapters.messages.decoded import OF_OTHER
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.rows import to_events
@@ -56,13 +57,17 @@ def frame_of(table: TableFiles, files: Sequence[File]) -> DataFrame:
     )
     if not table.options.is_messages:
         rows = with_mapping(rows, table.options, table.dimension)
-    also = (STRANGE,) if STRANGE in rows.columns else ()
+    also = tuple(name for name in (STRANGE, OF_OTHER) if name in rows.columns)
     events = to_events(rows, places, table.reading, also)
     if table.dates_snapshots:
         zone = text(table.options.source_zone)
         told = f"unix_micros(to_utc_timestamp(timestamp_micros({_TOLD}), {zone}))"
         events = events.withColumn(names.TIME, F.expr(told))
-    return events.selectExpr("*", f"{STRANGE} IS NOT NULL AS {ODD}" if also else f"false AS {ODD}")
+    return events.selectExpr(
+        "*",
+        f"{STRANGE} IS NOT NULL AS {ODD}" if STRANGE in also else f"false AS {ODD}",
+        *([] if OF_OTHER in also else [f"false AS {OF_OTHER}"]),
+    )
 
 
 def _rows(table: TableFiles, files: Sequence[File], places: DataFrame) -> DataFrame:

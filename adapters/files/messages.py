@@ -17,7 +17,7 @@ from lakeward.adapters.files.looking import File, described_by
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.messages.connect import Described, Version, columns_of
 from lakeward.adapters.messages.debezium import Debezium
-from lakeward.adapters.messages.decoded import Decoded, to_rows
+from lakeward.adapters.messages.decoded import OF_OTHER, Decoded, to_rows
 from lakeward.adapters.messages.message import BODY
 from lakeward.adapters.messages.wire import Writing
 from lakeward.adapters.spark.names import text
@@ -42,7 +42,8 @@ def message_rows(table: TableFiles, files: Sequence[File], paths: Sequence[str],
 
 def _opened(table: TableFiles, paths: Sequence[str]) -> DataFrame:
     lines = read_lines(table.spark(), paths, table.reading)
-    return table.decoder.opened(as_messages(lines, table.options.line), table.dimension.source)
+    opened = table.decoder.opened(as_messages(lines, table.options.line), table.dimension.source)
+    return opened if table.is_alone else opened.where(f"NOT {OF_OTHER}")
 
 
 def _decoded(
@@ -51,7 +52,8 @@ def _decoded(
     decoder, reading = table.decoder, table.reading
     own = strange(decoder.row, table.dimension.schema.names, decoder.prefix)
     found: Decoded = decoder.decoded(reading)
-    return to_rows(opened, reading, found if broken is None else replace(found, broken=broken), written, own)
+    found = found if broken is None else replace(found, broken=broken)
+    return to_rows(opened, reading, found, written, own, OF_OTHER)
 
 
 def with_versions(table: TableFiles, files: Sequence[File], stands: Schema | None = None) -> Sequence[File]:
@@ -85,8 +87,10 @@ def _as_declared(stands: Schema, declared: Schema) -> Schema:
 
 def _versions(table: TableFiles, paths: Sequence[str]) -> Mapping[str, Sequence[Version]]:
     """Return the schemas of messages by file, in the order of their first lines."""
-    schemas = _opened(table, paths).selectExpr(
-        NAME, LINE, f"{_SCHEMA} AS schema", f"{table.decoder.row} IS NOT NULL AS has_row"
+    schemas = (
+        _opened(table, paths)
+        .where(f"NOT {OF_OTHER}")
+        .selectExpr(NAME, LINE, f"{_SCHEMA} AS schema", f"{table.decoder.row} IS NOT NULL AS has_row")
     )
     found = schemas.groupBy(NAME, F.expr(f"md5(schema) AS {_DIGEST}")).agg(
         F.first("schema"), F.min(LINE), F.max("has_row")

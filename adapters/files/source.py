@@ -24,6 +24,7 @@ from lakeward.adapters.landed.kept import KeptFrames
 from lakeward.adapters.landed.layout import find_layout
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch
+from lakeward.adapters.messages.decoded import OF_OTHER
 from lakeward.adapters.spark.events import Group, facts, steps_back, with_ahead
 from lakeward.adapters.spark.rows import TORN
 from lakeward.adapters.spark.truncates import truncation
@@ -124,7 +125,7 @@ class FilesSource:
                 return self._read_or_nothing(dimension, taken if must_look_again else unchanged, epoch)
             refuse_damage(table.dimension, frame, files, found)
             batch = to_batch(
-                frame.drop(STRANGE, ODD),
+                frame.drop(STRANGE, ODD, OF_OTHER),
                 table.dimension,
                 found,
                 epoch=epoch,

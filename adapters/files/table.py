@@ -56,6 +56,11 @@ class TableFiles:
         return self.folder.landed(self.dimension.source, name)
 
     @property
+    def is_alone(self) -> bool:
+        """Whether its folder should have no messages of other tables."""
+        return "{schema}" in self.options.folder
+
+    @property
     def is_snapshot(self) -> bool:
         """Whether files are snapshots, each of which takes the place of all rows."""
         return self.dimension.snapshots is not None

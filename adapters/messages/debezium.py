@@ -15,7 +15,7 @@ from typing import ClassVar, Final, Literal
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.messages import order
-from lakeward.adapters.messages.decoded import Decoded
+from lakeward.adapters.messages.decoded import OF_OTHER, Decoded
 from lakeward.adapters.messages.linking import LEFT, MOVED, Half, linked
 from lakeward.adapters.messages.message import (
     BODY,
@@ -45,7 +45,7 @@ _AFTER, _BEFORE, _SOURCE = "_lakeward_after", "_lakeward_before", "_lakeward_sou
 _OP, _BLOCK, _SAID = "_lakeward_op", "_lakeward_transaction_block", "_lakeward_said"
 _OTHER_PARSED, _OTHER_INNER, _OTHER = "_lakeward_other_parsed", "_lakeward_other_inner", "_lakeward_other_key"
 _NEEDS = "_lakeward_needs"
-_OPERATION = "_lakeward_what"
+_OPERATION, _BARE, _BARE_INNER = "_lakeward_what", "_lakeward_bare", "_lakeward_bare_inner"
 
 _PARTS: Final = {_AFTER: "after", _BEFORE: "before", _SOURCE: "source", _OP: "op", _BLOCK: "transaction"}
 _CELLS: Final = "map<string,string>"
@@ -90,7 +90,7 @@ class Debezium:
         return "__" if self.is_flat else None
 
     def opened(self, messages: DataFrame, table: TableName) -> DataFrame:
-        """Return the messages of a table, and those that are of none, taken apart."""
+        """Return messages taken apart, with whether each says that it is of another table."""
         body = parsed(BODY, _CELLS if self.is_flat else _ENVELOPE)
         frame = messages.selectExpr(
             "*",
@@ -112,7 +112,13 @@ class Debezium:
             f"coalesce({_OTHER_INNER}.it, {_OTHER_PARSED}.it) AS {_OTHER}",
         ]
         frame = frame.selectExpr("*", *keys, *flat)
-        frame = frame.where(f"NOT ({self._is_of_other(table)})").selectExpr("*", f"{self._said()} AS {_SAID}")
+        frame = frame.selectExpr("*", f"{self._is_of_other(table)} AS {OF_OTHER}").selectExpr(
+            "*",
+            f"CASE WHEN NOT {OF_OTHER} THEN {self._said()} END AS {_SAID}",
+            *([] if self.is_flat else [f"{parsed(f'CASE WHEN {_OP} IS NULL THEN {BODY} END')} AS {_BARE}"]),
+        )
+        if not self.is_flat:
+            frame = frame.selectExpr("*", f"{parsed(cell(f'{_BARE}.it', 'payload'))} AS {_BARE_INNER}")
         return self._by_headers(frame)
 
     def _by_headers(self, frame: DataFrame) -> DataFrame:
@@ -247,15 +253,20 @@ class Debezium:
         return (
             f"CASE WHEN {_IS_TOMBSTONE} THEN NULL "
             f"WHEN NOT coalesce({_IS_OBJECT}, false) THEN 'the message is not a JSON object with a row' "
+            f"WHEN {_OPERATION} IS NULL THEN 'the message has no operation, as one that was flattened' "
             f"WHEN {lacks} THEN 'the message has no image of the row after the change' "
             f"WHEN {is_lost} THEN 'the header with the other key of a key change tells no key' END"
         )
 
     def _blank(self) -> str:
-        """Whether a message is of no row: a tombstone, a heartbeat, the beginning or end of a transaction."""
-        is_of_none = f"{_IS_OBJECT} AND ({_OPERATION} IS NULL OR {_OPERATION} = 'm') AND NOT {_IS_TOMBSTONE}"
+        """Whether a message is of no row: a tombstone, a heartbeat, the beginning or end of a transaction.
+
+        What has no operation is only passed over where it is known to be no row.
+        """
+        is_told = "false" if self.is_flat else f"{_OPERATION} IS NULL AND {_is_of_none()}"
+        is_of_none = f"{_IS_OBJECT} AND ({_OPERATION} = 'm' OR ({is_told})) AND NOT {_IS_TOMBSTONE}"
         is_skipped = "false" if self.tombstones == "delete" else _IS_TOMBSTONE
-        return f"coalesce({is_skipped} OR ({is_of_none}), false) OR {MOVED}"
+        return f"coalesce({is_skipped} OR ({is_of_none}), false) OR {MOVED} OR {OF_OTHER}"
 
 
 _IS_UPDATE: Final = f"{_OPERATION} = 'update'"
@@ -275,7 +286,16 @@ def _wrapped() -> Sequence[str]:
     return [f"{inner} AS {_INNER}", f"CASE WHEN NOT ({is_wrapped}) THEN {it} END AS {_PLAIN}"]
 
 
+def _is_of_none() -> str:
+    """Whether a message without an operation is a heartbeat, of a transaction, or of a change of the schema."""
+    it = f"coalesce({_BARE_INNER}.it, {_BARE}.it)"
+    is_heartbeat = f"{has(it, 'ts_ms')} AND cardinality({it}) = 1"
+    is_of_transaction = f"{has(it, 'status')} AND {has(it, 'id')}"
+    return f"({is_heartbeat} OR ({is_of_transaction}) OR {has(it, 'ddl')} OR {has(it, 'databaseName')})"
+
+
 def _is_tombstone() -> str:
     """Whether a message has no value: none at all, an empty one, or a schema of nothing."""
-    is_null = f"{BODY} IS NULL OR trim({BODY}) IN ('', 'null', '{{}}')"
-    return f"coalesce({is_null} OR (length({BODY}) < 100 AND trim({BODY}) RLIKE {text(_NO_ROW)}), false)"
+    body = f"trim({BODY})"
+    is_null = f"{BODY} IS NULL OR {body} IN ('', 'null', '{{}}')"
+    return f"coalesce({is_null} OR (length({BODY}) < 100 AND {body} RLIKE {text(_NO_ROW)}), false)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from pyspark.sql import DataFrame
 
@@ -51,13 +52,17 @@ class Decoded:
     blank: str = "false"
 
 
+OF_OTHER: Final = "_lakeward_of_other_table"
+"""Flags a message that says that it is of another table."""
+
+
 def to_rows(
-    frame: DataFrame, telling: Telling, found: Decoded, written: Mapping[str, Writing], strange: str
+    frame: DataFrame, telling: Telling, found: Decoded, written: Mapping[str, Writing], strange: str, *beside: str
 ) -> DataFrame:
     """Return decoded messages as rows; of what was not sent no cell is looked at.
 
-    `written` says how the cells of columns are written, where it is not plainly; `strange` is
-    a column beside those of the row, as SQL with its name.
+    `written` says how the cells of columns are written, where it is not plainly; `strange` and what stands
+    `beside` it are columns beside those of the row, as SQL with their names.
     """
     schema, key = telling.dimension.schema, telling.dimension.key
     cells = {c.name: f"_lakeward_cell_{index}" for index, c in enumerate(schema)}
@@ -97,6 +102,7 @@ def to_rows(
             names.UNSET,
             *[before_column(index) for index in range(len(before))],
             strange,
+            *beside,
         )
     )
 

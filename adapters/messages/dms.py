@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.messages.decoded import Decoded
+from lakeward.adapters.messages.decoded import OF_OTHER, Decoded
 from lakeward.adapters.messages.message import BODY, cell, parsed
 from lakeward.adapters.spark.casts import TextFormat, to_type
 from lakeward.adapters.spark.names import text
@@ -43,7 +43,7 @@ class DmsMessages:
         return self.before_prefix
 
     def opened(self, messages: DataFrame, table: TableName) -> DataFrame:
-        """Return the messages of a table, and those that are of none, taken apart."""
+        """Return messages taken apart, with whether each says that it is of another table."""
         frame = messages.selectExpr("*", f"{parsed(BODY, _MESSAGE)} AS {_PARSED}").selectExpr(
             "*",
             f"{_PARSED}.it IS NOT NULL AND {_PARSED}.broken IS NULL AS {_ROOT}",
@@ -53,7 +53,7 @@ class DmsMessages:
         is_of_other = " OR ".join(
             f"coalesce(lower({cell(_META, name)}) != {text(own.lower())}, false)" for name, own in names.items()
         )
-        return frame.where(f"NOT ({is_of_other})")
+        return frame.selectExpr("*", f"{is_of_other} AS {OF_OTHER}")
 
     def decoded(self, telling: Telling) -> Decoded:
         """Return what stands where in messages that were `opened`."""
@@ -75,7 +75,8 @@ class DmsMessages:
         )
 
     def _blank(self, is_row: str) -> str:
-        return f"coalesce({BODY} IS NULL OR trim({BODY}) IN ('', 'null') OR NOT ({is_row}), false)"
+        is_none = f"{BODY} IS NULL OR trim({BODY}) IN ('', 'null') OR NOT ({is_row})"
+        return f"coalesce({is_none}, false) OR {OF_OTHER}"
 
     def _before(self, name: str) -> str:
         image = cell(_BEFORE, name)

@@ -75,6 +75,7 @@ def draw(seed: int, settings: int) -> Capture:
             skipped += 1
         if random.random() < 0.2:
             lines.append(writer.message(event, number, TableName("shop", "other")))
+            skipped += 1
     return Capture(lines, options, events, skipped)
 
 

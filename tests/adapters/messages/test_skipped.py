@@ -1,0 +1,89 @@
+"""Messages that are no rows of the table: known ones are passed over and counted, and any other is found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakeward.adapters.files.options import FilesOptions
+from lakeward.adapters.files.source import FilesSource
+from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.places import Places
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import LakewardError
+from lakeward.core.events import Operation, Sequences
+from lakeward.core.facts import BatchFacts
+from lakeward.core.ledger import Past
+from lakeward.core.memory import Reason
+from lakeward.core.schema import Column, Schema, parse_type
+
+ITEM = Dimension(
+    name=TableName("shop", "item"),
+    schema=Schema((Column("id", parse_type("int")), Column("note", parse_type("string")))),
+    key=("id",),
+    sequences=Sequences.PLACES,
+)
+
+
+def read(spark: SparkSession, folder: Path, files: Sequence[Sequence[Any]], **options: Any) -> BatchFacts:
+    """Read files of lines in the table's own folder."""
+    place = folder / "shop" / "item"
+    place.mkdir(parents=True)
+    for number, lines in enumerate(files):
+        texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+        (place / f"t+0+000000000{number}.json").write_bytes(("\n".join(texts) + "\n").encode())
+    said = FilesOptions.model_validate({"path": str(folder), "format": "debezium", **options})
+    source = FilesSource(said, Folder(folder, Places(said.place())), lambda: spark)
+    batch = source.read(ITEM, source.take(ITEM, Past()), 1)
+    batch.close()
+    return batch.facts
+
+
+def row(key: int, **source: str) -> Mapping[str, Any]:
+    told = {"schema": "shop", "table": "item", "lsn": key, **source}
+    return {"op": "c", "before": None, "after": {"id": key, "note": "a"}, "source": told}
+
+
+@pytest.mark.spark
+def test_what_has_no_operation_is_passed_over_only_where_it_is_known(spark: SparkSession, tmp_path: Path) -> None:
+    known = [
+        {"ts_ms": 5},
+        {"schema": {"type": "struct"}, "payload": {"ts_ms": 5}},
+        {"status": "BEGIN", "id": "7", "event_count": None, "data_collections": None, "ts_ms": 5},
+        {"source": {"db": "shop"}, "databaseName": "shop", "ddl": "ALTER TABLE item", "tableChanges": []},
+        {"op": "m", "source": {"lsn": 5}, "message": {"prefix": "p", "content": "YQ=="}},
+        row(2, table="other"),
+        "null",
+    ]
+    unknown = [{"id": 3, "note": "flattened", "__op": "c"}, {"ts_ms": 5, "id": 4}]
+    lines = [row(1), *known, *unknown]
+    found = read(spark, tmp_path, [lines])
+    assert found.operations == {Operation.INSERT: 1}
+    assert (found.skipped, found.rejects) == (len(known), {Reason.UNREADABLE: len(unknown)})
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("lines", "options", "said"),
+    [
+        ([{"id": 1, "note": "a", "__op": "c"}], {}, "has no operation, as one that was flattened"),
+        ([row(1, schema="public"), {"ts_ms": 5}], {}, "t+0+0000000001.json has messages of other tables alone"),
+        (
+            [{"key": {"id": 1}, "topic": "cdc.orders", "value": {"id": 1, "note": "a", "__op": "c", "__lsn": 1}}],
+            {"line": "record", "form": "flattened"},
+            "t+0+0000000001.json has messages of other tables alone",
+        ),
+    ],
+)
+def test_a_file_of_which_nothing_is_the_tables_stops_it(
+    spark: SparkSession, tmp_path: Path, lines: Sequence[Any], options: Mapping[str, str], said: str
+) -> None:
+    own = {"id": 1, "note": "a", "__op": "c", "__lsn": 1} if "form" in options else row(1)
+    with pytest.raises(LakewardError) as raised:
+        read(spark, tmp_path, [[own], lines], **options)
+    assert said in f"{raised.value} {raised.value.found}"
