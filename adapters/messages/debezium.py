@@ -15,7 +15,7 @@ from typing import ClassVar, Final, Literal
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.messages import order
-from lakeward.adapters.messages.decoded import OF_OTHER, Decoded
+from lakeward.adapters.messages.decoded import OF_OTHER, Decoded, bare
 from lakeward.adapters.messages.linking import LEFT, MOVED, Half, linked
 from lakeward.adapters.messages.message import (
     BODY,
@@ -296,6 +296,6 @@ def _is_of_none() -> str:
 
 def _is_tombstone() -> str:
     """Whether a message has no value: none at all, an empty one, or a schema of nothing."""
-    body = f"trim({BODY})"
+    body = bare(BODY)
     is_null = f"{BODY} IS NULL OR {body} IN ('', 'null', '{{}}')"
     return f"coalesce({is_null} OR (length({BODY}) < 100 AND {body} RLIKE {text(_NO_ROW)}), false)"

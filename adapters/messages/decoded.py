@@ -56,6 +56,11 @@ OF_OTHER: Final = "_lakeward_of_other_table"
 """Flags a message that says that it is of another table."""
 
 
+def bare(value: str) -> str:
+    """Return a text without what JSON takes for white space around it, as SQL: lines may end in CR."""
+    return f"btrim({value}, ' \\t\\r\\n')"
+
+
 def to_rows(
     frame: DataFrame, telling: Telling, found: Decoded, written: Mapping[str, Writing], strange: str, *beside: str
 ) -> DataFrame:

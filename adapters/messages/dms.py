@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.messages.decoded import OF_OTHER, Decoded
+from lakeward.adapters.messages.decoded import OF_OTHER, Decoded, bare
 from lakeward.adapters.messages.message import BODY, cell, parsed
 from lakeward.adapters.spark.casts import TextFormat, to_type
 from lakeward.adapters.spark.names import text
@@ -75,7 +75,7 @@ class DmsMessages:
         )
 
     def _blank(self, is_row: str) -> str:
-        is_none = f"{BODY} IS NULL OR trim({BODY}) IN ('', 'null') OR NOT ({is_row})"
+        is_none = f"{BODY} IS NULL OR {bare(BODY)} IN ('', 'null') OR NOT ({is_row})"
         return f"coalesce({is_none}, false) OR {OF_OTHER}"
 
     def _before(self, name: str) -> str:

@@ -59,9 +59,11 @@ def test_what_has_no_operation_is_passed_over_only_where_it_is_known(spark: Spar
         {"op": "m", "source": {"lsn": 5}, "message": {"prefix": "p", "content": "YQ=="}},
         row(2, table="other"),
         "null",
+        "null\r",
+        "\r",
     ]
     unknown = [{"id": 3, "note": "flattened", "__op": "c"}, {"ts_ms": 5, "id": 4}]
-    lines = [row(1), *known, *unknown]
+    lines = [json.dumps(row(1)) + "\r", *known, *unknown]
     found = read(spark, tmp_path, [lines])
     assert found.operations == {Operation.INSERT: 1}
     assert (found.skipped, found.rejects) == (len(known), {Reason.UNREADABLE: len(unknown)})
