@@ -1,4 +1,4 @@
-"""What the columns of plain files say of operation, order and time, and how the cells of messages are written."""
+"""What the columns of plain files say of operation, order and time, and how the cells of JSON are written."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def writings(
     formats: Mapping[str, str],
     described: Mapping[str, Described] = MappingProxyType({}),
 ) -> Mapping[str, Writing]:
-    """Return how cells of messages are written.
+    """Return how cells of JSON are written, in rows and in messages.
 
     The format of their column says so, else the schema beside the message, else the connector's modes.
     """
@@ -111,6 +111,8 @@ def _told(options: FilesOptions, column: Column, told: Described) -> Writing:
     match column.type.name:
         case "binary" if told.wire is Wire.PLAIN:  # a text, as `binary` says
             return Writing(_OF_BINARY[options.binary], plain)
+        case "date":  # schemas do not tell days from texts
+            return Writing(Wire.DAYS, plain)
         case "decimal" if options.decimals == "numeric":
             return Writing(Wire.PLAIN, plain)
         case "string" if told.type is None or told.type.name != "string":  # declared so: what was written stands
@@ -127,12 +129,14 @@ def _writing(options: FilesOptions, column: Column, own: str | None) -> Writing:
     plain = TextFormat(None, options.source_zone)
     if own in EPOCHS:
         return Writing(Wire(own), plain)
-    if column.type.name == "binary":
-        if own in ("hex", "base64"):
-            return Writing(Wire(own), plain)
-        return Writing(_OF_BINARY[options.binary], text)
+    if column.type.name == "binary" and own in ("hex", "base64"):
+        return Writing(Wire(own), plain)
     if options.format != "debezium" or own is not None:
         return Writing(Wire.PLAIN, text)
+    if column.type.name == "binary":
+        return Writing(_OF_BINARY[options.binary], text)
+    if column.type.name == "date":
+        return Writing(Wire.DAYS, text)
     if column.type.name == "decimal" and options.decimals == "precise":
         return Writing(Wire.UNSCALED, text)
     if column.type.name in ("timestamp", "timestamp_ntz"):

@@ -84,7 +84,7 @@ def json_rows(lines: DataFrame, reading: Reading, operation: str | None, *, keep
         blank=f"trim({VALUE}) = ''",
     )
     known = [*(n for names in called.values() for n in names), *([operation] if operation is not None else [])]
-    return to_rows(frame, reading, found, {}, strange=strange(_OBJECT, known))
+    return to_rows(frame, reading, found, reading.written, strange=strange(_OBJECT, known))
 
 
 def strange(of: str, known: Sequence[str], prefix: str | None = None) -> str:

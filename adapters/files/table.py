@@ -108,7 +108,7 @@ class TableFiles:
             is_any_number=True,
             may_need=self._may_need(),
             transaction=TRANSACTION_TEXT if o.is_messages else f"string({names.TIME})",
-            written=writings(o, self.dimension, self.patterns) if o.is_messages else {},
+            written={} if o.format in ("csv", "parquet") else writings(o, self.dimension, self.patterns),
         )
 
     def of_partitions(self, names: Sequence[str]) -> TableFiles:

@@ -87,7 +87,7 @@ def mended_rows(
     """
     dimension = reading.dimension
     encodings = {column.name: "base64" for column in dimension.schema if column.type.name == "binary"}
-    groups = {False: reading, True: replace(reading, source_zone="UTC", patterns=encodings)}
+    groups = {False: reading, True: replace(reading, source_zone="UTC", patterns=encodings, written={})}
     written = [entry for entry in entries if is_parquet(entry) and entry.mended is None]
     for entry in written:
         _refuse_strange(dimension, entry, cells(entry))

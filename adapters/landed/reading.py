@@ -23,7 +23,7 @@ class Reading(Telling):
     """How the files of a table are read; `base` is the folder that they all lie below.
 
     With `is_padded` texts have blanks behind them. `before_prefix` begins the names of columns
-    that have the key as it was before. `written` says how cells of messages are written.
+    that have the key as it was before. `written` says how cells of JSON are written.
     """
 
     dialect: Dialect = field(default_factory=Dialect)

@@ -23,6 +23,7 @@ class Wire(Enum):
 
     PLAIN = "plain"
     UNSCALED = "unscaled"
+    DAYS = "epoch-days"
     SECONDS = "epoch-seconds"
     MILLIS = "epoch-millis"
     MICROS = "epoch-micros"
@@ -63,7 +64,7 @@ def value_of(cell: str, type_: Type, written: Writing) -> str:
         return _date(cell, written)
     if type_.name in ("timestamp", "timestamp_ntz") and written.text.pattern is None:
         return _moment(cell, type_, written)
-    if type_.name == "binary" and written.text.pattern is None:
+    if type_.name == "binary" and written.wire is not Wire.PLAIN and written.text.pattern is None:
         return _binary(cell, written.wire)
     return to_type(cell, type_, written.text)
 
@@ -123,9 +124,12 @@ def _with_scale(unscaled: str, scale: str, type_: Type) -> str:
 
 
 def _date(cell: str, written: Writing) -> str:
-    """Read days since 1970, or ISO text, which may end in Z (`io.debezium.time.IsoDate`)."""
+    """Read ISO text, which may end in Z (`io.debezium.time.IsoDate`), or days since 1970 where they are written."""
+    as_text = to_type(_without_zone(cell), Type("date"), written.text)
+    if written.wire is not Wire.DAYS:
+        return as_text
     days = f"CASE WHEN {cell} RLIKE '^-?[0-9]{{1,9}}$' THEN date_from_unix_date(try_cast({cell} AS int)) END"
-    return f"coalesce({days}, {to_type(_without_zone(cell), Type('date'), written.text)})"
+    return f"coalesce({days}, {as_text})"
 
 
 def _moment(cell: str, type_: Type, written: Writing) -> str:

@@ -70,6 +70,7 @@ def fed(
     columns: Mapping[str, str],
     *,
     lateness: Lateness = ORDERED,
+    patterns: Mapping[str, str] | None = None,
     **options: Any,
 ) -> Read:
     """Read all files of a table, batch by batch."""
@@ -78,7 +79,7 @@ def fed(
     said = FilesOptions.model_validate({"path": str(folder), **shared, **options})
     schema = Schema(tuple(Column(c, parse_type(text)) for c, text in columns.items()))
     dimension = Dimension(name=name, schema=schema, key=tuple(key), lateness=lateness, sequences=Sequences.PLACES)
-    source = FilesSource(said, Folder(folder, Places(said.place())), lambda: spark)
+    source = FilesSource(said, Folder(folder, Places(said.place())), lambda: spark, {name: patterns or {}})
     seen: dict[str, Any] = {}
     rows: list[Row] = []
     found: dict[str, Column] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import UTC
 from pathlib import Path
@@ -70,3 +71,41 @@ def test_other_words_give_other_rows(spark: SparkSession, tmp_path: Path) -> Non
     wrong = {**feed.options, "operation": {"column": "what", "delete": ["never"]}}
     found = fed(spark, tmp_path, "shop.item", ["id"], feed.columns, **wrong)
     assert {int(str(key[0])) for key in found.rows} > rows_of(feed).keys()
+
+
+TYPES = {"id": "int", "at": "timestamp", "day": "date", "due": "date", "data": "binary", "raw": "binary"}
+"""`due` and `raw` have formats."""
+
+
+@pytest.mark.spark
+def test_a_value_is_read_from_json_as_it_is_from_csv(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [
+        (1, "2026-01-01 00:00:00", "2026-01-31", "20260131", "00ff", "AP8="),
+        (2, "2026-01-01 00:00:00", 2026, "20260131", "0xABCDEF", None),
+        (3, "2026-01-01 00:00:00", None, "2026-01-31", None, None),
+        (4, None, None, None, "AP8=", None),
+    ]
+    files = {
+        "csv": [",".join(TYPES), *(",".join("" if cell is None else str(cell) for cell in row) for row in rows)],
+        "json": [json.dumps(dict(zip(TYPES, row, strict=True))) for row in rows],
+    }
+    place = landing(tmp_path)
+    for format_, lines in files.items():
+        (place / f"1.{format_}").write_text("\n".join(lines) + "\n", "utf-8")
+    patterns = {"due": "yyyyMMdd", "raw": "base64"}
+    found = [
+        fed(
+            spark,
+            tmp_path,
+            "shop.item",
+            ["id"],
+            TYPES,
+            patterns=patterns,
+            source_zone="America/New_York",
+            names=rf".*\.{format_}",
+        )
+        for format_ in files
+    ]
+    (csv_rows, csv_rejects), (json_rows, json_rejects) = ((read.rows, read.rejects) for read in found)
+    assert (json_rows, json_rejects) == (csv_rows, csv_rejects)
+    assert [json_rows.keys(), [reason for reason, _ in json_rejects]] == [{(1,)}, ["cast"] * 3]

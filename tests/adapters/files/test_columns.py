@@ -1,0 +1,34 @@
+"""How cells are written: by the format of a column, by a schema, by the settings of who wrote them."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakeward.adapters.files.columns import writings
+from lakeward.adapters.files.options import FilesOptions
+from lakeward.adapters.messages.wire import Wire, value_of
+from lakeward.adapters.spark.casts import TextFormat, to_type
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.schema import Column, Schema, parse_type
+
+ITEM = Dimension(
+    name=TableName("shop", "item"),
+    schema=Schema((Column("price", parse_type("decimal(20,0)")), Column("data", parse_type("binary")))),
+)
+
+
+def options(format_: str, **settings: str) -> FilesOptions:
+    return FilesOptions.model_validate({"path": "landing", "format": format_, **settings})
+
+
+@pytest.mark.parametrize("format_", ["json", "dms-json"])
+def test_bytes_are_hexadecimal_unless_their_format_says_otherwise(format_: str) -> None:
+    """DMS writes RAW as `0xABCDEF`."""
+    plain = writings(options(format_), ITEM, {})["data"]
+    assert value_of("cell", parse_type("binary"), plain) == to_type("cell", parse_type("binary"), TextFormat())
+    assert writings(options(format_), ITEM, {"data": "base64"})["data"].wire is Wire.BASE64
+
+
+def test_bytes_of_debezium_are_as_its_mode_says() -> None:
+    assert writings(options("debezium"), ITEM, {})["data"].wire is Wire.BASE64
+    assert writings(options("debezium", binary="hex"), ITEM, {})["data"].wire is Wire.HEX
