@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import json
+import uuid
 from typing import Final
 
 from lakeward.adapters.spark.names import text
@@ -74,12 +77,14 @@ def header(headers: str, name: str) -> str:
 def placeholders(word: str) -> tuple[str, ...]:
     """Return the texts that stand for a value that was not logged: in a text, in bytes, in lists and in maps.
 
+    In a list of UUIDs stands that of the word, by Java's `UUID.nameUUIDFromBytes`.
+
     >>> placeholders("no")[:3]
     ('no', 'bm8=', '6e6f')
     """
     data = word.encode()
-    numbers = ",".join(str(byte) for byte in data)
-    plain, safe = base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode()
-    return tuple(
-        dict.fromkeys((word, plain, data.hex(), safe, f'["{word}"]', f"[{numbers}]", f'{{"{word}":"{word}"}}'))
-    )
+    encoded = (base64.b64encode(data).decode(), data.hex(), base64.urlsafe_b64encode(data).decode())
+    as_uuid = str(uuid.UUID(bytes=hashlib.md5(data, usedforsecurity=False).digest(), version=3))
+    lists = [*([element] for element in (word, *encoded, as_uuid)), list(data)]
+    nested = [json.dumps(it, ensure_ascii=False, separators=(",", ":")) for it in (*lists, {word: word})]
+    return tuple(dict.fromkeys((word, *encoded, *nested)))

@@ -104,3 +104,10 @@ def test_what_stands_for_a_value_that_was_not_logged_has_a_form_for_each_type() 
     assert "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==" in forms
     assert '["__debezium_unavailable_value"]' in forms
     assert "5f5f646562657a69756d5f756e617661696c61626c655f76616c7565" in forms
+    lists = (
+        "b68a35a7-17ad-35b3-af2a-ae46edb4545a",  # uuid[]: Java's UUID.nameUUIDFromBytes
+        "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==",  # bytea[]
+        "5f5f646562657a69756d5f756e617661696c61626c655f76616c7565",
+    )
+    assert {f'["{element}"]' for element in lists} <= set(forms)
+    assert r'["say \"no\""]' in placeholders('say "no"'), "as JSON writes it"
