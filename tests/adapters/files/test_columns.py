@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from lakeward.adapters.files.columns import writings
 from lakeward.adapters.files.options import FilesOptions
+from lakeward.adapters.messages.connect import columns_of
 from lakeward.adapters.messages.wire import Wire, value_of
 from lakeward.adapters.spark.casts import TextFormat, to_type
 from lakeward.core.dimension import Dimension, TableName
@@ -32,3 +35,26 @@ def test_bytes_are_hexadecimal_unless_their_format_says_otherwise(format_: str) 
 def test_bytes_of_debezium_are_as_its_mode_says() -> None:
     assert writings(options("debezium"), ITEM, {})["data"].wire is Wire.BASE64
     assert writings(options("debezium", binary="hex"), ITEM, {})["data"].wire is Wire.HEX
+
+
+@pytest.mark.parametrize(
+    ("described", "wire"),
+    [
+        ({"type": "int64"}, Wire.PLAIN),
+        ({"type": "string"}, Wire.PLAIN),
+        ({"type": "double"}, Wire.PLAIN),
+        (
+            {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "0"}},
+            Wire.UNSCALED,
+        ),
+        ({"type": "struct", "name": "io.debezium.data.VariableScaleDecimal"}, Wire.UNSCALED),
+    ],
+)
+def test_a_declared_decimal_is_written_as_the_schema_beside_it_says(
+    described: dict[str, object], wire: Wire
+) -> None:
+    """A BIGINT UNSIGNED is a number in the connector's mode `long`: its digits are no base64."""
+    schema = json.dumps({"type": "struct", "fields": [{"field": "price", **described}]})
+    told = {column.name: column for column in columns_of(schema, is_flat=True) or ()}
+    said = options("debezium", types="schema", form="flattened")
+    assert writings(said, ITEM, {}, told)["price"].wire is wire
