@@ -8,6 +8,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
+from lakeward.adapters.messages.message import is_number
 from lakeward.adapters.messages.wire import Wire, Writing, value_of
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import misfit
@@ -28,6 +29,7 @@ from lakeward.adapters.spark.rows import (
     Telling,
     before_column,
 )
+from lakeward.core.schema import Column
 
 NULL = "string(NULL)"
 PLAIN = Writing()
@@ -72,10 +74,18 @@ def to_rows(
     schema, key = telling.dimension.schema, telling.dimension.key
     cells = {c.name: f"_lakeward_cell_{index}" for index, c in enumerate(schema)}
     was = {c.name: f"_lakeward_was_{index}" for index, c in enumerate(telling.key_columns)}
-    typed = [f"{value_of(cells[c.name], c.type, written.get(c.name, PLAIN))} AS {quoted(c.name)}" for c in schema]
+    decimals = [c for c in schema if c.type.name == "decimal" and written.get(c.name, PLAIN).wire is Wire.UNSCALED]
+    numbers = {c.name: f"_lakeward_is_number_{index}" for index, c in enumerate(decimals)}
+
+    def typed_cell(cell: str, column: Column) -> str:
+        value = value_of(cell, column.type, written.get(column.name, PLAIN))
+        if column.name not in numbers:
+            return value
+        return f"CASE WHEN {numbers[column.name]} THEN {value_of(cell, column.type, PLAIN)} ELSE {value} END"
+
+    typed = [f"{typed_cell(cells[c.name], c)} AS {quoted(c.name)}" for c in schema]
     before = [
-        f"{value_of(was[c.name], c.type, written.get(c.name, PLAIN))} AS {before_column(index)}"
-        for index, c in enumerate(telling.key_columns)
+        f"{typed_cell(was[c.name], c)} AS {before_column(index)}" for index, c in enumerate(telling.key_columns)
     ]
     misfits = {
         c.name: misfit(cells[c.name], c)
@@ -92,6 +102,7 @@ def to_rows(
             *[f"{_sent(found, name)} AS {cell}" for name, cell in cells.items()],
             *[f"{found.before.get(name, NULL)} AS {cell}" for name, cell in was.items()],
         )
+        .selectExpr("*", *[f"{is_number(cells[name], name)} AS {flag}" for name, flag in numbers.items()])
         .selectExpr("*", *typed, *before)
         .selectExpr(
             *[quoted(name) for name in schema.names],

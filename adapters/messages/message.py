@@ -26,6 +26,7 @@ CELLS: Final = "map<string,string>"
 """The type of an object of which every cell is kept as it was written, to the digit."""
 
 _BROKEN: Final = "broken"
+_NUMBER: Final = r"\A-?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?\z"
 
 
 def parsed(value: str, type_: str = CELLS) -> str:
@@ -57,6 +58,21 @@ def cell(of: str, name: str) -> str:
 def has(of: str, name: str) -> str:
     """Return whether an object has a cell of that name, as SQL; false where there is no object."""
     return f"coalesce(map_contains_key({of}, {text(name)}), false)"
+
+
+def is_number(cell: str, name: str) -> str:
+    """Return whether a cell of a message stands in it as a number of JSON, and not as a text, as SQL.
+
+    The message is taken apart anew only for a cell that has the form of a number.
+    """
+    images = ("$", "$.payload", "$.after", "$.before", "$.payload.after", "$.payload.before")
+    found = ", ".join(f"try_variant_get(v, '{image}', 'map<string,variant>')[{text(name)}]" for image in images)
+    is_it = f"schema_of_variant(c) != 'STRING' AND CAST(c AS string) = {cell}"
+    messages = f"array(try_parse_json({BODY}), try_parse_json({KEY}))"
+    return (
+        f"CASE WHEN {cell} RLIKE {text(_NUMBER)} "
+        f"THEN coalesce(exists({messages}, v -> exists(array({found}), c -> {is_it})), false) ELSE false END"
+    )
 
 
 def header(headers: str, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import reduce
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from captures import ITEM, NAME, TYPES, Capture, Event, draw
+from fed import fed
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
@@ -111,3 +113,19 @@ def test_what_stands_for_a_value_that_was_not_logged_has_a_form_for_each_type() 
     )
     assert {f'["{element}"]' for element in lists} <= set(forms)
     assert r'["say \"no\""]' in placeholders('say "no"'), "as JSON writes it"
+
+
+@pytest.mark.spark
+def test_a_decimal_that_is_a_number_of_json_is_no_base64(spark: SparkSession, tmp_path: Path) -> None:
+    """A BIGINT UNSIGNED is one in the connector's mode `long`; digits in a text may be base64."""
+    source = {"schema": "shop", "table": "item", "lsn": 1, "sequence": '["1","1"]'}
+    rows = [{"id": 12345678, "price": -1.5}, {"id": "ALxhTw==", "price": "AJY="}, {"id": 3, "price": "-1.5"}]
+    lines = [json.dumps({"op": "c", "before": None, "after": row, "source": source}) for row in rows]
+    (tmp_path / "1.json").write_text("\n".join(lines) + "\n", "utf-8")
+    types = {"id": "decimal(20,0)", "price": "decimal(12,2)"}
+    read = fed(spark, tmp_path, "shop.item", ["id"], types, format="debezium")
+    assert [tuple(map(str, row.values())) for row in read.rows.values()] == [
+        ("12345678", "-1.50"),
+        ("12345679", "1.50"),
+    ]
+    assert [reason for reason, _ in read.rejects] == ["cast"]
