@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import zlib
 from collections.abc import Collection, Iterator, Sequence
@@ -9,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from threading import Lock
-from typing import BinaryIO, cast
+from typing import BinaryIO, Final, cast
 
 from lakeward.adapters.landed.places import Places, filled, table_of
 from lakeward.adapters.landed.store import LocalStore, content_hash
@@ -19,6 +20,9 @@ from lakeward.core.ledger import SourceObject
 from lakeward.core.ports import Store, Stored
 
 HEAD_BYTES = 64 * 1024
+
+_STILL_PACKED: Final = (".zst", ".snappy", ".lz4", ".deflate")
+"""Endings of what Spark would unpack by itself, or try to, and nothing here does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,12 +287,15 @@ class Folder:
     def head(self, table: TableName, name: str, row_end: str = "\n") -> str:
         """Return the beginning of a CSV file, ending at the end of a line unless it is the whole file.
 
-        Raises SourceError where the file cannot be read or is no gzip file.
+        Raises SourceError where the file cannot be read, is not packed as its ending says, or is packed otherwise
+        than by gzip or bzip2.
         """
+        if name.lower().endswith(_STILL_PACKED):
+            raise _packed_otherwise(table, name)
         end = row_end.encode()
         try:
             with self.store.open(self.path(table, name)) as raw:
-                file = cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if name.lower().endswith(".gz") else raw
+                file = _unpacked(raw, name)
                 data = more = bytearray(file.read(HEAD_BYTES))
                 searched = 0  # a row may be as long as its file: nothing is looked through twice
                 while len(more) == HEAD_BYTES and data.find(end, searched) < 0:
@@ -363,6 +370,22 @@ def _leads_out(table: TableName, name: str) -> SourceError:
         f"{table}: {name} leads out of the landing folder",
         todo="Nothing of the table was applied; other tables go on. Put the files below the landing folder "
         "rather than a link to them, or make it the `path` under [source].",
+    )
+
+
+def _unpacked(raw: BinaryIO, name: str) -> BinaryIO:
+    """Return a file as Spark unpacks it by the ending of its name."""
+    if name.lower().endswith(".gz"):
+        return cast("BinaryIO", gzip.GzipFile(fileobj=raw))
+    return cast("BinaryIO", bz2.BZ2File(raw)) if name.lower().endswith(".bz2") else raw
+
+
+def _packed_otherwise(table: TableName, name: str) -> SourceError:
+    return SourceError(
+        f"{table}: {name} cannot be read",
+        found=f"it is packed as {PurePosixPath(name).suffix}, and how it begins cannot be seen",
+        todo="Nothing of the table was applied; other tables go on. Pack the file by gzip (.gz) or bzip2 (.bz2), "
+        "or not at all.",
     )
 
 

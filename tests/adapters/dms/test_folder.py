@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import os
 import re
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -208,11 +210,28 @@ def test_a_file_that_grows_is_another_object_than_before(landing: Folder) -> Non
     assert before != after
 
 
-@pytest.mark.parametrize("name", ["LOAD00000001.csv", "LOAD00000001.csv.gz"])
-def test_the_head_of_a_small_file_is_all_of_it(landing: Folder, name: str) -> None:
-    content = "1,Köln\n2,Kiel".encode()
-    put(landing, name, gzip.compress(content) if name.endswith(".gz") else content)
+@pytest.mark.parametrize(
+    ("name", "pack"),
+    [
+        ("LOAD00000001.csv", bytes),
+        ("LOAD00000001.csv.gz", gzip.compress),
+        ("a.csv.bz2", bz2.compress),
+        ("a.CSV.BZ2", bz2.compress),
+    ],
+)
+def test_the_head_of_a_small_file_is_all_of_it(landing: Folder, name: str, pack: Callable[[bytes], bytes]) -> None:
+    put(landing, name, pack("1,Köln\n2,Kiel".encode()))
     assert landing.head(TABLE, name) == "1,Köln\n2,Kiel"
+
+
+@pytest.mark.parametrize("ending", ["zst", "snappy", "lz4", "deflate", "ZST"])
+def test_a_file_whose_beginning_cannot_be_unpacked_is_refused(landing: Folder, ending: str) -> None:
+    """Its header would not be seen, and be read as a row by what unpacks the rest."""
+    put(landing, f"a.csv.{ending}", b"\x28\xb5\x2f\xfd")
+    with pytest.raises(SourceError, match=rf"a\.csv\.{ending} cannot be read") as refused:
+        landing.head(TABLE, f"a.csv.{ending}")
+    assert f"packed as .{ending}" in str(refused.value.found)
+    assert "gzip (.gz) or bzip2 (.bz2)" in str(refused.value.todo)
 
 
 def test_the_head_of_a_great_file_ends_at_a_rows_end(landing: Folder) -> None:
@@ -243,6 +262,13 @@ def test_a_gzip_file_that_is_none_is_named(landing: Folder, content: bytes) -> N
     with pytest.raises(SourceError, match=r"shop\.orders: LOAD00000001\.csv\.gz cannot be read") as refused:
         landing.head(TABLE, "LOAD00000001.csv.gz")
     assert "Replace the file by a whole one" in str(refused.value.todo)
+
+
+@pytest.mark.parametrize("content", [b"I,1\n", bz2.compress(b"I,1\n" * 1000)[:-20]], ids=["no bzip2", "cut off"])
+def test_a_bzip2_file_that_is_none_is_named(landing: Folder, content: bytes) -> None:
+    put(landing, "a.csv.bz2", content)
+    with pytest.raises(SourceError, match=r"shop\.orders: a\.csv\.bz2 cannot be read"):
+        landing.head(TABLE, "a.csv.bz2")
 
 
 def test_a_file_that_went_away_is_named(landing: Folder) -> None:
