@@ -64,8 +64,8 @@ def read_csv(
     `has_torn_rows` says that rows go over several lines: they are put together first,
     which moves the data once. Otherwise a line of such a row is marked as TORN.
     """
-    first = 2 if layout.has_header else 1
-    lines = read_rows(spark, paths, reading.dialect, reading.base, has_torn_rows=has_torn_rows, first=first)
+    at = layout.first_line
+    lines = read_rows(spark, paths, reading.dialect, reading.base, has_torn_rows=has_torn_rows, first=at)
     return typed_rows(without_cr(lines) if layout.is_crlf else lines, layout, reading)
 
 

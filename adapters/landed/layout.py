@@ -28,11 +28,20 @@ OPERATIONS: Final[Mapping[str, str]] = {"I": "insert", "U": "update", "D": "dele
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns of a CSV file in order (`OP`, `TIME` and `SEQUENCE` for those DMS added), and its line ends."""
+    """The columns of a CSV file in order (`OP`, `TIME` and `SEQUENCE` for those DMS added), and its line ends.
+
+    A header ends on the line `header_end`: it may have empty lines before it, and line ends within quotes.
+    """
 
     columns: tuple[str, ...]
     has_header: bool
     is_crlf: bool
+    header_end: int = 1
+
+    @property
+    def first_line(self) -> int:
+        """The line from which on there are rows."""
+        return self.header_end + 1 if self.has_header else 1
 
     def undeclared(self, declared: Schema) -> Sequence[str]:
         """Return the columns that a header names and nobody declared, whose values no row may lose."""
@@ -114,7 +123,8 @@ def find_layout(name: str, head: str, expected: Expected, *, is_load: bool) -> L
         texts = [record.text.removesuffix("\r") for record in rows]
         rows = [Record(r.line, t, fields(t, expected.dialect)) for r, t in zip(rows, texts, strict=True)]
     if rows and rows[0].fields is not None and _is_header(rows[0].fields, expected):
-        return Layout(_from_header(name, rows[0].fields, expected, is_load=is_load), True, is_crlf)
+        end = rows[0].line + rows[0].text.count(expected.dialect.row_end)
+        return Layout(_from_header(name, rows[0].fields, expected, is_load=is_load), True, is_crlf, end)
     return Layout(_from_width(name, rows, expected, is_load=is_load), False, is_crlf)
 
 

@@ -127,6 +127,15 @@ def test_every_row_is_read_by_the_rules(spark: SparkSession, tmp_path: Path, nam
             assert tuple(row[name] for name in COLUMNS) == record.fields, (place, record.text)
 
 
+@pytest.mark.parametrize("has_torn_rows", [False, True])
+def test_rows_are_read_from_behind_the_header(spark: SparkSession, tmp_path: Path, has_torn_rows: bool) -> None:
+    (tmp_path / "t.csv").write_text("\na,b,c\n1,x,y\n")
+    layout = Layout(COLUMNS, has_header=True, is_crlf=False, header_end=2)
+    reading = Reading(dimension=DIMENSION, operations=OPERATIONS, base=str(tmp_path))
+    rows = read_csv(spark, [str(tmp_path / "t.csv")], layout, reading, has_torn_rows=has_torn_rows)
+    assert [(row[LINE], row["a"]) for row in rows.collect()] == [(3, "1")]
+
+
 def test_a_line_of_a_row_that_goes_on_is_marked_unless_it_is_put_together(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -93,6 +93,22 @@ def test_a_header_names_the_columns_in_the_order_of_the_file() -> None:
     assert layout("Op,city,id,name\nI,Köln,1,Ada\n") == Layout((OP, "city", "id", "name"), True, False)
 
 
+@pytest.mark.parametrize(
+    ("head", "first"),
+    [
+        ("id,name,city\n1,Ada,Köln\n", 2),
+        ("\n\nid,name,city\n1,Ada,Köln\n", 4),
+        ("\r\nid,name,city\r\n1,Ada,Köln\r\n", 3),
+        ('\nid,name,city,"a\nb"\n1,Ada,Köln,x\n', 4),
+        ("\n1,Ada,Köln\n", 1),
+    ],
+)
+def test_rows_begin_behind_the_header_whatever_lines_stand_before_it(head: str, first: int) -> None:
+    """Else the header would be a row where the columns are texts."""
+    found = layout(head, is_load=True, policies=Policies(add=Policy.IGNORE))
+    assert found.first_line == first
+
+
 def test_a_header_is_known_in_any_case_and_quoted_or_not() -> None:
     assert layout('"OP","ID","Name",CITY\n').columns == (OP, *COLUMNS)
 
