@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, Final
+from functools import partial, reduce
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -19,6 +18,7 @@ from lakeward.adapters.files.messages import with_versions
 from lakeward.adapters.files.names import SNAPSHOTS, of_sinks, time_of, with_ordinals
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.table import TableFiles
+from lakeward.adapters.files.written import cells_of_line, grouped
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.kept import KeptFrames
 from lakeward.adapters.landed.layout import find_layout
@@ -209,7 +209,7 @@ class FilesSource:
         if is_parquet(entry):
             return json_cells(entry.text, table.reading)
         if table.format_of(entry.object) != "csv":
-            return _cells_of_line(entry.text, dimension)
+            return cells_of_line(table, entry)
         try:
             head = self.folder.head(dimension.source, entry.object)
             layout = find_layout(entry.object, head, table.expected, is_load=False)
@@ -219,23 +219,11 @@ class FilesSource:
 
     def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
         """Return mended rows as events; one that is not mended is read as it was written."""
-        reading = self._table(dimension).reading
-        return mended_rows(self.spark(), reading, entries, partial(self.cells, dimension))
-
-
-def _cells_of_line(line: str, dimension: Dimension) -> Cells:
-    """Return the cells of a line of JSON that the table has: an object, or the image of a row in a message."""
-    found: Any = json.loads(line, parse_int=str, parse_float=str)
-    for step in ("value", "payload", "after", "data"):
-        if isinstance(found, dict) and isinstance(found.get(step), dict) and dimension.schema.find(step) is None:
-            found = found[step]
-    if not isinstance(found, dict):
-        return Cells()
-    texts = {
-        name: value if value is None or isinstance(value, str) else json.dumps(value)
-        for name, value in found.items()
-    }
-    return Cells({name: text for name, text in texts.items() if dimension.schema.find(name) is not None})
+        frames = [
+            mended_rows(self.spark(), reading, some, partial(self.cells, dimension))
+            for reading, some in grouped(self._table(dimension), entries)
+        ]
+        return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
 
 
 def _no_full_load(dimension: Dimension) -> ConfigError:

@@ -115,7 +115,9 @@ def _as_written(dimension: Dimension, entry: Entry, cells: Callable[[Entry], Cel
     _refuse_strange(dimension, entry, found)
     absent = None if entry.operation in ("insert", "read") else UNSET
     sent = {name: found.after.get(name, absent) for name in dimension.schema.names}
-    return replace(entry, mended=Mended(operation=Operation(entry.operation), cells=sent))
+    left = {name: cell for name, cell in found.before.items() if name in dimension.key and isinstance(cell, str)}
+    old_key = left if left and entry.other_key is not None else None
+    return replace(entry, mended=Mended(operation=Operation(entry.operation), cells=sent, old_key=old_key))
 
 
 def _refuse_strange(dimension: Dimension, entry: Entry, found: Cells) -> None:

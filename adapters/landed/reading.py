@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.landed.csv import Dialect
-from lakeward.adapters.messages.wire import Writing, value_of
+from lakeward.adapters.messages.wire import Wire, Writing, value_of
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import to_type
 from lakeward.adapters.spark.inline import inline
@@ -40,9 +40,17 @@ class Reading(Telling):
         return self.may_need | {need for need, setting in found.items() if setting is not None}
 
     def typed(self, cell: str, column: Column) -> str:
-        """Return the typed value of a cell as SQL, NULL where it does not fit."""
+        """Return the typed value of a cell as SQL, NULL where it does not fit.
+
+        Where decimals are base64, one with a point is a number.
+        """
         if column.name in self.written:
-            return value_of(cell, column.type, self.written[column.name])
+            written = self.written[column.name]
+            value = value_of(cell, column.type, written)
+            if written.wire is not Wire.UNSCALED or column.type.name != "decimal":
+                return value
+            plain = value_of(cell, column.type, replace(written, wire=Wire.PLAIN))
+            return f"CASE WHEN {cell} LIKE '%.%' AND {cell} NOT LIKE '{{%' THEN {plain} ELSE {value} END"
         return to_type(self.unpadded(cell, column.type), column.type, self.format_of(column.name))
 
     def unpadded(self, value: str, type_: Type) -> str:

@@ -1,0 +1,121 @@
+"""A line of JSON in quarantine shows the cells that its reader found in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.adapters.files.options import FilesOptions
+from lakeward.adapters.files.source import FilesSource
+from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.places import Places
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.events import UNSET
+from lakeward.core.ports import Cells, Entry
+from lakeward.core.schema import Column, Schema, parse_type
+
+DOCS = {"id": "int", "body": "string", "size": "int"}
+UNAVAILABLE = "__debezium_unavailable_value"
+
+
+def written(text: object, operation: str = "update", columns: Mapping[str, str] = DOCS, **settings: Any) -> Cells:
+    def no_spark() -> None:
+        raise AssertionError("Spark is not needed")
+
+    options = FilesOptions.model_validate({"path": "landing", "format": "debezium", **settings})
+    folder = Folder(Path("landing"), Places(options.place()))
+    source = FilesSource(options, folder, no_spark)  # type: ignore[arg-type]
+    schema = Schema(tuple(Column(name, parse_type(type_)) for name, type_ in columns.items()))
+    dimension = Dimension(name=TableName("public", "docs"), schema=schema, key=("id",))
+    entry = Entry(
+        key="[1]",
+        reason="cast",
+        detail="",
+        object="1.json",
+        row=1,
+        operation=operation,
+        epoch=1,
+        sequence=9,
+        order=1,
+        batch=2,
+        since=0,
+        text=text if isinstance(text, str) else json.dumps(text),
+    )
+    return source.cells(dimension, entry)
+
+
+def test_what_was_not_logged_or_not_in_an_update_was_not_sent() -> None:
+    found = written({"op": "u", "before": None, "after": {"id": 1, "body": UNAVAILABLE}})
+    assert found.after == {"id": "1", "body": UNSET, "size": UNSET}
+    assert written({"op": "c", "after": {"id": 1}}, "insert").after == {"id": "1", "body": None, "size": None}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"n": 1, "a": [1.50, None, True, "é"]}, '{"a":[1.5,null,true,"é"],"n":1}'),
+        (100.00, "100"),
+        (12345678901234567890123, "12345678901234567890123"),
+        (1e-07, "1.0E-7"),
+        (True, "true"),
+    ],
+)
+def test_json_in_a_text_is_what_its_reader_made_of_it(value: object, text: str) -> None:
+    assert written({"op": "u", "after": {"id": 1, "body": value}}).after["body"] == text
+
+
+def test_the_old_key_of_a_key_change_is_known() -> None:
+    after = {"id": 2, "body": "b", "size": "x"}
+    assert written({"op": "u", "before": {"id": 1}, "after": after}).before == {"id": "1"}
+    for headers in (
+        {"__debezium.oldkey": '{"id":1}'},
+        [["__debezium.oldkey", '{"schema":{},"payload":{"id":1}}']],
+        [{"key": "__debezium.oldkey", "value": '{"id":1}'}],
+    ):
+        record = {"key": {"id": 2}, "value": {"op": "c", "after": after}, "headers": headers}
+        assert written(record, line="record").before == {"id": "1"}
+    moved = {"data": {"id": 2, "body": "b", "BI_id": 1}, "metadata": {"operation": "update"}}
+    found = written(moved, format="dms-json", before_image_prefix="BI_")
+    assert (found.after, found.before) == ({"id": "2", "body": "b", "size": None}, {"id": "1"})
+
+
+def test_of_a_delete_the_key_alone_is_known() -> None:
+    columns = {"id": "int", "source": "string"}
+    line = {"op": "d", "after": None, "before": {"id": 1, "source": "web"}, "source": {"db": "x"}}
+    assert written(line, "delete", columns).after == {"id": "1", "source": None}
+    record = {"key": '{"id": 1}', "value": {**line, "before": {"id": 0}}}
+    assert written(record, "delete", line="record").after["id"] == "1"
+
+
+def test_columns_may_be_called_as_the_parts_of_a_message_are() -> None:
+    columns = {"id": "int", "value": "int", "payload": "string", "data": "string", "after": "string"}
+    row = {"id": 1, "value": 5, "payload": "p", "data": "d", "after": "a"}
+    texts = {**row, "id": "1", "value": "5"}
+    envelope = {"op": "u", "after": row}
+    assert written(envelope, columns=columns).after == texts
+    assert written({"schema": None, "payload": envelope}, columns=columns).after == texts
+    assert written({"key": None, "value": json.dumps(envelope)}, columns=columns, line="record").after == texts
+    assert written({**row, "__op": "u"}, columns=columns, form="flattened").after == texts
+    assert written(row, columns=columns, format="json").after == texts
+
+
+@pytest.mark.parametrize("format_", ["json", "debezium", "dms-json"])
+@pytest.mark.parametrize("line", ["{broken", "0x7bff", "", "[]", "null"])
+def test_of_what_is_no_object_no_cell_is_known(format_: str, line: str) -> None:
+    assert written(line, format=format_) == Cells()
+
+
+def test_a_key_that_an_object_lacks_is_what_the_settings_say() -> None:
+    assert written({"id": 1}, format="json").after["body"] is None
+    assert written({"id": 1}, format="json", absent="unset").after["body"] is UNSET
+
+
+def test_a_number_that_is_no_base64_has_a_point() -> None:
+    columns = {"id": "int", "size": "decimal(20,0)"}
+    after = {"id": 1, "size": 12345678}
+    assert written({"op": "u", "after": after}, columns=columns).after["size"] == "12345678.0"
+    assert written({"op": "u", "after": after}, columns=columns, decimals="string").after["size"] == "12345678"
