@@ -103,10 +103,11 @@ def writings(
 def _tells(told: Described, column: Column) -> bool:
     """Whether a schema tells how a column is written: not where it says nothing of a type that is declared.
 
-    Whatever it says of a decimal counts: digits may be base64 as well.
+    A decimal that it calls a text is no base64: digits may be both.
     """
-    is_said = told.wire is not Wire.PLAIN or column.type.name == "decimal"
-    return is_said or told.type is None or told.type.name == column.type.name
+    if told.wire is not Wire.PLAIN or told.type is None:
+        return True
+    return told.type.name == column.type.name or (column.type.name == "decimal" and told.type.name == "string")
 
 
 def _told(options: FilesOptions, column: Column, told: Described) -> Writing:
