@@ -115,10 +115,8 @@ def find_layout(name: str, head: str, expected: Expected, *, is_load: bool) -> L
     column, and where rows are parted by another delimiter; SourceError where it is no UTF-8.
     """
     refuse_other_form(expected.dimension.name, name, head, expected.dialect, len(expected.plain))
-    rows = [record for record in records(head, expected.dialect) if record.text.strip("\r")]
-    if len(rows) > 1 and rows[-1].fields is None:
-        rows.pop()  # the head may end within a row
-    is_crlf = expected.dialect.row_end == "\n" and _is_crlf(rows, is_ended=head.endswith("\n"))
+    rows = _first_rows(head, expected.dialect)
+    is_crlf = _is_crlf(rows, head, expected.dialect)
     if is_crlf:
         texts = [record.text.removesuffix("\r") for record in rows]
         rows = [Record(r.line, t, fields(t, expected.dialect)) for r, t in zip(rows, texts, strict=True)]
@@ -130,14 +128,19 @@ def find_layout(name: str, head: str, expected: Expected, *, is_load: bool) -> L
 
 def has_crlf(head: str, dialect: Dialect) -> bool:
     """Whether every row of a file ends in CR LF, though rows end in a line feed; the last of `head` may be cut."""
+    return _is_crlf(_first_rows(head, dialect), head, dialect)
+
+
+def _first_rows(head: str, dialect: Dialect) -> Sequence[Record]:
+    """Return the rows but for empty lines, and for the last of several where the head ends within its quotes."""
     rows = [record for record in records(head, dialect) if record.text.strip("\r")]
-    return dialect.row_end == "\n" and _is_crlf(rows, is_ended=head.endswith("\n"))
+    return rows[:-1] if len(rows) > 1 and rows[-1].fields is None else rows
 
 
-def _is_crlf(rows: Sequence[Record], *, is_ended: bool) -> bool:
+def _is_crlf(rows: Sequence[Record], head: str, dialect: Dialect) -> bool:
     """Whether every row that ends does so with a carriage return too; the last of several need not end."""
-    ended = rows if is_ended or len(rows) == 1 else rows[:-1]
-    return bool(ended) and all(record.text.endswith("\r") for record in ended)
+    ended = rows if head.endswith("\n") or len(rows) == 1 else rows[:-1]
+    return dialect.row_end == "\n" and bool(ended) and all(record.text.endswith("\r") for record in ended)
 
 
 _LETTERS: Final = {letter.lower() for letter in OPERATIONS}

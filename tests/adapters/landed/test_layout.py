@@ -7,7 +7,17 @@ from dataclasses import replace
 import pytest
 
 from lakeward.adapters.landed.csv import Dialect
-from lakeward.adapters.landed.layout import BEFORE, IGNORED, OP, SEQUENCE, TIME, Expected, Layout, find_layout
+from lakeward.adapters.landed.layout import (
+    BEFORE,
+    IGNORED,
+    OP,
+    SEQUENCE,
+    TIME,
+    Expected,
+    Layout,
+    find_layout,
+    has_crlf,
+)
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict, SourceError
 from lakeward.core.evolution import FOLLOWING, Kind, Policies, Policy
@@ -214,6 +224,8 @@ def test_a_head_that_ends_within_a_row_still_shows_the_line_ends() -> None:
     """The cut row has lost its own line end."""
     head = 'I,1,Ada,"a\nb"\r\nI,2,Bob,c\r\nI,3,Cy,"d\n'
     assert layout(head).is_crlf
+    assert has_crlf(head, Dialect())
+    assert not has_crlf(head.replace("\r", ""), Dialect())
 
 
 def test_a_header_is_known_by_the_columns_that_dms_adds_whatever_else_it_names() -> None:
