@@ -221,7 +221,7 @@ class DmsSource:
             if name.is_shared:
                 width = fields_in(entry.text, expected.dialect)
                 return csv_cells(entry.text, find_shared_layout(entry.object, width, expected), expected.dialect)
-            head = self.folder.head(dimension.source, entry.object, self.options.row_delimiter)
+            head = self._head(dimension.source, entry.object)
             layout = find_layout(entry.object, head, expected, is_load=name.is_load)
         except (SourceError, SchemaConflict):
             return Cells()
@@ -248,9 +248,12 @@ class DmsSource:
         if self.shared is not None and name.is_shared:
             width = self.shared.share(dimension.source, item.name).width
             return _File(item, name, layout=find_shared_layout(item.name, width, self._expected(dimension)))
-        head = self.folder.head(dimension.source, item.name, self.options.row_delimiter)
+        head = self._head(dimension.source, item.name)
         layout = find_layout(item.name, head, self._expected(dimension), is_load=name.is_load)
         return _File(item, name, layout=layout)
+
+    def _head(self, table: TableName, name: str) -> str:
+        return self.folder.head(table, name, self.options.row_delimiter, self.options.quote)
 
     def _name(self, table: TableName, name: str) -> FileName:
         return self.folder.places.of(table).known(table, name)

@@ -49,7 +49,7 @@ def look_at(table: TableFiles, item: SourceObject) -> File:
     _check_formats(table, form)
     if form != "csv":
         return File(item, form)
-    head = table.folder.head(dimension.source, item.name)
+    head = table.folder.head(dimension.source, item.name, quote=table.options.quote)
     return File(item, form, find_layout(item.name, head, table.expected, is_load=False))
 
 

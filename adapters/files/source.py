@@ -211,7 +211,7 @@ class FilesSource:
         if table.format_of(entry.object) != "csv":
             return cells_of_line(table, entry)
         try:
-            head = self.folder.head(dimension.source, entry.object)
+            head = self.folder.head(dimension.source, entry.object, quote=table.options.quote)
             layout = find_layout(entry.object, head, table.expected, is_load=False)
         except (SourceError, SchemaConflict):
             return Cells()

@@ -50,13 +50,14 @@ def records(content: str, dialect: Dialect) -> Iterator[Record]:
     lines = content.removeprefix(BOM).split(dialect.row_end)
     if lines and not lines[-1]:
         lines.pop()
-    start, gathered = 1, list[str]()
+    start, gathered, is_open = 1, list[str](), False
     for number, line in enumerate(lines, 1):
         if not gathered:
             start = number
         gathered.append(line)
-        text = dialect.row_end.join(gathered)
-        if not dialect.quote or text.count(dialect.quote) % 2 == 0:
+        is_open ^= bool(dialect.quote) and line.count(dialect.quote) % 2 == 1
+        if not is_open:
+            text = dialect.row_end.join(gathered)
             yield Record(start, text, fields(text, dialect))
             gathered = []
     if gathered:

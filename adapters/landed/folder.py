@@ -20,6 +20,8 @@ from lakeward.core.ledger import SourceObject
 from lakeward.core.ports import Store, Stored
 
 HEAD_BYTES = 64 * 1024
+MOST_HEAD_BYTES: Final = 16 * 1024 * 1024
+"""Beyond so much a quote that is still open is likelier never closed than one of the first row."""
 
 _STILL_PACKED: Final = (".zst", ".snappy", ".lz4", ".deflate")
 """Endings of what Spark would unpack by itself, or try to, and nothing here does."""
@@ -284,9 +286,10 @@ class Folder:
         except OSError as error:
             raise _unreadable(table, name, error) from error
 
-    def head(self, table: TableName, name: str, row_end: str = "\n") -> str:
+    def head(self, table: TableName, name: str, row_end: str = "\n", quote: str = "") -> str:
         """Return the beginning of a CSV file, ending at the end of a line unless it is the whole file.
 
+        The first row is whole, also where it has line ends within quotes, up to `MOST_HEAD_BYTES`.
         Raises SourceError where the file cannot be read, is not packed as its ending says, or is packed otherwise
         than by gzip or bzip2.
         """
@@ -295,17 +298,11 @@ class Folder:
         end = row_end.encode()
         try:
             with self.store.open(self.path(table, name)) as raw:
-                file = _unpacked(raw, name)
-                data = more = bytearray(file.read(HEAD_BYTES))
-                searched = 0  # a row may be as long as its file: nothing is looked through twice
-                while len(more) == HEAD_BYTES and data.find(end, searched) < 0:
-                    searched = max(0, len(data) - len(end) + 1)
-                    more = bytearray(file.read(HEAD_BYTES))
-                    data += more
+                data, is_whole = _beginning(_unpacked(raw, name), end, quote.encode())
         except (OSError, EOFError, zlib.error) as error:
             raise _unreadable(table, name, error) from error
         text = data.decode("utf-8", errors="replace")
-        return text if len(more) < HEAD_BYTES else text[: text.rfind(row_end) + len(row_end)]
+        return text if is_whole else text[: text.rfind(row_end) + len(row_end)]
 
     def _really(self, table: TableName, folder: str) -> str | None:
         """Return a folder below the landing folder as it is really called, or None where it is not there.
@@ -371,6 +368,26 @@ def _leads_out(table: TableName, name: str) -> SourceError:
         todo="Nothing of the table was applied; other tables go on. Put the files below the landing folder "
         "rather than a link to them, or make it the `path` under [source].",
     )
+
+
+def _beginning(file: BinaryIO, end: bytes, quote: bytes) -> tuple[bytes, bool]:
+    """Return the beginning of a file with its first row, and whether that is the whole file."""
+    data = more = bytearray(file.read(HEAD_BYTES))
+    start = searched = quotes = 0  # a row may be as long as its file: nothing is looked through twice
+    while len(more) == HEAD_BYTES:
+        found = data.find(end, searched)
+        if found >= 0:
+            quotes += data.count(quote, start, found) if quote else 0
+            start = searched = found + len(end)
+            if quotes % 2 == 0:
+                break
+        elif quotes % 2 == 1 and len(data) >= MOST_HEAD_BYTES:
+            break
+        else:
+            searched = max(start, len(data) - len(end) + 1)
+            more = bytearray(file.read(HEAD_BYTES))
+            data += more
+    return bytes(data), len(more) < HEAD_BYTES
 
 
 def _unpacked(raw: BinaryIO, name: str) -> BinaryIO:

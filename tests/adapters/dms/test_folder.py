@@ -15,11 +15,14 @@ import pytest
 
 from lakeward.adapters.dms import build
 from lakeward.adapters.dms.names import PLACES, STANDARD, Names
-from lakeward.adapters.landed.folder import HEAD_BYTES, Folder
+from lakeward.adapters.landed.csv import Dialect
+from lakeward.adapters.landed.folder import HEAD_BYTES, MOST_HEAD_BYTES, Folder
+from lakeward.adapters.landed.layout import OP, Expected, Layout, find_layout
 from lakeward.adapters.landed.places import Place, Places
 from lakeward.adapters.landed.store import LocalStore
-from lakeward.core.dimension import TableName
+from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SourceError
+from lakeward.core.schema import Column, Schema, Type
 from lakeward.plugins import Runtime
 
 TABLE = TableName("shop", "orders")
@@ -245,6 +248,25 @@ def test_the_head_of_a_file_whose_first_row_is_great_has_that_row(landing: Folde
     put(landing, "LOAD00000001.csv", b"1," + b"x" * (3 * HEAD_BYTES) + b"\n2,y\n")
     assert landing.head(TABLE, "LOAD00000001.csv").startswith("1,xxx")
     assert "\n" in landing.head(TABLE, "LOAD00000001.csv")
+
+
+@pytest.mark.parametrize("op", ["", "I,"])
+def test_the_head_has_the_first_row_whole_whatever_lines_are_in_its_quotes(landing: Folder, op: str) -> None:
+    """Else nothing would say whether it has Op, or how its rows end."""
+    first = f'{op}1,"{"line" * 4096}' + "\r\na" * HEAD_BYTES + '"\r\n'
+    put(landing, "LOAD00000001.csv", (first + f"{op}2,b\r\n" * HEAD_BYTES).encode())
+    head = landing.head(TABLE, "LOAD00000001.csv", quote='"')
+    assert head.startswith(first)
+    assert len(head) < len(first) + 2 * HEAD_BYTES
+    schema = Schema((Column("id", Type("int")), Column("note", Type("string"))))
+    expected = Expected(Dimension(name=TABLE, schema=schema, key=("id",)), Dialect(), "Op", None)
+    found = find_layout("LOAD00000001.csv", head, expected, is_load=True)
+    assert found == Layout((OP, "id", "note") if op else ("id", "note"), has_header=False, is_crlf=True)
+
+
+def test_a_quote_that_is_never_closed_is_not_looked_for_without_end(landing: Folder) -> None:
+    put(landing, "LOAD00000001.csv", b'1,"a\n' + (b"b" * 4095 + b"\n") * (5 * 1024))
+    assert len(landing.head(TABLE, "LOAD00000001.csv", quote='"')) <= MOST_HEAD_BYTES
 
 
 def test_the_end_of_a_great_row_is_seen_where_it_lies_across_what_is_read_at_once(landing: Folder) -> None:
