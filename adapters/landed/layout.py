@@ -226,6 +226,7 @@ def _from_width(name: str, rows: Sequence[Record], expected: Expected, *, is_loa
     plain = _order_of(name, width, expected, has_op=has_op, must_have_op=not (is_load or expected.may_lack_op))
     with_op, may_lack_op = (OP, *plain), is_load or expected.may_lack_op
     if width == len(plain) and may_lack_op:
+        _refuse_shifted(name, rows, plain, expected, is_load=is_load)
         return plain
     if width == len(plain):
         raise _conflict(name, expected, [], [OP])
@@ -236,6 +237,24 @@ def _from_width(name: str, rows: Sequence[Record], expected: Expected, *, is_loa
             todo=_TODO,
         )
     return with_op if width == len(with_op) or not is_load else plain
+
+
+def _refuse_shifted(
+    name: str, rows: Sequence[Record], plain: Sequence[str], expected: Expected, *, is_load: bool
+) -> None:
+    """Refuse rows whose width is that of rows without Op, though what they begin with can be nothing else.
+
+    A commit time is no letter, and no two rows of a full load have the same key.
+    """
+    firsts = [record.fields[0] for record in rows if record.fields is not None and len(record.fields) == len(plain)]
+    is_sole_key = is_load and [plain[0]] == list(expected.dimension.key) and len(firsts) > 1
+    is_op = set(firsts) <= ({"I"} if is_load else OPERATIONS.keys())
+    if firsts and is_op and (plain[0] == TIME or is_sole_key):
+        raise SchemaConflict(
+            f"{expected.dimension.name}: {name} has one column less than the table",
+            found=f"found {len(plain)} columns and no header, and the first is an Op column",
+            todo=_TODO,
+        )
 
 
 def _order_of(name: str, width: int, expected: Expected, *, has_op: bool, must_have_op: bool) -> tuple[str, ...]:

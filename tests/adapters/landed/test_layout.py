@@ -96,6 +96,23 @@ def test_a_load_with_one_column_more_that_is_no_op_is_refused() -> None:
     assert "found 4 columns and no header" in refusal("1,Ada,Köln,NRW\n", is_load=True)
 
 
+def test_a_load_with_op_that_has_one_column_less_is_refused() -> None:
+    """Its letters would be the key, and every other value stand one column further."""
+    lacks_one = "found 3 columns and no header, and the first is an Op column"
+    assert refusal("I,1,Ada\nI,2,Bo\n", is_load=True) == lacks_one
+    assert refusal("I,2026-11-21 10:00:00,1,Ada\n", is_load=True, time="ts") == lacks_one.replace("3", "4")
+
+
+@pytest.mark.parametrize("head", ["I,Ada,Köln\n", "I,Ada,Köln\nD,Bo,Kiel\n", "U,Ada,Köln\n"])
+def test_a_key_may_be_a_letter(head: str) -> None:
+    assert layout(head, is_load=True).columns == COLUMNS
+
+
+def test_a_key_of_several_columns_may_begin_with_a_letter_in_each_row() -> None:
+    expected = Expected(replace(DIMENSION, key=("id", "name")), Dialect(), "Op", None)
+    assert find_layout("file.csv", "I,1,Köln\nI,2,Kiel\n", expected, is_load=True).columns == COLUMNS
+
+
 # With a header: by name.
 
 
@@ -252,6 +269,14 @@ def test_changes_may_be_without_op_where_the_settings_say_so() -> None:
     assert without_op("id,name,city\n1,Ada,Köln\n").columns == COLUMNS
     with pytest.raises(SchemaConflict, match="one column more"):
         without_op("1,Ada,Köln,NRW\n")
+
+
+def test_changes_whose_commit_time_would_be_a_letter_are_refused() -> None:
+    expected = Expected(DIMENSION, Dialect(), "Op", "ts", may_lack_op=True)
+    with pytest.raises(SchemaConflict, match="one column less"):
+        find_layout(
+            "file.csv", "U,2026-11-21 10:00:00,1,Ada\nI,2026-11-21 10:00:00,2,Bo\n", expected, is_load=False
+        )
 
 
 def test_the_settings_that_let_op_be_missing_are_named_where_it_is() -> None:
