@@ -120,8 +120,10 @@ class SharedFiles:
                     if left := self._stage(chunk):
                         raise _changed(table, min(left))
                 shares = self.staged.shares(table)
-        parts = sorted({str(self.staged.part(shares[item.name])) for item in objects})
-        return rows_of(self.spark(), parts, [item.name for item in objects])
+        parts: dict[str, list[str]] = defaultdict(list)
+        for item in objects:
+            parts[str(self.staged.part(shares[item.name]))].append(item.name)
+        return rows_of(self.spark(), parts)
 
     def archive(self, table: TableName, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Note that a table has applied files; move those into the archive, if there is one, that all have."""

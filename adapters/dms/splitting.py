@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +27,7 @@ _TABLE: Final = "_lakeward_of_table"
 _SCHEMA: Final = "_lakeward_of_schema"
 _OP: Final = "_lakeward_op"
 _LEAD: Final = "_lakeward_lead"
+_PATH: Final = "_metadata.file_path"
 _PIECES: Final = "_lakeward_pieces"
 _WRITTEN: Final = f"{VALUE} string, {NAME} string, {LINE} bigint"
 _WHOLE: Final = f"{_WRITTEN}, {_TABLE} string, {_SCHEMA} string, part string"
@@ -106,8 +108,14 @@ class Splitter:
         return [(*row,) for row in found.selectExpr(NAME, LINE, shown, f"part = '{TORN_PART}'").collect()]
 
 
-def rows_of(spark: SparkSession, parts: Sequence[str], names: Collection[str]) -> DataFrame:
-    """Return the rows of files that lie in parts, as `read_rows` gives them."""
-    listed = ", ".join(map(text, sorted(names)))
-    rows = spark.read.schema(_WRITTEN).parquet(*map(escaped, parts))
-    return rows.where(f"{NAME} IN ({listed})").selectExpr(VALUE, NAME, LINE, f"false AS {TORN}")
+def rows_of(spark: SparkSession, parts: Mapping[str, Collection[str]]) -> DataFrame:
+    """Return the rows of files that lie in parts, as `read_rows` gives them.
+
+    A part may have rows of a file that was read again since: of each, only what is wanted of it is returned.
+    """
+    wanted = {f"{PurePath(part).parent.name}/{name}": name for part, names in parts.items() for name in names}
+    pairs, names = (", ".join(map(text, sorted(found))) for found in (wanted.keys(), wanted.values()))
+    place = f"element_at(split({_PATH}, '/'), -3)"  # above the part and its file
+    rows = spark.read.schema(_WRITTEN).parquet(*map(escaped, sorted(parts)))
+    rows = rows.where(f"{NAME} IN ({names}) AND concat({place}, '/', {NAME}) IN ({pairs})")
+    return rows.selectExpr(VALUE, NAME, LINE, f"false AS {TORN}")

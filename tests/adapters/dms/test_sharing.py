@@ -148,3 +148,17 @@ def test_files_that_were_put_away_before_a_table_was_configured_are_not_left_out
     landed.shared.staged.mark(ITEM, [FIRST], is_applied=False)
     assert FIRST in str(landed.refused().found)
     assert landed.take(Past(cut=applied.order)) == [SECOND], "it is of an epoch before"
+
+
+def test_each_file_is_read_where_it_was_staged_last(
+    landed: Landed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was read while it was copied, and again since; another of the first time waits in the same part."""
+    landed.take()
+    (tmp_path / "landing" / FIRST).write_text("I,item,shop,1,a\nU,item,shop,1,b\n", encoding="utf-8")
+    landed.take()
+    asked: list[Mapping[str, Sequence[str]]] = []
+    monkeypatch.setattr(sharing, "rows_of", lambda _, parts: asked.append(parts))
+    landed.shared.rows(ITEM, landed.listed())
+    shares, staged = landed.shared.staged.shares(ITEM), landed.shared.staged
+    assert asked == [{str(staged.part(shares[name])): [name] for name in (FIRST, SECOND)}]
