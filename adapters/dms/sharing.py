@@ -22,6 +22,7 @@ from lakeward.adapters.spark.errors import FAILURES, full_text, said, unreachabl
 from lakeward.core.dimension import SHARE_FROM, TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.ledger import Past, SourceObject
+from lakeward.core.loads import UNNAMED, is_older
 from lakeward.core.ports import Stray
 
 MOST_STRAYS: Final = 10_000
@@ -65,8 +66,7 @@ class SharedFiles:
         ordered = sorted(files, key=lambda item: item.order)
         with self._lock:
             whole = {item.name for item in self._read(ordered)}
-            shares = self._shares[table] = self.staged.shares(table)
-            self.staged.mark(table, past.seen.keys(), is_applied=True)
+            shares = self._shares[table] = self._known(table, past)
         self._refuse_archived(table, {item.name for item in ordered}, past)
         found = [item for item in ordered if item.name in past.seen or (item.name in whole and item.name in shares)]
         if len(whole) < len(ordered) and not has_more and all(self._is_settled(item, past) for item in found):
@@ -76,26 +76,49 @@ class SharedFiles:
         return found
 
     def _refuse_archived(self, table: TableName, listed: Collection[str], past: Past) -> None:
-        """Refuse to go on without files that went into the archive before the table was configured."""
+        """Refuse to go on without files that went into the archive before the table was configured or made anew."""
         if self.folder.archive is None:
             return
-        waits = [
-            name
-            for name, share in self._shares[table].items()
-            if not share.is_applied and name not in listed and name not in past.seen
-        ]
-        is_older = {name: past.cut is not None and self._order(table, name) <= past.cut for name in waits}
-        away = sorted(name for name in waits if not is_older[name] and self.folder.is_archived(table, name))
+        waits = [name for name, share in self._shares[table].items() if not share.is_applied and name not in listed]
+        later = self._without_older(table, waits, past)
+        away = sorted(name for name in later if self.folder.is_archived(table, name))
         if away:
+            other = (
+                "Where a full load has all that they hold, move them out of the archive."
+                if past.begins
+                else f"Or load the table anew: `lakeward reload {table}`."
+            )
             raise SourceError(
                 f"{table}: {len(away)} file(s) in the archive have rows of it that were not applied",
-                found=f"the first is {away[0]}; they were put away before the table was configured",
+                found=f"the first is {away[0]}; they were put away before the table was configured, made anew or "
+                "taken back",
                 todo="Nothing of the table was applied: move them back into the landing folder, and run again. The "
-                f"other tables know them. Or load the table anew: `lakeward reload {table}`.",
+                f"other tables know them. {other}",
             )
 
-    def _order(self, table: TableName, name: str) -> int:
-        return self.folder.places.of(table).known(table, name).order
+    def _known(self, table: TableName, past: Past) -> Mapping[str, Share]:
+        """Return a table's shares, as applied those that it has: made anew or taken back, it has fewer.
+
+        Where nothing is said of what it has, the index is believed.
+        """
+        self.staged.mark(table, past.seen.keys(), is_applied=True)
+        shares = self.staged.shares(table)
+        if not past.seen and not past.begins:
+            return shares
+        others = [name for name, share in shares.items() if share.is_applied and name not in past.seen]
+        lost = self._without_older(table, others, past)
+        if not lost:
+            return shares
+        self.staged.mark(table, lost, is_applied=False)
+        return self.staged.shares(table)
+
+    def _without_older(self, table: TableName, names: Collection[str], past: Past) -> Sequence[str]:
+        """Return those of some files that are not of an epoch before, nor of another `cdc_path`."""
+        versions = self.staged.versions() if names else {}
+        place = self.folder.places.of(table)
+        own = [name for name in names if self.folder.is_shared(table, name)]
+        items = [SourceObject(name, place.known(table, name).order, *versions[name]) for name in own]
+        return [item.name for item in items if not is_older(item, past, UNNAMED)]
 
     def _is_settled(self, item: SourceObject, past: Past) -> bool:
         is_older = past.cut is not None and item.order <= past.cut

@@ -85,6 +85,10 @@ def landed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Landed:
     return found
 
 
+def archiving(landed: Landed, tmp_path: Path) -> None:
+    landed.shared.folder = replace(landed.folder, archive=tmp_path / "backup")
+
+
 def thrown(name: str, message: str) -> PySparkException:
     """An error of Spark for a Java exception."""
     error = PySparkException(message)
@@ -138,7 +142,7 @@ def test_an_error_that_is_raised_again_keeps_nothing_of_the_times_before(landed:
 def test_files_that_were_put_away_before_a_table_was_configured_are_not_left_out_in_silence(
     landed: Landed, tmp_path: Path
 ) -> None:
-    landed.shared.folder = replace(landed.folder, archive=tmp_path / "backup")
+    archiving(landed, tmp_path)
     assert landed.take() == [FIRST, SECOND]
     (applied, _) = landed.listed()
     away = tmp_path / "backup" / FIRST
@@ -148,6 +152,27 @@ def test_files_that_were_put_away_before_a_table_was_configured_are_not_left_out
     landed.shared.staged.mark(ITEM, [FIRST], is_applied=False)
     assert FIRST in str(landed.refused().found)
     assert landed.take(Past(cut=applied.order)) == [SECOND], "it is of an epoch before"
+
+
+def test_a_table_made_anew_or_taken_back_is_not_said_to_have_what_it_had(landed: Landed, tmp_path: Path) -> None:
+    """The folder `state` may stay where a table is dropped: what it says of a table that is gone is not true."""
+    archiving(landed, tmp_path)
+    landed.take(Past(begins=True))
+    first, second = sorted(landed.listed(), key=lambda item: item.name)
+    assert landed.shared.archive(ITEM, [first, second]) == [FIRST, SECOND]
+    seen = {FIRST: first, SECOND: second}
+    assert landed.take(Past(seen=seen)) == []
+    assert landed.take(Past()) == [], "nothing is said of what it has"
+    assert landed.take(Past(seen={SECOND: second}, cut=first.order)) == [], "of an epoch before, by its order"
+    assert landed.take(Past(seen={SECOND: second}, left=frozenset({first.version}))) == [], "or by its version"
+    refused = landed.refused(Past(begins=True))
+    assert (refused.what.split(": ")[1][:9], FIRST in str(refused.found)) == ("2 file(s)", True)
+    assert "reload" not in str(refused.todo), "it has nothing that could be loaded anew"
+    assert landed.shared.staged.done([FIRST, SECOND], (ITEM,)) == [], "another table does not put them away"
+    assert SECOND in str(landed.refused(Past(seen={FIRST: first})).found)
+    (tmp_path / "backup" / SECOND).rename(tmp_path / "landing" / SECOND)
+    assert landed.take(Past(seen={FIRST: first})) == [SECOND]
+    assert landed.shared.staged.done([FIRST, SECOND], (ITEM,)) == [FIRST]
 
 
 def test_each_file_is_read_where_it_was_staged_last(
