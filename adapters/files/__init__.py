@@ -54,7 +54,8 @@ def _opened(options: Options, runtime: Runtime) -> tuple[Any, Mapping[TableName,
     settings = validated(model.FilesOptions, own, str(runtime.file), within="source")
     said: Mapping[TableName, Mapping[str, Any]] = options.get("tables", {})
     tables = {table: _own(settings, table, values, runtime) for table, values in said.items()}
-    _check_archive(settings)
+    if settings.landing == "archived":
+        _check_archive(settings, {table: tables.get(table, settings) for table in {*options["formats"], *tables}})
     places = Places(settings.place(), {table: place.place() for table, place in tables.items()})
     archive = settings.archive if settings.landing == "archived" else None
     return settings, tables, open_folder(runtime, settings.path, archive, places)
@@ -70,13 +71,28 @@ def _own(settings: Any, table: TableName, values: Mapping[str, Any], runtime: Ru
     return found if own.folder is None else found.model_copy(update={"folder": own.folder})
 
 
-def _check_archive(settings: Any) -> None:
-    if settings.landing == "archived" and "{schema}" not in settings.folder:
-        raise ConfigError(
-            "files that several tables read cannot be archived",
-            found=f"`folder` is {settings.folder!r}, and all tables read it",
-            todo='Set `landing = "kept"` under [source]: one table would take them away from the others.',
-        )
+def _check_archive(settings: Any, tables: Mapping[TableName, Any]) -> None:
+    """Refuse files that two tables would read; with names of their own in one folder each has its files."""
+    from lakeward.adapters.landed.places import below, filled  # noqa: PLC0415
+
+    if "{schema}" not in settings.folder:
+        raise _not_archived(f"`folder` is {settings.folder!r}, and all tables read it")
+    folders = sorted((below(filled(own.folder, table).lower()), table) for table, own in tables.items())
+    around: list[tuple[str, TableName]] = []
+    for folder, table in folders:
+        around = [(outer, of) for outer, of in around if folder.startswith(outer)]
+        for outer, of in around:
+            if None in (both := {tables[of].names, tables[table].names}) or len(both) == 1:
+                raise _not_archived(f"{of} reads {outer or '.'}, and {table} reads {folder or '.'}")
+        around.append((folder, table))
+
+
+def _not_archived(found: str) -> ConfigError:
+    return ConfigError(
+        "files that several tables read cannot be archived",
+        found=found,
+        todo='Set `landing = "kept"` under [source]: one table would take them away from the others.',
+    )
 
 
 @hookimpl

@@ -1,0 +1,46 @@
+"""Plain files that go into an archive are of one table each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.adapters.files import build_landing
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import ConfigError
+from lakeward.plugins import Runtime
+
+ORDERS, CUSTOMER = TableName("shop", "orders"), TableName("shop", "customer")
+
+
+def opened(tmp_path: Path, tables: dict[TableName, dict[str, Any]], landing: str = "archived") -> bool:
+    (tmp_path / "landing").mkdir(exist_ok=True)
+    options = {"path": "landing", "landing": landing, "tables": tables, "formats": {ORDERS: {}, CUSTOMER: {}}}
+    return build_landing(options, Runtime(lambda: None, tmp_path)) is not None
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {ORDERS: {"folder": "inbox"}, CUSTOMER: {"folder": "Inbox"}},
+        {ORDERS: {"folder": "inbox"}, CUSTOMER: {"folder": "inbox/customer"}},
+        {ORDERS: {"folder": "shop"}},
+        {ORDERS: {"folder": "inbox", "names": r".*\.csv"}, CUSTOMER: {"folder": "inbox"}},
+    ],
+)
+def test_a_folder_that_two_tables_read_is_not_archived(
+    tmp_path: Path, tables: dict[TableName, dict[str, Any]]
+) -> None:
+    """The first would take the files away from the second."""
+    with pytest.raises(ConfigError, match="several tables read cannot be archived") as refused:
+        opened(tmp_path, tables)
+    assert "shop.orders reads" in str(refused.value.found)
+    assert opened(tmp_path, tables, "kept")
+
+
+def test_folders_of_their_own_and_names_of_their_own_are_archived(tmp_path: Path) -> None:
+    assert opened(tmp_path, {ORDERS: {"folder": "inbox"}, CUSTOMER: {"folder": "inbox_2"}})
+    names = {table: {"folder": "inbox", "names": rf"{table.table}-.*\.csv"} for table in (ORDERS, CUSTOMER)}
+    assert opened(tmp_path, names)
