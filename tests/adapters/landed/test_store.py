@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,6 +94,33 @@ def test_another_file_of_the_name_is_not_overwritten(tmp_path: Path) -> None:
         move(put(tmp_path / "f.csv", content), target)
     found = {path.name: path.read_bytes() for path in target.parent.iterdir()}
     assert found == {"f.csv": b"of an earlier load\n", "f.csv.2": b"new\n", "f.csv.3": b"newer\n"}
+
+
+def test_a_great_file_is_not_removed_for_one_with_the_same_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "HASHED_WHOLE", 30)
+    monkeypatch.setattr(store, "HASHED_ENDS", 10)
+    target = put(tmp_path / "backup" / "f.csv", b"a" * 40)
+    changed = b"a" * 15 + b"b" * 10 + b"a" * 15
+    move(put(tmp_path / "f.csv", changed), target)
+    assert (tmp_path / "backup" / "f.csv.2").read_bytes() == changed
+
+
+def test_a_file_that_is_rewritten_while_it_is_compared_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, target = put(tmp_path / "f.csv"), put(tmp_path / "backup" / "f.csv")
+    place = store.free_place
+
+    def rewritten(*arguments: Any) -> str | None:
+        found = place(*arguments)
+        file.write_bytes(b"another night\n")
+        return found
+
+    monkeypatch.setattr(store, "free_place", rewritten)
+    move(file, target)
+    assert file.read_bytes() == b"another night\n"
 
 
 def test_a_file_is_copied_to_another_disk_and_only_then_removed(
