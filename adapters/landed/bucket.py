@@ -75,15 +75,20 @@ class BucketStore:
         return open_object(self.client, path)
 
     def move(self, path: str, target: str) -> None:
-        """Copy an object, as it is now, and delete it where it was; both are there in between, never neither."""
-        (bucket, key), place, now = split(path), free_place(self, path, target), self.find(path)
+        """Copy an object, as it is now, and delete it where it was; both are there in between, never neither.
+
+        One that is rewritten meanwhile is not deleted.
+        """
+        (bucket, key), now = split(path), self.find(path)
         if now is None:
             raise FileNotFoundError(path)
+        place = free_place(self, path, target)
         with told(path):
             if place is not None:
                 source, only = {"Bucket": bucket, "Key": key}, {"CopySourceIfMatch": f'"{now.etag}"'}
                 self.client.copy(source, *split(place), ExtraArgs=only, Config=_COPYING)
-            self.client.delete_object(Bucket=bucket, Key=key)
+            if self.find(path) == now:
+                self.client.delete_object(Bucket=bucket, Key=key)
 
 
 def _prefix(folder: str) -> tuple[str, str]:

@@ -6,6 +6,7 @@ import gzip
 import io
 import os
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pyarrow as pa
@@ -290,6 +291,24 @@ def test_an_object_that_changed_since_it_was_applied_stays(s3: Buckets, kept: Fo
     s3.put(f"s3://{bucket}/landing/shop/orders/LOAD00000001.csv", "1,b\n")
     assert kept.put_away(TABLE, [found]) == []
     assert s3.keys(bucket) == ["landing/shop/orders/LOAD00000001.csv"]
+
+
+def test_an_object_that_is_rewritten_while_it_is_copied_stays(
+    s3: Buckets, kept: Folder, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3.put(f"s3://{bucket}/landing/shop/orders/LOAD00000001.csv", "1,a\n")
+    [found] = take(kept).objects
+    assert isinstance(kept.store, BucketStore)
+    copy = kept.store.client.copy
+
+    def rewritten(*arguments: Any, **options: Any) -> None:
+        copy(*arguments, **options)
+        s3.put(f"s3://{bucket}/landing/shop/orders/LOAD00000001.csv", "1,b\n")
+
+    monkeypatch.setattr(kept.store.client, "copy", rewritten)
+    kept.put_away(TABLE, [found])
+    contents = [s3.client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in s3.keys(bucket)]
+    assert contents == [b"1,a\n", b"1,b\n"]
 
 
 # What S3 refuses.
