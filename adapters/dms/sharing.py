@@ -256,7 +256,7 @@ class SharedFiles:
         for item in items:
             path, base = paths[item.name], self.folder.base
             base = base if path.startswith(f"{base}/") else path.removesuffix(f"/{item.name}")
-            head = self.folder.head(some, item.name, self.dialect.row_end)
+            head = self.folder.head(some, item.name, self.dialect.row_end, self.dialect.quote)
             groups[has_crlf(head, self.dialect), base][path.removeprefix(f"{base}/")] = item.name
         for (is_crlf, base), names in groups.items():
             splitter.split(base, names, str(written), has_crlf=is_crlf, has_torn_rows=self.has_torn_rows)

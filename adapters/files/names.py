@@ -43,6 +43,9 @@ _DATED: Final = re.compile(
 )
 """What ends a name in numbers that are no partition and no offset: a date, a time, an identifier."""
 
+_BEGINNINGS: Final = {4: "0101", 6: "01"}
+"""What a year, and a month, lack of a date: they count from their first day."""
+
 _BESIDE: Final = re.compile(r"\.(?:keys|headers)\.[^/]*$")
 """Files that a sink writes beside those of the values (`store.kafka.keys`, `store.kafka.headers`)."""
 
@@ -108,7 +111,7 @@ def _placed(partition: str, offset: int) -> int | None:
 
 
 def _told(found: re.Match[str]) -> int | None:
-    """Return the order that the groups of a pattern give; None where what one holds is no number."""
+    """Return the order that the groups of a pattern give; None where what one holds is no number, or no time."""
     groups = found.groupdict()
     try:
         number = counted(found)
@@ -119,10 +122,11 @@ def _told(found: re.Match[str]) -> int | None:
     if groups.get("time") is None:
         return _NO_ORDER if number is None else number + 1
     digits = "".join(filter(str.isdigit, groups["time"]))
+    digits += _BEGINNINGS.get(len(digits), "")
     try:
         moment = datetime.strptime(digits[:14].ljust(14, "0"), "%Y%m%d%H%M%S").replace(tzinfo=UTC)
     except ValueError:
-        return _NO_ORDER
+        return None
     millis = int(moment.timestamp()) * 1000 + int(digits[14:17].ljust(3, "0"))
     return (millis << COUNTER_BITS) + min(number or 0, (1 << COUNTER_BITS) - 1)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from lakeward.adapters.files.names import FileNames, of_sinks
+from lakeward.adapters.files.names import FileNames, of_sinks, time_of
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Part, Place, Places
@@ -41,6 +42,27 @@ def test_a_group_of_a_pattern_that_holds_nothing_counts_as_0_and_one_without_a_n
     orders = [found.order for name in ("day.csv", "day-2.csv", "day-10.csv") if (found := names.read(name, part))]
     assert orders == [1, 3, 11]
     assert names.read("day-new.csv", part) is None
+
+
+@pytest.mark.parametrize(
+    ("time", "counts_from"),
+    [
+        ("2026", datetime(2026, 1, 1, tzinfo=UTC)),
+        ("2026-11", datetime(2026, 11, 1, tzinfo=UTC)),
+        ("2026-11-21", datetime(2026, 11, 21, tzinfo=UTC)),
+        ("2026-11-21T10:30", datetime(2026, 11, 21, 10, 30, tzinfo=UTC)),
+        ("2026-13", None),
+        ("21112026", None),
+        ("21", None),
+    ],
+)
+def test_a_time_counts_from_its_beginning_and_what_is_none_takes_no_file(
+    time: str, counts_from: datetime | None
+) -> None:
+    """A month without a day was no time at all, so that an older snapshot took the place of a newer one."""
+    found = FileNames(re.compile(r"(?P<time>.*)\.csv")).read(f"{time}.csv", Part(""))
+    told = None if found is None else time_of(found.order)
+    assert told == (None if counts_from is None else int(counts_from.timestamp()) * 1_000_000)
 
 
 @pytest.mark.parametrize(
