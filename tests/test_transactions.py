@@ -151,3 +151,19 @@ def test_files_move_once_all_tables_applied_them_and_a_lost_state_loses_nothing(
     assert (project.folder / "backup" / "cdc" / file.name).exists()
     assert len(reads) == 2
     assert project.run()["shop.item"]["batches"] == []
+
+
+def test_rows_with_the_commit_time_and_a_column_less_are_not_shifted(project: Project) -> None:
+    """They are as wide as rows without the time."""
+    code = '[tables."shop.code"]\nkey = ["code"]\ncolumns = { code = "string", name = "string", city = "string" }\n'
+    configure(project, 'timestamp_column = "ts"', code)
+    put(project, "CDC_TXN-20261121100000000.csv", "I,code,shop,2026-11-21 10:00:00.000001,DE,Germany,Berlin\n")
+    put(project, "CDC_TXN-20261121100100000.csv", "I,code,shop,FR,France,Paris\n")
+    project.run()
+    put(project, "CDC_TXN-20261121100200000.csv", "U,code,shop,2026-11-21 10:02:00.000001,DE,Deutschland\n")
+    error = project.run(code=4)["shop.code"]["error"]
+    assert "have fewer columns than the table" in error["what"]
+    assert project.rows("code", columns=("code", "name", "city")) == [
+        ("DE", "Germany", "Berlin"),
+        ("FR", "France", "Paris"),
+    ]

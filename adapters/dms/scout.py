@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from lakeward.adapters.dms.apart import find_places
 from lakeward.adapters.dms.names import STANDARD, read_transactions
+from lakeward.adapters.dms.transactions import COMMIT_TIME
 from lakeward.adapters.landed.csv import Dialect
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import OWN_FOLDER, FileName, Place, Places, below
@@ -29,7 +30,7 @@ from lakeward.core.proposals import Proposal, ProposedColumn, ProposedTable, pro
 SAMPLES: Final = 4
 """So many files of a full load, and so many of changes, are looked into."""
 
-_COMMIT_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}\.\d{6}", re.ASCII)
+_COMMIT_TIME: Final = re.compile(COMMIT_TIME, re.ASCII)
 _OPERATIONS: Final = {"I", "U", "D"}
 _OP: Final = "op"
 _BEFORE: Final = 3

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.dms.options import DmsOptions
 from lakeward.adapters.dms.sharing import SharedFiles
+from lakeward.adapters.dms.splitting import refuse_shifted
 from lakeward.adapters.dms.transactions import find_layout as find_shared_layout
 from lakeward.adapters.landed.csv import fields_in
 from lakeward.adapters.landed.csv_frames import WHOLE_FILES, read_csv, typed_rows
@@ -454,6 +455,9 @@ class DmsSource:
             rows = [group for group in groups if group.reason != SKIPPED]
             if rows and file.layout is not None and all(MALFORMED in group.flags for group in rows):
                 raise self._other_width(dimension, file, frame)
+            if file.layout is not None and file.name.is_shared and self.options.timestamp_column is not None:
+                own = frame.where(column(names.OBJECT) == file.object.order)
+                refuse_shifted(dimension, file.object.name, file.layout, own)
 
     def _other_width(self, dimension: Dimension, file: _File, frame: DataFrame) -> SchemaConflict:
         of_file = column(names.OBJECT) == file.object.order

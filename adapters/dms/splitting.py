@@ -10,14 +10,16 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakeward.adapters.dms.transactions import COMMIT_TIME, LEAD
 from lakeward.adapters.landed.csv import Dialect
 from lakeward.adapters.landed.csv_frames import WHOLE_FILES, fields_of, read_rows, verbatim, without_cr
-from lakeward.adapters.landed.layout import OPERATIONS
+from lakeward.adapters.landed.layout import OPERATIONS, TIME, Layout
 from lakeward.adapters.landed.reading import escaped
 from lakeward.adapters.spark.line import is_valid_utf8
-from lakeward.adapters.spark.names import text
+from lakeward.adapters.spark.names import column, text
 from lakeward.adapters.spark.rows import LINE, NAME, TORN, VALUE
-from lakeward.core.dimension import TableName
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import SchemaConflict
 
 TORN_PART: Final = "torn"
 STRAY_PART: Final = "stray"
@@ -119,3 +121,22 @@ def rows_of(spark: SparkSession, parts: Mapping[str, Collection[str]]) -> DataFr
     rows = spark.read.schema(_WRITTEN).parquet(*map(escaped, sorted(parts)))
     rows = rows.where(f"{NAME} IN ({names}) AND concat({place}, '/', {NAME}) IN ({pairs})")
     return rows.selectExpr(VALUE, NAME, LINE, f"false AS {TORN}")
+
+
+def refuse_shifted(dimension: Dimension, name: str, layout: Layout, rows: DataFrame) -> None:
+    """Stop where rows of a file are as wide as rows without the commit time, and all have it in their first column.
+
+    So it is with rows that have the time, and a column less than the table. In a column of another type than text
+    the time is no value, and the rows go into quarantine. Raises SchemaConflict.
+    """
+    own = [dimension.schema.find(called) for called in layout.columns[len(LEAD) :]]
+    first = own[0] if own and TIME not in layout.columns else None
+    if first is None or first.type.name != "string":
+        return
+    if rows.agg(F.min(column(first.name).rlike(f"^{COMMIT_TIME}$"))).collect()[0][0]:
+        raise SchemaConflict(
+            f"{dimension.name}: its rows in {name} have fewer columns than the table",
+            found=f"all of them have a commit time where {first.name} is in rows without one",
+            todo="Nothing of the table was applied; other tables go on. Declare the columns as they are now "
+            "under [tables], or keep the file back.",
+        )

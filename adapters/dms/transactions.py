@@ -18,6 +18,9 @@ from lakeward.adapters.landed.layout import IGNORED, OP, OPERATIONS, TIME, Expec
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SchemaConflict, SourceError
 
+COMMIT_TIME: Final = r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}\.\d{6}"
+"""How DMS writes the commit time of a change into CSV, as a pattern."""
+
 LEAD: Final = (OP, f"{IGNORED}table", f"{IGNORED}schema")
 """What a row begins with."""
 
