@@ -204,6 +204,7 @@ def test_a_duration_without_a_commit_time_is_as_unbounded(project: Project) -> N
     assert project.rows()[0] == (1, "14", 1)
 
 
+@pytest.mark.long
 def test_what_the_mark_has_passed_is_forgotten_and_few_files_remain(
     late: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,7 +74,9 @@ TestOtherWays = pytest.mark.long(
 )
 TestLines = pytest.mark.lap(table_contract(lambda make_hudi: bench(make_hudi()), laws=LINES | PARTS))
 TestLap = pytest.mark.lap(table_contract(lambda make_hudi: bench(make_hudi()), laws=LAP - SHARED - ROLLBACK))
-TestRollback = pytest.mark.lap(table_contract(lambda make_hudi, kept: bench(make_hudi(kept)), laws=ROLLBACK))
+TestRollback = pytest.mark.long(
+    pytest.mark.lap(table_contract(lambda make_hudi, kept: bench(make_hudi(kept)), laws=ROLLBACK))
+)
 TestHudi = pytest.mark.long(
     table_contract(
         lambda make_hudi: bench(make_hudi()),

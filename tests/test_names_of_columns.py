@@ -141,6 +141,7 @@ def test_the_columns_of_a_mirror_whose_rows_are_sent_in_part(
     assert strays() == set()
 
 
+@pytest.mark.long
 def test_the_columns_of_a_history(
     project: Project, strays: Callable[[], set[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

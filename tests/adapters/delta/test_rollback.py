@@ -14,7 +14,6 @@ from pyspark.sql import SparkSession
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("interpreted")]
 
 D = Decimal
-LONG = pytest.mark.long
 LAYOUTS = ["", 'write_mode = "copy-on-write"', 'partition_by = ["name"]']
 NOW = 'id = "bigint", title = "string", price = "decimal(8,2)"'
 
@@ -49,9 +48,8 @@ def take_back(project: Project, to: str, code: int = 0) -> Any:
     return ended
 
 
-@pytest.mark.parametrize(
-    "layout", [LAYOUTS[0], *[pytest.param(one, marks=pytest.mark.long) for one in LAYOUTS[1:]]]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_columns_that_were_renamed_widened_and_added_since_are_those_of_then(shop: Project, layout: str) -> None:
     """The files of then lie under a table whose columns are mapped by now; and forward again."""
     shop.configure(item('id = "int", name = "string"', layout), source="max_files = 1")

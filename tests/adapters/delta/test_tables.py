@@ -84,7 +84,8 @@ def test_columns_are_added_widened_and_renamed_in_the_commit_of_the_rows(shop: P
     assert {"rename", "widen", "add"} == {change["kind"] for change in changes}
 
 
-@pytest.mark.parametrize("layout", [LAYOUTS[0], pytest.param(LAYOUTS[1], marks=LONG)])
+@pytest.mark.long
+@pytest.mark.parametrize("layout", LAYOUTS[:2])
 def test_held_keys_follow_a_new_name(shop: Project, layout: str) -> None:
     """What stands beside is written anew, and a name that the settings forget later is still found."""
     shop.configure(ITEM.replace("columns", f"{layout}\ncolumns"), source="max_files = 1")
