@@ -135,7 +135,7 @@ class IcebergBeside(Beside):
         has = [column for column in columns_in(table.schema(), str(self.table)) if column.name in columns]
         wanted = Schema(tuple(Column(column.name, columns[column.name]) for column in has))
         changes = compare(Schema(tuple(has)), wanted)
-        others = {(c.names or (c.path,))[0] for c in changes if c.kind in (Kind.NARROW, Kind.RETYPE)}
+        others = {(c.names or (c.path,))[0] for c in changes if c.kind is Kind.RETYPE}  # a wider one may stay
         left = [name for name in sorted(others) if self._is_empty(name)]
         if left:
             with table.update_schema() as update:
@@ -143,8 +143,8 @@ class IcebergBeside(Beside):
                     update.delete_column((name,))
 
     def _is_empty(self, name: str) -> bool:
-        found = self.frame(f"{quoted(name)} IS NOT NULL")
-        return found is None or found.isEmpty()
+        found = self.frame("true")  # by the names that columns have now
+        return found is None or name not in found.columns or found.where(f"{quoted(name)} IS NOT NULL").isEmpty()
 
     def _pending(self, table: Table) -> Mapping[str, str]:
         """Return the columns that have another name than they should, with that one.
