@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -74,19 +75,10 @@ def to_rows(
     schema, key = telling.dimension.schema, telling.dimension.key
     cells = {c.name: f"_lakeward_cell_{index}" for index, c in enumerate(schema)}
     was = {c.name: f"_lakeward_was_{index}" for index, c in enumerate(telling.key_columns)}
-    decimals = [c for c in schema if c.type.name == "decimal" and written.get(c.name, PLAIN).wire is Wire.UNSCALED]
-    numbers = {c.name: f"_lakeward_is_number_{index}" for index, c in enumerate(decimals)}
-
-    def typed_cell(cell: str, column: Column) -> str:
-        value = value_of(cell, column.type, written.get(column.name, PLAIN))
-        if column.name not in numbers:
-            return value
-        return f"CASE WHEN {numbers[column.name]} THEN {value_of(cell, column.type, PLAIN)} ELSE {value} END"
-
-    typed = [f"{typed_cell(cells[c.name], c)} AS {quoted(c.name)}" for c in schema]
-    before = [
-        f"{typed_cell(was[c.name], c)} AS {before_column(index)}" for index, c in enumerate(telling.key_columns)
-    ]
+    numbers = {c.name: f"_lakeward_is_number_{index}" for index, c in enumerate(schema) if _is_base64(c, written)}
+    values = partial(_value, written=written, numbers=numbers)
+    typed = [f"{values(cells[c.name], c)} AS {quoted(c.name)}" for c in schema]
+    before = [f"{values(was[c.name], c)} AS {before_column(index)}" for index, c in enumerate(telling.key_columns)]
     misfits = {
         c.name: misfit(cells[c.name], c)
         for c in schema
@@ -121,6 +113,18 @@ def to_rows(
             *beside,
         )
     )
+
+
+def _is_base64(column: Column, written: Mapping[str, Writing]) -> bool:
+    return column.type.name == "decimal" and written.get(column.name, PLAIN).wire is Wire.UNSCALED
+
+
+def _value(cell: str, column: Column, written: Mapping[str, Writing], numbers: Mapping[str, str]) -> str:
+    """Return the value of a cell as SQL; what stands in a message as a number is no base64."""
+    value = value_of(cell, column.type, written.get(column.name, PLAIN))
+    if column.name not in numbers:
+        return value
+    return f"CASE WHEN {numbers[column.name]} THEN {value_of(cell, column.type, PLAIN)} ELSE {value} END"
 
 
 def _sent(found: Decoded, name: str) -> str:

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from project import ITEM, Project
 from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("interpreted")]
+pytestmark = pytest.mark.spark
 
 D = Decimal
 LAYOUTS = ["", 'write_mode = "copy-on-write"', 'partition_by = ["name"]']

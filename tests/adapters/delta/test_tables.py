@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from lakeward.adapters.delta import table as delta
 from lakeward.core.errors import TableError
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("interpreted")]
+pytestmark = pytest.mark.spark
 
 D = Decimal
 
