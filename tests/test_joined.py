@@ -342,3 +342,22 @@ def test_a_history_of_mirrors_begins_and_ends_with_the_changes_that_a_run_found(
         (1, "2026-11-12", "Anna", None, None),
         (2, "2026-11-01", "Bea", None, "2026-11-09"),
     ]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["mirror", "history"])
+def test_a_row_that_lost_what_it_took_over_leaves_the_joined_table(project: Project, mode: str) -> None:
+    """A late delete of the old key names that alone; the row of the new key is gone, for it lacks a cell."""
+    tables = TWO.format(first="").replace('mode = "history"\n', f'mode = "{mode}"\n')
+    tables = tables.replace("[defaults]\n", f'[defaults]\nlateness = "30d"\nmode = "{mode}"\n')
+    project.configure(tables, f'{TIMED}\nno_sup_value = "~"\nbefore_image_prefix = "BI_"')
+    put(project, "customer", 1, "I,1,Ann,", "I,2,Bea,")
+    put(project, "address", 2, "I,1,Bonn,")
+    joined(project)
+    put(project, "customer", 5, "U,9,~,1")
+    joined(project)
+    assert (9, "Ann") in project.rows("customer", "dw", ("id", "name"))
+    put(project, "customer", 4, "D,1,~,")
+    last = joined(project)["last"]
+    assert (last["whole"], last["since"]) == ([], {"customer": 2})
+    assert 9 not in [key for (key,) in project.rows("customer", "dw", ("id",))]

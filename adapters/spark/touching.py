@@ -8,9 +8,14 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.items import CHAIN, EVENT_PLACE, KEY, OLD_KEY, Key, links_of
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.sides import INSTANT, Frames, Side, all_there, equal_links, numbered, sides
+from lakeward.core.dimension import Dimension
 from lakeward.core.joined.joining import Joining
+
+_PLACE, _IS_NEW = "_lakeward_place", "_lakeward_is_new"
 
 
 def touched(joining: Joining, changes: Frames, before: Frames, tables: Frames) -> DataFrame | None:
@@ -37,8 +42,8 @@ def touched(joining: Joining, changes: Frames, before: Frames, tables: Frames) -
     keys = found.get(joined.driving)
     if keys is None:
         return None
-    names = zip(numbered(of[joined.driving].links), joining.dimension.key, strict=True)
-    return keys.selectExpr(*[f"{link} AS {quoted(name)}" for link, name in names], INSTANT)
+    shown = zip(numbered(of[joined.driving].links), joining.dimension.key, strict=True)
+    return keys.selectExpr(*[f"{link} AS {quoted(name)}" for link, name in shown], INSTANT)
 
 
 def _changed(side: Side, changes: DataFrame, before: DataFrame | None, table: DataFrame) -> DataFrame:
@@ -53,3 +58,22 @@ def _changed(side: Side, changes: DataFrame, before: DataFrame | None, table: Da
 def _linked(rows: DataFrame, links: Sequence[str], instant: str) -> DataFrame:
     pairs = zip(links, numbered(links), strict=True)
     return rows.selectExpr(*[f"{link} AS {number}" for link, number in pairs], f"{instant} AS {INSTANT}")
+
+
+def carried(table: Dimension, events: DataFrame, are_new: str) -> DataFrame:
+    """Return the keys of a table whose state remembered events may have changed, with the times of these.
+
+    The new ones are those that meet a condition. An event of a key counts on each that key changes behind it have
+    joined to that one, up to the last event of such a key: what these took over may be another row, or none.
+    """
+    key = Key(table)
+    named = key.named(events).selectExpr("*", f"{are_new} AS {_IS_NEW}").localCheckpoint()
+    each = [f"{EVENT_PLACE} AS {_PLACE}", names.TIME, _IS_NEW]
+    own = named.selectExpr(*map(quoted, table.key), KEY, *each)
+    left = [f"{names.OLD}.{quoted(name)} AS {quoted(name)}" for name in table.key]
+    moved = named.where(f"{OLD_KEY} IS NOT NULL").selectExpr(*left, f"{OLD_KEY} AS {KEY}", *each)
+    chained = key.chained(links_of(named.sparkSession, [named]))(own.unionByName(moved))
+    until = f"OVER (PARTITION BY {CHAIN} ORDER BY {_PLACE})"
+    newest = f"max(CASE WHEN {_IS_NEW} THEN {names.TIME} END) {until} AS {names.TIME}"
+    is_reached = f"bool_or({_IS_NEW}) {until} AS {_IS_NEW}"
+    return chained.selectExpr(*map(quoted, table.key), newest, is_reached).where(_IS_NEW)

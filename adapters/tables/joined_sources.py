@@ -16,6 +16,7 @@ from lakeward.adapters.spark.histories import BEGINS, ENDS, VersionRows
 from lakeward.adapters.spark.instants import of_cell, of_time
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.sides import Side
+from lakeward.adapters.spark.touching import carried
 from lakeward.adapters.spark.types import ddl
 from lakeward.adapters.tables.columns import row_columns
 from lakeward.adapters.tables.companion import CompanionTable, beyond, next_trim
@@ -138,24 +139,22 @@ class Reader:
         return None if joining.over_time else joining.joined.history
 
     def _remembered(self) -> Sequence[DataFrame]:
-        """Return the keys of remembered events that may have left no row behind."""
-        companion, key = self.table.kept.companion, self._dimension.key
-        events = companion.events(self._now.batch)
+        """Return the keys of remembered events that may have left no row behind.
+
+        With an event of one key also the row may go that a key change has carried on to another.
+        """
+        events = self.table.kept.companion.events(self._now.batch)
         if events is None:
             return []
-        events = events.where(f"{names.BATCH} > {self._since}")
+        if names.OLD in events.columns:
+            gone = carried(self._dimension, events, f"{names.BATCH} > {self._since}")
+        else:
+            deletes = "true" if self._shown is not None else f"{names.OPERATION} = '{Operation.DELETE.value}'"
+            gone = events.where(f"{names.BATCH} > {self._since} AND {deletes}")
         history = self._dated_by
         time = "bigint(NULL)" if history is None else of_time(names.TIME, history)
-        shown = zip(key, self.side.key, strict=True)
-        gone = (
-            events if self._shown is not None else events.where(f"{names.OPERATION} = '{Operation.DELETE.value}'")
-        )
-        found = [gone.selectExpr(*[f"{quoted(n)} AS {own}" for n, own in shown], f"{time} AS {self.side.instant}")]
-        if names.OLD in events.columns:
-            moved = events.where(f"{names.OLD} IS NOT NULL")
-            left = [f"{names.OLD}.{quoted(n)} AS {own}" for n, own in zip(key, self.side.key, strict=True)]
-            found.append(moved.selectExpr(*left, f"{time} AS {self.side.instant}"))
-        return found
+        shown = zip(self._dimension.key, self.side.key, strict=True)
+        return [gone.selectExpr(*[f"{quoted(n)} AS {own}" for n, own in shown], f"{time} AS {self.side.instant}")]
 
 
 def state_of(table: Readable, passed: Passed | None) -> SourceState | None:
