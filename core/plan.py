@@ -242,7 +242,8 @@ def _truncates(
     in_time = [place for place in facts.truncates if mark is None or place.mark > mark]
     came = [place for place in in_time if place.object not in delivered]
     found = Truncates.of(remembered_truncates(records, mark), came, unique=dimension.unique_sequences)
-    return replace(found, copies=found.copies + len(in_time) - len(came))
+    found = replace(found, copies=found.copies + len(in_time) - len(came))
+    return found.met_from(facts.least) if isinstance(dimension.lateness, Ordered) else found
 
 
 def _meets_truncates(dimension: Dimension, facts: BatchFacts, truncates: Truncates) -> bool:

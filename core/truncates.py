@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from lakeward.core.counts import Counts
@@ -34,6 +34,15 @@ class Truncates:
                 known.add(fact)
                 arrived.append(place)
         return cls(remembered, tuple(arrived), copies)
+
+    def met_from(self, least: Position | None) -> Self:
+        """Return those that events from a place on (None: no event) meet, in a table that goes on from its rows.
+
+        These have met all others; the newest tells beside them what it overrules.
+        """
+        above = {place for place in self.remembered if least is not None and place >= least}
+        newest = set() if self.newest is None else {self.newest}
+        return replace(self, remembered=frozenset(above | newest))
 
     @property
     def all(self) -> tuple[Position, ...]:

@@ -424,7 +424,10 @@ class Resolver:
             return _Ending(truncates=known, ending=None, load=None)
         told = [] if plan.replaces else [self.companion.truncated(plan.batch - 1)]
         told += [] if news.truncates is None else [news.truncates]
-        truncates = {**known, **truncate_instants(told, plan.epoch)}
+        instants = truncate_instants(told, plan.epoch)
+        if isinstance(plan.dimension.lateness, Ordered):  # goes on from its rows, which have met all others
+            instants = {place: instant for place, instant in instants.items() if place in known}
+        truncates = {**known, **instants}
         if plan.replaces:
             return _Ending(truncates=truncates, ending=rows.live(), load=self._load(plan, history, news.frame))
         below = plan.truncates.removes_below

@@ -39,6 +39,14 @@ def test_one_of_another_name_is_a_copy_where_sequences_are_unique() -> None:
     assert Truncates.of(frozenset({at(5)}), again).copies == 0
 
 
+def test_an_ordered_table_meets_those_above_its_events_and_the_newest_that_it_remembers() -> None:
+    old = Truncates(frozenset(at(sequence) for sequence in range(2, 900)), (at(1200),), copies=3)
+    assert old.met_from(at(1000)) == Truncates(frozenset({at(899)}), (at(1200),), copies=3)
+    assert old.met_from(at(897)).remembered == {at(897), at(898), at(899)}
+    assert old.met_from(None).remembered == {at(899)}
+    assert Truncates().met_from(at(1)) == Truncates()
+
+
 def test_what_is_held_below_one_matters_no_more_unless_its_place_is_unknown() -> None:
     truncates = Truncates(frozenset({at(5)}), (at(8),))
     assert truncates.overrule(at(7), Reason.CAST)
