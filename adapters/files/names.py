@@ -9,6 +9,7 @@ Files of a Kafka Connect sink for S3 are called `<topic>+<partition>+<first offs
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -151,6 +152,24 @@ def with_ordinals(_table: TableName, listed: Sequence[SourceObject], past: Past)
             order = last
         found.append(replace(item, order=order))
     return found
+
+
+def in_folders(table: TableName, listed: Sequence[SourceObject], past: Past) -> Sequence[SourceObject]:
+    """Return files of folders that are snapshots with their places.
+
+    Where a folder's name alone tells one, its files have the same: they are counted from there on, as they come.
+    """
+    known = {name: item.order for items in (past.waiting, past.seen) for name, item in items.items()}
+    folders: dict[tuple[str, int], list[SourceObject]] = defaultdict(list)
+    for item in sorted(listed, key=lambda item: by_value(item.name)):
+        folders[str(PurePosixPath(item.name).parent), item.order].append(item)
+    found = []
+    for (_, order), files in folders.items():
+        last = max([order - 1, *(known[item.name] for item in files if item.name in known)])
+        for item in files if order else ():
+            last += item.name not in known
+            found.append(replace(item, order=known.get(item.name, last)))
+    return with_ordinals(table, [*found, *(item for item in listed if not item.order)], past)
 
 
 def of_sinks(table: TableName, listed: Sequence[SourceObject], past: Past) -> Sequence[SourceObject]:

@@ -15,7 +15,7 @@ from lakeward.adapters.files.frames import ODD, frame_of
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.looking import File, alike, look_at, with_schema
 from lakeward.adapters.files.messages import with_versions
-from lakeward.adapters.files.names import SNAPSHOTS, of_sinks, time_of, with_ordinals
+from lakeward.adapters.files.names import SNAPSHOTS, in_folders, of_sinks, time_of, with_ordinals
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.files.written import cells_of_line, grouped
@@ -86,7 +86,8 @@ class FilesSource:
                 options.dates_snapshots and time_of(place.known(dimension.source, name).order) is not None
             ),
         )
-        return choose(folder, dimension, past, limits, with_ordinals, snapshots)
+        ordinals = in_folders if options.snapshots == "folder" else with_ordinals
+        return choose(folder, dimension, past, limits, ordinals, snapshots)
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Move applied files into the archive, where there is one."""

@@ -23,6 +23,9 @@ HEAD_BYTES = 64 * 1024
 MOST_HEAD_BYTES: Final = 16 * 1024 * 1024
 """Beyond so much a quote that is still open is likelier never closed than one of the first row."""
 
+_ORDERS: Final = 1 << 63
+"""Orders are whole numbers of 64 bits."""
+
 _STILL_PACKED: Final = (".zst", ".snappy", ".lz4", ".deflate")
 """Endings of what Spark would unpack by itself, or try to, and nothing here does."""
 
@@ -83,10 +86,11 @@ class Folder:
                     name = place.name(entry.name, part)
                     said = place.read(entry.name, part)
                     if said is None or entry.size is None:
-                        others.add(name)
+                        others.add(_readable(name))
                     elif name in found:
                         raise _taken_twice(table, name)
                     else:
+                        _refuse_unkept(table, name, said.order)
                         found[name] = SourceObject(name, said.order, entry.size, entry.modified, entry.etag)
         except OSError as error:
             raise SourceError(
@@ -360,6 +364,32 @@ def _taken_twice(table: TableName, name: str) -> ConfigError:
         todo=f'Let `load` and `changes` under [tables."{table}".source], or the names of files there, '
         "part the two.",
     )
+
+
+def _refuse_unkept(table: TableName, name: str, order: int) -> None:
+    """Raise SourceError for a file whose name, or whose place in the order, no table and no ledger can have."""
+    if not -_ORDERS <= order < _ORDERS:
+        raise SourceError(
+            f"{table}: {name} has no place in the order of files",
+            found="the number in its name is above 2^63, or its time behind the year 2248",
+            todo="Nothing of the table was applied; other tables go on. Move the file away, or let `names` take "
+            "another part of the name for its counter or its time.",
+        )
+    if _readable(name) != name:
+        raise SourceError(
+            f"{table}: the name of a file is no text",
+            found=f"{_readable(name)}, of which bytes are no UTF-8",
+            todo="Nothing of the table was applied; other tables go on. Rename the file, or move it away.",
+        )
+
+
+def _readable(name: str) -> str:
+    r"""Return a name as it may be printed: bytes that are no UTF-8 as \xNN.
+
+    >>> print(_readable("a\udcff.csv"))
+    a\xff.csv
+    """
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _leads_out(table: TableName, name: str) -> SourceError:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from lakeward.adapters.files.names import time_of
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.source import FilesSource
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Places
 from lakeward.core.dimension import Dimension, Snapshots, TableName
-from lakeward.core.errors import ConfigError
+from lakeward.core.errors import ConfigError, SourceError
 from lakeward.core.ledger import Past
 from lakeward.core.loads import Load
 from lakeward.core.schema import Column, Schema, Type
@@ -44,3 +46,57 @@ def test_a_full_load_that_no_file_can_be_of_is_not_waited_for(source: FilesSourc
     assert "--withdraw" in str(refused.value.todo)
     taken = source.take(dimension(Snapshots()), Past(load=Load(epoch=2, settles=10)))
     assert taken.awaited is not None, "of snapshots each file is one"
+
+
+def files(tmp_path: Path, *names: str, **options: str) -> FilesSource:
+    """Return a source whose landing folder has files of these names."""
+    for name in names:
+        file = tmp_path / "shop" / "orders" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("id\n1\n", encoding="utf-8")
+    said = FilesOptions.model_validate({"path": str(tmp_path), **options})
+    return FilesSource(said, Folder(tmp_path, Places(said.place())), lambda: None)  # type: ignore[arg-type,return-value]
+
+
+def test_files_of_a_snapshot_whose_folder_alone_tells_its_time_have_places_of_their_own(tmp_path: Path) -> None:
+    pattern = r"(?P<time>\d{4}-\d{2}-\d{2})/.*"
+    source = files(
+        tmp_path,
+        *("2026-11-21/part-10.csv", "2026-11-21/part-9.csv", "2026-11-22/part-9.csv"),
+        snapshots="folder",
+        names=pattern,
+    )
+    load = Load(epoch=1, settles=10)
+    taken = source.take(dimension(Snapshots()), Past(load=load))
+    assert [item.name for item in taken.objects] == ["2026-11-21/part-9.csv", "2026-11-21/part-10.csv"]
+    one, other = (item.order for item in taken.objects)
+    assert (other - one, time_of(one), time_of(other)) == (1, time_of(one), time_of(one))
+    seen = {item.name: item for item in taken.objects}
+    files(tmp_path, "2026-11-21/part-1.csv")
+    again = source.take(dimension(Snapshots()), Past(seen=seen, load=Load(epoch=2, settles=10)))
+    places = {item.name: item.order for item in (*again.objects, *again.left)}
+    assert places["2026-11-21/part-1.csv"] == other + 1, "those that have a place keep it"
+    assert places["2026-11-22/part-9.csv"] > other + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern"),
+    [
+        ("9223372036854775808.csv", r"(?P<counter>\d+)\.csv"),
+        ("10000000000000000.csv", r"(?P<hex>\d+)\.csv"),
+        ("2999-12-31.csv", r"(?P<time>.*)\.csv"),
+    ],
+)
+def test_a_file_whose_name_counts_too_far_stops_the_table(tmp_path: Path, name: str, pattern: str) -> None:
+    source = files(tmp_path, name, names=pattern)
+    with pytest.raises(SourceError, match=f"{name} has no place in the order of files"):
+        source.take(dimension(), Past())
+
+
+def test_a_file_whose_name_is_no_utf_8_stops_the_table_and_beside_others_is_named(tmp_path: Path) -> None:
+    source = files(tmp_path, "1.csv", os.fsdecode(b"note\xff.txt"))
+    assert source.take(dimension(), Past()).others == ("note\\xff.txt",)
+    files(tmp_path, os.fsdecode(b"2\xff.csv"))
+    with pytest.raises(SourceError, match="the name of a file is no text") as refused:
+        source.take(dimension(), Past())
+    assert "2\\xff.csv" in str(refused.value.found)
