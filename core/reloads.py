@@ -140,11 +140,14 @@ def complete(job: Job[F], *, by: str, at: int) -> tuple[Whole, Sequence[SourceOb
             found="no reload was asked for",
             todo=f"`lakeward reload {job.dimension.name}` asks for one. Nothing was changed.",
         )
-    objects, _ = _listed(job, progress, recalled, load)
+    taken = _taken(job, progress, recalled, load)
+    objects, _ = _parted(taken)
     if not objects:
         raise ConfigError(
             f"{job.dimension.name}: nothing of the full load is there",
-            found="each file of a full load in its folder was applied before",
+            found=f"{taken.aside[0].name} is older than what the table shows, and left out: `older_snapshots`"
+            if taken.aside
+            else "each file of a full load in its folder was applied before",
             todo="Wait until it is written. Nothing was changed.",
         )
     word = Whole(epoch=load.epoch, about=tuple(item.version for item in objects), by=by, at=_after(recalled, at))
@@ -173,7 +176,11 @@ def _listed(
     job: Job[F], progress: Progress, recalled: Recalled, load: Load
 ) -> tuple[Sequence[SourceObject], Sequence[SourceObject]]:
     """Return the objects of a full load that are there, and the changes that were not applied."""
-    taken = _taken(job, progress, recalled, load)
+    return _parted(_taken(job, progress, recalled, load))
+
+
+def _parted(taken: Taken) -> tuple[Sequence[SourceObject], Sequence[SourceObject]]:
+    """Part what is there into the objects of the full load and those behind it."""
     every = (*taken.objects, *taken.left)
     size = 0 if taken.awaited is None else taken.awaited.objects
     return every[:size], every[size:]

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from lakeward.core.errors import ConfigError
-from lakeward.core.history.instants import instant_in, instant_of_run
+from lakeward.core.history.instants import instant_in, instant_of_run, shown_between
 from lakeward.core.history.options import (
     DAYS,
     NUMBERS,
@@ -66,6 +66,13 @@ def _validity(value: Any) -> Any:
     if isinstance(value, Mapping) and [*value] == ["column"] and isinstance(value["column"], str):
         return value
     raise ValueError('must be "time", "run", or { column = "…" }')
+
+
+def _whole(value: Any) -> Any:
+    """Refuse what Python takes for an equal number: a truth, and a float."""
+    if type(value) is not int:
+        raise ValueError("must be 0, 1, 2, 3 or 6")
+    return value
 
 
 def _tracked(value: Any) -> Any:
@@ -144,7 +151,7 @@ class HistorySettings(BaseModel):
     known_to: Name = Field(
         "known_to", description="With `known`, that of the batch which found it to be otherwise; NULL until then."
     )
-    kinds: dict[str, Literal[0, 1, 2, 3, 6]] = Field(
+    kinds: dict[str, Annotated[Literal[0, 1, 2, 3, 6], BeforeValidator(_whole)]] = Field(
         default_factory=dict,
         description="What a change of a column does, by its number, whatever `track` says: `0` keeps the first "
         "value, `1` overwrites, `2` opens a version, `3` overwrites and keeps the value before in `previous_…`, "
@@ -241,12 +248,20 @@ def _instant(name: str, text: str | None, type_: Type) -> int | None:
     if text is None:
         return None
     try:
-        value = value_of(text, type_)
-    except (ValueError, ArithmeticError) as error:
-        raise ValueError(
-            f"`{name}` {text!r} is no {type_}: {_FORMS.get(type_.name, 'write it as a whole number')}"
-        ) from error
-    return instant_in(value, History(shown=Shown(type=type_)))
+        found = instant_in(value_of(text, type_), History(shown=Shown(type=type_)))
+    except (ValueError, ArithmeticError):
+        found = None
+    if found is None:
+        raise ValueError(f"`{name}` {text!r} is no {type_}: {_form(type_)}")
+    return found
+
+
+def _form(type_: Type) -> str:
+    """Return how an instant is written in the type of validity; a number of any type has 64 bits at most."""
+    if type_.name not in NUMBERS:
+        return _FORMS[type_.name]
+    least, most = shown_between(type_)
+    return f"write it as a whole number from {least} to {most}"
 
 
 _FORMS: Final[Mapping[str, str]] = {

@@ -101,15 +101,19 @@ def _refuse_names(sections: Mapping[str, Any]) -> None:
 def _over(*settings: Any) -> Any:
     """Return settings of which the later count more; what is no table of keys stays, to be refused.
 
-    What others than the last say of histories is not for a mirror.
+    What others than the last say of histories is not for a mirror, and what they say of snapshots not for a table
+    that is loaded once.
     """
     strange = [own for own in settings if not isinstance(own, Mapping)]
     if strange:
         return strange[0]
     merged = {key: value for own in settings for key, value in own.items()}
-    mode = merged.get("mode")
-    ours = _OF_HISTORIES if mode == "history" or (isinstance(mode, list) and "history" in mode) else settings[-1]
-    return {key: value for key, value in merged.items() if key not in _OF_HISTORIES or key in ours}
+    mode, idle = merged.get("mode"), set()
+    if mode != "history" and not (isinstance(mode, list) and "history" in mode):
+        idle.update(_OF_HISTORIES)
+    if merged.get("full_loads") != "snapshot":
+        idle.update(OF_SNAPSHOTS)
+    return {key: value for key, value in merged.items() if key not in idle or key in settings[-1]}
 
 
 def quoted(table: TableName) -> str:
@@ -120,5 +124,7 @@ def quoted(table: TableName) -> str:
 
 
 _OF_HISTORIES: Final = ("track", "history")
+OF_SNAPSHOTS: Final = ("load_settles", "least_share", "older_snapshots")
+"""Keys that have a meaning where full loads are snapshots alone."""
 _OF_ONE: Final = ("reads", "history_table")
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")+"')

@@ -37,6 +37,7 @@ from lakeward.core.job import ATTEMPTS
 from lakeward.core.schema import parse_type
 from lakeward.entrypoints.histories import HistorySettings, Tracked, may_name
 from lakeward.entrypoints.joins import JoinedSettings
+from lakeward.entrypoints.patterns import OF_SNAPSHOTS
 from lakeward.entrypoints.quality import QualityRule
 from lakeward.entrypoints.rules import ColumnRule
 from lakeward.entrypoints.upkeep import DURATION, MaintainSettings, Strict, micros
@@ -329,6 +330,13 @@ class TableSettings(BaseModel):
         said = [key for key in ("track", "history") if key in self.model_fields_set]
         if said and self.mode == "mirror":
             raise ValueError(f'`{said[0]}` is for a history: say `mode = "history"`, too, or leave it out')
+        return self
+
+    @model_validator(mode="after")
+    def _has_snapshots(self) -> TableSettings:
+        said = [key for key in OF_SNAPSHOTS if key in self.model_fields_set]
+        if said and self.full_loads == "once":
+            raise ValueError(f'`{said[0]}` is for snapshots: say `full_loads = "snapshot"`, too, or leave it out')
         return self
 
 

@@ -105,6 +105,7 @@ def _check_beside(joined: Joined, name: str, source: Source, of: Mapping[str, Di
 
 def _check_taken(joined: Joined, name: str, source: Source, table: Dimension) -> None:
     """Refuse columns that are not there, and those of which several rows have several values."""
+    _check_not_made(joined, name, source, table)
     _check_known(joined, name, _offered(source, table), source.columns.values())
     for aggregate in source.aggregates.values():
         _check_aggregate(joined, name, aggregate, table)
@@ -113,6 +114,15 @@ def _check_taken(joined: Joined, name: str, source: Source, table: Dimension) ->
         raise wrong(joined, found, "Say which value is meant, with an aggregate such as latest.")
     if source.validity is not None:
         _check_known(joined, name, table, [source.validity])
+
+
+def _check_not_made(joined: Joined, name: str, source: Source, table: Dimension) -> None:
+    """Refuse what the history of a source makes of its columns: it does not tell how a row was at each instant."""
+    made = set(table.stored.schema.names) - set(_offered(source, table).schema.names)
+    if taken := sorted(made & set(source.columns.values())):
+        found = f"of {name} {listed(taken)} is taken, which its history makes of the columns that it is fed with"
+        todo = "Take those columns: a joined history has kinds of its own. Or look versions up (`at`)."
+        raise wrong(joined, found, todo)
 
 
 def _check_aggregate(joined: Joined, name: str, aggregate: Aggregate, table: Dimension) -> None:

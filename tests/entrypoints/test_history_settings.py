@@ -11,7 +11,7 @@ from commands import Command
 from projects import MEMORY, write
 
 from lakeward.core.catalogue import Answer, Said, SourceColumn, SourceTable
-from lakeward.core.dimension import Mode, TableName
+from lakeward.core.dimension import Mode, Older, Snapshots, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.history.options import ByColumn, ByRun, ByTime, History, Kind, Shown, Surrogate, Track
 from lakeward.core.schema import Type
@@ -304,6 +304,44 @@ def test_a_table_that_cannot_splice_snapshots_in_is_not_told_to(tmp_path: Path, 
     error = refusal(tmp_path, CUSTOMER.replace('mode = "history"', said))
     assert error.what.startswith("shop.customer: `older_snapshots")
     assert found in str(error.found)
+
+
+@pytest.mark.parametrize("words", ['older_snapshots = "skip"', 'load_settles = "2h"', "least_share = 0.2"])
+def test_what_is_for_snapshots_is_refused_of_a_table_that_is_loaded_once(tmp_path: Path, words: str) -> None:
+    key = words.split(maxsplit=1)[0]
+    error = refusal(tmp_path, f"{CUSTOMER}{words}\n")
+    said = f'`{key}` is for snapshots: say `full_loads = "snapshot"`, too, or leave it out'
+    assert error.found == f'[tables."shop.customer"]: {said}'
+    load(write(tmp_path, MEMORY, f"{CUSTOMER}{words}\n" + 'full_loads = "snapshot"\n'))
+
+
+def test_defaults_say_of_snapshots_what_is_not_for_tables_that_are_loaded_once(tmp_path: Path) -> None:
+    defaults = '[defaults]\nolder_snapshots = "skip"\nleast_share = 0.2\n'
+    nightly = '[tables."shop.stock"]\nkey = ["id"]\ncolumns = { id = "int" }\nfull_loads = "snapshot"\n'
+    configured = load(write(tmp_path, MEMORY, defaults, CUSTOMER, nightly))
+    assert configured.dimension(NAME).snapshots is None
+    found = configured.dimension(TableName("shop", "stock")).snapshots
+    assert found == Snapshots(least_share=0.2, older=Older.SKIP)
+
+
+@pytest.mark.parametrize("number", ["true", "1.0", '"1"'])
+def test_a_kind_is_a_whole_number(tmp_path: Path, number: str) -> None:
+    words = f'{CUSTOMER}[tables."shop.customer".history.kinds]\nemail = {number}\n'
+    assert "must be 0, 1, 2, 3 or 6" in str(refusal(tmp_path, words).found)
+
+
+@pytest.mark.parametrize(
+    ("type_", "number", "most"),
+    [("int", 2**31, 2**31 - 1), ("decimal(38,0)", 10**30, 2**63 - 1), ("decimal(3,0)", 1000, 999)],
+)
+@pytest.mark.parametrize("key", ["open_end", "first_load"])
+def test_a_number_that_validity_columns_do_not_show_is_refused(
+    tmp_path: Path, key: str, type_: str, number: int, most: int
+) -> None:
+    words = f'validity = {{ column = "n" }}\ntype = "{type_}"\n{key} = {number}\n'
+    found = str(refusal(tmp_path, f'{CUSTOMER}[tables."shop.customer".history]\n{words}').found)
+    assert f"`{key}` '{number}' is no {type_}" in found
+    assert found.endswith(f" to {most}")
 
 
 def test_a_history_without_a_key_is_refused(tmp_path: Path) -> None:

@@ -259,8 +259,10 @@ def test_an_older_snapshot_is_skipped_or_stops_the_table_where_the_settings_say_
     skips, stops = Lake(dimension(Older.SKIP)), Lake(dimension(Older.STOP))
     for lake in (skips, stops):
         lake.deliver(5, {1: ONE})
-    with pytest.raises(ConfigError, match="nothing of the full load is there"):
+    with pytest.raises(ConfigError, match="nothing of the full load is there") as refused:
         skips.deliver(3, {1: TWO})
+    left_out = "00000072 is older than what the table shows, and left out: `older_snapshots`"
+    assert refused.value.found == left_out
     assert [item.name for item in look(skips.job).taken.aside] == ["00000072"]
     skips.deliver(7, {1: TWO})
     assert at(skips) == [(5, 7, 1), (7, None, 2)]

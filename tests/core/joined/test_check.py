@@ -10,7 +10,7 @@ import pytest
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Sequences
-from lakeward.core.history.options import ByColumn, ByRun, History, Shown, Surrogate
+from lakeward.core.history.options import ByColumn, ByRun, History, Kind, Shown, Surrogate
 from lakeward.core.joined.check import checked
 from lakeward.core.joined.declared import Aggregate, Function, Joined, Source, Way
 from lakeward.core.schema import Column, Schema, Type, parse_type
@@ -152,6 +152,14 @@ def test_what_does_not_fit_is_said(found: str, wrong: Joined) -> None:
 
 BOTH = {"customer": CUSTOMER, "address": ADDRESS}
 OF_HISTORIES: Mapping[str, tuple[Joined, Mapping[str, History]]] = {
+    "of customer current_name, is_current is taken, which its history makes of the columns that it is fed with": (
+        joined(
+            HISTORY,
+            customer=replace(CUSTOMER, columns={"id": "id", "now": "current_name", "open": "is_current"}),
+            address=ADDRESS,
+        ),
+        {"customer": History(kinds={"name": Kind.CURRENT}), "address": HISTORY},
+    ),
     "customer is a history, address a mirror, of which nothing tells how it was": (
         joined(HISTORY, **BOTH),
         {"customer": HISTORY},
