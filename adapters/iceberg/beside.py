@@ -38,6 +38,9 @@ PROPERTIES: Final[Mapping[str, str]] = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
     "commit.manifest-merge.enabled": "true",
+    # Of the end of a long text PyIceberg makes a bound that is no text where it is cut off at U+D7FF (0.12).
+    "write.metadata.metrics.default": "counts",
+    **{f"write.metadata.metrics.column.{name}": "full" for name in (names.EPOCH, names.SEQUENCE, names.BATCH)},
 }
 
 
@@ -119,6 +122,7 @@ class IcebergBeside(Beside):
                 source = schema.find_field(partition_by).field_id
                 spec = PartitionSpec(PartitionField(source, 1000, IdentityTransform(), partition_by))
             return self.catalog.create(self.table, self.suffix, schema, spec, PROPERTIES)
+        _set(table, PROPERTIES)
         self._rename(table)
         self._drop_left(table, columns)
         has = {column.name: column.type for column in columns_in(table.schema(), str(self.table))}
@@ -256,6 +260,14 @@ def _loses_nulls(types: Iterable[Type]) -> bool:
         or _loses_nulls(part.type for part in type_.parts)
         for type_ in types
     )
+
+
+def _set(table: Table, properties: Mapping[str, str]) -> None:
+    """Give a table the properties that it lacks: an older lakeward may have made it."""
+    lacking = {name: value for name, value in properties.items() if table.properties.get(name) != value}
+    if lacking:
+        with table.transaction() as transaction:
+            transaction.set_properties(lacking)
 
 
 def _called_now(table: Table, once: Collection[str]) -> str | None:

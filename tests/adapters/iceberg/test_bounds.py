@@ -1,0 +1,66 @@
+"""What stands beside a table takes whatever text a source has: of texts it keeps no bounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakeward.adapters.iceberg.beside import IcebergBeside
+from lakeward.adapters.iceberg.catalog import IcebergCatalog
+from lakeward.adapters.iceberg.options import IcebergOptions
+from lakeward.adapters.spark import names
+from lakeward.core.dimension import TableName
+from lakeward.core.schema import Type
+
+COLUMNS = {names.BATCH: Type("bigint"), "name": Type("string")}
+EDGES = ["\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0010ffff", "\x7f", "\xff"]
+
+
+def no_spark() -> Any:
+    raise AssertionError("Spark is not needed")
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> IcebergBeside:
+    catalog = IcebergCatalog(IcebergOptions(warehouse="lake"), tmp_path)
+    return IcebergBeside(catalog, TableName("shop", "item"), no_spark, "__quarantine", {}, tuple)
+
+
+def add(beside: IcebergBeside, batch: int, *texts: str) -> None:
+    rows = pa.table({names.BATCH: [batch] * len(texts), "name": list(texts)})
+    beside.add(COLUMNS, [], rows, count=len(texts))
+
+
+def found(beside: IcebergBeside) -> list[str]:
+    return sorted(row["name"] for row in beside.rows(f"{names.BATCH} > 0", ["name"]).to_pylist())
+
+
+@pytest.mark.parametrize("edge", EDGES, ids=[f"U+{ord(edge):04X}" for edge in EDGES])
+@pytest.mark.parametrize("before", [0, 15])
+def test_a_text_may_have_any_character_where_it_would_be_cut_off(
+    beside: IcebergBeside, edge: str, before: int
+) -> None:
+    texts = ["a" * before + edge * (16 - before) + rest for rest in ("", "x")]
+    add(beside, 1, *texts)
+    assert found(beside) == sorted(texts)
+
+
+def test_a_file_says_still_of_which_batches_its_rows_are(beside: IcebergBeside) -> None:
+    add(beside, 1, "a")
+    add(beside, 2, "b")
+    table = beside.load()
+    assert table is not None
+    assert len(list(table.scan(row_filter=f"{names.BATCH} > 1").plan_files())) == 1
+
+
+def test_so_does_a_table_that_an_older_lakeward_made(
+    beside: IcebergBeside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as older:
+        older.setattr("lakeward.adapters.iceberg.beside.PROPERTIES", {"format-version": "2"})
+        add(beside, 1, "a")
+    add(beside, 2, "\ud7ff" * 17)
+    assert found(beside) == ["a", "\ud7ff" * 17]
