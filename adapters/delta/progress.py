@@ -42,25 +42,26 @@ def standing_of(places: Places, name: TableName) -> Standing:
     batch = table.transaction_version(APP)
     if batch is None:
         return Standing(Progress(), columns)
-    is_restored = False
+    restored = None
     for commit in history(log_of(places, name), table.version()):
         progress = progress_in(commit)
         if progress is not None:
             if progress.batch != batch:
-                raise _restored(name, f"what it was at batch {progress.batch}", batch)
+                raise _restored(name, f"what it was at batch {progress.batch}", batch, restored)
             return Standing(progress, columns, micros_of(commit))
-        is_restored |= commit.get("operation") == RESTORE
-    if is_restored:
-        raise _restored(name, "a time, or to before lakeward's first commit", batch)
-    return Standing(_kept(places, name, batch), columns)
+        if commit.get("operation") == RESTORE:
+            restored = commit
+    return Standing(_kept(places, name, batch, restored), columns)
 
 
-def _restored(name: TableName, to: str, batch: int) -> TableError:
+def _restored(name: TableName, to: str, batch: int, by: Mapping[str, Any] | None) -> TableError:
+    before = "the version before that" if by is None else f"version {by['version'] - 1}, which was before that"
     return TableError(
         f"{name} was restored by another writer to {to}",
         found=f"it has seen batch {batch}: a RESTORE takes rows back, and nothing of what stands beside them",
-        todo=f"`lakeward rollback {name}` takes back what stands beside it, too, where the log says what was "
-        "restored. Or restore it to the version before the RESTORE, by its number, or drop it to load it anew.",
+        todo=f"RESTORE it to {before}, by its number. Or `lakeward rollback {name}` takes back what stands beside "
+        "it, too, to a commit that it lists: there is none where the log has forgotten those of lakeward. Or drop "
+        "the table to load it anew.",
     )
 
 
@@ -132,20 +133,35 @@ def said_in(commit: Mapping[str, Any]) -> Mapping[str, Any]:
     return said if isinstance(said, dict) else {}
 
 
-def _kept(places: Places, name: TableName, batch: int) -> Progress:
-    """Return the progress that the newest checkpoint kept, when the log has forgotten our commit."""
-    log = log_of(places, name)
-    for checkpoint in checkpoints(log):
-        for domain in domains_of(checkpoint):
-            if domain["domain"] == APP and not domain.get("removed"):
-                progress = Progress.from_json(domain["configuration"])
-                if progress.batch == batch:
-                    return progress
+def _kept(places: Places, name: TableName, batch: int, restored: Mapping[str, Any] | None) -> Progress:
+    """Return the progress that the newest checkpoint kept, when the log has forgotten our commit.
+
+    Behind a RESTORE it is that of a checkpoint up to what was `restored`, where that is of the last batch.
+    """
+    log, upto = log_of(places, name), None if restored is None else restored_by(restored)
+    domains = (domain for checkpoint in checkpoints(log, upto) for domain in domains_of(checkpoint))
+    ours = (domain for domain in domains if domain["domain"] == APP and not domain.get("removed"))
+    progress = next((Progress.from_json(domain["configuration"]) for domain in ours), None)
+    if progress is not None and progress.batch == batch:
+        return progress
+    if restored is not None:
+        raise _restored(name, _then(log, restored_by(restored), progress), batch, restored)
     raise TableError(
         f"{name} is at batch {batch}, and its log does not say how far that is",
         found=f"neither the commits nor the checkpoints in {log} have the progress of lakeward",
         todo="Put the log back, or drop the table to load it anew.",
     )
+
+
+def _then(log: Path, version: int, progress: Progress | None) -> str:
+    """Say what was restored: -1 is a time, whose version nobody knows."""
+    if progress is not None:
+        return f"what it was at batch {progress.batch}"
+    if version < 0:
+        return "a time"
+    if (log / f"{0:020}.json").exists():
+        return "before lakeward's first commit"
+    return f"version {version}, and its log does not say any more which batch that is"
 
 
 def checkpoints(log: Path, upto: int | None = None) -> Sequence[Path]:

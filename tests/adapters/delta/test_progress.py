@@ -139,6 +139,56 @@ def test_a_checkpoint_of_lines_is_read_as_one_of_columns(places: Places) -> None
     assert standing_of(places, ITEM).progress == Progress(batch=2, rows=7)
 
 
+def remembering(places: Places, version: int, batch: int) -> None:
+    """Leave a checkpoint that says how far the table was at a version: Spark's has it, that of delta-rs has not."""
+    domain = {"domain": APP, "configuration": Progress(batch=batch).to_json(), "removed": False}
+    log = Path(places.of(ITEM)) / "_delta_log"
+    (log / f"{version:020}.checkpoint.0a1b.json").write_text(json.dumps({"domainMetadata": domain}))
+
+
+@pytest.fixture
+def forgotten(places: Places) -> Places:
+    """The same table: its log has forgotten our commits, and others made the versions 3 and 4."""
+    log = forget(places)
+    for version in (1, 2):
+        remembering(places, version, version)
+    for version in (3, 4):
+        (log / f"{version:020}.json").write_text('{"commitInfo":{"timestamp":1,"operation":"WRITE"}}\n')
+    return places
+
+
+def test_a_restore_to_what_others_made_of_the_last_batch_is_none_of_ours(forgotten: Places) -> None:
+    restore(forgotten, 3)
+    assert standing_of(forgotten, ITEM).progress.batch == 2
+
+
+@pytest.mark.parametrize(
+    ("version", "timestamp", "words"),
+    [
+        (1, None, "to what it was at batch 1"),
+        (0, None, "to version 0, and its log does not say any more which batch that is"),
+        (None, "2026-11-21", "to a time"),
+    ],
+)
+def test_where_the_log_has_forgotten_our_commits_another_restore_mends_one_too(
+    forgotten: Places, version: int | None, timestamp: str | None, words: str
+) -> None:
+    restore(forgotten, version, timestamp)
+    with pytest.raises(TableError, match=words) as refused:
+        standing_of(forgotten, ITEM)
+    assert "RESTORE it to version 4" in str(refused.value.todo)
+    restore(forgotten, 4)
+    assert standing_of(forgotten, ITEM).progress.batch == 2
+
+
+def test_of_a_restore_that_was_itself_undone_only_the_last_counts(forgotten: Places) -> None:
+    restore(forgotten, 1)
+    remembering(forgotten, 5, 2)
+    restore(forgotten, 5)
+    with pytest.raises(TableError, match="to what it was at batch 1"):
+        standing_of(forgotten, ITEM)
+
+
 def line(places: Places) -> DeltaLine:
     found = DeltaLine.of(places, ITEM, lambda: pytest.fail("it needs no Spark"))
     assert found is not None
