@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
-from lakeward.adapters.hudi.checking import check_options
 from lakeward.adapters.hudi.options import HudiOptions, TableOptions
 from lakeward.adapters.tables.declared import check_declared
 from lakeward.core.errors import SetupError
@@ -22,7 +21,8 @@ def build(options: Options, runtime: Runtime) -> Target[Any]:
                 f"Hudi tables need the package {package}, and it is not installed",
                 todo="Install it: `pip install 'lakeward[spark-3.5,hudi]'`.",
             )
-    from lakeward.adapters.hudi.lake import HudiLake  # noqa: PLC0415  # fastavro is imported when it is needed
+    from lakeward.adapters.hudi.checking import check_options  # noqa: PLC0415  # fastavro is imported when it is needed
+    from lakeward.adapters.hudi.lake import HudiLake  # noqa: PLC0415  # it too
 
     own = {name: value for name, value in options.items() if name != "tables"}
     where = str(runtime.file)
