@@ -183,7 +183,7 @@ def plan(
         creates=stored is None,
         folds=is_in_part or dimension.history is not None or _meets_truncates(dimension, facts, truncates),
         in_part=is_in_part,
-        mark=None if replaces else progress.mark,
+        mark=_mark(progress, epoch),
         copies=delivered,
         truncates=truncates,
         holds=tuple(hold for hold in holds if hold.position.epoch == epoch),
@@ -195,6 +195,11 @@ def plan(
         numbered=progress.numbered or 0,
         splices=splices,
     )
+
+
+def _mark(progress: Progress, epoch: int) -> Mark | None:
+    """Return the mark of an epoch: that of one before says nothing of its sequences, which may begin anew."""
+    return progress.mark if progress.mark is not None and progress.mark.epoch == epoch else None
 
 
 def _takes_parts(dimension: Dimension, facts: BatchFacts, evolution: Evolution) -> bool:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from lakeward.core.counts import Counts
-from lakeward.core.events import LOAD_SEQUENCE, Mark, Position
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.events import LOAD_SEQUENCE, Mark, Operation, Position
+from lakeward.core.facts import BatchFacts, Capability
 from lakeward.core.memory import Reason, Record
+from lakeward.core.plan import plan
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.core.truncates import Truncates, remembered_truncates
 
 
@@ -53,3 +58,20 @@ def test_what_is_held_below_one_matters_no_more_unless_its_place_is_unknown() ->
     assert not truncates.overrule(at(9), Reason.CAST)
     assert truncates.overrule(at(LOAD_SEQUENCE), Reason.CAST)
     assert not truncates.overrule(at(LOAD_SEQUENCE), Reason.SEQUENCE)
+
+
+def test_one_behind_a_reload_is_not_held_against_the_mark_of_before() -> None:
+    """The sequences of the new epoch may begin anew, below it."""
+    columns, place = Schema((Column("id", parse_type("int")),)), Position(2, 3, 5, 1)
+    facts = BatchFacts(
+        schema=columns, operations={Operation.TRUNCATE: 1}, least=place, greatest=place, truncates=(place,)
+    )
+    planned = plan(
+        Dimension(name=TableName("shop", "item"), schema=columns, key=("id",)),
+        facts,
+        Progress(batch=2, epoch=2, key=("id",), mark=Mark(1, 500)),
+        stored=columns,
+        capabilities=frozenset(Capability),
+    )
+    assert planned.truncates.arrived == (place,)
+    assert planned.mark is None
