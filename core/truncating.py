@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from lakeward.core.clock import believed
 from lakeward.core.errors import AlarmRaised, ConfigError
 from lakeward.core.events import Position, Sequences
 from lakeward.core.job import Job, Report
@@ -26,12 +27,13 @@ def truncate_at(job: Job[F], moment: str, *, by: str, reason: str | None, at: in
 
     In a history they end there: with a file at the commit time of its first row, or at the run where changes have
     none. That the files of the table are gone is let pass with it. Raises ConfigError where the moment cannot be
-    put into the order of the table, or no row can be found by it.
+    put into the order of the table, is yet to come, or no row can be found by it.
     """
     progress = job.opened.table.standing().progress
     recalled = job.opened.companion.recall(progress)
     _refuse(job, progress, recalled)
-    place, time = (_now(job, progress, recalled), at) if moment == NOW else _place(job, moment, progress, recalled)
+    is_now = moment == NOW
+    place, time = (_now(job, progress, recalled), at) if is_now else _place(job, moment, progress, recalled, at)
     if progress.mark is not None and place.mark <= progress.mark:
         raise ConfigError(
             f"{job.dimension.name}: {moment} lies below the mark",
@@ -83,7 +85,9 @@ def _now(job: Job[F], progress: Progress, recalled: Recalled) -> Position:
     return Position(progress.epoch, _newest(progress), last, _LAST)
 
 
-def _place(job: Job[F], moment: str, progress: Progress, recalled: Recalled) -> tuple[Position, int | None]:
+def _place(
+    job: Job[F], moment: str, progress: Progress, recalled: Recalled, at: int
+) -> tuple[Position, int | None]:
     """Return the place of a moment, and its time in microseconds since 1970, None where nothing tells."""
     for record in job.opened.companion.applied(progress, 0):
         if record.object.name == moment and record.least is not None and record.object.name in recalled.objects:
@@ -102,6 +106,12 @@ def _place(job: Job[F], moment: str, progress: Progress, recalled: Recalled) -> 
             + ("" if micros is None else ", and its changes have no commit times"),
             todo="Name the first file of changes behind the truncate, `now`, or a time as "
             "2026-11-21T10:00:00Z. Nothing was changed.",
+        )
+    if micros > believed(at):
+        raise ConfigError(
+            f"{job.dimension.name}: {moment} is yet to come",
+            found="whatever changes until then would be overruled when it arrives",
+            todo="Name the time of the truncate (UTC, if no zone is given). Nothing was changed.",
         )
     return Position(progress.epoch, micros, _LAST, _LAST), micros
 

@@ -12,6 +12,7 @@ import pytest
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTarget
 from lakeward.core.books import Books
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Sequences, TableName, Unbounded, Within
+from lakeward.core.errors import ConfigError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.history.options import ByColumn, ByRun, History, Shown, Validity
 from lakeward.core.history.reloads import Ends, ends_of
@@ -192,6 +193,17 @@ def test_a_truncate_ends_what_stands_at_the_moment_that_was_said(
     report = shop.truncate(moment, 20)
     assert shop.rows == {1: [(1, end)], 2: [(2, end)]}
     assert (report.progress.current, report.progress.mark) == (0, None)
+
+
+def test_a_truncate_at_a_time_that_is_yet_to_come_is_refused() -> None:
+    """Remembered for good, it would take away whatever changes until then; clocks may differ by an hour."""
+    shop = Shop(History(), Unbounded())
+    shop.put(INSERT, 1, 1, time=1)
+    shop.run(3)
+    with pytest.raises(ConfigError, match="is yet to come"):
+        shop.truncate(30, 20)
+    assert shop.rows == {1: [(1, None)]}
+    assert shop.truncate(21, 20).counts.applied == 1
 
 
 def test_a_truncate_of_a_source_without_times_ends_what_stands_at_the_run() -> None:
