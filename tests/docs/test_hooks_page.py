@@ -15,7 +15,7 @@ import pytest
 import shop
 import third_party
 from pages import codes, fences, sections, tables, text
-from repository import ROOT
+from repository import ROOT, ports_as_written
 
 from lakeward.adapters.delta.table import DeltaTable
 from lakeward.adapters.hudi.table import HudiTable
@@ -49,7 +49,7 @@ def hooks() -> list[str]:
 
 
 def ports() -> Iterator[tuple[str, list[str]]]:
-    for node in ast.parse((ROOT / "core/ports.py").read_text("utf-8")).body:
+    for node in ast.parse(ports_as_written()).body:
         if isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(base) for base in node.bases):
             methods = [signature(part) for part in node.body if isinstance(part, ast.FunctionDef)]
             yield node.name, methods + [ast.unparse(p) for p in node.body if isinstance(p, ast.AnnAssign)]

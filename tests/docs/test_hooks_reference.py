@@ -8,11 +8,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any, get_args
 
 import pytest
 from pages import codes, sections, tables, text
-from repository import ROOT
+from repository import ROOT, ports_as_written
 
 from lakeward import plugins
 from lakeward.core import ports
@@ -63,12 +65,25 @@ def parts(value: Any) -> list[str]:
     return list(value.__members__) if issubclass(value, Enum) else list(value._fields)
 
 
+def imported_from(value: type) -> str:
+    """Return the module that a plugin imports a value from, within the package."""
+    module = value.__module__.removeprefix("lakeward.")
+    return "core.ports" if module.startswith("core.ports.") else module
+
+
+def known_to_ports() -> Mapping[str, Any]:
+    """Return what the modules of the ports know by a name."""
+    modules = (import_module(f"{ports.__name__}.{found.name}") for found in iter_modules(ports.__path__))
+    return {name: value for module in modules for name, value in vars(module).items()}
+
+
 def values() -> Iterator[type]:
     """Return the values that a method of a port takes or returns."""
-    for node in ast.parse((ROOT / "core/ports.py").read_text("utf-8")).body:
+    known = known_to_ports()
+    for node in ast.parse(ports_as_written()).body:
         if isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(base) for base in node.bases):
             named = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-            found = [getattr(ports, name, None) for name in named]
+            found = [known.get(name) for name in named]
             yield from filter(is_value, [one for kind in found for one in (kind, *get_args(kind))])
 
 
@@ -76,7 +91,7 @@ def test_each_value_that_a_port_takes_or_returns_is_listed_with_its_parts() -> N
     (listed,) = tables(sections(PAGE)["The values of the ports"])
     shown = {codes(row["value"])[0]: (codes(row["module"])[0], codes(row["parts"])) for row in listed}
     expected = {
-        value.__name__: (value.__module__.removeprefix("lakeward."), parts(value))
+        value.__name__: (imported_from(value), parts(value))
         for value in {*values(), *MADE_BY_AUTHORS}
     }
     assert shown == expected

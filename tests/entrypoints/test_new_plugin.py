@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from commands import Command
+from repository import ports_as_written
 
-from lakeward.core import ports
 from lakeward.entrypoints.cli import main
 from lakeward.entrypoints.new_plugin import Project
 from lakeward.plugins import Registry
@@ -97,7 +97,7 @@ def methods(code: str, name: str) -> dict[str, str]:
 )
 def test_what_is_to_be_written_is_what_the_ports_ask_for(kind: str, title: str, of: list[str]) -> None:
     code = Project(kind, NAME).content()[f"src/lakeward_{NAME}/{kind}.py"]
-    asked = Path(ports.__file__).read_text("utf-8")
+    asked = ports_as_written()
     assert methods(code, f"ParquetManifest{title}") == {
         k: v for port in of for k, v in methods(asked, port).items()
     }

@@ -22,6 +22,11 @@ def modules() -> Iterator[Path]:
         yield from (path.relative_to(ROOT) for path in sorted((ROOT / folder).rglob("*.py")))
 
 
+def ports_as_written() -> str:
+    """Return the text of all ports; `lakeward.core.ports` has them, whatever module they stand in."""
+    return "\n".join(path.read_text("utf-8") for path in sorted((ROOT / "core/ports").glob("*.py")))
+
+
 def imported(module: Path) -> set[str]:
     """Return the top-level names of all that a module imports, wherever in it that stands."""
     found: set[str] = set()

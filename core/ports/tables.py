@@ -1,0 +1,76 @@
+"""Where rows end up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from lakeward.core.counts import Counts
+from lakeward.core.facts import Capability
+from lakeward.core.memory import Reason
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports.frames import F_contra
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A table as it stands: its progress, its columns (None where it does not exist), its last commit.
+
+    `committed` is when that was, in microseconds since 1970.
+    """
+
+    progress: Progress
+    schema: Schema | None
+    committed: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """What carrying out a plan would do, worked out but not done.
+
+    `written` and `removed` are the rows that the commit must add and take away; of a history they
+    are versions, `current` says how many more of them are current afterwards than before, and `numbered`
+    how many get a surrogate number that is new. `held` are the keys that wait afterwards; `rejects` the
+    rows of the batch that go into quarantine, by reason, those that only the table refuses included.
+    `detail` belongs to the adapter.
+    """
+
+    counts: Counts
+    written: int
+    removed: int
+    current: int = 0
+    numbered: int = 0
+    held: int = 0
+    rejects: Mapping[Reason, int] = field(default_factory=dict)
+    detail: Any = None
+    close: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit that was made: its name in the table's own terms, and the rows it added and removed."""
+
+    name: str
+    written: int
+    removed: int
+
+
+class Table(Protocol[F_contra]):
+    """Where rows end up. Its commit carries rows and progress at once, or neither."""
+
+    capabilities: frozenset[Capability]
+
+    def standing(self) -> Standing:
+        """Return what the table's last commit of ours says."""
+        ...
+
+    def resolve(self, plan: MergePlan, frame: F_contra) -> Resolved:
+        """Work out what the plan does to the rows; nothing that a reader sees changes."""
+        ...
+
+    def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
+        """Make rows and progress visible in one commit; raises CommitConflict where it lost a race."""
+        ...
