@@ -78,7 +78,7 @@ def _trim(job: Job[F], progress: Progress) -> None:
         return
     try:
         job.opened.companion.trim(progress)
-    except TableError:
+    except (CommitConflict, TableError):
         if overtaken(job, progress.batch) is None:
             raise
 

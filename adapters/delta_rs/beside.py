@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import deltalake
 import pyarrow as pa
-from deltalake import QueryBuilder
+from deltalake import CommitProperties, QueryBuilder
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.delta_rs import through_spark
@@ -30,6 +30,7 @@ from lakeward.adapters.spark.line import from_arrow, to_arrow
 from lakeward.adapters.tables.beside import MANY_FILES, MOST_BYTES, MOST_IN_ARROW, NOTHING, Beside, shaped
 from lakeward.adapters.tables.keys import whole
 from lakeward.core.dimension import TableName
+from lakeward.core.errors import CommitConflict
 from lakeward.core.schema import Type
 
 PROPERTIES: Final = {
@@ -38,6 +39,9 @@ PROPERTIES: Final = {
     "delta.checkpointInterval": "20",
     "delta.logRetentionDuration": "interval 1 day",
 }
+
+_AT_ONCE: Final = CommitProperties(max_commit_retries=0)
+"""Who lost a race works his batch out anew: of one batch there must not be two records."""
 
 _ONCE: Final = "lakeward.once"
 """Which names a column had before, as metadata of the column."""
@@ -221,12 +225,13 @@ class DeltaBeside(Beside):
             if is_small:
                 schema = arrow_of(table)
                 whole = pa.concat_tables([shaped(part, schema) for part in parts])
-                deltalake.write_deltalake(table, whole, mode="append")
+                deltalake.write_deltalake(table, whole, mode="append", commit_properties=_AT_ONCE)
             else:
                 every = [*frames, *([from_arrow(self.spark(), rows)] if rows.num_rows else [])]
                 added = through_spark.written(table, self._whole(table, every))
                 by = table.metadata().partition_columns
-                table.create_write_transaction(list(added), "append", table.schema(), by)
+                schema = table.schema()
+                table.create_write_transaction(list(added), "append", schema, by, commit_properties=_AT_ONCE)
 
     def _whole(self, table: deltalake.DeltaTable, frames: Sequence[DataFrame]) -> DataFrame:
         return whole(columns_in(table.schema(), str(self.table)), frames)
@@ -242,11 +247,27 @@ class DeltaBeside(Beside):
         query = f"SELECT 1 AS one FROM beside WHERE {_exact(condition)} LIMIT 1"
         return bool(pa.table(QueryBuilder().register("beside", table).execute(query).read_all()).num_rows)
 
-    def replace(self, condition: str, frames: Sequence[DataFrame]) -> None:
-        """Put rows in the place of those that meet a condition, on whole partitions, in one commit."""
+    @property
+    def version(self) -> int | None:
+        """The number of its version, or None where it was not made yet."""
+        table = self.load()
+        return None if table is None else table.version()
+
+    def replace(self, condition: str, frames: Sequence[DataFrame], since: int | None) -> None:
+        """Put rows in the place of those that meet a condition, on whole partitions, in one commit.
+
+        Raises CommitConflict where another process has written since the version that they were worked out of.
+        What is written after that stays: files go by their names.
+        """
         table = self.load()
         if table is None:
             return
+        if table.version() != since:
+            raise CommitConflict(
+                f"{self.table}: another process has written what the table remembers in between",
+                found=f"{'.'.join(self.name)} was at version {since}, and is at {table.version()}",
+                todo="What is remembered is as the other left it. Run again when it is done.",
+            )
         with committing(str(self.table)):
             added = through_spark.written(table, self._whole(table, frames))
             [by] = table.metadata().partition_columns

@@ -10,8 +10,8 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from lakeward.adapters.tables.committing import committing_by
 
-_RACED: Final = re.compile("concurrent|conflict|already exists", re.IGNORECASE)
-"""What delta-rs says of a race, among all that it calls a failed commit."""
+_RACED: Final = re.compile(r"concurrent|conflict|already exists|transaction: \d+$", re.IGNORECASE)
+"""What delta-rs says of a race, among all that it calls a failed commit; a number is how often it tried."""
 
 
 def lost_race(error: BaseException) -> bool:

@@ -34,10 +34,11 @@ from lakeward.core.evolution import Kind, compare
 from lakeward.core.schema import Column, Schema, Type
 
 PROPERTIES: Final[Mapping[str, str]] = {
-    "format-version": "2",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
     "commit.manifest-merge.enabled": "true",
+    # Who lost a race works his batch out anew: of one batch there must not be two records.
+    "commit.retry.num-retries": "0",
     # Of the end of a long text PyIceberg makes a bound that is no text where it is cut off at U+D7FF (0.12).
     "write.metadata.metrics.default": "counts",
     **{f"write.metadata.metrics.column.{name}": "full" for name in (names.EPOCH, names.SEQUENCE, names.BATCH)},
@@ -121,7 +122,7 @@ class IcebergBeside(Beside):
             if partition_by is not None:
                 source = schema.find_field(partition_by).field_id
                 spec = PartitionSpec(PartitionField(source, 1000, IdentityTransform(), partition_by))
-            return self.catalog.create(self.table, self.suffix, schema, spec, PROPERTIES)
+            return self.catalog.create(self.table, self.suffix, schema, spec, {"format-version": "2", **PROPERTIES})
         _set(table, PROPERTIES)
         self._rename(table)
         self._drop_left(table, columns)
@@ -223,13 +224,25 @@ class IcebergBeside(Beside):
         with committing(str(self.table)):
             table.delete(condition)
 
-    def replace(self, condition: str, frames: Sequence[DataFrame]) -> None:
-        """Put rows in the place of those that meet a condition of Spark, on whole partitions, in one commit."""
+    @property
+    def version(self) -> int | None:
+        """The number of its snapshot, or None where it has none yet."""
         table = self.load()
-        if table is None:
+        snapshot = None if table is None else table.current_snapshot()
+        return None if snapshot is None else snapshot.snapshot_id
+
+    def replace(self, condition: str, frames: Sequence[DataFrame], since: int | None) -> None:
+        """Put rows in the place of those that meet a condition of Spark, on whole partitions, in one commit.
+
+        Raises CommitConflict where another process has written since the version that they were worked out of.
+        """
+        table = self.load()
+        if table is None or since is None:
             return
+        valid = {"isolation-level": "serializable", "validate-from-snapshot-id": str(since)}
         with committing(str(self.table)):
-            self._whole(table, frames).writeTo(self._in_spark).overwrite(F.expr(condition))
+            writer = self._whole(table, frames).writeTo(self._in_spark).options(**valid)
+            writer.overwrite(F.expr(condition))
 
     def gather(self, condition: str) -> None:
         """Put the rows that meet a condition of Iceberg into one file, where they are few and their files many."""

@@ -94,8 +94,16 @@ class Beside(Protocol):
         """Remove what is stamped above a batch: a crash left it."""
         self.forget(f"{names.BATCH} > {batch}")
 
-    def replace(self, condition: str, frames: Sequence[DataFrame]) -> None:
-        """Put rows in the place of those that meet a condition, on whole partitions, in one commit."""
+    @property
+    def version(self) -> int | None:
+        """The number of the state that it is at, or None where it has none yet."""
+        ...
+
+    def replace(self, condition: str, frames: Sequence[DataFrame], since: int | None) -> None:
+        """Put rows in the place of those that meet a condition, on whole partitions, in one commit.
+
+        Raises CommitConflict where another process has written since the version that they were worked out of.
+        """
         ...
 
     def gather(self, condition: str) -> None:

@@ -385,7 +385,11 @@ class CompanionTable:
     def _fold_into_bases(
         self, mark: Mark, upto: int, held: DataFrame | None, give_up: Callable[[DataFrame], None]
     ) -> None:
-        """Put in the place of events that the mark has passed the rows that they leave; one commit."""
+        """Put in the place of events that the mark has passed the rows that they leave; one commit.
+
+        What another process has remembered of the next batch meanwhile stays as it is.
+        """
+        since = self.table.version
         events, bases, waiting = self.events(upto), self.bases(upto), self.waiting(upto)
         if events is None or bases is None or waiting is None:
             return
@@ -410,7 +414,10 @@ class CompanionTable:
         if truncates is not None:  # of a history, what stays goes on from before them
             stays = instants and not (pinned.isEmpty() and found.events.where(passed).isEmpty())
             kept.append(truncates if stays else truncates.where(f"NOT {passed}"))
-        self.table.replace(f"{KIND} IN ('{DELETE}', '{CHANGE}', '{BASE}')", kept)
+        remembered = f"{KIND} IN ('{DELETE}', '{CHANGE}', '{BASE}')"
+        if (above := self.table.frame(f"{remembered} AND {names.BATCH} > {upto}")) is not None:
+            kept.append(above)
+        self.table.replace(remembered, kept, since)
 
     def _settled(self, progress: Progress) -> int:
         """Return the newest batch of which, and of those before it, no change matters any more."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -275,6 +276,27 @@ def test_who_is_overtaken_behind_his_commit_forgets_nothing(further: int, trims:
 
     apply_changes(replace(job(source, table), standing=standing))
     assert table.trims == trims
+
+
+class Raced(Trimmed):
+    """Another process has written what the table remembers while this one was about to forget."""
+
+    def trim(self, progress: Progress) -> None:
+        super().trim(progress)
+        raise CommitConflict("another process has written what the table remembers in between")
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_who_loses_the_race_for_what_is_remembered_leaves_it_to_who_went_on(goes_on: bool) -> None:
+    table, source = Raced(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
+
+    def standing() -> Standing:
+        found = table.standing()
+        return replace(found, progress=replace(found.progress, batch=found.progress.batch + goes_on * table.trims))
+
+    with nullcontext() if goes_on else pytest.raises(CommitConflict):
+        apply_changes(replace(job(source, table), standing=standing))
+    assert table.progress.batch == table.trims == 1
 
 
 def test_whose_term_is_over_behind_his_commit_forgets_nothing() -> None:

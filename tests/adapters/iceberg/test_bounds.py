@@ -60,7 +60,16 @@ def test_so_does_a_table_that_an_older_lakeward_made(
     beside: IcebergBeside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as older:
-        older.setattr("lakeward.adapters.iceberg.beside.PROPERTIES", {"format-version": "2"})
+        older.setattr("lakeward.adapters.iceberg.beside.PROPERTIES", {})
         add(beside, 1, "a")
     add(beside, 2, "\ud7ff" * 17)
     assert found(beside) == ["a", "\ud7ff" * 17]
+
+
+def test_what_it_has_is_not_given_again(beside: IcebergBeside) -> None:
+    """Each commit of its metadata takes time of a batch."""
+    for batch in (1, 2, 3):
+        add(beside, batch, "a")
+    table = beside.load()
+    assert table is not None
+    assert len(table.metadata.metadata_log) == 3, "it was made, and written to three times"
