@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, Final, cast
 
+from filelock import Timeout
 from pyspark.sql import SparkSession
+
+_MOMENT: Final = 0.05
+"""Seconds between two looks at a lock."""
 
 
 class Jvm:
@@ -34,6 +40,23 @@ class Jvm:
     def table(self, client: Any) -> Any:
         """Return the table of a client as it is now."""
         return self.hudi.table.HoodieSparkTable.create(client.getConfig(), client.getEngineContext())
+
+    @contextmanager
+    def locked(self, file: Path, patience: float) -> Iterator[None]:
+        """Hold a lock that ends with Java: one whose Python was killed may go on with the write in hand.
+
+        Raises Timeout where that of another process has it for so many seconds.
+        """
+        channel = self.root.java.io.RandomAccessFile(str(file), "rw").getChannel()
+        try:
+            until = time.monotonic() + patience
+            while channel.tryLock() is None:
+                if time.monotonic() > until:
+                    raise Timeout(str(file))
+                time.sleep(_MOMENT)
+            yield
+        finally:
+            channel.close()
 
     @property
     def none(self) -> Any:

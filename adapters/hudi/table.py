@@ -25,6 +25,7 @@ from lakeward.adapters.hudi import writing
 from lakeward.adapters.hudi.change import Change
 from lakeward.adapters.hudi.checking import check, check_change, check_place
 from lakeward.adapters.hudi.columns import KEY, META_COLUMNS
+from lakeward.adapters.hudi.java import Jvm
 from lakeward.adapters.hudi.options import TableOptions
 from lakeward.adapters.hudi.progress import standing_of, timeline_of
 from lakeward.adapters.hudi.rollback import HudiLine, oldest_batch
@@ -206,9 +207,13 @@ class HudiTable:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other processes of lakeward from committing, until this one has."""
+        """Keep other processes of lakeward from committing, until this one has, and Java with it.
+
+        Two locks: that of Python also keeps threads apart, and ends with it; Java may then go on for a moment.
+        """
+        file, of_java = (self.path.with_name(f".{self.path.name}.{name}") for name in ("lock", "java.lock"))
         try:
-            with FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=_PATIENCE):
+            with FileLock(file, timeout=_PATIENCE), Jvm(self.spark()).locked(of_java, _PATIENCE):
                 yield
         except Timeout as error:
             raise TableError(

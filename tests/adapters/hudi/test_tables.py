@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -240,6 +241,32 @@ def test_a_commit_in_between_sends_the_batch_back(
     put(shop, 11, "U,1,c,3.00")
     shop.run()
     assert shop.rows() == [(1, "c", D("3.00")), (2, "b", D("2.00"))]
+
+
+def test_a_batch_waits_for_a_java_whose_python_was_killed(
+    shop: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be in the midst of its commit: of a table without a key each row would be there twice."""
+    shop.configure(f'[tables."shop.item"]\ncolumns = {{ {ITEM} }}\n')
+    put(shop, 10, "I,1,a,1.00")
+    shop.run()
+    put(shop, 11, "I,2,b,2.00")
+    lock, records, held = path_of(shop).with_name(".item.java.lock"), hudi.HudiTable._records, []
+
+    def look(self: hudi.HudiTable, *arguments: Any) -> Any:
+        with lock.open("w") as file, pytest.raises(BlockingIOError):
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        held.append(self)
+        return records(self, *arguments)
+
+    with monkeypatch.context() as impatient, lock.open("w") as file:
+        impatient.setattr(hudi, "_PATIENCE", 0)
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        assert "another process is committing to the table" in shop.fails()
+    monkeypatch.setattr(hudi.HudiTable, "_records", look)
+    shop.run()
+    assert held
+    assert [row[0] for row in shop.rows()] == [1, 2]
 
 
 def test_a_folder_of_something_else_is_left_as_it_is(shop: Project) -> None:
