@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
 from lakeward.adapters.files.columns import writings
 from lakeward.adapters.files.table import TableFiles
+from lakeward.adapters.files.values import Number, Object, image_of, object_in, object_of, text_in
 from lakeward.adapters.landed.reading import Reading
 from lakeward.adapters.messages.connect import columns_of
 from lakeward.adapters.messages.message import placeholders
@@ -20,18 +20,17 @@ from lakeward.core.schema import Column
 
 _OLD_KEY: Final = "__debezium.oldkey"
 
-_Object = Mapping[str, Any]
-
-
-class _Number(str):
-    """A number of JSON, as it is written."""
-
-    __slots__ = ()
-
 
 def cells_of_line(table: TableFiles, entry: Entry) -> Cells:
     """Return the cells of a line by columns of its table; none where they cannot be told apart."""
-    found = _object(entry.text)
+    try:
+        return _cells(table, entry)
+    except RecursionError:  # it is nested deeper than Python goes
+        return Cells()
+
+
+def _cells(table: TableFiles, entry: Entry) -> Cells:
+    found = object_of(entry.text)
     match table.format_of(entry.object):
         case _ if found is None:
             return Cells()
@@ -45,7 +44,7 @@ def cells_of_line(table: TableFiles, entry: Entry) -> Cells:
 
 def reading_of(table: TableFiles, entry: Entry) -> Reading:
     """Return how the cells of a line are read: as the schema in it says, where types are from there."""
-    found = _object(entry.text) if table.options.types == "schema" else None
+    found = object_of(entry.text) if table.options.types == "schema" else None
     schema = None if found is None else (_body(table, found) or {}).get("schema")
     columns = columns_of(json.dumps(schema), is_flat=table.options.form == "flattened")
     if columns is None:
@@ -54,54 +53,44 @@ def reading_of(table: TableFiles, entry: Entry) -> Reading:
     return replace(table.reading, written=writings(table.options, table.dimension, table.patterns, described))
 
 
-def _object(text: object) -> _Object | None:
-    """Return the object that a value is, or that its text is."""
-    if isinstance(text, str):
-        try:
-            text = json.loads(text, parse_int=_Number, parse_float=_Number)
-        except ValueError:
-            return None
-    return text if isinstance(text, dict) else None
-
-
-def _body(table: TableFiles, line: _Object) -> _Object | None:
+def _body(table: TableFiles, line: Object) -> Object | None:
     """Return the value of a message."""
     is_record = table.options.line == "record" and "value" in line
-    return _object(line["value"]) if is_record else line
+    return object_in(line["value"]) if is_record else line
 
 
-def _inner(value: object) -> _Object:
+def _inner(value: object) -> Object:
     """Return an object, or the payload that a schema stands beside."""
-    found = _object(value) or {}
-    return _object(found.get("payload")) or found
+    found = object_in(value) or {}
+    return object_in(found.get("payload")) or found
 
 
 # Rows, and messages.
 
 
-def _of_row(table: TableFiles, row: _Object) -> Mapping[str, Written]:
+def _of_row(table: TableFiles, row: Object) -> Mapping[str, Written]:
     renames, key = table.dimension.policies.renames, table.dimension.key
     after: dict[str, Written] = {}
     for column in table.dimension.schema:
         called = [column.name, *(old for old, new in renames.items() if new == column.name)]
-        texts = [_text(row[name]) for name in called if name in row]
+        texts = [text_in(row[name]) for name in called if name in row]
         is_unset = not texts and table.options.absent == "unset" and column.name not in key
         after[column.name] = UNSET if is_unset else next((text for text in texts if text is not None), None)
     return after
 
 
-def _of_dms(table: TableFiles, entry: Entry, message: _Object | None) -> Cells:
-    data = _object((message or {}).get("data"))
+def _of_dms(table: TableFiles, entry: Entry, message: Object | None) -> Cells:
+    data = image_of((message or {}).get("data"))
     if message is None or data is None:
         return Cells()
-    image, prefix = _object(message.get("before-image")) or {}, table.options.before_image_prefix
+    image, prefix = image_of(message.get("before-image")) or {}, table.options.before_image_prefix
     then = image if prefix is None else {**image, **_named(data, prefix)}
     return Cells(
-        {name: _text(data.get(name)) for name in table.dimension.schema.names}, _old_key(table, entry, then)
+        {name: text_in(data.get(name)) for name in table.dimension.schema.names}, _old_key(table, entry, then)
     )
 
 
-def _named(data: _Object, prefix: str) -> _Object:
+def _named(data: Object, prefix: str) -> Object:
     return {
         name.removeprefix(prefix): value
         for name, value in data.items()
@@ -109,17 +98,17 @@ def _named(data: _Object, prefix: str) -> _Object:
     }
 
 
-def _of_debezium(table: TableFiles, entry: Entry, line: _Object) -> Cells:
+def _of_debezium(table: TableFiles, entry: Entry, line: Object) -> Cells:
     body, is_record = _body(table, line) or {}, table.options.line == "record"
     keys, headers = (line.get(part) if is_record else None for part in ("key", "headers"))
     after, before = _images(table, body)
     left = _inner(_header(headers))
     schema, key = table.dimension.schema, table.dimension.key
     if entry.operation == Operation.DELETE.value:
-        image = after if table.options.form == "flattened" else before
+        image = after or {} if table.options.form == "flattened" else before
         known = {**_without_null(image), **_without_null(_inner(keys))}
-        return Cells({name: _text(known.get(name)) if name in key else None for name in schema.names})
-    if not after:
+        return Cells({name: text_in(known.get(name)) if name in key else None for name in schema.names})
+    if after is None:
         return Cells()
     written, words = reading_of(table, entry).written, placeholders(table.options.unavailable_value)
     cells: dict[str, Written] = {}
@@ -131,14 +120,14 @@ def _of_debezium(table: TableFiles, entry: Entry, line: _Object) -> Cells:
     return Cells(cells, _old_key(table, entry, then))
 
 
-def _images(table: TableFiles, body: _Object) -> tuple[_Object, _Object]:
-    """Return the images of a row after and before its change."""
-    payload = _object(body.get("payload"))
+def _images(table: TableFiles, body: Object) -> tuple[Object | None, Object]:
+    """Return the images of a row after and before its change; None where there is none after."""
+    payload = body.get("payload")
     if table.options.form == "flattened":
-        is_wrapped = payload is not None and len(body) - ("schema" in body) == 1
-        return payload if is_wrapped and payload is not None else body, {}
-    parts = {**body, **_without_null(payload or {})}
-    return _object(parts.get("after")) or {}, _object(parts.get("before")) or {}
+        is_wrapped = "payload" in body and len(body) - ("schema" in body) == 1
+        return object_in(payload) if is_wrapped else body, {}
+    parts = {**body, **_without_null(image_of(payload) or {})}
+    return image_of(parts.get("after")), image_of(parts.get("before")) or {}
 
 
 def _header(headers: object) -> object:
@@ -147,64 +136,26 @@ def _header(headers: object) -> object:
         pairs = [[h.get("key"), h.get("value")] if isinstance(h, dict) else h for h in headers]
         found = (h[1] for h in pairs if isinstance(h, list) and len(h) == 2 and h[0] == _OLD_KEY)
         return next(found, None)
-    return (_object(headers) or {}).get(_OLD_KEY)
+    return (object_in(headers) or {}).get(_OLD_KEY)
 
 
-def _old_key(table: TableFiles, entry: Entry, then: _Object) -> Mapping[str, Written]:
+def _old_key(table: TableFiles, entry: Entry, then: Object) -> Mapping[str, Written]:
     is_update = entry.operation == Operation.UPDATE.value
     written = reading_of(table, entry).written
     columns = [column for column in table.reading.key_columns if is_update and then.get(column.name) is not None]
     return {column.name: _text_of(then[column.name], column, written[column.name].wire) for column in columns}
 
 
-def _without_null(found: _Object) -> _Object:
+def _without_null(found: Object) -> Object:
     return {name: value for name, value in found.items() if value is not None}
-
-
-# Values.
 
 
 def _text_of(value: object, column: Column, wire: Wire) -> str | None:
     """Return the text of a value; that of a number has a point where a text of digits would be base64."""
-    text = _text(value)
-    is_digits = text is not None and isinstance(value, _Number) and "." not in text
+    text = text_in(value)
+    is_digits = text is not None and isinstance(value, Number) and "." not in text
     is_base64 = wire is Wire.UNSCALED and column.type.name == "decimal"
     return f"{text}.0" if is_digits and is_base64 else text
-
-
-def _text(value: object) -> str | None:
-    """Return the text of a value, as Spark writes one of the type VARIANT."""
-    match value:
-        case _Number():
-            return _of_number(value)
-        case str() | None:
-            return value
-        case dict():
-            cells = (
-                f"{json.dumps(name, ensure_ascii=False)}:{_json(cell)}" for name, cell in sorted(value.items())
-            )
-            return f"{{{','.join(cells)}}}"
-        case list():
-            return f"[{','.join(map(_json, value))}]"
-        case _:
-            return json.dumps(value)
-
-
-def _json(value: object) -> str:
-    is_text = isinstance(value, str) and not isinstance(value, _Number)
-    return json.dumps(value, ensure_ascii=False) if is_text or value is None else _text(value) or ""
-
-
-def _of_number(text: str) -> str:
-    """Return a number: a decimal without zeros at its end, and one with an exponent as Java writes a double."""
-    if "e" not in text.lower():
-        plain = text.rstrip("0").rstrip(".") if "." in text else text
-        return "0" if plain == "-0" else plain
-    value = float(text)
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return repr(value)
-    digits, power = f"{Decimal(repr(value)).normalize():E}".split("E")
-    return f"{digits}{'' if '.' in digits else '.0'}E{int(power)}"
 
 
 def grouped(table: TableFiles, entries: Sequence[Entry]) -> Sequence[tuple[Reading, Sequence[Entry]]]:

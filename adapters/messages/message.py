@@ -26,6 +26,7 @@ CELLS: Final = "map<string,string>"
 """The type of an object of which every cell is kept as it was written, to the digit."""
 
 _BROKEN: Final = "broken"
+_END: Final = "the end of what lakeward reads"
 _NUMBER: Final = r"\A-?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?\z"
 
 
@@ -34,12 +35,14 @@ def parsed(value: str, type_: str = CELLS) -> str:
 
     It goes through a variant, which keeps decimals to the digit: `from_json` makes doubles of
     them on their way to a text. What follows the object makes it none: a parser would pass over
-    it. Put the struct into a column of its own: Spark would parse the text once for each time
-    that it is named.
+    it, so the object stands in a list, of which the end must be found. Put the struct into a
+    column of its own: Spark would parse the text once for each time that it is named.
     """
-    alone = f"concat('{{\"it\":', {value}, '}}')"
-    it, is_null = f"try_variant_get(v, '$.it', {text(type_)})", "is_variant_null(variant_get(v, '$.it', 'variant'))"
-    broken = f"CASE WHEN v IS NULL OR ({it} IS NULL AND NOT {is_null}) THEN {value} END"
+    alone = f"concat('[', {value}, ',\"{_END}\"]')"
+    ends = f"coalesce(try_variant_get(v, '$[1]', 'string') = '{_END}', false)"
+    it = f"CASE WHEN {ends} THEN try_variant_get(v, '$[0]', {text(type_)}) END"
+    is_null = "is_variant_null(variant_get(v, '$[0]', 'variant'))"
+    broken = f"CASE WHEN NOT {ends} OR ({it} IS NULL AND NOT {is_null}) THEN {value} END"
     return (
         f"get(transform(array(try_parse_json({alone})), v -> named_struct('it', {it}, '{_BROKEN}', {broken})), 0)"
     )

@@ -109,6 +109,33 @@ def test_of_what_is_no_object_no_cell_is_known(format_: str, line: str) -> None:
     assert written(line, format=format_) == Cells()
 
 
+@pytest.mark.parametrize("depth", [700, 100_000])
+def test_of_what_is_nested_deeper_than_python_goes_no_cell_is_known(depth: int) -> None:
+    assert written(f'{{"id": 1, "body": {"[" * depth}{"]" * depth}}}', format="json") == Cells()
+
+
+@pytest.mark.parametrize(
+    ("line", "body"),
+    [
+        ('{"id": 1, "body": 1e400}', "Infinity"),
+        ('{"id": 1, "body": [-1e400]}', '["-Infinity"]'),
+        ('{"id": 1, "body": 5e-324}', "4.9E-324"),
+        (f'{{"id": 1, "body": {"9" * 39}}}', "1.0E39"),
+        ('{"id": 1, "body": "\\ud800"}', "?"),
+        ('{"id": 1, "body": ["\\u001f"]}', '["\\u001F"]'),
+    ],
+)
+def test_a_value_is_shown_as_spark_has_it(line: str, body: str) -> None:
+    assert written(line, format="json").after["body"] == body
+
+
+@pytest.mark.parametrize(
+    "line", ['{"id": 1, "id": 1}', '{"id": 1, "body": {"a": 1, "a": 2}}', '{"id": NaN}', '{"id": 1}}']
+)
+def test_what_spark_takes_for_no_object_is_none(line: str) -> None:
+    assert written(line, format="json") == Cells()
+
+
 def test_a_key_that_an_object_lacks_is_what_the_settings_say() -> None:
     assert written({"id": 1}, format="json").after["body"] is None
     assert written({"id": 1}, format="json", absent="unset").after["body"] is UNSET

@@ -1,0 +1,119 @@
+"""JSON as Spark keeps it in the type VARIANT: which text is an object, and what the text of a value in it is."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+
+_MOST_DIGITS: Final = 38
+"""Digits of the widest decimal; what has more is a double."""
+
+Object: TypeAlias = Mapping[str, Any]
+
+
+class Number(str):
+    """A number of JSON, as it is written."""
+
+    __slots__ = ()
+
+
+def object_of(text: str | None) -> Object | None:
+    """Return the object that a text is, or None; of white space around it only that of JSON is passed over."""
+    try:
+        return image_of(None if text is None else _DECODER.decode(text.strip(_BLANK)))
+    except (ValueError, RecursionError):
+        return None
+
+
+def object_in(value: object) -> Object | None:
+    """Return the object that the text of a value is: what stands in an object is taken apart by its text, too."""
+    return object_of(text_in(value))
+
+
+def image_of(value: object) -> Object | None:
+    """Return the object that a value is; one in a text is none."""
+    return value if isinstance(value, dict) else None
+
+
+def _named_once(pairs: Sequence[tuple[str, Any]]) -> Object:
+    """Return an object; one that has a name twice is none, as in a VARIANT."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name stands twice")
+    return found
+
+
+def _none(word: str) -> None:
+    raise ValueError(f"{word} is no JSON")
+
+
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_named_once, parse_int=Number, parse_float=Number, parse_constant=_none
+)
+_ESCAPES: Final = str.maketrans(
+    {chr(code): f"\\u{code:04X}" for code in range(32)}
+    | {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+)
+_BLANK: Final = " \t\r\n"
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+"""Half a character, which no text in UTF-8 has: Java writes a question mark for it."""
+
+
+def text_in(value: object) -> str | None:
+    """Return the text of a value, as Spark writes one of the type VARIANT."""
+    match value:
+        case Number():
+            return _of_number(value)
+        case str():
+            return _SURROGATE.sub("?", value)
+        case None:
+            return None
+        case dict():
+            ordered = sorted(value.items(), key=lambda cell: cell[0].encode("utf-16-be", "surrogatepass"))
+            cells = (f"{_quoted(_SURROGATE.sub('?', name))}:{_json(cell)}" for name, cell in ordered)
+            return f"{{{','.join(cells)}}}"
+        case list():
+            return f"[{','.join(map(_json, value))}]"
+        case _:
+            return json.dumps(value)
+
+
+def _json(value: object) -> str:
+    text = text_in(value)
+    return "null" if text is None else _quoted(text) if _is_quoted(value) else text
+
+
+def _is_quoted(value: object) -> bool:
+    """Whether a value stands in quotes in JSON: a text, or a number that JSON cannot write."""
+    return isinstance(value, str) and (not isinstance(value, Number) or "Infinity" in _of_number(value))
+
+
+def _quoted(text: str) -> str:
+    """Return a text as JSON, with control characters as Spark writes them."""
+    return f'"{text.translate(_ESCAPES)}"'
+
+
+def _of_number(text: str) -> str:
+    """Return a number: a decimal of up to 38 digits without zeros at its end, others as Java writes a double."""
+    if "e" not in text.lower() and _is_decimal(Decimal(text)):
+        plain = text.rstrip("0").rstrip(".") if "." in text else text
+        return "0" if plain == "-0" else plain
+    value = float(text)
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    of_two = f"{value:.1e}"  # Java has two digits at least
+    shortest = of_two if float(of_two) == value else repr(value)
+    digits, power = f"{Decimal(shortest).normalize():E}".split("E")
+    return f"{digits}{'' if '.' in digits else '.0'}E{int(power)}"
+
+
+def _is_decimal(value: Decimal) -> bool:
+    """Whether a decimal type has all digits of a number."""
+    _, digits, exponent = value.as_tuple()
+    return max(len(digits), -int(exponent)) <= _MOST_DIGITS
