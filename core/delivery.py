@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lakeward.core.clock import latest
 from lakeward.core.counts import Counts
-from lakeward.core.events import ChangeEvent, Key, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
 from lakeward.core.fold import Row
 from lakeward.core.memory import Base, Change, Hold, Record, Reject
 
@@ -71,6 +71,7 @@ def record_of(delivery: Delivery) -> Record | None:
     placed = [event.position for event in delivery.events]
     placed += [reject.position for reject in delivery.rejects if reject.has_place]
     bounds = placed or [position for position, _ in arrived]
+    loads = frozenset(position.epoch for position in placed if position.sequence == LOAD_SEQUENCE)
     of_source = () if delivery.by_hand else arrived
     return Record(
         delivery.number,
@@ -78,6 +79,6 @@ def record_of(delivery: Delivery) -> Record | None:
         min(bounds),
         max(bounds),
         latest((time for _, time in of_source), delivery.believed),
-        frozenset(event.position.epoch for event in delivery.events if event.is_load),
+        loads,
         truncates=tuple(e.position for e in delivery.events if e.operation is Operation.TRUNCATE),
     )

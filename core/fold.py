@@ -238,8 +238,8 @@ class Fold:
 
 
 def at_its_end(row: Row) -> Row:
-    """Return what is needed of a row to go on from it."""
-    return replace(row, versions=tail(row.versions)) if row.versions else row
+    """Return what is needed of a row to go on from it: which event set a cell no table tells."""
+    return replace(row, origin={}, versions=tail(row.versions))
 
 
 def row_of(versions: Versions) -> Row:

@@ -188,11 +188,16 @@ class _Settling:
         )
 
     def is_what_stands(self, event: ChangeEvent) -> bool:
-        """Whether an `ordered` table, which remembers deletes alone, has the very row that a whole event sends."""
+        """Whether an `ordered` table, which remembers deletes alone, has the very row that a whole event sends.
+
+        What its file has no column for says nothing of it.
+        """
         if not (self.ordered and self.dimension.unique_sequences) or event.operation is Operation.DELETE:
             return False
         row = None if event.old_key is not None or event.is_load else self.stored.get(event.key)
-        return row is not None and row.position.mark == event.position.mark and same(row.cells, event.cells)
+        if row is None or row.position.mark != event.position.mark:
+            return False
+        return same({name: cell for name, cell in row.cells.items() if name in event.cells}, event.cells)
 
     def judge(self, event: ChangeEvent) -> None:
         position = event.position
@@ -399,7 +404,7 @@ class _Settling:
         """Quarantine events and hold their keys; a row that a person mended must be one that can be applied."""
         for reject in refused:
             place = reject.position
-            if place in self.closed:
+            if any(event.position == place for event in self.mended):
                 raise self.refuse_mended(reject)
             self.fresh = [event for event in self.fresh if event.position != place]
             if place in self.verdicts:
@@ -441,11 +446,11 @@ class _Settling:
         incomplete = {e.position for folded in self.folds for e in self.passed if folded.is_waiting(e)}
         for event in self.passed:
             position = event.position
+            if position in incomplete and self.ordered:
+                self.rejects.append(Reject(position, Reason.INCOMPLETE_ROW, event.keys, time=event.time))
             if position not in self.verdicts:
                 continue
             if position in incomplete:
-                if self.ordered:
-                    self.rejects.append(Reject(position, Reason.INCOMPLETE_ROW, event.keys, time=event.time))
                 self.verdicts[position] = Verdict.QUARANTINED if self.ordered else Verdict.WAITING
             elif any(row.position == position for row in self.standing_of(event)):
                 self.verdicts[position] = Verdict.DUPLICATE

@@ -1,0 +1,87 @@
+"""What a table knows that remembers deletes alone, and what a load and a mended row count for, by example.
+
+Tables in Spark have no more than this: rows do not say which event set a cell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from model_laws import Player
+
+from lakeward.core.delivery import Delivery, Resolution, record_of
+from lakeward.core.dimension import ORDERED, Dimension, TableName
+from lakeward.core.errors import MendError
+from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position, Sequences
+from lakeward.core.memory import UNPLACED, Reason, Reject
+from lakeward.core.settle import settle
+from lakeward.plugins.testing.histories import SCHEMA
+
+DIMENSION = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",), lateness=ORDERED)
+UNIQUE = replace(DIMENSION, sequences=Sequences.UNIQUE)
+
+
+def event(operation: Operation, sequence: int, object_: int | None = None, **cells: Any) -> ChangeEvent:
+    position = Position(1, sequence, object_ or sequence, 1)
+    return ChangeEvent(operation=operation, position=position, key=(1,), cells={"id": 1, **cells})
+
+
+def test_what_comes_again_and_was_overtaken_completes_nothing_though_the_row_has_its_cell() -> None:
+    player, insert = Player(DIMENSION), event(Operation.INSERT, 1, a=1, b=1)
+    player.deliver([insert, event(Operation.UPDATE, 2, a=2, b=UNSET)])
+    again = player.deliver([insert])
+    assert (again.stale, again.applied) == (1, 0)
+    assert player.rows[1,].cells == {"id": 1, "a": 2, "b": 1}
+
+
+def test_a_part_that_is_released_and_finds_no_row_goes_into_quarantine() -> None:
+    """Its row was given up, and on such a table nothing older can come."""
+    player, part = Player(DIMENSION), event(Operation.UPDATE, 2, a=2, b=UNSET)
+    bad = Reject(Position(1, 1, 1, 1), Reason.CAST, ((1,),))
+    assert player.deliver([part], [bad]).waiting == 1
+    delivery = Delivery(number=2, resolutions=[Resolution(bad.position)])
+    settled = settle(DIMENSION, player.rows, player.memory, delivery)
+    assert [(reject.position, reject.reason) for reject in settled.rejects] == [
+        (part.position, Reason.INCOMPLETE_ROW)
+    ]
+    assert settled.counts.released == 1
+
+
+@pytest.mark.parametrize("reason", UNPLACED)
+def test_a_mended_row_that_got_its_place_and_may_mean_one_of_two_is_refused(reason: Reason) -> None:
+    player = Player(DIMENSION)
+    second = replace(event(Operation.INSERT, 2), key=(2,), cells={"id": 2, "a": 0, "b": 0})
+    bad = Reject(Position(1, LOAD_SEQUENCE, 3, 1), reason, ((1,), (2,)))
+    player.deliver([event(Operation.INSERT, 1, a=0, b=0), second], [bad])
+    moved = replace(event(Operation.UPDATE, 3, a=3, b=3), key=(2,), old_key=(1,))
+    with pytest.raises(MendError, match="may mean one of two rows"):
+        player.deliver(resolutions=[Resolution(bad.position, moved)])
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_a_load_has_begun_with_a_file_of_which_no_row_can_be_read(reason: Reason) -> None:
+    """Until it is complete the mark must not pass it; of what is of no known place nobody knows what it is of."""
+    reject = Reject(Position(1, LOAD_SEQUENCE, 1, 1), reason, ((1,),))
+    record = record_of(Delivery(number=1, rejects=[reject]))
+    assert record is not None
+    assert record.loads == (frozenset() if reason in UNPLACED else {1})
+
+
+@pytest.mark.parametrize("operation", [Operation.INSERT, Operation.UPDATE])
+def test_a_copy_is_known_though_its_file_lacks_a_column(operation: Operation) -> None:
+    player = Player(UNIQUE)
+    player.deliver([event(Operation.INSERT, 1, a=1, b=1), event(operation, 2, a=2)])
+    again = player.deliver([event(operation, 2, object_=9, a=2)])
+    assert (again.duplicates, again.applied, again.ties) == (1, 0, 0)
+    assert player.rows[1,].position.object == 2
+
+
+def test_a_part_is_no_copy_of_the_row_that_it_made() -> None:
+    """Nobody knows what it did not send; it comes to the same row."""
+    player, part = Player(UNIQUE), event(Operation.UPDATE, 2, a=2, b=UNSET)
+    player.deliver([event(Operation.INSERT, 1, a=1, b=1), part])
+    again = player.deliver([replace(part, position=part.position._replace(object=9))])
+    assert again.duplicates == 0
+    assert player.rows[1,].cells == {"id": 1, "a": 2, "b": 1}
