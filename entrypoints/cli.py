@@ -10,7 +10,7 @@ from typing import Any, Final
 import typer
 
 from lakeward import __version__
-from lakeward.core.errors import CommitConflict, LakewardError
+from lakeward.core.errors import CommitConflict
 from lakeward.entrypoints import documents
 from lakeward.entrypoints.context import AS_JSON, AT_END, DEBUG
 from lakeward.entrypoints.view import print_error
@@ -86,24 +86,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = application(*[word for word in given[:1] if word in COMMANDS])(given, standalone_mode=False)
-    except LakewardError as error:
-        if DEBUG in given:
-            raise
-        code = exit_code_of(error)
-        _emit_error(given, documents.error(error), code)
-        print_error(error)
-        return code
     except typer.Abort:
         return 130
     except Exception as error:
         if hasattr(error, "show") and hasattr(error, "exit_code"):  # click's own: wrong usage
-            shown: Any = error
-            code = int(shown.exit_code)
-            _emit_error(given, {"kind": "UsageError", "what": shown.format_message(), "retryable": False}, code)
-            shown.show()
-            return code
-        raise
+            return _misused(given, error)
+        code = exit_code_of(error)
+        _emit_error(given, documents.error(error), code)
+        if DEBUG in given:
+            raise
+        print_error(error)
+        return code
     return code if isinstance(code, int) else 0
+
+
+def _misused(given: Sequence[str], error: Any) -> int:
+    """Say how the command is used, and return its exit code."""
+    code = int(error.exit_code)
+    what = {"kind": "UsageError", "what": error.format_message(), "found": None, "todo": None, "retryable": False}
+    _emit_error(given, what, code)
+    error.show()
+    return code
 
 
 def _emit_error(given: Sequence[str], error: Mapping[str, Any], code: int) -> None:

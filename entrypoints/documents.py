@@ -19,6 +19,7 @@ from lakeward.core.joined.plan import JoinPlan
 from lakeward.core.loads import Awaited
 from lakeward.core.progress import Progress
 from lakeward.entrypoints import moments
+from lakeward.plugins.manager import raised_in
 
 if TYPE_CHECKING:
     from lakeward.entrypoints.findings import Findings
@@ -37,7 +38,8 @@ def emit(command: str, content: Mapping[str, Any]) -> None:
 def error(found: BaseException) -> Mapping[str, Any]:
     """Return an error with its parts by name."""
     if not isinstance(found, LakewardError):
-        return {"kind": type(found).__name__, "what": str(found), "retryable": False}
+        kind, what = type(found).__name__, str(found)
+        return {"kind": kind, "what": what, "found": None, "todo": of_defect(found), "retryable": False}
     return {
         "kind": type(found).__name__,
         "what": found.what,
@@ -46,6 +48,13 @@ def error(found: BaseException) -> Mapping[str, Any]:
         "retryable": found.retryable,
         **({"code": found.code} if isinstance(found, AlarmRaised) else {}),
     }
+
+
+def of_defect(error: BaseException) -> str:
+    """Return what to do about an error that nobody raised on purpose: whose defect it is."""
+    plugin = raised_in(error)
+    whose = "lakeward: please report it" if plugin is None else f"the plugin {plugin}: mend it, or report it there"
+    return f"This is a defect of {whose}. With --debug the stack trace is shown."
 
 
 def failure_code(errors: Iterable[Mapping[str, Any]]) -> int:

@@ -32,7 +32,7 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, LakewardError
 from lakeward.core.job import STEPS, Report
 from lakeward.core.loads import Awaited
-from lakeward.entrypoints import moments
+from lakeward.entrypoints import documents, moments
 from lakeward.entrypoints.printable import escaped, printable
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def error_lines(error: BaseException) -> list[str]:
     """Return an error as people read it: what is wrong, what was found, what to do."""
     if not isinstance(error, LakewardError):
         said = f"error: {type(error).__name__}: {error}".splitlines()
-        return [*said, "  This is a defect of lakeward: please report it."]
+        return [*said, f"  {documents.of_defect(error)}"]
     rest = [line for part in (error.found, error.todo) if part for line in part.splitlines()]
     if isinstance(error, AlarmRaised):
         rest.append(f"{error.code} is explained in docs/alarms.md")

@@ -88,6 +88,14 @@ def who_raised(error: Exception, hook: pluggy.HookCaller) -> str:
     return through[-1] if through else " or ".join(part.plugin_name for part in hook.get_hookimpls())
 
 
+def raised_in(error: BaseException) -> str | None:
+    """Return the installed plugin that an error came through, the innermost one, or None."""
+    plugins = {plugin.module.partition(".")[0]: plugin.name for plugin in installed(group=PROJECT)}
+    packages = (frame.f_globals.get("__name__", "").partition(".")[0] for frame, _ in walk_tb(error.__traceback__))
+    through = [plugins[package] for package in packages if package in plugins]
+    return through[-1] if through else None
+
+
 def _load_installed(manager: pluggy.PluginManager) -> None:
     """Load what announces itself as a plugin; whatever its import raises is said with its name."""
     for plugin in installed(group=PROJECT):

@@ -278,6 +278,54 @@ def test_every_error_is_a_document_under_the_name_of_its_command(
     assert said in ended.document["error"]["what"]
 
 
+def failing(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Install a queue that fails where it is asked, and name it in settings."""
+    code = """
+        from lakeward.plugins import hookimpl
+
+        class Broken:
+            def receive(self):
+                return {}["bell"]
+
+        @hookimpl
+        def register(registry):
+            registry.queues.add("broken", lambda options, runtime: Broken())
+    """
+    third_party.install(monkeypatch, folder / "site", "lakeward_broken_queue", code)
+    write(folder, shop.SETTINGS, '[queue]\nkind = "broken"\n')
+
+
+def test_a_defect_outside_of_a_table_is_said_in_words_that_name_the_plugin(
+    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing(monkeypatch, tmp_path)
+    ended = lakeward("run", "--log", "off")
+    assert ended.code == 1
+    assert ended.err.splitlines() == [
+        "error: KeyError: 'bell'",
+        "  This is a defect of the plugin lakeward_broken_queue: mend it, or report it there. "
+        "With --debug the stack trace is shown.",
+    ]
+
+
+def test_a_defect_outside_of_a_table_is_a_document(
+    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing(monkeypatch, tmp_path)
+    ended = lakeward("run", "--json", "--log", "off")
+    assert (ended.code, ended.document["exit_code"]) == (1, 1)
+    assert ended.document["error"]["kind"] == "KeyError"
+    assert "lakeward_broken_queue" in ended.document["error"]["todo"]
+
+
+def test_with_debug_a_defect_keeps_its_stack_trace(
+    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing(monkeypatch, tmp_path)
+    with pytest.raises(KeyError):
+        lakeward("run", "--debug", "--log", "off")
+
+
 def test_a_table_whose_java_was_killed_may_be_tried_again_and_is_reported(
     lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
