@@ -98,10 +98,17 @@ def raised_in(error: BaseException) -> str | None:
 
 def _load_installed(manager: pluggy.PluginManager) -> None:
     """Load what announces itself as a plugin; whatever its import raises is said with its name."""
+    values: dict[str, str] = {}
     for plugin in installed(group=PROJECT):
+        if values.setdefault(plugin.name, plugin.value) != plugin.value:
+            raise PluginError(
+                f"two plugins are called {plugin.name!r}",
+                found=f"found {values[plugin.name]} and {plugin.value}, as their entry points say",
+                todo="Uninstall one of them.",
+            )
         try:
             manager.load_setuptools_entrypoints(PROJECT, plugin.name)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise _not_loaded(f"{plugin.name} ({plugin.value}): {error}") from error
 
 

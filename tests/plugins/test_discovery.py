@@ -121,6 +121,7 @@ def test_a_hook_with_an_argument_that_it_has_not_is_refused_and_named() -> None:
         ("lakeward_lacks", "import a_module_that_is_not_there", "No module named 'a_module_that_is_not_there'"),
         ("lakeward_torn", "def register(registry:", "was never closed"),
         ("lakeward_raises", "raise RuntimeError('no licence')", "no licence"),
+        ("lakeward_ends", "raise SystemExit('no licence')", "no licence"),
     ],
 )
 def test_a_plugin_that_cannot_be_imported_is_named(
@@ -131,6 +132,17 @@ def test_a_plugin_that_cannot_be_imported_is_named(
         load()
     assert module in str(refused.value)
     assert said in str(refused.value)
+
+
+def test_two_plugins_that_announce_themselves_by_one_name_are_refused_and_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for module in ("lakeward_first", "lakeward_second"):
+        third_party.install(monkeypatch, tmp_path / module, module, "", called="mine")
+    with pytest.raises(PluginError, match="two plugins are called 'mine'") as refused:
+        load()
+    assert "lakeward_first" in str(refused.value)
+    assert "lakeward_second" in str(refused.value)
 
 
 def test_a_plugin_that_fails_as_it_registers_is_named_among_others() -> None:

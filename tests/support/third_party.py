@@ -8,22 +8,24 @@ from textwrap import dedent
 import pytest
 
 
-def install(monkeypatch: pytest.MonkeyPatch, folder: Path, module: str, code: str) -> None:
+def install(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, module: str, code: str, *, called: str | None = None
+) -> None:
     """Put a module on the path, and announce it."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{module}.py").write_text(dedent(code), "utf-8")
-    announce(monkeypatch, folder, module)
+    announce(monkeypatch, folder, module, called)
 
 
-def announce(monkeypatch: pytest.MonkeyPatch, folder: Path, module: str) -> None:
+def announce(monkeypatch: pytest.MonkeyPatch, folder: Path, module: str, called: str | None = None) -> None:
     """Put a folder on the path whose metadata announces a module."""
-    describe(folder, module)
+    describe(folder, module, called)
     monkeypatch.syspath_prepend(str(folder))
 
 
-def describe(folder: Path, module: str) -> None:
-    """Write metadata whose entry point makes a module a plugin of lakeward."""
+def describe(folder: Path, module: str, called: str | None = None) -> None:
+    """Write metadata whose entry point makes a module a plugin of lakeward, of its own name or another."""
     info = folder / f"{module}-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n", "utf-8")
-    (info / "entry_points.txt").write_text(f"[lakeward]\n{module} = {module}\n", "utf-8")
+    (info / "entry_points.txt").write_text(f"[lakeward]\n{called or module} = {module}\n", "utf-8")
