@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -78,7 +79,19 @@ def application(*names: str) -> typer.Typer:
     app.callback()(_main)
     for name in names or COMMANDS:
         import_module(f"lakeward.entrypoints.commands.{name.replace('-', '_')}").add_to(app)
+    _let_flow(app)
     return app
+
+
+def _let_flow(app: typer.Typer) -> None:
+    """Join the lines of each paragraph of help: a terminal breaks them where it must. Examples keep their lines."""
+    said: list[Any] = [app.info, *app.registered_commands]
+    for one in said:
+        if isinstance(one.help, str):
+            one.help = re.sub(r"(?<!\n)\n(?!\n|Example: )", " ", one.help.strip())
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            _let_flow(group.typer_instance)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -57,6 +57,20 @@ def test_the_help_of_every_command_shows_an_example(lakeward: Command, words: tu
     assert re.search(rf"Example: lakeward {' '.join(words)}\b", ended.out)
 
 
+def test_help_breaks_its_lines_where_the_terminal_does_and_examples_keep_theirs(
+    lakeward: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    lines = [line.strip() for line in lakeward("run", "--help").out.splitlines()]
+    assert any(re.match("Each batch becomes visible .* the next run goes on there[.]", line) for line in lines)
+    assert [line for line in lines if line.startswith("Example: ")] == [
+        "Example: lakeward run --once shop.customer",
+        "Example: lakeward run --follow --log json",
+    ]
+    (maintain,) = (line for line in map(str.strip, lakeward("--help").out.splitlines()) if "│ maintain" in line)
+    assert "too small ones" in maintain
+
+
 def test_the_help_lists_every_command_and_the_exit_codes(lakeward: Command) -> None:
     out = lakeward("--help").out
     assert all(words[0] in out for words in every_command())
