@@ -120,7 +120,7 @@ def _text(value: str) -> str:
 def read(file: Path, dimension: Dimension) -> Sequence[Row]:
     """Read a file; raises MendError, saying where and what, for anything wrong with it."""
     try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
+        content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise MendError(f"{file} cannot be read", found=str(error)) from error
     except tomllib.TOMLDecodeError as error:

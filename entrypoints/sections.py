@@ -6,6 +6,7 @@ names the nearest one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -136,6 +137,8 @@ class ColumnSettings(Strict):
     @model_validator(mode="before")
     @classmethod
     def _type_alone(cls, value: Any) -> Any:
+        if not isinstance(value, str | Mapping):
+            raise ValueError('must be a type such as "bigint", or a table with `type` and `format`')
         return {"type": value} if isinstance(value, str) else value
 
     @field_validator("type")

@@ -258,7 +258,7 @@ class Configured:
 def load(file: Path) -> Configured:
     """Read a settings file; raises ConfigError, saying where and what, for anything wrong with it."""
     try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
+        content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         raise ConfigError(
             f"{file} does not exist",

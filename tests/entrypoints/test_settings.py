@@ -160,6 +160,12 @@ def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
         load(file)
 
 
+def test_a_mark_of_its_encoding_at_the_beginning_of_a_file_is_passed_over(tmp_path: Path) -> None:
+    file = write(tmp_path, MEMORY, ORDERS)
+    file.write_text(file.read_text("utf-8"), "utf-8-sig")
+    assert load(file).choose(()) == [TableName("shop", "orders")]
+
+
 def test_a_file_that_is_no_toml_is_refused_with_the_line(tmp_path: Path) -> None:
     error = refusal(tmp_path, "[pipeline\n")
     assert error.what.endswith("is no TOML")
@@ -228,6 +234,11 @@ def test_a_source_and_a_target_say_their_kind(tmp_path: Path, part: str) -> None
 )
 def test_a_value_of_another_form_is_refused_with_its_place(tmp_path: Path, part: str, found: str) -> None:
     assert refusal(tmp_path, MEMORY, part).found == found
+
+
+def test_a_column_that_is_no_type_is_told_both_of_its_forms(tmp_path: Path) -> None:
+    refused = refusal(tmp_path, MEMORY, ORDERS.replace('"bigint"', "8"))
+    assert '[tables."shop.orders".columns.id]: must be a type such as "bigint", or a table' in str(refused.found)
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "shop\\u0000"])
