@@ -170,7 +170,8 @@ def plan(
     records = [*records]
     splices = span_of(dimension, facts, progress, records)
     records = [record for record in records if record.is_of(epoch)]
-    truncates = _truncates(dimension, facts, records, progress.mark, delivered)
+    mark = _mark(dimension, progress, epoch)
+    truncates = _truncates(dimension, facts, records, mark, delivered)
     is_in_part = _is_in_part(dimension, facts, records, in_part=in_part)
     return MergePlan(
         dimension=dimension,
@@ -183,7 +184,7 @@ def plan(
         creates=stored is None,
         folds=is_in_part or dimension.history is not None or _meets_truncates(dimension, facts, truncates),
         in_part=is_in_part,
-        mark=_mark(progress, epoch),
+        mark=mark,
         copies=delivered,
         truncates=truncates,
         holds=tuple(hold for hold in holds if hold.position.epoch == epoch),
@@ -197,9 +198,13 @@ def plan(
     )
 
 
-def _mark(progress: Progress, epoch: int) -> Mark | None:
-    """Return the mark of an epoch: that of one before says nothing of its sequences, which may begin anew."""
-    return progress.mark if progress.mark is not None and progress.mark.epoch == epoch else None
+def _mark(dimension: Dimension, progress: Progress, epoch: int) -> Mark | None:
+    """Return the mark of an epoch: that of one before says nothing of its sequences, which may begin anew.
+
+    An `ordered` table has none: that of a time when it was not would have what is delivered again come too late.
+    """
+    is_of_it = progress.mark is not None and progress.mark.epoch == epoch
+    return progress.mark if is_of_it and not isinstance(dimension.lateness, Ordered) else None
 
 
 def _takes_parts(dimension: Dimension, facts: BatchFacts, evolution: Evolution) -> bool:

@@ -215,7 +215,7 @@ class _Settling:
 
     def is_late(self, position: Position) -> bool:
         """Whether by `lateness` nothing may come there any more."""
-        mark = self.memory.mark
+        mark = None if self.ordered else self.memory.mark
         return position.epoch == self.epoch and not self.replaces and mark is not None and position.mark <= mark
 
     def judge_reject(self, reject: Reject) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lakeward.core.counts import Counts
-from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
 from lakeward.core.events import LOAD_SEQUENCE, Mark, Operation, Position
 from lakeward.core.facts import BatchFacts, Capability
 from lakeward.core.memory import Reason, Record
@@ -60,16 +62,21 @@ def test_what_is_held_below_one_matters_no_more_unless_its_place_is_unknown() ->
     assert not truncates.overrule(at(LOAD_SEQUENCE), Reason.SEQUENCE)
 
 
-def test_one_behind_a_reload_is_not_held_against_the_mark_of_before() -> None:
-    """The sequences of the new epoch may begin anew, below it."""
+@pytest.mark.parametrize(
+    ("mark", "lateness"), [(Mark(1, 500), Within(9)), (Mark(2, 5), ORDERED)], ids=["reload", "ordered"]
+)
+def test_it_is_held_against_no_mark_of_a_load_before_or_of_a_table_that_is_ordered_now(
+    mark: Mark, lateness: Lateness
+) -> None:
+    """The sequences of the new epoch may begin anew, below it; an `ordered` table tells copies by what stands."""
     columns, place = Schema((Column("id", parse_type("int")),)), Position(2, 3, 5, 1)
     facts = BatchFacts(
         schema=columns, operations={Operation.TRUNCATE: 1}, least=place, greatest=place, truncates=(place,)
     )
     planned = plan(
-        Dimension(name=TableName("shop", "item"), schema=columns, key=("id",)),
+        Dimension(name=TableName("shop", "item"), schema=columns, key=("id",), lateness=lateness),
         facts,
-        Progress(batch=2, epoch=2, key=("id",), mark=Mark(1, 500)),
+        Progress(batch=2, epoch=2, key=("id",), mark=mark),
         stored=columns,
         capabilities=frozenset(Capability),
     )
