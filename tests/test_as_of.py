@@ -12,7 +12,7 @@ import outside
 import pytest
 from delta_lake import by_duckdb
 from hudi_lake import by_hudi_rs
-from project import Project
+from project import Project, any_kind
 
 pytestmark = pytest.mark.spark
 
@@ -25,11 +25,6 @@ lateness = "30d"
 columns = { id = "int", city = "string", tier = "string", seen = "int" }
 """
 WAYS = {"times": "", "closed days": "history.closed = true\nhistory.open_end = 9999-12-31\n"}
-FORMATS = (
-    "iceberg",
-    pytest.param("delta", marks=pytest.mark.long),
-    pytest.param("hudi", marks=[pytest.mark.long, pytest.mark.hudi]),
-)
 BEGAN = datetime(2026, 11, 1, tzinfo=UTC)
 
 
@@ -106,14 +101,11 @@ def by_duckdb_as(project: Project, query: str) -> dict[int, tuple[str, str]]:
         }
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@any_kind
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_a_history_as_of_a_time_is_the_mirror_of_the_events_up_to_then(
-    project: Project, kind: str, way: str
-) -> None:
-    project.kind = kind
+def test_a_history_as_of_a_time_is_the_mirror_of_the_events_up_to_then(project: Project, way: str) -> None:
     project.configure(TABLE + way, source='timestamp_column = "at"')
-    random = Random(f"{kind} {way}")
+    random = Random(f"{project.kind} {way}")
     happened = events(random)
     late = {event.seen for event in random.sample(happened, 30)}
     for name, is_late in (("20261128-100000000.csv", False), ("20261129-100000000.csv", True)):

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 import pytest
-from project import Project
+from project import Project, any_kind
 
 from lakeward.entrypoints import turns
 
@@ -26,6 +26,7 @@ def landed(project: Project) -> list[str]:
     return sorted(path.name for path in (project.folder / "landing" / "shop" / "item").iterdir())
 
 
+@any_kind
 def test_each_goes_on_by_itself_and_files_are_archived_once_both_have_them(project: Project) -> None:
     project.configure(TABLE, ARCHIVED)
     project.put("LOAD00000001.csv", "2026-11-01 10:00:00,1,Ann\n2026-11-01 10:00:00,2,Bob\n")
@@ -47,6 +48,7 @@ def test_each_goes_on_by_itself_and_files_are_archived_once_both_have_them(proje
     assert "Ida" in project.call("explain", "shop.item_history", "1").out
 
 
+@any_kind
 def test_a_history_that_is_added_once_files_are_in_the_archive_asks_for_them(project: Project) -> None:
     project.configure(TABLE.replace('["mirror", "history"]', '"mirror"').replace("history =", "#"), ARCHIVED)
     project.put("LOAD00000001.csv", "2026-11-01 10:00:00,1,Ann\n")
@@ -63,6 +65,7 @@ def test_a_history_that_is_added_once_files_are_in_the_archive_asks_for_them(pro
     assert landed(project) == []
 
 
+@any_kind
 def test_a_history_that_is_added_goes_without_the_archive_once_a_person_says_so(project: Project) -> None:
     project.configure(TABLE.replace('["mirror", "history"]', '"mirror"').replace("history =", "#"), ARCHIVED)
     project.put("LOAD00000001.csv", "2026-11-01 10:00:00,1,Ann\n")
@@ -75,6 +78,7 @@ def test_a_history_that_is_added_goes_without_the_archive_once_a_person_says_so(
     assert project.rows("item_history", columns=("name", "is_current")) == [("Eve", True)]
 
 
+@any_kind
 def test_a_file_that_neither_has_is_read_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.configure(TABLE)
     file = project.folder / "lakeward.toml"

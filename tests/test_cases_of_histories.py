@@ -1,30 +1,32 @@
 """Histories that others wrote down, by settings and commands alone; `docs/cases.md` says which is read how.
 
-Their conventions differ in names, open ends, days and what is tracked. Rows are delivered as JSON lines, in the
-runs that the case names; where it says no more than the order of these, names of files tell days.
+Their conventions differ in names, open ends, days and what is tracked. Rows are delivered in the runs that the case
+names, as JSON lines, or as Parquet where Spark reads no JSON; where it says no more than the order of these, names
+of files tell days.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 import json
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from outside import case
-from project import Project
+from project import Project, any_kind
+
+from lakeward.adapters.spark.line import line as line_of_spark
 
 pytestmark = pytest.mark.spark
 
-KINDS = [
-    pytest.param("iceberg"),
-    pytest.param("delta", marks=pytest.mark.long),
-    pytest.param("hudi", marks=[pytest.mark.long, pytest.mark.hudi]),
-]
 
 SETTINGS = """
 [pipeline]
@@ -33,7 +35,7 @@ name = "cases"
 [source]
 kind = "files"
 path = "landing"
-format = "json"
+format = "{format}"
 {source}
 
 [target]
@@ -44,6 +46,15 @@ warehouse = "lake"
 mode = "history"
 {defaults}
 """
+
+FORMAT = "parquet" if line_of_spark() == "3.5" else "json"
+ARROW = {
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "string": pa.string(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "struct<nc1:string>": pa.struct({"nc1": pa.string()}),
+}
 
 Cells = Mapping[str, Any]
 
@@ -63,13 +74,12 @@ class Kept:
 def play(project: Project, tables: Sequence[Kept], source: str, defaults: str, name: str, *, whole: bool) -> None:
     """Deliver the files of each run to all tables, and look at what each shows then."""
     sections = [f'[tables."case.{table.name}"]\n{table.settings}\n' for table in tables]
-    text = SETTINGS.format(source=source, kind=project.kind, defaults=defaults)
+    text = SETTINGS.format(source=source, format=FORMAT, kind=project.kind, defaults=defaults)
     (project.folder / "lakeward.toml").write_text(text + "\n".join(sections), "utf-8")
     for run in range(max(len(table.runs) for table in tables)):
         due = [table for table in tables if run < len(table.runs)]
         for table in due:
-            rows = "".join(json.dumps(row) + "\n" for row in table.runs[run])
-            project.put(name.format(run + 1), rows, f"case/{table.name}")
+            project.put(f"{name.format(run + 1)}.{FORMAT}", written(table, run), f"case/{table.name}")
             if whole:
                 assert project.call("load-complete", f"case.{table.name}").code == 0
         project.run()
@@ -82,6 +92,25 @@ def play(project: Project, tables: Sequence[Kept], source: str, defaults: str, n
                 assert len(found) == table.counts[run], (table.name, run)
     ended = [project.call("verify", "--history", f"case.{table.name}") for table in tables]
     assert [one.code for one in ended] == [0] * len(tables)
+
+
+def written(table: Kept, run: int) -> bytes:
+    """Return the file of a run."""
+    rows = table.runs[run]
+    if FORMAT == "json":
+        return "".join(json.dumps(row) + "\n" for row in rows).encode()
+    declared = tomllib.loads(table.settings)["columns"]
+    said = {name: [row.get(name) for row in rows] for name in {**declared, **rows[0]}}
+    file = io.BytesIO()
+    pq.write_table(pa.table({name: as_arrow(cells, declared.get(name)) for name, cells in said.items()}), file)
+    return file.getvalue()
+
+
+def as_arrow(cells: Sequence[Any], type_: str | None) -> pa.Array:
+    """Return cells as Parquet brings them: of the type that is declared, or as they come."""
+    if type_ == "timestamp":
+        cells = [cell and datetime.fromisoformat(cell).replace(tzinfo=UTC) for cell in cells]
+    return pa.array(cells, type_ and ARROW[type_])
 
 
 def plain(value: Any) -> Any:
@@ -175,12 +204,11 @@ history = {{ validity = {{ column = "effective" }}, type = "{type_}", valid_from
     )
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_changes_that_have_an_order_of_their_own(project: Project, kind: str) -> None:
-    project.kind = kind
+@any_kind
+def test_changes_that_have_an_order_of_their_own(project: Project) -> None:
     but_city = users("but_city", '"sequenceNum", "city"', "scd2_track_history_except_city.csv")
     tables = [users("users", '"sequenceNum"', "scd2.csv"), but_city, spark_s_auto_cdc(), *map(of_mack, range(4))]
-    play(project, tables, "", 'lateness = "unbounded"', "{}.json", whole=False)
+    play(project, tables, "", 'lateness = "unbounded"', "{}", whole=False)
 
 
 # Snapshots.
@@ -234,9 +262,8 @@ def day(load: str | None) -> str | None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", KINDS)
-def test_snapshots_of_whole_tables(project: Project, kind: str) -> None:
-    project.kind = kind
+@any_kind
+def test_snapshots_of_whole_tables(project: Project) -> None:
     tables = [
         people(),
         counted("all_columns", ""),
@@ -244,5 +271,5 @@ def test_snapshots_of_whole_tables(project: Project, kind: str) -> None:
         counted("date_only", 'track = ["some_date"]'),
         of_dlt(),
     ]
-    source = "snapshots = \"file\"\nnames = 'whole-(?P<time>.*)\\.json'"
-    play(project, tables, source, 'full_loads = "snapshot"\nleast_share = 0', "whole-2026-10-0{}.json", whole=True)
+    source = f"snapshots = \"file\"\nnames = 'whole-(?P<time>.*)\\.{FORMAT}'"
+    play(project, tables, source, 'full_loads = "snapshot"\nleast_share = 0', "whole-2026-10-0{}", whole=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from project import Project
+from project import Project, any_kind
 
 from lakeward.adapters.tables import reading
 
@@ -20,11 +20,6 @@ TABLE = """
 key = ["id"]
 columns = { id = "int", name = "string", price = "decimal(8,2)", seen = "timestamp", day = "date", size = "double" }
 """
-FORMATS = (
-    "iceberg",
-    pytest.param("delta", marks=pytest.mark.long),
-    pytest.param("hudi", marks=[pytest.mark.long, pytest.mark.hudi]),
-)
 TYPES = ["INTEGER", "VARCHAR", "DECIMAL(8,2)", "TIMESTAMP WITH TIME ZONE", "DATE", "DOUBLE"]
 
 
@@ -43,11 +38,10 @@ def export(project: Project, *more: str) -> Any:
     return ended.document
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@any_kind
 def test_the_rows_of_a_table_are_there_and_those_of_later_take_their_place(
-    project: Project, kind: str, monkeypatch: pytest.MonkeyPatch
+    project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project.kind = kind
     project.configure(TABLE)
     project.put(
         "LOAD00000001.csv",

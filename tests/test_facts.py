@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from joined_runs import TIMED, every_kind, joined
-from project import Project
+from joined_runs import TIMED, joined
+from project import Project, any_kind
 
 pytestmark = pytest.mark.spark
 
@@ -78,9 +78,8 @@ def _day(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%d")
 
 
-@every_kind
-def test_a_fact_has_the_version_of_its_time_and_what_comes_late_corrects_it(project: Project, kind: str) -> None:
-    project.kind = kind
+@any_kind
+def test_a_fact_has_the_version_of_its_time_and_what_comes_late_corrects_it(project: Project) -> None:
     project.configure(SHOP.format(unknown=IS_UNKNOWN), source=TIMED)
     begun(project)
     assert "customer as it was at orders.ordered; a row that finds none has customer_key -1, name NULL" in " ".join(
@@ -103,6 +102,7 @@ def test_a_fact_has_the_version_of_its_time_and_what_comes_late_corrects_it(proj
     assert facts(project) == {10: ((1, "2026-11-01"), "Andy"), 11: ann, 12: ann, 15: none}
 
 
+@any_kind
 def test_a_fact_waits_for_its_member_and_keeps_it_when_that_is_truncated(project: Project) -> None:
     project.configure(SHOP.format(unknown=WAITS), source=TIMED)
     begun(project)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from project import Project
+from project import Project, any_kind
 
 from lakeward.adapters.tables import companion
 
@@ -31,23 +31,14 @@ COLUMNS = ("id", "name", "city", "seen", "valid_from", "valid_to")
 OLD = "first_load = 1900-01-01"
 
 
-KINDS = ("iceberg", "delta", "hudi")
-OF_HUDI = {"hudi": [pytest.mark.hudi]}
 every_kind = pytest.mark.parametrize(
-    "shop", [pytest.param(kind, marks=OF_HUDI.get(kind, [])) for kind in KINDS], indirect=True
+    "project", ["iceberg", "delta", pytest.param("hudi", marks=pytest.mark.hudi)], indirect=True
 )
 """On each format in the gate; what formats share takes long on all but one."""
 
-any_kind = pytest.mark.parametrize(
-    "shop",
-    ["iceberg", *[pytest.param(kind, marks=[pytest.mark.long, *OF_HUDI.get(kind, [])]) for kind in KINDS[1:]]],
-    indirect=True,
-)
-
 
 @pytest.fixture
-def shop(request: pytest.FixtureRequest, project: Project) -> Project:
-    project.kind = request.param
+def shop(project: Project) -> Project:
     configured(project, OLD)
     return project
 
@@ -372,6 +363,7 @@ columns = { id = "int", name = "string" }
 """
 
 
+@any_kind
 def test_the_version_that_a_change_of_the_key_opened_is_not_written_again_when_it_has_ended(
     project: Project,
 ) -> None:
@@ -401,6 +393,7 @@ history.validity = { column = "changed" }
 PERIODS = ("id", "city", "valid_from", "valid_to")
 
 
+@any_kind
 def test_a_load_a_truncate_and_a_delete_without_a_time_end_rows_at_the_run_where_a_column_dates_them(
     project: Project,
 ) -> None:
@@ -427,6 +420,7 @@ def test_a_load_a_truncate_and_a_delete_without_a_time_end_rows_at_the_run_where
     assert sorted(versions(project, *PERIODS)) == [(1, "Oslo", "2026-11-01", today), *ended]
 
 
+@any_kind
 def test_a_truncate_ends_rows_at_the_moment_that_was_said_and_moves_no_later_change(project: Project) -> None:
     configured(project, "")
     put(project, 5, "I,1,Ann,Oslo,1", "I,2,Bob,Rome,1")

@@ -1,4 +1,4 @@
-"""Joined tables as a user has them: by settings alone, through the command line, read back by PyIceberg."""
+"""Joined tables as a user has them: by settings alone, through the command line, read back by others than Spark."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import outside
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from joined_runs import TIMED, every_kind, joined, put, shown
-from project import Project
+from joined_runs import TIMED, joined, put, shown
+from project import Project, any_kind
 
 from lakeward.adapters.tables.joining import Joint
 from lakeward.core.errors import CommitConflict, TableError
@@ -30,7 +30,7 @@ path = "landing"
 order_by = "row_audit_ts"
 
 [target]
-kind = "iceberg"
+kind = "{kind}"
 warehouse = "lake"
 
 [defaults]
@@ -114,11 +114,12 @@ def summary(project: Project, *columns: str) -> list[Any]:
     return [tuple(shown(value) for value in row) for row in found]
 
 
+@any_kind
 def test_a_customer_of_two_files_is_the_dimension_that_an_aws_blog_shows(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = outside.case("scd2-two-sources-redshift")
-    (project.folder / "lakeward.toml").write_text(REDSHIFT, "utf-8")
+    (project.folder / "lakeward.toml").write_text(REDSHIFT.format(kind=project.kind), "utf-8")
     ran = int(datetime(2023, 3, 19, 8, tzinfo=UTC).timestamp()) * 1_000_000
     monkeypatch.setattr(container, "clock", lambda: ran)
     for suffix in ("", "_incr"):
@@ -171,9 +172,8 @@ def loaded(project: Project) -> None:
     assert joined(project)["last"]["whole"] == ["nothing stands yet"]
 
 
-@every_kind
-def test_a_summary_follows_updates_and_deletes_of_what_it_is_made_of(project: Project, kind: str) -> None:
-    project.kind = kind
+@any_kind
+def test_a_summary_follows_updates_and_deletes_of_what_it_is_made_of(project: Project) -> None:
     project.configure(SHOP.format(mode=""), source=TIMED)
     loaded(project)
     first = [(-1, None, None, None, None, None), (1, "Ann", 3, 100, 50, 20), (2, "Bea", 0, None, None, None)]
@@ -212,6 +212,7 @@ def test_a_summary_follows_updates_and_deletes_of_what_it_is_made_of(project: Pr
     assert exported["rows"] == len(pq.read_table(project.folder / "out")) == 3
 
 
+@any_kind
 def test_a_source_whose_structs_get_fields_is_read_as_it_was_and_as_it_is(project: Project) -> None:
     project.configure(NESTED, source=TIMED)
     put(project, "customer", 1, "I,1,Ann", "I,2,Bea")
@@ -222,6 +223,7 @@ def test_a_source_whose_structs_get_fields_is_read_as_it_was_and_as_it_is(projec
     assert summary(project, "id", "orders") == [(1, 0), (2, 2)]
 
 
+@any_kind
 def test_a_crash_between_the_commits_of_sources_and_the_joined_table_loses_nothing(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,6 +258,7 @@ def test_a_crash_between_the_commits_of_sources_and_the_joined_table_loses_nothi
 
 
 @pytest.mark.long
+@any_kind
 def test_a_history_of_histories_has_late_changes_in_their_place(project: Project) -> None:
     project.configure(SHOP.format(mode='mode = "history"'), source=TIMED)
     loaded(project)
@@ -273,6 +276,7 @@ def test_a_history_of_histories_has_late_changes_in_their_place(project: Project
     ]
 
 
+@any_kind
 def test_what_a_source_cannot_tell_is_made_anew_and_upkeep_changes_no_row(project: Project) -> None:
     project.configure(SHOP.format(mode=""), source=TIMED)
     loaded(project)
@@ -319,11 +323,8 @@ columns = ["city"]
 """
 
 
-@every_kind
-def test_a_history_of_mirrors_begins_and_ends_with_the_changes_that_a_run_found(
-    project: Project, kind: str
-) -> None:
-    project.kind = kind
+@any_kind
+def test_a_history_of_mirrors_begins_and_ends_with_the_changes_that_a_run_found(project: Project) -> None:
     project.configure(TWO.format(first=""), source=TIMED)
     put(project, "customer", 1, "I,1,Ann", "I,2,Bea")
     put(project, "address", 2, "I,1,Bonn")

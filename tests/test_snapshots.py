@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from history_model import of_one_key
 from outside import case
-from project import Project
+from project import Project, any_kind
 
 from lakeward.plugins.testing.histories import Features, feed
 
@@ -37,12 +37,6 @@ least_share = 0
 source = {{ snapshots = "file", names = '(?P<time>.*)\\.csv' }}
 {table}
 """
-
-KINDS = [
-    pytest.param("iceberg"),
-    pytest.param("delta", marks=pytest.mark.long),
-    pytest.param("hudi", marks=[pytest.mark.long, pytest.mark.hudi]),
-]
 
 
 def configure(project: Project, table: str, source: str = "") -> None:
@@ -74,6 +68,7 @@ def lines(path: Path) -> list[tuple[str | None, ...]]:
         return sorted(tuple(None if v == r"\N" else v for v in line) for line in list(csv.reader(file))[1:])
 
 
+@any_kind
 def test_a_table_that_is_snapshotted_twice_a_day(project: Project) -> None:
     configure(project, 'key = ["Key"]\ncolumns = { Key = "string", Value = "string" }')
     folder = case("scd2-from-periodic-snapshot")
@@ -82,6 +77,7 @@ def test_a_table_that_is_snapshotted_twice_a_day(project: Project) -> None:
     assert shown(project, "Key", "Value") == lines(folder / "expected" / "scd2.csv")
 
 
+@any_kind
 def test_houses_of_which_an_older_snapshot_comes_late(project: Project) -> None:
     """The case ends a version with the last second before the day of the next snapshot."""
     columns = 'prop_id = "int", house_type = "string", has_furniture = "string", surface = "int", price = "int"'
@@ -98,10 +94,10 @@ def test_houses_of_which_an_older_snapshot_comes_late(project: Project) -> None:
         assert [(row[0], str(row[1]), row[2] and str(row[2])) for row in found] == sorted(told)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@any_kind
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
-def test_snapshots_in_any_order_give_the_history_of_their_feed(project: Project, kind: str, seed: int) -> None:
-    project.kind, random = kind, Random(seed)
+def test_snapshots_in_any_order_give_the_history_of_their_feed(project: Project, seed: int) -> None:
+    random = Random(seed)
     shape = "type = 'date'\nclosed = true\nsurrogate = 'number'"
     shape = shape if seed == 1 else "kinds = { b = 6 }\nsurrogate = 'hash'\nknown = true"
     columns = 'columns = { id = "int", a = "int", b = "int" }'
@@ -128,6 +124,7 @@ def test_snapshots_in_any_order_give_the_history_of_their_feed(project: Project,
         assert all(since >= 1 and (until is None or since < until) for since, until in told)
 
 
+@any_kind
 def test_an_older_snapshot_is_left_out_where_the_settings_say_so(project: Project) -> None:
     configure(project, 'key = ["id"]\ncolumns = { id = "int" }\nolder_snapshots = "skip"')
     take(project, "2026-10-05.csv", "id\n1\n")
@@ -138,6 +135,7 @@ def test_an_older_snapshot_is_left_out_where_the_settings_say_so(project: Projec
     assert "2026-10-03.csv" in project.call("ledger", "list", "shop.item").out
 
 
+@any_kind
 def test_an_older_snapshot_with_a_row_that_cannot_be_read_is_not_taken(project: Project) -> None:
     configure(project, 'key = ["id"]\ncolumns = { id = "int", n = "int" }')
     take(project, "2026-10-05.csv", "id,n\n1,1\n")
@@ -169,6 +167,7 @@ columns = ["amount"]
 """
 
 
+@any_kind
 def test_what_a_snapshot_that_is_written_anew_takes_out_goes_from_joined_tables(project: Project) -> None:
     configure(project, f'key = ["id"]\ncolumns = {{ id = "int" }}\n{JOINED}')
     columns = ("id", "amount")

@@ -6,16 +6,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-import pytest
 from project import Project
-
-KINDS = ("delta", "hudi")
-OF_HUDI = {"hudi": [pytest.mark.hudi]}
-every_kind = pytest.mark.parametrize(
-    "kind",
-    ["iceberg", *[pytest.param(kind, marks=[pytest.mark.long, *OF_HUDI.get(kind, [])]) for kind in KINDS]],
-)
-"""On Iceberg in the gate: the formats share all but how rows are read at a commit."""
 
 TIMED = 'timestamp_column = "at"'
 

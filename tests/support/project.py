@@ -103,14 +103,30 @@ class Project:
         return list(self.call("quarantine", "list", "--json").document["entries"])
 
 
+any_kind = pytest.mark.parametrize(
+    "project",
+    [
+        "iceberg",
+        pytest.param("delta", marks=pytest.mark.long),
+        pytest.param("hudi", marks=[pytest.mark.long, pytest.mark.hudi]),
+    ],
+    indirect=True,
+)
+"""On Iceberg in the gate, and long on the others: what is shown is of what formats share."""
+
+
 @pytest.fixture
 def project(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    request: pytest.FixtureRequest,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> Project:
     """Return a project in an empty folder, which is the current one."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LAKEWARD_CONFIG", raising=False)
     monkeypatch.setattr(container, "clock", lambda: NOW)
-    made = Project(tmp_path, capsys)
+    made = Project(tmp_path, capsys, getattr(request, "param", "iceberg"))
     made.configure()
     return made
