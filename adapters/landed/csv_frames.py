@@ -17,7 +17,7 @@ from lakeward.adapters.landed.layout import BEFORE, OP, SEQUENCE, TIME, Layout
 from lakeward.adapters.landed.reading import Reading, below, escaped
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import misfit, to_type
-from lakeward.adapters.spark.line import is_valid_utf8
+from lakeward.adapters.spark.line import is_valid_utf8, read_text
 from lakeward.adapters.spark.names import column, quoted, text
 from lakeward.adapters.spark.rows import (
     BLANK,
@@ -82,7 +82,7 @@ def read_rows(
     # Patterns would turn bytes that are no UTF-8 into other ones, and take two line ends for one.
     value = f"CASE WHEN {LINE_NUMBER} = 1 AND startswith(value, '{BOM}') THEN substring(value, 2) ELSE value END"
     lines = (
-        spark.read.text([escaped(path) for path in paths], lineSep=dialect.row_end)
+        read_text(spark, [escaped(path) for path in paths], dialect.row_end)
         .selectExpr(f"{value} AS {VALUE}", f"{below(base)} AS {NAME}", f"{LINE_NUMBER} AS {LINE}")
         .coalesce(2 * spark.sparkContext.defaultParallelism)
     )

@@ -1,4 +1,4 @@
-"""Which line of Spark is installed, and what its Python lacks of the newer one's.
+"""Which line of Spark is installed, and what stands in for what the older one lacks.
 
 A line is a minor version of Spark with the jars that were tested with it (docs/decisions/0004).
 """
@@ -6,6 +6,7 @@ A line is a minor version of Spark with the jars that were tested with it (docs/
 from __future__ import annotations
 
 import logging
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -15,6 +16,8 @@ import pyarrow as pa
 from lakeward.core.errors import SetupError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame, SparkSession
 
 LINES: Final = ("4.1", "3.5")
@@ -71,6 +74,31 @@ def from_arrow(spark: SparkSession, rows: pa.Table) -> DataFrame:
         rows.to_batches(), ArrowStreamSerializer(), utils.readArrowStreamFromFile, context._jvm.ArrowIteratorServer
     )
     return DataFrame(utils.toDataFrame(read, schema.json(), cast("Any", spark)._jsparkSession), spark)
+
+
+def read_text(spark: SparkSession, paths: Sequence[str], row_end: str) -> DataFrame:
+    """Return the lines of files, by a plan that is equal to another's of the same files.
+
+    Before Spark 4.0 what it reads text by is equal to itself alone, and no two plans that have one each are alike.
+    """
+    read = spark.read.text(list(paths), lineSep=row_end)
+    if line() != "3.5":
+        return read
+    from pyspark.sql import DataFrame  # noqa: PLC0415  # Spark is imported late
+
+    session = cast("Any", spark)
+    found = cast("Any", read)._jdf.queryExecution().analyzed().relation()
+    kept = [getattr(found, name)() for name in ("location", "partitionSchema", "dataSchema", "bucketSpec")]
+    datasources = session._jvm.org.apache.spark.sql.execution.datasources
+    made = datasources.HadoopFsRelation(
+        *kept, _text_format(session.sparkContext._gateway), found.options(), found.sparkSession()
+    )
+    return DataFrame(session._jsparkSession.baseRelationToDataFrame(made), spark)
+
+
+@cache
+def _text_format(gateway: Any) -> Any:
+    return gateway.jvm.org.apache.spark.sql.execution.datasources.text.TextFileFormat()
 
 
 def condition_of(error: BaseException) -> str:

@@ -170,6 +170,7 @@ def landing(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest)
 
 
 @pytest.mark.spark
+@pytest.mark.lines
 def test_the_second_of_two_tables_does_not_read_the_files_again(landing: Landing) -> None:
     landing.write("Ann", "Bob")
     mirror = landing.read(MIRROR)
