@@ -108,7 +108,7 @@ def _over(*settings: Any) -> Any:
     if strange:
         return strange[0]
     merged = {key: value for own in settings for key, value in own.items()}
-    mode, idle = merged.get("mode"), set()
+    mode, idle = merged.get("mode"), set[str]()
     if mode != "history" and not (isinstance(mode, list) and "history" in mode):
         idle.update(_OF_HISTORIES)
     if merged.get("full_loads") != "snapshot":
