@@ -27,7 +27,7 @@ class Delivery:
     `loaded` names the epoch whose full load is complete with this delivery. `believed` is
     the latest source time that moves the mark (None: any does). `ran` is when the batch was
     begun, in microseconds since 1970: it dates in a history what the source does not. What is `by_hand` comes of
-    no object of the source: an operator said it.
+    no object of the source: an operator said it. `own_times` is that of `BatchFacts`.
     """
 
     number: int
@@ -38,6 +38,7 @@ class Delivery:
     believed: int | None = None
     ran: int = 0
     by_hand: bool = False
+    own_times: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

@@ -61,7 +61,8 @@ class BatchFacts:
     capabilities that its events call for, `may_need` those that events of its source may
     call for, in this batch or another. `time` is its greatest source time, up to the latest
     that is `believed` (None: all are). `least` and `greatest` bound the rows whose place in the
-    order is known, if there are any. `truncates` are the positions of its truncates.
+    order is known, if there are any. With `own_times` each row of its full load has a time from a column, which
+    does not tell when the load was made. `truncates` are the positions of its truncates.
     `warnings` are how many rows break a quality rule that only warns, by what the rule is called.
     `remaking` says how rules make columns of the row that stands.
     """
@@ -79,6 +80,7 @@ class BatchFacts:
     may_need: frozenset[Capability] = frozenset()
     loaded: int | None = None
     believed: int | None = None
+    own_times: bool = False
     truncates: tuple[Position, ...] = ()
     warnings: Mapping[str, int] = field(default_factory=dict)
     remaking: Remaking = field(default_factory=Remaking)

@@ -101,7 +101,9 @@ class _Settling:
             return rows
         if self.dimension.history is None:
             return {}
-        return outlasting(rows, self.epoch, [*self.loaded_rows()], self.dimension.history, self.delivery.ran)
+        history, delivery = self.dimension.history, self.delivery
+        load = [*self.loaded_rows()]
+        return outlasting(rows, self.epoch, load, history, delivery.ran, own_times=delivery.own_times)
 
     def loaded_rows(self) -> Iterator[ChangeEvent | Reject]:
         """The rows of the full load that takes the place of all others."""

@@ -124,6 +124,16 @@ def test_snapshots_in_any_order_give_the_history_of_their_feed(project: Project,
         assert all(since >= 1 and (until is None or since < until) for since, until in told)
 
 
+@pytest.mark.long
+def test_a_row_that_a_snapshot_lacks_keeps_its_version_where_a_column_dates_all_alike(project: Project) -> None:
+    columns = 'key = ["id"]\ncolumns = { id = "int", at = "timestamp" }'
+    configure(project, columns, 'order_by = "at"')
+    take(project, "2026-10-05.csv", "id,at\n1,2026-10-01 00:00:00\n2,2026-10-01 00:00:00\n")
+    take(project, "2026-10-06.csv", "id,at\n1,2026-10-01 00:00:00\n")
+    began = "2026-10-01 00:00:00"
+    assert shown(project, "id") == [(1, began, None), (2, began, "2026-12-01 00:00:00")]
+
+
 @any_kind
 def test_an_older_snapshot_is_left_out_where_the_settings_say_so(project: Project) -> None:
     configure(project, 'key = ["id"]\ncolumns = { id = "int" }\nolder_snapshots = "skip"')

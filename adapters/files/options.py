@@ -101,10 +101,15 @@ class FilesOptions(Form, _Where):
         return {**said, **{key: value for key, value in mine.items() if value is not None}}
 
     @property
+    def dates_rows(self) -> bool:
+        """Whether a column says of each row of which time it is."""
+        return self.time is not None or self.order_by is not None
+
+    @property
     def dates_snapshots(self) -> bool:
         """Whether the name of a snapshot says of which time all of its rows are; no column does."""
         told = {} if self.names is None else re.compile(self.names).groupindex
-        return "time" in told and self.time is None and self.order_by is None
+        return "time" in told and not self.dates_rows
 
     def place(self, *, snapshots: bool = False) -> Place:
         """Return where files lie and how they are named; each is of a full load where they are `snapshots`."""

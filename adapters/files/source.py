@@ -141,7 +141,8 @@ class FilesSource:
             close()
             raise
         loaded = batch.facts.loaded if taken.load is None else epoch
-        return replace(batch, facts=replace(batch.facts, believed=limit, loaded=loaded))
+        own_times = table.options.dates_rows
+        return replace(batch, facts=replace(batch.facts, believed=limit, loaded=loaded, own_times=own_times))
 
     def _looked_at(self, table: TableFiles, taken: Taken) -> tuple[Taken, Sequence[File]]:
         """Return what a batch takes, and its files with their columns.

@@ -49,7 +49,7 @@ class MemorySource:
     """Objects per table, in a dictionary that a test fills.
 
     Where each snapshot has names of its own, `snapshot` tells them apart; with `dates_snapshots` these tell
-    their time, too, which is that of their rows.
+    their time, too, which is that of their rows; with `own_times` rows have theirs from a column.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -60,6 +60,7 @@ class MemorySource:
     now: Callable[[], int] | None = None
     snapshot: Callable[[str], str | None] = lambda _: None
     dates_snapshots: bool = False
+    own_times: bool = False
 
     def put(
         self, table: TableName, order: int, items: Frame, schema: Schema | None = None, modified: int = 0
@@ -96,7 +97,8 @@ class MemorySource:
         limit = None if self.now is None else believed(self.now())
         tolerance = tolerance_of(dimension)
         facts = facts_of(dimension, items, [_object_facts(o, limit, tolerance) for o in objects], limit)
-        return Batch(items, replace(facts, loaded=taken.load or self.loaded.get(dimension.source)))
+        loaded = taken.load or self.loaded.get(dimension.source)
+        return Batch(items, replace(facts, loaded=loaded, own_times=self.own_times))
 
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> Frame:
         """Return a truncate."""

@@ -98,6 +98,7 @@ class MemoryTable:
             believed=plan.facts.believed,
             ran=plan.ran,
             by_hand=not plan.facts.objects,
+            own_times=plan.facts.own_times,
         )
         dimension = replace(self.dimension, schema=plan.folded)
         if plan.splices is not None:

@@ -446,7 +446,7 @@ class Resolver:
         rows = frame.where(IS_LOAD)
         newest, time = rows.where(IS_EVENT).agg(F.max(names.INSTANT), F.max(names.TIME)).collect()[0]
         keys = Key(plan.dimension).of_keys(rows).select(KEY).where(f"{KEY} IS NOT NULL").distinct()
-        return Load(keys=keys, ends=ends_of(history, newest, time, plan.ran))
+        return Load(keys=keys, ends=ends_of(history, newest, time, plan.ran, own_times=plan.facts.own_times))
 
     def _part(
         self, plan: MergePlan, events: DataFrame, rows: DataFrame, *, has_refused: bool = False

@@ -29,22 +29,28 @@ class Ends:
         return next(found, None)
 
 
-def ends_of(history: History, newest: int | None, time: int | None, ran: int) -> Ends:
+def ends_of(history: History, newest: int | None, time: int | None, ran: int, *, own_times: bool = False) -> Ends:
     """Return when rows end that a full load lacks: at the greatest instant of its rows, `newest`.
 
     What dates its rows need not tell when it was made: a column, or a source time that is one, may say of all of
     them what it said before. Where a key has reached that, it is the `time` of the load, or that of the run that
     takes it (`ran`), in microseconds since 1970. But where no column dates them, a load whose rows count from the
     very instant that a key has reached takes the place of one before: of several states at one instant the last
-    counts.
+    counts. Where rows have `own_times`, a column dates them as well.
     """
     by_column, run = isinstance(history.validity, ByColumn), instant_of_run(history, ran)
     told = instant_of_time(time, history) if time is not None and by_column and run is not None else None
-    return Ends(tuple(at for at in (newest, told, run) if at is not None), is_strict=by_column)
+    return Ends(tuple(at for at in (newest, told, run) if at is not None), is_strict=by_column or own_times)
 
 
 def outlasting(
-    rows: Mapping[Key, Row], epoch: int, load: Sequence[ChangeEvent | Reject], history: History, ran: int
+    rows: Mapping[Key, Row],
+    epoch: int,
+    load: Sequence[ChangeEvent | Reject],
+    history: History,
+    ran: int,
+    *,
+    own_times: bool = False,
 ) -> Mapping[Key, Row]:
     """Return the rows as they stand before the rows of a full load meet them, which a run takes that `ran` then.
 
@@ -54,7 +60,7 @@ def outlasting(
     events = [item for item in load if isinstance(item, ChangeEvent)]
     newest = max((event.instant for event in events if event.instant is not None), default=None)
     time = max((event.time for event in events if event.time is not None), default=None)
-    ends, place = ends_of(history, newest, time, ran), Position(epoch, LOAD_SEQUENCE, 0, 0)
+    ends, place = ends_of(history, newest, time, ran, own_times=own_times), Position(epoch, LOAD_SEQUENCE, 0, 0)
     kept = _keys(load)
     return {key: row if key in kept or row.deleted else _ended(row, ends, place) for key, row in rows.items()}
 

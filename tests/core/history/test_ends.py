@@ -173,6 +173,16 @@ def test_the_first_instant_counts_that_is_behind_what_the_key_has_reached(
     assert ends_of(History(validity=validity), newest, 7, 9).after(reached) == end
 
 
+def test_a_time_that_a_column_gives_each_row_does_not_tell_when_a_load_was_made() -> None:
+    """Rows that were written at once have one time in the next load, too; what that lacks was there until then."""
+    shop = Shop(History())
+    shop.source.own_times = True
+    shop.load({1: 5, 2: 5}, 6, 5)
+    shop.load({1: 5}, 20, 5)
+    assert shop.rows == {1: [(5, None)], 2: [(5, 20)]}
+    assert ends_of(History(), 5, 5, 9, own_times=True).after(5) == 9
+
+
 def test_of_numbers_the_newest_alone_tells_an_end() -> None:
     assert ends_of(BY_NUMBER, 5, 7, 9) == Ends((5,), is_strict=True)
 

@@ -123,7 +123,7 @@ def forgets_without_folding(dimension: Dimension, memory: Memory) -> None:
         memory.changes = {place: c for place, c in memory.changes.items() if place.mark > memory.mark}
 
 
-def ends_nothing(rows: Mapping[Key, Row], *_: object) -> Mapping[Key, Row]:
+def ends_nothing(rows: Mapping[Key, Row], *_: object, **__: object) -> Mapping[Key, Row]:
     return rows
 
 
@@ -131,7 +131,7 @@ def ends_all(row: Iterable[object]) -> set[Key]:
     return set()
 
 
-def replaces_all(rows: Mapping[Key, Row], *_: object) -> Mapping[Key, Row]:
+def replaces_all(rows: Mapping[Key, Row], *_: object, **__: object) -> Mapping[Key, Row]:
     return {}
 
 
