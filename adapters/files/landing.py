@@ -32,7 +32,7 @@ class FilesLanding:
         """Return what to know of a table whatever its next batch is."""
         found = [] if self.folder.is_there(table) else [self._no_folder(table)]
         options = self.of_tables.get(table, self.options)
-        if not options.is_messages and options.order_by is None:
+        if not options.orders_rows:
             found.append("No `order_by` is set: the rows of a key count in the order of files and lines.")
         return found
 

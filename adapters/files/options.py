@@ -101,6 +101,11 @@ class FilesOptions(Form, _Where):
         return {**said, **{key: value for key, value in mine.items() if value is not None}}
 
     @property
+    def orders_rows(self) -> bool:
+        """Whether rows of a key have an order beside that of files and lines, or, of snapshots, need none."""
+        return self.is_messages or self.order_by is not None or "snapshots" in self.model_fields_set
+
+    @property
     def dates_rows(self) -> bool:
         """Whether a column says of each row of which time it is."""
         return self.time is not None or self.order_by is not None

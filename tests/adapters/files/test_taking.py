@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.adapters.files.landing import FilesLanding
 from lakeward.adapters.files.names import time_of
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.source import FilesSource
@@ -100,3 +101,12 @@ def test_a_file_whose_name_is_no_utf_8_stops_the_table_and_beside_others_is_name
     with pytest.raises(SourceError, match="the name of a file is no text") as refused:
         source.take(dimension(), Past())
     assert "2\\xff.csv" in str(refused.value.found)
+
+
+def test_files_that_are_said_to_be_snapshots_need_no_order_of_their_rows(tmp_path: Path) -> None:
+    def said(**options: str) -> list[str]:
+        source = files(tmp_path, "1.csv", **options)
+        return [*FilesLanding(source.options, source.folder).cautions(ORDERS)]
+
+    assert [words.split(":")[0] for words in said()] == ["No `order_by` is set"]
+    assert [said(order_by="id"), said(format="debezium"), said(snapshots="file")] == [[], [], []]
