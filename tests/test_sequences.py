@@ -11,6 +11,7 @@ from project import Project
 
 pytestmark = pytest.mark.spark
 
+D = Decimal
 NUMBERED = 'timestamp_column = "at"\nsequence_column = "change_seq"'
 LOAD = "LOAD00000001.csv"
 FIX = "shop.item.fix.toml"
@@ -63,6 +64,22 @@ def test_the_number_is_the_order_and_a_copy_is_known_by_it(numbered: Project) ->
     said = numbered.fails()
     assert "the order of its changes cannot be made of something else" in said
     assert "the table goes by unique numbers of the changes" in said
+
+
+@pytest.mark.parametrize("lateness", [pytest.param("24h", marks=pytest.mark.long), "ordered"])
+def test_a_copy_is_known_though_its_file_lacks_a_column(project: Project, lateness: str) -> None:
+    """The row that stands has its value; the change says nothing of it."""
+    project.configure(f'[tables."shop.item"]\nkey = ["id"]\nlateness = "{lateness}"\n', source=NUMBERED)
+    whole = {"Op": ["I"], "at": ["2026-11-21 10:00:00"], "id": [1], "name": ["a"], "price": [D("1.00")]}
+    part = {"Op": ["U", "I"], "at": ["2026-11-21 11:00:00"] * 2, "id": [1, 2], "name": ["b", "c"]}
+    (project.folder / "landing/shop/item").mkdir(parents=True)
+    deliveries = [(10, whole, [1]), (11, part, [2, 3]), (12, part, [2, 3])]
+    for hour, rows, numbers in deliveries:
+        table = pa.table({**rows, "change_seq": [number(n) for n in numbers]})
+        pq.write_table(table, project.folder / f"landing/shop/item/20261121-{hour}0000000.parquet")
+        counts = project.run()["shop.item"]["counts"]
+    assert (counts["duplicates"], counts["applied"], counts["ties"]) == (2, 0, 0)
+    assert project.rows() == [(1, "b", D("1.00")), (2, "c", None)]
 
 
 def test_what_is_no_number_goes_into_quarantine_and_is_mended_into_its_place(numbered: Project) -> None:

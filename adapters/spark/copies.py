@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import IS_EVENT, IS_LOAD
+from lakeward.adapters.spark.items import with_absent
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import SMALL, hashed, sequence_literal
 from lakeward.core.dimension import Ordered
@@ -29,7 +30,8 @@ def without_facts(frame: DataFrame, plan: MergePlan, known: list[DataFrame]) -> 
     """
     if plan.facts.least is None:
         return frame, 0
-    arrived = _facts(frame.where(f"{IS_EVENT} AND NOT {IS_LOAD}"), plan, names.ARRIVAL)
+    events = with_absent(frame.where(f"{IS_EVENT} AND NOT {IS_LOAD}"), plan)  # as they are remembered
+    arrived = _facts(events, plan, names.ARRIVAL)
     before = [_facts(_in_question(facts, plan), plan, "bigint(NULL)") for facts in known]
     several = (
         reduce(DataFrame.unionByName, [arrived, *before])
@@ -50,6 +52,17 @@ def without_facts(frame: DataFrame, plan: MergePlan, known: list[DataFrame]) -> 
     )
     count = copies.count()
     return frame.join(F.broadcast(copies) if count <= SMALL else copies, names.ARRIVAL, "left_anti"), count
+
+
+def standing_facts(rows: DataFrame, plan: MergePlan) -> DataFrame:
+    """Return rows that stand as the facts that may have made them: an `ordered` table has no other memory of them.
+
+    An update has nothing of a column that the batch lacks.
+    """
+    told = rows.withColumn(names.OPERATION, F.expr("explode(array('insert', 'update', 'read'))"))
+    is_sent = f"{names.OPERATION} != 'update'"
+    lacking = {name: F.expr(f"CASE WHEN {is_sent} THEN {quoted(name)} END") for name in plan.evolution.absent}
+    return with_absent(told.withColumns(lacking), plan)
 
 
 def _facts(events: DataFrame, plan: MergePlan, arrival: str) -> DataFrame:

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.caching import freed_on_failure
 from lakeward.adapters.spark.chains import RELEASED_ID, Chains
-from lakeward.adapters.spark.copies import without_facts
+from lakeward.adapters.spark.copies import standing_facts, without_facts
 from lakeward.adapters.spark.events import (
     IS_EVENT,
     IS_HOLDING,
@@ -299,7 +299,7 @@ class Resolver:
         if rows.are_there and isinstance(plan.dimension.lateness, Ordered):
             stands = rows.all(plan.facts.key_range).where(f"NOT {IS_LOAD}")
             stands = stands if rows.history is None else rows.history.read(stands).where(f"{ENDS} IS NULL")
-            facts.append(stands.withColumn(names.OPERATION, F.expr("explode(array('insert', 'update'))")))
+            facts.append(standing_facts(stands, plan))
         return without_facts(frame, plan, facts)
 
     def _folds(self, plan: MergePlan, news: _News, rows: Rows) -> Resolved:
