@@ -398,3 +398,20 @@ def test_one_row_whose_key_does_not_fit_is_one_row_in_quarantine(project: Projec
     project.put(CDC, "I,abc,a,1.00\n")
     project.run(3)
     assert [entry["reason"] for entry in project.entries()] == ["unreadable"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["iceberg", "delta", pytest.param("hudi", marks=pytest.mark.hudi)])
+def test_a_text_may_have_any_character_where_statistics_cut_it_off(project: Project, kind: str) -> None:
+    """They count up its last character, of which some have no next one."""
+    edges = ("\ud7ff", "\ue000", "\uffff", "\U0010ffff")
+    names = [f"{edge * (length - 1)}{edge}x" for edge in edges for length in (16, 32)]
+    names += [f"{'a' * (length - 1)}{edge}x" for edge in edges for length in (16, 32)]
+    project.kind = kind
+    project.configure()
+    rows = [f"I,{number},{name},1.00" for number, name in enumerate(names)]
+    rejects = [f"U,{number},{name},many" for number, name in enumerate(names)]
+    project.put(CDC, "".join(f"{line}\n" for line in [*rows, *rejects]))
+    project.run(code=3)
+    assert [name for _, name, _ in project.rows()] == names
+    assert len(project.entries()) == len(names)
