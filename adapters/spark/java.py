@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -21,6 +22,19 @@ _HOW: Final = (
     "`brew install openjdk@17`, or https://adoptium.net/temurin/releases/?version=17. "
     "If it is installed, set JAVA_HOME to its folder."
 )
+
+
+def in_utf_8(names: str, locale_: str) -> Mapping[str, str]:
+    """Return what to set in the environment of Java, so that it names files in UTF-8, as Python does.
+
+    Python names them so in the locale C as well (PEP 538, PEP 540); Java goes by the locale, where that is C,
+    or is not installed. `names` is Python's encoding of file names, `locale_` that of the locale.
+
+    >>> in_utf_8("utf-8", "ANSI_X3.4-1968"), in_utf_8("utf-8", "UTF-8")
+    ({'LC_ALL': 'C.UTF-8'}, {})
+    """
+    is_utf_8 = [encoding.lower().replace("-", "") == "utf8" for encoding in (names, locale_)]
+    return {"LC_ALL": "C.UTF-8"} if is_utf_8 == [True, False] else {}
 
 
 def check_spark() -> None:

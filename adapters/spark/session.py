@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import locale
 import os
 import subprocess
 import sys
@@ -28,7 +29,7 @@ from lakeward.adapters.spark.errors import (
     said,
 )
 from lakeward.adapters.spark.jars import Progress, fetch, locked
-from lakeward.adapters.spark.java import check_java
+from lakeward.adapters.spark.java import check_java, in_utf_8
 from lakeward.adapters.spark.line import line
 from lakeward.core.errors import ConfigError, EngineLost, SetupError
 
@@ -209,6 +210,7 @@ class Sessions:
         os.environ.setdefault("JAVA_HOME", str(java.resolve().parent.parent))
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ.update(in_utf_8(sys.getfilesystemencoding(), locale.getencoding()))
         self._ours = True
         try:
             return SparkSession(SparkContext(conf=conf, gateway=self._launch(conf)))
