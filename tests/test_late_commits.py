@@ -1,0 +1,99 @@
+"""A process ends, and the commit that it had sent lands all the same, behind the next one's look at the table.
+
+Java may go on for a moment when its Python was killed. A table without a key would have the rows of both: here each
+fact stands once, however late the other commit comes, be it one with rows or one that moved the progress alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from project import Project
+
+from lakeward.adapters.delta import table as delta
+from lakeward.adapters.iceberg import table as iceberg
+from lakeward.core.pipeline import apply_changes
+from lakeward.entrypoints.container import Container
+from lakeward.entrypoints.patterns import table_name
+from lakeward.entrypoints.settings import load
+
+pytestmark = pytest.mark.spark
+
+WITHOUT_A_KEY = '[tables."shop.item"]\ncolumns = { id = "int", name = "string", price = "decimal(8,2)" }\n'
+FILES = ["I,1,a,1.00\nI,2,b,2.00\n", "I,2,b,2.00\n", "I,3,c,3.00\nI,3,c,3.00\n"]
+ONLY_REJECTS = "U,1,a,1.00\n"
+CHANGES = {"iceberg": iceberg, "delta": delta}
+
+
+def put(project: Project, number: int, content: str) -> None:
+    project.put(f"20261121-{10 + number}0000000.csv", content)
+
+
+def applied(project: Project) -> Any:
+    """Apply what there is, as a process of its own would that has no lock in common with another."""
+    job = Container(configured=load(project.folder / "lakeward.toml")).job(table=table_name("shop.item"))
+    apply_changes(job)
+    return job.opened.table.standing().progress
+
+
+def let_another_commit_last(kind: str, monkeypatch: pytest.MonkeyPatch, other: Callable[[], object]) -> None:
+    """Let another process commit when all that is left of ours is the call that makes it visible."""
+    waits = [other]
+
+    class Late(CHANGES[kind].Change):  # type: ignore[name-defined,misc]
+        def __setattr__(self, name: str, value: object) -> None:
+            super().__setattr__(name, value)
+            if name == "is_sent" and value and waits:
+                waits.pop()()
+
+    monkeypatch.setattr(CHANGES[kind], "Change", Late)
+
+
+CASES = {
+    "the first batch": (0, 0, FILES),
+    "the first batch, and one more file": (0, 1, FILES),
+    "a later batch": (1, 0, FILES),
+    "a later batch, and one more file": (1, 1, FILES),
+    "a first batch of rejects alone": (0, 1, [ONLY_REJECTS, *FILES[1:]]),
+    "a batch of rejects alone, and one more file": (1, 1, [FILES[0], ONLY_REJECTS, FILES[2]]),
+}
+IN_THE_GATE = {
+    "iceberg": "a batch of rejects alone, and one more file",
+    "delta": "a later batch, and one more file",
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "case"),
+    [
+        pytest.param(kind, case, marks=[] if IN_THE_GATE[kind] == case else pytest.mark.long)
+        for kind in CHANGES
+        for case in CASES
+    ],
+)
+def test_without_a_key_each_fact_stands_once_however_late_another_commit_lands(
+    project: Project, kind: str, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stood, ahead, contents = CASES[case]
+    project.kind = kind
+    project.configure(WITHOUT_A_KEY)
+    for number in range(stood):
+        put(project, number, contents[number])
+        applied(project)
+    put(project, stood, contents[stood])
+
+    def another() -> None:
+        if ahead and stood < 2:
+            put(project, stood + 1, contents[stood + 1])
+        applied(project)
+
+    let_another_commit_last(kind, monkeypatch, another)
+    applied(project)
+    for number in range(stood + 1, 3):
+        put(project, number, contents[number])
+    progress = applied(project)
+    lines = sorted(line for content in contents for line in content.splitlines() if line.startswith("I"))
+    assert [f"I,{number},{name},{price}" for number, name, price in project.rows()] == lines
+    assert progress.totals.read == sum(len(content.splitlines()) for content in contents)
