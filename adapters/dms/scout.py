@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
@@ -23,7 +23,7 @@ from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import OWN_FOLDER, FileName, Place, Places, below
 from lakeward.adapters.landed.sampling import Row, Sample, cells_of, delimiter_of, rows_of, texts, with_headers
 from lakeward.core.dimension import TableName
-from lakeward.core.errors import LakewardError
+from lakeward.core.errors import LakewardError, SourceError
 from lakeward.core.ports import Stored
 from lakeward.core.proposals import Proposal, ProposedColumn, ProposedTable, proposed_key, proposed_type
 
@@ -68,14 +68,15 @@ class DmsScout:
         shared = _transactions(entries)
         if not (listed or shared):
             return None
-        csv = [(table, file.name) for table, files in listed.items() for file in _chosen(files) if file.is_csv]
-        delimiter = delimiter_of([folder.head(table, name) for table, name in csv])
-        samples = {
-            table: with_headers(_samples(folder, table, files, delimiter), {_OP}) for table, files in listed.items()
-        }
+        heads = {table: _heads(folder, table, files) for table, files in listed.items()}
+        delimiter = delimiter_of([head for own in heads.values() for head in own.values() if isinstance(head, str)])
+        samples = {table: with_headers(_samples(own, delimiter), {_OP}) for table, own in heads.items()}
         every = [sample for own in samples.values() for sample in own]
         time = _time_column(every)
-        tables = [_table(folder, table, files, samples[table], time) for table, files in listed.items()]
+        tables = [
+            _doubted(_table(folder, table, files, samples[table], time), heads[table])
+            for table, files in listed.items()
+        ]
         tables += _in_transactions(self.landing, shared, delimiter, listed)
         settings, reasons = _settings(folder.places.others, delimiter, time, every)
         if shared:
@@ -176,11 +177,30 @@ def _chosen(files: Sequence[_File]) -> list[_File]:
     return [*loads[:SAMPLES], *[file for file in ordered if not file.said.is_load][-SAMPLES:]]
 
 
-def _samples(folder: Folder, table: TableName, files: Sequence[_File], delimiter: str) -> list[Sample]:
-    chosen = [file for file in _chosen(files) if file.is_csv]
+def _heads(folder: Folder, table: TableName, files: Sequence[_File]) -> Mapping[_File, str | SourceError]:
+    """Return the beginnings of the CSV files that are looked into; of one that cannot be read, why."""
+    found: dict[_File, str | SourceError] = {}
+    for file in _chosen(files):
+        if file.is_csv:
+            try:
+                found[file] = folder.head(table, file.name)
+            except SourceError as error:
+                found[file] = error
+    return found
+
+
+def _samples(heads: Mapping[_File, str | SourceError], delimiter: str) -> list[Sample]:
     return [
-        Sample(file.said.is_load, rows_of(folder.head(table, file.name), Dialect(delimiter))) for file in chosen
+        Sample(file.said.is_load, rows_of(head, Dialect(delimiter)))
+        for file, head in heads.items()
+        if isinstance(head, str)
     ]
+
+
+def _doubted(table: ProposedTable, heads: Mapping[_File, str | SourceError]) -> ProposedTable:
+    """Say of a table which of its files cannot be read; the others say what it is."""
+    damaged = [(file.name, head.found) for file, head in heads.items() if not isinstance(head, str)]
+    return replace(table, doubts=(*[f"{name} cannot be read: {why}" for name, why in damaged], *table.doubts))
 
 
 def _has_op(sample: Sample) -> bool:
@@ -208,7 +228,7 @@ def _table(
 ) -> ProposedTable:
     has = {file.said.is_load for file in files}
     kinds = " + ".join(word for word, is_load in (("full load", True), ("changes", False)) if is_load in has)
-    if not samples:
+    if not any(file.is_csv for file in _chosen(files)):
         return _of_parquet(folder, table, files, kinds)
     header = next((sample.header for sample in reversed(samples) if sample.header), ())
     doubts = []
@@ -222,7 +242,8 @@ def _table(
     plain = [_without_added(sample, time) for sample in samples]
     widths = {len(row) for sample in plain for row in sample.rows}
     if not header and len(widths) != 1:
-        doubts.append(f"rows have {' or '.join(map(str, sorted(widths)))} columns, and no header says which")
+        found = " or ".join(map(str, sorted(widths))) or "no"
+        doubts.append(f"rows have {found} columns, and no header says which")
     own = [name for name in header if name.lower() != _OP and name != time]
     columns = own or [f"column_{number}" for number in range(1, max(widths, default=0) + 1)]
     cells = {name: [value for sample in plain for value in cells_of(sample, name, columns)] for name in columns}

@@ -253,6 +253,21 @@ def test_files_that_are_no_rows_are_doubted(
     assert said is None or any(said in words for words in todo(tmp_path))
 
 
+def test_a_file_of_dms_that_cannot_be_read_is_doubted_and_stops_no_other(lakeward: Command, shop: Path) -> None:
+    put(shop, "shop/torn", "LOAD00000001.csv.gz", "not packed")
+    put(shop, "shop/torn", "20261121-090000000.csv", "I,1,2\n")
+    put(shop, "shop/gone", "LOAD00000001.csv.gz", "not packed")
+    ended = lakeward("init", "landing")
+    assert ended.code == 0, ended.err
+    tables = settings(shop)["tables"]
+    assert tables["shop.torn"]["columns"] == {"column_1": "bigint", "column_2": "bigint"}
+    assert "columns" not in tables["shop.gone"]
+    assert tables["shop.customer"]["key"] == ["id"]
+    assert [words for words in todo(shop) if "cannot be read" in words] == [
+        "LOAD00000001.csv.gz cannot be read: Not a gzipped file (b'no')"
+    ] * 2
+
+
 def test_files_of_dms_are_not_taken_for_plain_ones(lakeward: Command, shop: Path) -> None:
     put(shop, "shop/a", "a.csv", "1\n")
     put(shop, "shop/b", "b.csv", "1\n")
