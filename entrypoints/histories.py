@@ -69,9 +69,10 @@ def _validity(value: Any) -> Any:
 
 
 def _whole(value: Any) -> Any:
-    """Refuse what Python takes for an equal number: a truth, and a float."""
-    if type(value) is not int:
-        raise ValueError("must be 0, 1, 2, 3 or 6")
+    """Refuse what Python takes for an equal number: truths, and floats."""
+    strange = [name for name, one in value.items() if type(one) is not int] if isinstance(value, Mapping) else []
+    if strange:
+        raise ValueError(f"the kind of {strange[0]} must be 0, 1, 2, 3 or 6")
     return value
 
 
@@ -151,7 +152,7 @@ class HistorySettings(BaseModel):
     known_to: Name = Field(
         "known_to", description="With `known`, that of the batch which found it to be otherwise; NULL until then."
     )
-    kinds: dict[str, Annotated[Literal[0, 1, 2, 3, 6], BeforeValidator(_whole)]] = Field(
+    kinds: Annotated[dict[str, Literal[0, 1, 2, 3, 6]], BeforeValidator(_whole)] = Field(
         default_factory=dict,
         description="What a change of a column does, by its number, whatever `track` says: `0` keeps the first "
         "value, `1` overwrites, `2` opens a version, `3` overwrites and keeps the value before in `previous_…`, "
