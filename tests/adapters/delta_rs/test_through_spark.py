@@ -57,7 +57,7 @@ def test_whole_partitions_are_replaced_and_others_stay(table: DeltaBeside, spark
     add(table, spark, 3, pa.table({"kind": ["c", "d"], "_lakeward_batch": [7, 8]}))
     old = table.frame("kind IN ('a b', 'c') AND _lakeward_batch > 1")
     assert old is not None
-    table.replace("kind IN ('a b', 'c')", [old])
+    table.replace("kind IN ('a b', 'c')", [old], table.version)
     assert kinds(table) == [("a b", 2), ("c", 7), ("d", 8)]
     table.forget("_lakeward_batch > 7")
     table.expire()
