@@ -8,9 +8,9 @@ from typing import Any, BinaryIO, Final
 
 from boto3.s3.transfer import TransferConfig
 
-from lakeward.adapters.landed.ranged import open_object
 from lakeward.adapters.landed.store import free_place
 from lakeward.adapters.s3.access import split
+from lakeward.adapters.s3.ranged import open_object
 from lakeward.adapters.s3.words import told
 from lakeward.core.ports import Stored
 

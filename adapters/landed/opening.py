@@ -8,6 +8,7 @@ from typing import Final
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Places
 from lakeward.adapters.s3.access import JARS, find_access, is_url, normal, refuse_other_scheme
+from lakeward.adapters.spark.s3a import s3a_settings
 from lakeward.core.errors import ConfigError
 from lakeward.plugins import Runtime
 
@@ -31,7 +32,7 @@ def open_folder(runtime: Runtime, path: str, archive: str | None, places: Places
     if away is not None and f"{away}/".startswith(f"{root}/"):
         raise _within(path, str(archive))
     access = find_access()
-    runtime.require(JARS, settings={**access.spark_settings, **_LISTING})
+    runtime.require(JARS, settings={**s3a_settings(access), **_LISTING})
     return Folder(root, places, away, BucketStore(access.client))
 
 

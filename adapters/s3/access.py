@@ -1,4 +1,4 @@
-"""How S3 is reached: found once, by the usual means of AWS, and told alike to boto3, Spark, Iceberg and PyIceberg.
+"""How S3 is reached: found once, by the usual means of AWS, and told alike to all who ask it.
 
 The settings have nothing of it: endpoint, region, credentials and addressing come from the
 environment (`AWS_*`) and from the profile, as for the AWS command line
@@ -82,18 +82,24 @@ class Access:
     by_path: bool = False
     client: Any = field(default=None, repr=False, compare=False)
 
-    @property
-    def spark_settings(self) -> Mapping[str, str]:
-        """What lets Spark read `s3://`: Hadoop's S3A, with credentials from the places that boto3 looks at."""
+    def object_store_options(self, bucket: str) -> Mapping[str, str]:
+        """What delta-rs is told to reach a bucket; credentials it looks for in the places that boto3 looks at.
+
+        A commit is an object that S3 makes only where none is, which needs no lock, and no table in DynamoDB.
+        Without `AWS_FORCE_CREDENTIAL_LOAD` it would look at no profile where the endpoint is one's own.
+        """
         found = {
-            "fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
-            "fs.s3a.aws.credentials.provider": "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
-            "fs.s3a.endpoint.region": self.region,
-            "fs.s3a.path.style.access": str(self.by_path).lower(),
+            "aws_region": self.region,
+            "aws_conditional_put": "etag",
+            "aws_virtual_hosted_style_request": str(not self.by_path).lower(),
+            "AWS_S3_ALLOW_UNSAFE_RENAME": "false",
+            "AWS_FORCE_CREDENTIAL_LOAD": "true",
         }
         if self.endpoint is not None:
-            found |= {"fs.s3a.endpoint": self.endpoint}
-        return {f"spark.hadoop.{name}": value for name, value in found.items()}
+            scheme, _, host = self.endpoint.partition("://")
+            found["aws_endpoint_url_s3"] = self.endpoint if self.by_path else f"{scheme}://{bucket}.{host}"
+            found["aws_allow_http"] = str(scheme == "http").lower()
+        return found
 
     @property
     def iceberg_properties(self) -> Mapping[str, str]:

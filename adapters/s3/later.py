@@ -24,9 +24,19 @@ _ARROW: Final = re.compile(
 )
 
 
+_OBJECT_STORE: Final = re.compile(
+    r"error sending request|timed out|connection (closed|reset)|SlowDown|\b(429|50[0234]) [A-Z]", re.IGNORECASE
+)
+
+
 def is_of_arrow(error: BaseException) -> bool:
     """Whether Arrow, through which PyIceberg reads, says it (aws-sdk-cpp, S3Errors.h)."""
     return isinstance(error, OSError) and _ARROW.search(str(error)) is not None
+
+
+def is_of_object_store(error: BaseException) -> bool:
+    """Whether delta-rs says it, which passes on a tree of lines of the store below it, and no code."""
+    return "Generic S3 error" in str(error) and _OBJECT_STORE.search(str(error)) is not None
 
 
 def later(what: str, found: str) -> StoreUnreachable:

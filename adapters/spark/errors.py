@@ -20,6 +20,9 @@ def keep_quiet() -> None:
     silence("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
+_DRAWN: Final = re.compile(r"\x1b\[[0-9;]*m|↳")
+"""With what delta-rs draws what led to an error, as a tree for a terminal."""
+
 FAILURES: Final = (PySparkException, Py4JError)
 """What a call into Spark raises."""
 
@@ -77,7 +80,7 @@ def exhausted(what: str, memory: str) -> EngineExhausted:
 
 def unreachable(what: str, error: BaseException) -> StoreUnreachable | None:
     """Return what to say where S3 did not answer Spark, Iceberg or Arrow; None where it is something else."""
-    is_so = later.is_of_arrow(error) or not later.JAVA.isdisjoint(causes(error))
+    is_so = later.is_of_arrow(error) or later.is_of_object_store(error) or not later.JAVA.isdisjoint(causes(error))
     return later.later(what, said(error)) if is_so else None
 
 
@@ -102,10 +105,11 @@ def causes(error: BaseException) -> Iterator[str]:
 
 
 def said(error: BaseException) -> str:
-    """Return the first line of what went wrong, without the class that said it."""
+    """Return the first line of what went wrong, without the class that said it; all lines of delta-rs's tree."""
     name, message = root_cause(error)
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    lines = [line.strip() for line in _DRAWN.sub("", message).splitlines() if line.strip()]
     text = lines[0] if lines and lines[0] != "None" else name.rsplit(".", 1)[-1]
+    text = ": ".join(lines) if _DRAWN.search(message) else text
     return re.sub(r"\s+", " ", text)[:500]
 
 

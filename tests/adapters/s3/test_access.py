@@ -9,24 +9,28 @@ from buckets import Buckets
 
 from lakeward.adapters.s3 import access
 from lakeward.adapters.s3.access import Access, find_access, normal
+from lakeward.adapters.spark.s3a import s3a_settings
 from lakeward.core.errors import ConfigError, SetupError
 
 
 def test_an_endpoint_of_ones_own_is_told_to_all_and_asked_by_path(s3: Buckets) -> None:
     found = find_access()
     assert (found.region, found.endpoint, found.by_path) == ("eu-central-1", s3.endpoint, True)
-    assert found.spark_settings["spark.hadoop.fs.s3a.endpoint"] == s3.endpoint
-    assert found.spark_settings["spark.hadoop.fs.s3a.path.style.access"] == "true"
+    assert s3a_settings(found)["spark.hadoop.fs.s3a.endpoint"] == s3.endpoint
+    assert s3a_settings(found)["spark.hadoop.fs.s3a.path.style.access"] == "true"
     assert found.iceberg_properties["s3.endpoint"] == s3.endpoint
     assert found.iceberg_properties["s3.path-style-access"] == "true"
     assert found.iceberg_properties["s3.force-virtual-addressing"] == "false"
+    told = found.object_store_options("shop")
+    assert (told["aws_endpoint_url_s3"], told["aws_allow_http"]) == (s3.endpoint, "true")
 
 
 def test_without_one_it_is_that_of_aws(s3: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ENDPOINT_URL_S3")
     found = find_access()
     assert (found.region, found.endpoint, found.by_path) == ("eu-central-1", None, False)
-    assert not [name for name in {**found.spark_settings, **found.iceberg_properties} if name.endswith("endpoint")]
+    assert "aws_endpoint_url_s3" not in found.object_store_options("shop")
+    assert not [name for name in {**s3a_settings(found), **found.iceberg_properties} if name.endswith("endpoint")]
 
 
 def test_a_profile_says_region_endpoint_and_addressing(
@@ -43,6 +47,9 @@ def test_a_profile_says_region_endpoint_and_addressing(
     found = find_access()
     assert (found.region, found.endpoint, found.by_path) == ("eu-west-1", "https://store.example:9000", False)
     assert found.iceberg_properties["s3.force-virtual-addressing"] == "true"
+    told = found.object_store_options("lake")
+    assert told["aws_endpoint_url_s3"] == "https://lake.store.example:9000", "delta-rs puts no bucket before a host"
+    assert (told["aws_virtual_hosted_style_request"], told["aws_allow_http"]) == ("true", "false")
 
 
 def test_without_a_region_there_is_still_one(s3: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +73,8 @@ def test_without_boto3_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch)
 
 def test_nothing_that_is_told_has_a_secret(s3: Buckets) -> None:
     found = find_access()
-    assert "secret word" not in f"{found} {found.spark_settings} {found.iceberg_properties}"
+    told = (s3a_settings(found), found.iceberg_properties, found.object_store_options("shop"))
+    assert "secret word" not in f"{found} {told}"
     assert found == Access("eu-central-1", s3.endpoint, by_path=True)
 
 

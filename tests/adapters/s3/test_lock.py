@@ -1,0 +1,92 @@
+"""A lock that is an object: one has it at a time, a crash holds it for a term, and who was overtaken is told."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+import pytest
+from buckets import Buckets
+
+from lakeward.adapters.s3 import lock as locks
+from lakeward.adapters.s3.access import find_access
+from lakeward.adapters.s3.lock import LockLostError, LockTakenError, ObjectLock
+
+
+@dataclass
+class Clock:
+    """A clock that goes on where somebody waits."""
+
+    seconds: float = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr(locks.time, "sleep", found.sleep)
+    return found
+
+
+@pytest.fixture
+def url(s3: Buckets) -> str:
+    return f"s3://{s3.make()}/lake/shop/.item.lock"
+
+
+def lock(url: str, clock: Clock, owner: str) -> ObjectLock:
+    return ObjectLock(find_access().client, url, now=clock, owner=owner)
+
+
+def test_one_has_it_and_then_another(url: str, clock: Clock) -> None:
+    with lock(url, clock, "one").held(0):
+        pass
+    with lock(url, clock, "two").held(0):
+        pass
+    assert clock() == 0, "nobody had to wait"
+
+
+def test_who_waits_is_told_who_has_it(url: str, clock: Clock) -> None:
+    with (
+        lock(url, clock, "one").held(0),
+        pytest.raises(LockTakenError, match="one"),
+        lock(url, clock, "two").held(10),
+    ):
+        pytest.fail("two have it")
+
+
+def test_what_a_crash_left_is_taken_after_a_term(url: str, clock: Clock) -> None:
+    lock(url, clock, "one")._write("one")
+    with lock(url, clock, "two").held(600):
+        assert clock() >= locks.TERM
+
+
+def test_who_was_overtaken_is_told_and_frees_nothing(url: str, clock: Clock) -> None:
+    other = lock(url, clock, "two")
+    with pytest.raises(LockLostError), lock(url, clock, "one").held(0):
+        other._take(600)
+    assert other._read().owner == "two"
+    assert other._write("two")
+
+
+def test_an_answer_that_was_lost_is_none_of_another(
+    s3: Buckets, url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3 wrote it, the answer did not arrive, and the request that follows finds it changed."""
+    one = lock(url, clock, "one")
+    put = one._put
+    monkeypatch.setattr(ObjectLock, "_put", lambda _lock, body: put(body) and None)
+    assert one._write("one")
+
+
+def test_it_is_written_anew_while_it_is_held(url: str, clock: Clock) -> None:
+    one = lock(url, clock, "one")
+    one.term = 0.04
+    with one.held(0):
+        first, seen = one._read(), threading.Event()
+        while one._read() == first:
+            seen.wait(0.01)
