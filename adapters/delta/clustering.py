@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from deltalake import DeltaTable
 
-from lakeward.adapters.delta.progress import checkpoints, domains_of
+from lakeward.adapters.delta.progress import checkpoints, commits_in, domains_of, file_of
+from lakeward.adapters.tables.storage import Folder
 
 _DOMAIN: Final = "delta.clustering"
 _PHYSICAL: Final = "delta.columnMapping.physicalName"
 
 
-def clustered_by(table: DeltaTable, log: Path) -> Sequence[str]:
+def clustered_by(table: DeltaTable, log: Folder) -> Sequence[str]:
     """Return the columns that rows of a table are clustered by, in order; none, where they are not."""
     found = next((one for one in _domains(log, table.version()) if one["domain"] == _DOMAIN), None)
     if found is None or found.get("removed"):
@@ -30,12 +30,11 @@ def clustered_by(table: DeltaTable, log: Path) -> Sequence[str]:
     return tuple(".".join([names.get(first, first), *rest]) for first, *rest in paths)
 
 
-def _domains(log: Path, upto: int) -> Iterator[Mapping[str, Any]]:
+def _domains(log: Folder, upto: int) -> Iterator[Mapping[str, Any]]:
     """Yield the domains of metadata of a version, the newest word on each first."""
     newest = next(iter(checkpoints(log, upto)), None)
-    since = -1 if newest is None else int(newest.name.split(".")[0])
-    files = {int(file.stem): file for file in log.glob("*.json") if file.stem.isdigit()}
-    for version in sorted((number for number in files if since < number <= upto), reverse=True):
-        yield from domains_of(files[version])
+    since = -1 if newest is None else int(newest.split(".")[0])
+    for version in sorted((number for number in commits_in(log) if since < number <= upto), reverse=True):
+        yield from domains_of(log, file_of(version))
     if newest is not None:
-        yield from domains_of(newest)
+        yield from domains_of(log, newest)

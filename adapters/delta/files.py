@@ -8,11 +8,13 @@ from __future__ import annotations
 import base64
 import json
 import uuid
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
+
+from lakeward.adapters.delta.progress import LOG, file_of
+from lakeward.adapters.tables.storage import Folder
 
 _ASCII85: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 _Z85: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -24,45 +26,44 @@ _UUID: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A data file, and the file of the deletion vector that belongs to it, if it has one; both whole paths."""
+    """A data file, and the file of the deletion vector that belongs to it, if it has one: where they lie."""
 
-    data: Path
-    vector: Path | None
+    data: str
+    vector: str | None
 
-    @property
-    def is_there(self) -> bool:
-        """Whether both are there."""
-        return self.data.exists() and (self.vector is None or self.vector.exists())
+    def is_there(self, tells: Callable[[str], bool]) -> bool:
+        """Whether both are there, as is told of each."""
+        return tells(self.data) and (self.vector is None or tells(self.vector))
 
 
-def changed_by(commit: Path) -> tuple[Set[File], Set[File]]:
-    """Return the files that a commit of a log adds, and those that it removes."""
-    base, found = commit.parent.parent, {"add": set[File](), "remove": set[File]()}
-    with commit.open(encoding="utf-8") as lines:
+def changed_by(table: Folder, version: int) -> tuple[Set[File], Set[File]]:
+    """Return the files that a commit of a table's log adds, and those that it removes."""
+    found = {"add": set[File](), "remove": set[File]()}
+    with table.within(LOG).open(file_of(version)) as lines:
         for line in lines:
-            if line.startswith(('{"add"', '{"remove"')):
+            if line.startswith((b'{"add"', b'{"remove"')):
                 ((kind, action),) = json.loads(line).items()
-                found[kind].add(_file(base, action))
+                found[kind].add(_file(table, action))
     return found["add"], found["remove"]
 
 
-def _file(base: Path, action: Mapping[str, Any]) -> File:
+def _file(table: Folder, action: Mapping[str, Any]) -> File:
     vector = action.get("deletionVector")
-    return File(_path(base, action["path"]), None if vector is None else _vector(base, vector))
+    return File(_place(table, action["path"]), None if vector is None else _vector(table, vector))
 
 
-def _path(base: Path, written: str) -> Path:
-    """Return a path as the log has it: encoded, and seen from the table's folder where it is not whole."""
-    return base / unquote(urlsplit(written).path if "://" in written or written.startswith("file:/") else written)
+def _place(table: Folder, written: str) -> str:
+    """Return where a path of the log leads: it is encoded, and seen from the table's folder if not whole."""
+    return unquote(table.place(written))
 
 
-def _vector(base: Path, vector: Mapping[str, Any]) -> Path | None:
+def _vector(table: Folder, vector: Mapping[str, Any]) -> str | None:
     """Return the file of a deletion vector; None where it stands in the log itself."""
     kind, written = vector["storageType"], str(vector["pathOrInlineDv"])
     if kind == "p":
-        return _path(base, written)
+        return _place(table, written)
     if kind != "u":
         return None
     folder, digits = written[:-_UUID], written[-_UUID:]
     name = uuid.UUID(bytes=base64.b85decode(digits.translate(str.maketrans(_Z85, _ASCII85))))
-    return base / folder / f"deletion_vector_{name}.bin"
+    return table.place("/".join(filter(None, (folder, f"deletion_vector_{name}.bin"))))

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 class DeltaLake:
-    """Tables under one folder; each keeps its own progress."""
+    """Tables under one folder, on a disk or in a bucket; each keeps its own progress."""
 
     def __init__(self, options: DeltaOptions, tables: Mapping[TableName, TableOptions], runtime: Runtime) -> None:
-        self.places = Places(options.warehouse, options.namespace, runtime.base, "Delta")
+        self.places = Places(options.warehouse, options.namespace, runtime.base)
         self.tables = tables
         self.runtime = runtime
         refuse_shared(tables, options.namespace)
-        runtime.require("delta", settings=SETTINGS)
+        runtime.require("delta", *self.places.jars, settings={**SETTINGS, **self.places.spark_settings})
 
     def standing(self, dimension: Dimension) -> Standing:
         """Return what the last commit of ours says, without Spark."""

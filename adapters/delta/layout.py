@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from deltalake import DeltaTable as Log
@@ -18,6 +17,7 @@ from lakeward.adapters.delta.clustering import clustered_by
 from lakeward.adapters.delta.java import Jvm, committing
 from lakeward.adapters.delta.options import TableOptions
 from lakeward.adapters.delta.progress import log_of
+from lakeward.adapters.tables.storage import Folder
 from lakeward.core.ports import LayoutChange
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class DeltaLayout:
                 ddl.enable(spark, self.table.path, properties)
 
 
-def _differences(table: Log, log: Path, options: TableOptions) -> Iterator[LayoutChange]:
+def _differences(table: Log, log: Folder, options: TableOptions) -> Iterator[LayoutChange]:
     named, metadata = options.model_fields_set, table.metadata()
     if "partition_by" in named and options.partition_by != list(metadata.partition_columns):
         yield LayoutChange(

@@ -7,15 +7,16 @@ the log has the commit, and as `domainMetadata`, which every checkpoint keeps.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
 from lakeward.adapters.delta_rs.columns import columns_of
 from lakeward.adapters.delta_rs.places import Places
+from lakeward.adapters.tables.storage import Folder
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import TableError
 from lakeward.core.known import Made
@@ -29,8 +30,14 @@ PROGRESS: Final = "lakeward.progress"
 SCHEMA: Final = "lakeward.schema"
 """What the `userMetadata` of a commit of ours has: the progress, and in words how columns changed."""
 
+LOG: Final = "_delta_log"
+"""The folder of a table's log."""
+
 RESTORE: Final = "RESTORE"
 """What Delta calls a commit that makes an earlier version the current one: that of others, and ours."""
+
+
+_CHECKPOINT: Final = re.compile(r"\d+\.checkpoint(\..+)?\.(parquet|json)")
 
 
 def standing_of(places: Places, name: TableName) -> Standing:
@@ -76,9 +83,9 @@ def commits_of(places: Places, name: TableName) -> Mapping[int, Made]:
     return found
 
 
-def log_of(places: Places, name: TableName) -> Path:
+def log_of(places: Places, name: TableName) -> Folder:
     """Return the folder of a table's log."""
-    return Path(places.of(name)) / "_delta_log"
+    return places.at(name).within(LOG)
 
 
 def micros_of(commit: Mapping[str, Any]) -> int | None:
@@ -86,20 +93,30 @@ def micros_of(commit: Mapping[str, Any]) -> int | None:
     return commit["timestamp"] * 1000 if "timestamp" in commit else None
 
 
-def history(log: Path, upto: int) -> Iterator[Mapping[str, Any]]:
+def history(log: Folder, upto: int) -> Iterator[Mapping[str, Any]]:
     """Walk over what the commits that a version comes of say of themselves, newest first, with their `version`.
 
     Behind a RESTORE these are those up to its version; where it names a time instead, nobody knows them. The
     log is read as it is: `DeltaTable.history()` numbers the commits that it finds from the last one down.
     """
-    files = {int(file.stem): file for file in log.glob("*.json") if file.stem.isdigit()}
-    for version in sorted(files, reverse=True):
+    for version in sorted(commits_in(log), reverse=True):
         if version > upto:
             continue
-        commit = {**_info(files[version]), "version": version}
+        commit = {**_info(log, version), "version": version}
         yield commit
         if commit.get("operation") == RESTORE:
             upto = restored_by(commit)
+
+
+def commits_in(log: Folder) -> Collection[int]:
+    """Return the versions of which a log has the commit."""
+    named = (file.name.split(".") for file in log.files())
+    return [int(name[0]) for name in named if name[1:] == ["json"] and name[0].isdigit()]
+
+
+def file_of(version: int) -> str:
+    """Return the name of the file in which a log has a commit."""
+    return f"{version:020}.json"
 
 
 def restored_by(commit: Mapping[str, Any]) -> int:
@@ -108,11 +125,11 @@ def restored_by(commit: Mapping[str, Any]) -> int:
     return -1 if to is None else int(to)
 
 
-def _info(file: Path) -> Mapping[str, Any]:
+def _info(log: Folder, version: int) -> Mapping[str, Any]:
     """Return what a commit says of itself; its other actions are not parsed."""
-    with file.open(encoding="utf-8") as lines:
+    with log.open(file_of(version)) as lines:
         for line in lines:
-            if line.startswith('{"commitInfo"'):
+            if line.startswith(b'{"commitInfo"'):
                 found: Mapping[str, Any] = json.loads(line)["commitInfo"]
                 return found
     return {}
@@ -139,7 +156,7 @@ def _kept(places: Places, name: TableName, batch: int, restored: Mapping[str, An
     Behind a RESTORE it is that of a checkpoint up to what was `restored`, where that is of the last batch.
     """
     log, upto = log_of(places, name), None if restored is None else restored_by(restored)
-    domains = (domain for checkpoint in checkpoints(log, upto) for domain in domains_of(checkpoint))
+    domains = (domain for checkpoint in checkpoints(log, upto) for domain in domains_of(log, checkpoint))
     ours = (domain for domain in domains if domain["domain"] == APP and not domain.get("removed"))
     progress = next((Progress.from_json(domain["configuration"]) for domain in ours), None)
     if progress is not None and progress.batch == batch:
@@ -153,31 +170,32 @@ def _kept(places: Places, name: TableName, batch: int, restored: Mapping[str, An
     )
 
 
-def _then(log: Path, version: int, progress: Progress | None) -> str:
+def _then(log: Folder, version: int, progress: Progress | None) -> str:
     """Say what was restored: -1 is a time, whose version nobody knows."""
     if progress is not None:
         return f"what it was at batch {progress.batch}"
     if version < 0:
         return "a time"
-    if (log / f"{0:020}.json").exists():
+    if 0 in commits_in(log):
         return "before lakeward's first commit"
     return f"version {version}, and its log does not say any more which batch that is"
 
 
-def checkpoints(log: Path, upto: int | None = None) -> Sequence[Path]:
-    """Return the checkpoints of a log, up to a version, the newest first."""
-    found = [*log.glob("*.checkpoint*.parquet"), *log.glob("*.checkpoint.*.json")]
-    return sorted((one for one in found if upto is None or int(one.name.split(".")[0]) <= upto), reverse=True)
+def checkpoints(log: Folder, upto: int | None = None) -> Sequence[str]:
+    """Return the files with checkpoints of a log, up to a version, the newest first."""
+    found = [file.name for file in log.files() if _CHECKPOINT.fullmatch(file.name)]
+    return sorted((one for one in found if upto is None or int(one.split(".")[0]) <= upto), reverse=True)
 
 
-def domains_of(file: Path) -> Iterator[Mapping[str, Any]]:
+def domains_of(log: Folder, file: str) -> Iterator[Mapping[str, Any]]:
     """Return the domains of metadata that a commit or a checkpoint has, whether it is columns or lines."""
-    if file.suffix == ".json":
-        for line in file.read_text("utf-8").splitlines():
-            if "domainMetadata" in (action := json.loads(line)):
-                yield action["domainMetadata"]
-        return
-    rows = ds.dataset(file)
-    if "domainMetadata" in rows.schema.names:
-        found = rows.scanner(["domainMetadata"]).to_table()["domainMetadata"]
-        yield from found.filter(pc.is_valid(found)).to_pylist()
+    with log.open(file) as opened:
+        if file.endswith(".json"):
+            for line in opened:
+                if "domainMetadata" in (action := json.loads(line)):
+                    yield action["domainMetadata"]
+            return
+        rows = pq.ParquetFile(opened)
+        if "domainMetadata" in rows.schema_arrow.names:
+            found = rows.read(["domainMetadata"])["domainMetadata"]
+            yield from found.filter(pc.is_valid(found)).to_pylist()

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
-from pathlib import Path
 from typing import Any
 
 import deltalake
@@ -23,6 +22,7 @@ from lakeward.adapters.delta.progress import (
     APP,
     RESTORE,
     SCHEMA,
+    commits_in,
     history,
     log_of,
     micros_of,
@@ -33,6 +33,8 @@ from lakeward.adapters.delta.progress import (
 from lakeward.adapters.delta.restoring import Columns, columns_of_then, restore
 from lakeward.adapters.delta_rs.noted import checkpoints
 from lakeward.adapters.delta_rs.places import Places
+from lakeward.adapters.spark.errors import said
+from lakeward.adapters.tables.storage import Folder
 from lakeward.adapters.tables.undoing import states_of
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import CommitConflict, TableError
@@ -45,8 +47,8 @@ _Commit = Mapping[str, Any]
 class DeltaLine:
     """The commits that the state of a table comes from, as its log has them."""
 
+    places: Places
     name: TableName
-    path: str
     table: deltalake.DeltaTable
     spark: Callable[[], SparkSession]
 
@@ -54,7 +56,7 @@ class DeltaLine:
     def of(cls, places: Places, name: TableName, spark: Callable[[], SparkSession]) -> DeltaLine | None:
         """Return those of a table as it is now, or None where it is not there."""
         table = places.load(name)
-        return None if table is None else cls(name, places.of(name), table, spark)
+        return None if table is None else cls(places, name, table, spark)
 
     @cached_property
     def _commits(self) -> Sequence[_Commit]:
@@ -62,8 +64,8 @@ class DeltaLine:
         return list(history(self._log, self.table.version()))
 
     @property
-    def _log(self) -> Path:
-        return Path(self.path) / "_delta_log"
+    def _log(self) -> Folder:
+        return log_of(self.places, self.name)
 
     @property
     def batch(self) -> int:
@@ -115,30 +117,32 @@ class DeltaLine:
     def take_back(self, version: Version) -> None:
         """Make the files, the progress and the columns of then those of a version of its own."""
         with committing(str(self.name)):
-            jvm = Jvm(self.spark())
-            now = jvm.snapshot(self.path)
+            jvm, path = Jvm(self.spark()), self.places.of(self.name)
+            now = jvm.snapshot(path)
             if int(now.version()) != self.table.version():
                 raise CommitConflict(
                     f"{self.name}: another writer has just committed to the table", todo="Ask again."
                 )
-            restore(jvm, self.path, now, version, self._columns(version.name))
+            restore(jvm, path, now, version, self._columns(version.name))
 
     def _whole(self) -> Iterator[_Commit]:
         """Walk over the commits of which the log has all, and every file is there, newest first."""
         first, gone = self._first_version, frozenset[File]()
+        folder = self.places.at(self.name)
+        is_there = folder.presence()
         for commit in self._commits:
             if commit["version"] < first:
                 return
             if not gone:
                 yield commit
             if commit.get("operation") != RESTORE:  # its files are those of the next
-                added, removed = changed_by(self._log / f"{commit['version']:020}.json")
-                gone = gone - added | {file for file in removed if not file.is_there}
+                added, removed = changed_by(folder, commit["version"])
+                gone = gone - added | {file for file in removed if not file.is_there(is_there)}
 
     @property
     def _first_version(self) -> int:
         """The first version that can be made from what the log has."""
-        if (self._log / f"{0:020}.json").exists():
+        if 0 in commits_in(self._log):
             return 0
         return min(checkpoints(self._log), default=self.table.version())
 
@@ -148,11 +152,11 @@ class DeltaLine:
         if not any(SCHEMA in said_in(commit) for commit in behind):
             return None
         try:
-            then = deltalake.DeltaTable(self.path, version=int(name))
+            then = self.places.opened(self.name, version=int(name))
         except (DeltaError, OSError) as error:
             raise TableError(
                 f"{self.name} cannot be read as it was at version {name}",
-                found=str(error).splitlines()[0],
+                found=said(error),
                 todo="Nothing was changed. Name another version.",
             ) from error
         return columns_of_then(str(self.name), then, self.table)

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 import deltalake
@@ -29,6 +28,7 @@ from lakeward.adapters.spark.fitting import called_now
 from lakeward.adapters.spark.line import from_arrow, to_arrow
 from lakeward.adapters.tables.beside import MANY_FILES, MOST_BYTES, MOST_IN_ARROW, NOTHING, Beside, shaped
 from lakeward.adapters.tables.keys import whole
+from lakeward.adapters.tables.storage import Folder
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import CommitConflict
 from lakeward.core.schema import Type
@@ -75,16 +75,24 @@ class DeltaBeside(Beside):
         self.suffix = suffix
         self.renames = renames
         self.wanted = wanted
-        self.path = places.of(table, suffix)
 
     @property
     def name(self) -> tuple[str, str]:
         """Its namespace and name."""
         return self.places.name(self.table, self.suffix)
 
+    @property
+    def folder(self) -> Folder:
+        """Where it lies."""
+        return self.places.at(self.table, self.suffix)
+
     def load(self) -> deltalake.DeltaTable | None:
         """Return it as delta-rs knows it, or None where there is none."""
         return self.places.load(self.table, self.suffix)
+
+    def opened(self, version: int | None = None) -> deltalake.DeltaTable:
+        """Return it, which is there, as of a version or as it is now; raises what delta-rs says."""
+        return self.places.opened(self.table, self.suffix, version)
 
     @property
     def columns(self) -> Collection[str]:
@@ -149,7 +157,7 @@ class DeltaBeside(Beside):
 
     def overwrite(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
         """Put other rows, with other columns, in the place of all, in one commit, a batch at a time."""
-        table = deltalake.DeltaTable(self.path)
+        table = self.opened()
         deltalake.write_deltalake(
             table,
             pa.RecordBatchReader.from_batches(schema, batches),
@@ -175,7 +183,7 @@ class DeltaBeside(Beside):
         table = self.load()
         if table is None:
             return None
-        rows = through_spark.frame_of(self.spark(), table, columns_in(table.schema(), str(self.table)))
+        rows = through_spark.frame_of(self.spark(), self.folder, table, columns_in(table.schema(), str(self.table)))
         return called_now(rows.where(condition), {**self.renames, **self.pending})
 
     def _made(self, columns: Mapping[str, Type], partition_by: str | None) -> deltalake.DeltaTable:
@@ -183,19 +191,14 @@ class DeltaBeside(Beside):
         table = self.load()
         if table is None:
             self.places.prepare(self.table)
-            return deltalake.DeltaTable.create(
-                self.path,
-                to_delta(columns),
-                partition_by=None if partition_by is None else [partition_by],
-                configuration=dict(PROPERTIES),
-            )
+            return self.places.made(self.table, self.suffix, to_delta(columns), partition_by, PROPERTIES)
         self.rename()
-        table = deltalake.DeltaTable(self.path)
+        table = self.opened()
         has = {column.name: column.type for column in columns_in(table.schema(), str(self.table))}
         other = {name: type_ for name, type_ in columns.items() if has.get(name, type_) != type_}
         if other:
             self._write_anew(table, {}, {}, other)
-            table = deltalake.DeltaTable(self.path)
+            table = self.opened()
         lacking = [field for field in to_delta(columns).fields if field.name not in has]
         if lacking:
             table.alter.add_columns(lacking)
@@ -228,7 +231,7 @@ class DeltaBeside(Beside):
                 deltalake.write_deltalake(table, whole, mode="append", commit_properties=_AT_ONCE)
             else:
                 every = [*frames, *([from_arrow(self.spark(), rows)] if rows.num_rows else [])]
-                added = through_spark.written(table, self._whole(table, every))
+                added = through_spark.written(self.folder, table, self._whole(table, every))
                 by = table.metadata().partition_columns
                 schema = table.schema()
                 table.create_write_transaction(list(added), "append", schema, by, commit_properties=_AT_ONCE)
@@ -269,7 +272,7 @@ class DeltaBeside(Beside):
                 todo="What is remembered is as the other left it. Run again when it is done.",
             )
         with committing(str(self.table)):
-            added = through_spark.written(table, self._whole(table, frames))
+            added = through_spark.written(self.folder, table, self._whole(table, frames))
             [by] = table.metadata().partition_columns
             query = f"SELECT DISTINCT {in_datafusion(by)} AS value FROM beside WHERE {_exact(condition)}"
             found = pa.table(QueryBuilder().register("beside", table).execute(query).read_all())
@@ -296,7 +299,7 @@ class DeltaBeside(Beside):
                         full=hours > 0,
                         keep_versions=needed,
                     )
-                clean_up(Path(self.path) / "_delta_log", needed)
+                clean_up(self.folder.within("_delta_log"), needed)
 
 
 def _called(type_: Type, renames: Mapping[str, str], column: str) -> Type:

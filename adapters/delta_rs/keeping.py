@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import unquote
 
-import deltalake
 import pyarrow as pa
 from deltalake import QueryBuilder
+from deltalake.exceptions import DeltaError
 
 from lakeward.adapters.delta_rs.anew import rewritten
 from lakeward.adapters.delta_rs.beside import DeltaBeside, arrow_of
 from lakeward.adapters.delta_rs.committing import committing
-from lakeward.adapters.delta_rs.noted import NOTE, noted, whole
+from lakeward.adapters.delta_rs.noted import NOTE, noted
 from lakeward.adapters.spark import names
 from lakeward.adapters.tables.companion import KIND, RECORD
 
@@ -43,7 +44,17 @@ class DeltaEarlier:
     def whole(self) -> Collection[int]:
         """Return those of them whose version the log still has, with every file."""
         table = self.companion.load()
-        return {} if table is None else whole(table)
+        if table is None:
+            return ()
+        is_there = self.companion.folder.presence()
+        return [batch for batch, version in noted(table).items() if self._is_whole(version, is_there)]
+
+    def _is_whole(self, version: int, is_there: Callable[[str], bool]) -> bool:
+        try:
+            files = pa.table(self.companion.opened(version).get_add_actions())["path"]
+        except DeltaError:
+            return False
+        return all(is_there(self.companion.folder.place(unquote(name))) for name in files.to_pylist())
 
     def keep(self, batch: int) -> None:
         """Note the version that it is at; notes that no commit of the table needs any more go."""
@@ -67,7 +78,7 @@ class DeltaEarlier:
             self.companion.forget_above(batch)
             return
         with committing(str(self.companion.table)):
-            then = deltalake.DeltaTable(self.companion.path, version=noted(table)[trimmed])
+            then = self.companion.opened(noted(table)[trimmed])
             query = f"SELECT * FROM beside WHERE {names.BATCH} <= {batch}"
             reader = pa.RecordBatchReader.from_stream(QueryBuilder().register("beside", then).execute(query))
             schema = arrow_of(then)

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator, Mapping
-from pathlib import Path
 from typing import Final
-from urllib.parse import unquote
 
 import deltalake
 import pyarrow as pa
 from deltalake import QueryBuilder
-from deltalake.exceptions import DeltaError
 
-from lakeward.adapters.delta_rs.places import folder_of
 from lakeward.adapters.spark import names
 from lakeward.adapters.tables.companion import KIND, RECORD
+from lakeward.adapters.tables.storage import Folder, Found
 
 NOTE: Final = "kept"
 """The kind of an entry that says at which version the companion was before it was trimmed with its batch."""
@@ -35,35 +32,24 @@ def noted(table: deltalake.DeltaTable) -> Mapping[int, int]:
     return {row[names.BATCH]: int(row[RECORD]) for row in found.to_pylist()}
 
 
-def whole(table: deltalake.DeltaTable) -> Mapping[int, int]:
-    """Return those of the versions that are noted which the log still has, with every file."""
-    path = str(folder_of(table))
-    return {batch: version for batch, version in noted(table).items() if _is_whole(path, version)}
-
-
-def _is_whole(path: str, version: int) -> bool:
-    try:
-        files = pa.table(deltalake.DeltaTable(path, version=version).get_add_actions())["path"]
-    except DeltaError:
-        return False
-    return all((Path(path) / unquote(name)).exists() for name in files.to_pylist())
-
-
-def checkpoints(log: Path) -> Iterator[int]:
+def checkpoints(log: Folder) -> Iterator[int]:
     """Return the versions of which a log has a checkpoint."""
-    for file in log.glob("*.checkpoint*"):
-        number = file.name.split(".", 1)[0]
-        if number.isdigit():
-            yield int(number)
+    return (number for file in log.files() if (number := _version(file)) is not None and ".checkpoint" in file.name)
 
 
-def clean_up(log: Path, needed: Collection[int]) -> None:
+def clean_up(log: Folder, needed: Collection[int]) -> None:
     """Remove what a log has from before its last checkpoint, but versions that are needed.
 
     What is not a day old stays: a reader that has listed the log finds what it has listed.
     """
-    last, until = max(checkpoints(log), default=0), time.time() - _DAY
-    for file in log.iterdir():
-        number = file.name.split(".", 1)[0]
-        if number.isdigit() and int(number) < last and int(number) not in needed and file.stat().st_mtime < until:
-            file.unlink(missing_ok=True)
+    files, last, until = log.files(), max(checkpoints(log), default=0), time.time() - _DAY
+    for file in files:
+        number = _version(file)
+        if number is not None and number < last and number not in needed and file.seconds < until:
+            log.remove(file.name)
+
+
+def _version(file: Found) -> int | None:
+    """Return the number of the version that a file of a log is of, or None where it is of none."""
+    number = file.name.split(".", 1)[0]
+    return int(number) if number.isdigit() else None

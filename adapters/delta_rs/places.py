@@ -1,82 +1,141 @@
-"""Where tables without a catalog lie: each is a folder of the warehouse."""
+"""Where tables without a catalog lie: each is a folder of the warehouse, on a disk or in a bucket."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from urllib.parse import unquote
+from typing import Final
 
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from lakeward.adapters.s3.access import JARS, Access, find_access, is_url, normal, refuse_other_scheme, split
+from lakeward.adapters.spark.errors import said, unreachable
+from lakeward.adapters.spark.s3a import s3a_settings
 from lakeward.adapters.tables.folders import identifier, slug, warehouse
+from lakeward.adapters.tables.storage import DiskFolder, Folder
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, TableError
 
+_PLAIN: Final = re.compile(r"s3://[A-Za-z0-9/_.=-]+")
+"""URLs that are the same to boto3, Spark and delta-rs, whether they decode them or not."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Places:
     """The folders of tables, by the names of the source."""
 
     warehouse: str
     namespace: str
     base: Path
-    format: str
-    """What the tables are of, in a person's words."""
 
     def __post_init__(self) -> None:
-        given = self.warehouse
-        if "://" in given and not given.startswith("file://"):
-            raise ConfigError(
-                f"the warehouse {given} cannot hold {self.format} tables yet",
-                found="lakeward writes them to a disk of this machine",
-                todo='Name a folder under [target], or take `kind = "iceberg"`, which writes to S3.',
-            )
-        warehouse(self.folder)
+        refuse_other_scheme(self.warehouse, "warehouse")
+        if is_url(self.warehouse):
+            _refuse_odd(normal(self.warehouse))
+        else:
+            warehouse(self._on_disk)
 
     @property
-    def folder(self) -> Path:
-        """The warehouse."""
+    def _on_disk(self) -> Path:
         return (self.base / self.warehouse.removeprefix("file://")).absolute()
+
+    @cached_property
+    def access(self) -> Access | None:
+        """How S3 is reached, or None where the warehouse is on a disk."""
+        return find_access() if is_url(self.warehouse) else None
+
+    @cached_property
+    def folder(self) -> Folder:
+        """The warehouse."""
+        if self.access is None:
+            return DiskFolder(self._on_disk)
+        from lakeward.adapters.tables.bucket import BucketFolder  # noqa: PLC0415  # boto3 is for who has a bucket
+
+        return BucketFolder(normal(self.warehouse), self.access)
+
+    @property
+    def jars(self) -> tuple[str, ...]:
+        """The groups of jars that Spark needs to reach them."""
+        return () if self.access is None else (JARS,)
+
+    @property
+    def spark_settings(self) -> Mapping[str, str]:
+        """The settings with which Spark reaches them."""
+        return {} if self.access is None else s3a_settings(self.access)
+
+    @cached_property
+    def options(self) -> Mapping[str, str] | None:
+        """What delta-rs is told to reach them."""
+        return None if self.access is None else self.access.object_store_options(split(str(self.folder))[0])
 
     def name(self, table: TableName, suffix: str = "") -> tuple[str, str]:
         """Return namespace and name of a table, or of one that stands beside it."""
         return identifier(table, self.namespace, suffix)
 
-    def of(self, table: TableName, suffix: str = "") -> str:
-        """Return where a table lies; no name leads out of the warehouse."""
+    def at(self, table: TableName, suffix: str = "") -> Folder:
+        """Return the folder of a table; no name leads out of the warehouse."""
         namespace, name = self.name(table, suffix)
-        return str(self.folder / slug(namespace) / slug(name))
+        return self.folder.within(slug(namespace)).within(slug(name))
+
+    def of(self, table: TableName, suffix: str = "") -> str:
+        """Return where a table lies, as Spark and Delta are told."""
+        return str(self.at(table, suffix))
 
     def load(self, table: TableName, suffix: str = "") -> DeltaTable | None:
-        """Return a table as it is now, read without Spark, or None where there is none."""
-        path = self.of(table, suffix)
-        if not (Path(path) / "_delta_log").is_dir():
+        """Return a table as it is now, read without Spark, or None where there is none.
+
+        That there is no log is seen before delta-rs is asked, which would try for minutes where nobody answers.
+        """
+        if self.at(table, suffix).within("_delta_log").holds() is None:
             return None
         try:
-            return DeltaTable(path)
+            return self.opened(table, suffix)
         except TableNotFoundError:
             return None
         except (DeltaError, OSError) as error:
+            if (gone := unreachable(str(table), error)) is not None:
+                raise gone from error
             raise TableError(
-                f"{table}: the table {path} cannot be read",
-                found=str(error).splitlines()[0],
+                f"{table}: the table {self.of(table, suffix)} cannot be read",
+                found=said(error),
                 todo="Nothing was applied. Mend that, and run again.",
             ) from error
 
+    def opened(self, table: TableName, suffix: str = "", version: int | None = None) -> DeltaTable:
+        """Return a table that there is, as of a version or as it is now; raises what delta-rs says."""
+        return DeltaTable(self.of(table, suffix), version=version, storage_options=self._told)
+
+    def made(
+        self, table: TableName, suffix: str, schema: Schema, partition_by: str | None, properties: Mapping[str, str]
+    ) -> DeltaTable:
+        """Make a table that there is none of; raises what delta-rs says."""
+        return DeltaTable.create(
+            self.of(table, suffix),
+            schema,
+            partition_by=None if partition_by is None else [partition_by],
+            configuration=dict(properties),
+            storage_options=self._told,
+        )
+
+    @property
+    def _told(self) -> dict[str, str] | None:
+        return None if self.options is None else dict(self.options)
+
     def prepare(self, table: TableName) -> None:
-        """Make the folder that a table goes to; raises TableError where that is not allowed."""
-        folder = Path(self.of(table)).parent
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise TableError(
-                f"the warehouse {folder} cannot be made",
-                found=str(error),
-                todo="Grant permission to write there, or correct `warehouse` under [target].",
-            ) from error
+        """Make the folder that tables of its namespace go to; raises an error where that is not allowed."""
+        namespace, _ = self.name(table)
+        self.folder.within(slug(namespace)).prepare()
 
 
-def folder_of(table: DeltaTable) -> Path:
-    """Return the folder of a table that was loaded: its address has odd characters encoded."""
-    return Path(unquote(table.table_uri.removeprefix("file://")))
+def _refuse_odd(url: str) -> None:
+    if not _PLAIN.fullmatch(url):
+        raise ConfigError(
+            f"the warehouse {url} cannot hold tables",
+            found="its prefix has other characters than letters, digits, `_`, `-`, `.` and `=`: they are encoded "
+            "in URLs, by which formats name their files",
+            todo="Name another prefix under [target].",
+        )

@@ -9,7 +9,6 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 from uuid import uuid4
@@ -20,21 +19,21 @@ from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.delta_rs.places import folder_of
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.types import ddl
+from lakeward.adapters.tables.storage import Folder, Found
 from lakeward.core.schema import Schema
 
 _LARGE: Final = "large-"
 """How folders of files begin that Spark wrote; each is of one commit."""
 
 
-def frame_of(spark: SparkSession, table: DeltaTable, schema: Schema) -> DataFrame:
-    """Return the rows of a table as it was loaded."""
+def frame_of(spark: SparkSession, folder: Folder, table: DeltaTable, schema: Schema) -> DataFrame:
+    """Return the rows of a table, which lies in a folder, as it was loaded."""
     partitions = table.metadata().partition_columns
     files: dict[tuple[str | None, ...], list[str]] = defaultdict(list)
     for path, values in _files(table, partitions):
-        files[values].append(str(folder_of(table) / path))
+        files[values].append(folder.place(path))
     inner = ", ".join(f"{quoted(c.name)} {ddl(c.type)}" for c in schema if c.name not in partitions)
     wanted = [quoted(name) for name in schema.names]
     parts = []
@@ -55,30 +54,34 @@ def _files(table: DeltaTable, partitions: Sequence[str]) -> Sequence[tuple[str, 
     return [(unquote(file["path"]), tuple(file[f"partition.{name}"] for name in partitions)) for file in found]
 
 
-def written(table: DeltaTable, rows: DataFrame) -> Sequence[AddAction]:
+def written(root: Folder, table: DeltaTable, rows: DataFrame) -> Sequence[AddAction]:
     """Let Spark write rows into the folder of a table; return the files, which no version of it has yet."""
-    root = folder_of(table)
-    folder = root / f"{_LARGE}{uuid4()}"
-    partitions = table.metadata().partition_columns
+    name = f"{_LARGE}{uuid4()}"
+    partitions, folder = table.metadata().partition_columns, root.within(name)
     rows.write.partitionBy(*partitions).parquet(str(folder))
-    return [_added(root, file, partitions) for file in sorted(folder.rglob("*.parquet"))]
+    files = [file for file in sorted(folder.every()) if file.name.endswith(".parquet")]
+    return [_added(name, file, _rows_in(folder, file), partitions) for file in files]
 
 
-def _added(root: Path, file: Path, partitions: Sequence[str]) -> AddAction:
-    found = file.stat()
+def _rows_in(folder: Folder, file: Found) -> int:
+    with folder.open(file.name) as opened:
+        return int(pq.read_metadata(opened).num_rows)
+
+
+def _added(folder: str, file: Found, rows: int, partitions: Sequence[str]) -> AddAction:
     values: Mapping[str, str | None] = {
         name: unquote(part.removeprefix(f"{name}="))
-        for part in file.relative_to(root).parts
+        for part in file.name.split("/")
         for name in partitions
         if part.startswith(f"{name}=")
     }
     return AddAction(
-        path=file.relative_to(root).as_posix(),
-        size=found.st_size,
+        path=f"{folder}/{file.name}",
+        size=file.size,
         partition_values=values,
-        modification_time=int(found.st_mtime * 1000),
+        modification_time=int(file.seconds * 1000),
         data_change=True,
-        stats=json.dumps({"numRecords": pq.read_metadata(file).num_rows}),
+        stats=json.dumps({"numRecords": rows}),
     )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from pathlib import Path
+from fnmatch import fnmatchcase
 from typing import Final
 
 from lakeward.adapters.hudi.columns import check_columns
 from lakeward.adapters.hudi.options import LASTING, TableOptions, is_harmless
-from lakeward.adapters.hudi.timeline import Timeline
+from lakeward.adapters.hudi.timeline import METADATA, Timeline
 from lakeward.adapters.tables.columns import check_names
+from lakeward.adapters.tables.storage import Folder
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, TableError
 from lakeward.core.evolution import Evolution
@@ -52,22 +53,22 @@ def check_options(dimension: Dimension, options: TableOptions) -> None:
             )
 
 
-def check_place(dimension: Dimension, path: Path) -> None:
+def check_place(dimension: Dimension, folder: Folder) -> None:
     """Refuse to make a table in a folder that holds something else, or where it is not known what."""
-    entries = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
-    if not entries:
+    first = folder.holds()
+    if first is None:
         return
-    metadata = path / ".hoodie"
-    old = sorted(file.name for file in metadata.glob("*.*commit"))
-    if old or Timeline(path).is_there:
+    metadata = folder.within(METADATA)
+    old = sorted(file.name for file in metadata.files() if fnmatchcase(file.name, "*.*commit"))
+    if old or Timeline(folder).is_there:
         what = "is a Hudi table that lakeward did not make"
-        found = f"{metadata / old[0]} is of an older Hudi" if old else "no commit of it says which columns it has"
-    elif not metadata.is_dir():
-        what, found = "is no Hudi table, and not empty", f"there is {entries[0]}"
+        found = f"{metadata}/{old[0]} is of an older Hudi" if old else "no commit of it says which columns it has"
+    elif first != METADATA and metadata.holds() is None:
+        what, found = "is no Hudi table, and not empty", f"there is {first}"
     else:
         return  # a first commit that was not completed: the next write of Hudi takes it back
     raise TableError(
-        f"{dimension.name}: the folder {path} {what}",
+        f"{dimension.name}: the folder {folder} {what}",
         found=found,
         todo="Nothing was applied. Choose another `warehouse` or `namespace` under [target], or empty it.",
     )

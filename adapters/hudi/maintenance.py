@@ -52,7 +52,7 @@ class HudiMaintenance:
 
     def _compact(self) -> None:
         jvm = Jvm(ready(self.table.spark()))
-        with jvm.client(str(self.table.path), self._schema, {**self._options, **_NOW}) as client:
+        with jvm.client(self.table.path, self._schema, {**self._options, **_NOW}) as client:
             client.rollbackFailedWrites(jvm.table(client).getMetaClient())
             client.runAnyPendingCompactions()
             planned = client.scheduleCompaction(jvm.none)
@@ -65,7 +65,7 @@ class HudiMaintenance:
         if retained is None:
             return 0
         jvm = Jvm(ready(self.table.spark()))
-        with jvm.client(str(self.table.path), self._schema, {**self._options, **_keeping(retained)}) as client:
+        with jvm.client(self.table.path, self._schema, {**self._options, **_keeping(retained)}) as client:
             planner = jvm.hudi.table.action.clean.CleanPlanner(
                 client.getEngineContext(), jvm.table(client), client.getConfig()
             )

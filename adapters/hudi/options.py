@@ -25,7 +25,8 @@ class HudiOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     warehouse: str = Field(
-        description="Where the tables lie: a path, relative to the settings file where it is not absolute."
+        description="Where the tables lie: a path, relative to the settings file where it is not absolute, or "
+        "`s3://bucket/prefix`; see docs/s3.md."
     )
     namespace: Namespace = Field(
         "{schema}", description="The folder of a table; {schema} stands for its schema at the source."

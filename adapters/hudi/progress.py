@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from lakeward.adapters.delta_rs.places import Places
 from lakeward.adapters.hudi.columns import columns_of
@@ -16,7 +15,7 @@ from lakeward.core.progress import Progress
 
 def timeline_of(places: Places, name: TableName) -> Timeline:
     """Return the timeline of a table."""
-    return Timeline(Path(places.of(name)))
+    return Timeline(places.at(name))
 
 
 def standing_of(places: Places, name: TableName) -> Standing:

@@ -109,7 +109,7 @@ class HudiLine:
                     f"{table.dimension.name}: another writer has just committed to the table", todo="Ask again."
                 )
             spark = ready(table.spark())
-            then = spark.read.format("hudi").option("as.of.instant", version.name).load(str(table.path))
+            then = spark.read.format("hudi").option("as.of.instant", version.name).load(table.path)
             rows = writing.nullable(then.drop(*META_COLUMNS))
             made = writing.made_as(table.options, table.timeline.instants(), str(table.dimension.name))
             options = {
@@ -120,7 +120,7 @@ class HudiLine:
                 RESTORED: version.name,
             }
             with staging(str(table.dimension.name), Restoring(table.timeline, self.instants[0]), "Hudi"):
-                rows.write.format("hudi").options(**options).mode("append").save(str(table.path))
+                rows.write.format("hudi").options(**options).mode("append").save(table.path)
 
 
 def line_of(instants: Iterable[Instant]) -> Iterator[Instant]:

@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from deltalake.exceptions import DeltaError
-from filelock import FileLock, Timeout
+from filelock import Timeout
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.delta_rs.beside import DeltaBeside
@@ -41,6 +40,7 @@ from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.partitions import Partitions
 from lakeward.adapters.tables.resolving import Work, resolved_by
 from lakeward.adapters.tables.rows import Loaded
+from lakeward.adapters.tables.storage import PATIENCE, DiskFolder, taken
 from lakeward.adapters.tables.undoing import KeepingEarlier
 from lakeward.adapters.tables.writing import written
 from lakeward.core.dimension import Dimension
@@ -51,7 +51,7 @@ from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Resolved, Standing
 from lakeward.core.progress import Progress
 
-_PATIENCE: Final = 600.0
+_PATIENCE: Final = PATIENCE
 """Seconds to wait while another process commits: it holds no lock that it forgot, for its end frees it."""
 
 
@@ -96,7 +96,8 @@ class HudiTable:
         self.places = places
         self.options = options
         self.spark = spark
-        self.path = Path(places.of(dimension.name))
+        self.folder = places.at(dimension.name)
+        self.path = str(self.folder)
         make = partial(DeltaBeside, places, dimension.name, spark)
         earlier = DeltaEarlier(make(CHANGES, {}, tuple), partial(oldest_batch, places, dimension.name))
         self.kept = KeepingEarlier(dimension, make, spark, earlier)
@@ -129,7 +130,7 @@ class HudiTable:
 
     def as_of(self, name: str) -> DataFrame:
         """Return its rows as of an instant."""
-        rows = ready(self.spark()).read.format("hudi").option("as.of.instant", name).load(str(self.path))
+        rows = ready(self.spark()).read.format("hudi").option("as.of.instant", name).load(self.path)
         return rows.drop(*META_COLUMNS, KEY)
 
     def resolve(self, plan: MergePlan, frame: DataFrame) -> Resolved:
@@ -141,7 +142,7 @@ class HudiTable:
         self.kept.know(plan.evolution.schema)
         if plan.creates:
             check(self.dimension.stored, self.options)
-            check_place(self.dimension, self.path)
+            check_place(self.dimension, self.folder)
         with self.committing():
             version = None if plan.creates else self._version(plan)
             return work(version, Partitions("Hudi", self.options.partition_by))
@@ -160,7 +161,7 @@ class HudiTable:
 
     def _at(self, instant: Instant) -> _Version:
         return _Version(
-            path=str(self.path),
+            path=self.path,
             instant=instant,
             as_of=self.timeline.greatest(),
             spark=ready(self.spark()),
@@ -186,7 +187,7 @@ class HudiTable:
                     **writing.operation_of(plan, replaces=replaces),
                     **writing.said(progress, self.options),
                 }
-                records.write.format("hudi").options(**options).mode("append").save(str(self.path))
+                records.write.format("hudi").options(**options).mode("append").save(self.path)
             return Commit(self._made(plan.batch), resolved.written, resolved.removed)
 
     def _made(self, batch: int) -> str:
@@ -211,16 +212,21 @@ class HudiTable:
 
         Two locks: that of Python also keeps threads apart, and ends with it; Java may then go on for a moment.
         """
-        file, of_java = (self.path.with_name(f".{self.path.name}.{name}") for name in ("lock", "java.lock"))
+        with self.folder.alone(str(self.dimension.name)), self._java_alone():
+            yield
+
+    @contextmanager
+    def _java_alone(self) -> Iterator[None]:
+        """Hold a lock that ends with Java; in a bucket there is none, where the other outlives Python for a while."""
+        if not isinstance(self.folder, DiskFolder):
+            yield
+            return
+        of_java = self.folder.path.with_name(f".{self.folder.path.name}.java.lock")
         try:
-            with FileLock(file, timeout=_PATIENCE), Jvm(self.spark()).locked(of_java, _PATIENCE):
+            with Jvm(self.spark()).locked(of_java, _PATIENCE):
                 yield
         except Timeout as error:
-            raise TableError(
-                f"{self.dimension.name}: another process is committing to the table",
-                found=f"it has held {error.lock_file} for {_PATIENCE:.0f} s",
-                todo="Nothing was changed. Run again when it is done.",
-            ) from error
+            raise taken(str(self.dimension.name), error.lock_file) from error
 
     def _check_unchanged(self, plan: MergePlan, read: Instant | None) -> None:
         """Raise CommitConflict where anybody committed since the rows were read; nobody of lakeward does."""

@@ -12,13 +12,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final, cast
 
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakeward.adapters.tables.storage import Folder
 from lakeward.core.errors import TableError
 from lakeward.core.progress import Progress
 
@@ -28,8 +28,12 @@ LAYOUT: Final = f"{PREFIX}layout"
 RESTORED: Final = f"{PREFIX}restored"
 """What a commit of ours has in its metadata: how far the table is, how it was made, and what it went back to."""
 
+METADATA: Final = ".hoodie"
+"""The folder in that of a table in which Hudi keeps what it knows of it."""
+
 _SCHEMA: Final = "schema"
 _COMPLETED: Final = re.compile(r"(\d{17})_(\d{17})\.(commit|deltacommit|replacecommit)")
+_ARCHIVE: Final = "history"
 _MANIFEST: Final = re.compile(r"manifest_(\d+)")
 _WRITES: Final = ("commit", "deltacommit", "replacecommit")
 
@@ -67,8 +71,8 @@ class Instant:
 class Timeline:
     """What was completed on the table in a folder."""
 
-    def __init__(self, path: Path) -> None:
-        self.folder = path / ".hoodie" / "timeline"
+    def __init__(self, table: Folder) -> None:
+        self.folder = table.within(METADATA).within("timeline")
 
     @property
     def is_there(self) -> bool:
@@ -81,7 +85,7 @@ class Timeline:
 
     def greatest(self) -> str:
         """Return the time up to which all that was completed can be read: a later write may be completed first."""
-        return max((instant.requested for instant in self.active()), default="")
+        return max((requested for _, requested, _ in self._named()), default="")
 
     def instants(self) -> Iterator[Instant]:
         """Return all writes, the newest first; those in the archive are read when they are asked for."""
@@ -94,20 +98,21 @@ class Timeline:
 
     def active(self) -> Iterator[Instant]:
         """Return the writes that are not in the archive, the newest first."""
-        found = []
-        for file in self.folder.glob("*"):
-            match = _COMPLETED.fullmatch(file.name)
-            if match is not None:
-                found.append((match[2], match[1], file))
-        for completed, requested, file in sorted(found, reverse=True):
-            if (content := _read(file)) is not None:
+        for completed, requested, name in sorted(self._named(), reverse=True):
+            if (content := self._read(name)) is not None:
                 yield Instant(completed, requested, content)
+
+    def _named(self) -> Iterator[tuple[str, str, str]]:
+        """Return when the writes that are not in the archive were completed and requested, and their files."""
+        for file in self.folder.files():
+            if (match := _COMPLETED.fullmatch(file.name)) is not None:
+                yield match[2], match[1], file.name
 
     def whole_from(self) -> str:
         """Return the time from which on the table can be read as it was: what it needed before may be removed."""
         found = ""
-        for file in self.folder.glob("*.clean.requested"):
-            if content := _read(file):
+        for file in self.folder.files():
+            if file.name.endswith(".clean.requested") and (content := self._read(file.name)):
                 plan = cast("Mapping[str, Any]", next(fastavro.reader(io.BytesIO(content))))
                 earliest = plan.get("earliestInstantToRetain") or {}
                 found = max(found, earliest.get("timestamp") or plan["lastCompletedCommitTimestamp"])
@@ -116,19 +121,20 @@ class Timeline:
     def _archived(self) -> Iterator[Instant]:
         for name in self._archives():
             try:
-                rows = pq.read_table(self.folder / "history" / name).to_pylist()
+                with self.folder.open(f"{_ARCHIVE}/{name}") as opened:
+                    rows = pq.read_table(opened).to_pylist()
             except (OSError, pa.ArrowInvalid) as error:
-                raise _unreadable(self.folder / "history" / name, error) from error
+                raise self._unreadable(f"{_ARCHIVE}/{name}", error) from error
             for row in rows:
                 if row["action"] in _WRITES:
                     yield Instant(row["completionTime"], row["instantTime"], row["metadata"] or b"")
 
     def _archives(self) -> Sequence[str]:
         """Return the files of the archive, by its newest manifest; one that a newer one replaced may be gone."""
-        numbered = ((_MANIFEST.fullmatch(file.name), file) for file in self.folder.glob("history/manifest_*"))
-        found = sorted((int(match[1]), file) for match, file in numbered if match is not None)
-        for _, file in reversed(found):
-            if (content := _read(file)) is not None:
+        named = (file.name for file in self.folder.within(_ARCHIVE).files())
+        found = sorted((int(match[1]), match[0]) for match in map(_MANIFEST.fullmatch, named) if match is not None)
+        for _, name in reversed(found):
+            if (content := self._read(f"{_ARCHIVE}/{name}")) is not None:
                 return [entry["fileName"] for entry in json.loads(content)["files"]]
         return ()
 
@@ -142,20 +148,19 @@ class Timeline:
         said: Iterator[Any] = (instant.said().get(_SCHEMA) for instant in self.instants())
         return next((schema for schema in said if schema), None)
 
+    def _read(self, name: str) -> bytes | None:
+        """Return what is in a file, or None where a writer has moved it into the archive meanwhile."""
+        try:
+            with self.folder.open(name) as opened:
+                return opened.read()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._unreadable(name, error) from error
 
-def _read(file: Path) -> bytes | None:
-    """Return what is in a file, or None where a writer has moved it into the archive meanwhile."""
-    try:
-        return file.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise _unreadable(file, error) from error
-
-
-def _unreadable(file: Path, error: Exception) -> TableError:
-    return TableError(
-        f"the timeline of a Hudi table cannot be read: {file}",
-        found=str(error).splitlines()[0] if str(error) else type(error).__name__,
-        todo="Nothing was applied. Mend that, and run again.",
-    )
+    def _unreadable(self, name: str, error: Exception) -> TableError:
+        return TableError(
+            f"the timeline of a Hudi table cannot be read: {self.folder}/{name}",
+            found=str(error).splitlines()[0] if str(error) else type(error).__name__,
+            todo="Nothing was applied. Mend that, and run again.",
+        )

@@ -39,6 +39,7 @@ class Request:
     path: str
     asked: dict[str, str]
     range: str | None = None
+    agent: str = ""
 
     @property
     def is_listing(self) -> bool:
@@ -94,7 +95,8 @@ def counted(app: Any, requests: list[Request]) -> Callable[..., Iterable[bytes]]
     def answer(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
         asked = dict(parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True))
         path = unquote(environ.get("RAW_URI", environ["PATH_INFO"])).partition("?")[0]
-        requests.append(Request(environ["REQUEST_METHOD"], path, asked, environ.get("HTTP_RANGE")))
+        agent = environ.get("HTTP_USER_AGENT", "")
+        requests.append(Request(environ["REQUEST_METHOD"], path, asked, environ.get("HTTP_RANGE"), agent))
         found: Iterable[bytes] = app(environ, start)
         return found
 

@@ -20,6 +20,7 @@ from lakeward.adapters.delta_rs.noted import NOTE, clean_up, noted
 from lakeward.adapters.delta_rs.places import Places
 from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
 from lakeward.adapters.tables.companion import KIND, RECORD
+from lakeward.adapters.tables.storage import DiskFolder
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import TableError
 from lakeward.core.progress import Progress
@@ -35,7 +36,7 @@ def no_spark() -> NoReturn:
 @pytest.fixture
 def places(tmp_path: Path) -> Places:
     """A table of four batches, in the versions 1 to 4; each takes the place of all rows."""
-    found = Places("lake", "{schema}", tmp_path, "Delta")
+    found = Places("lake", "{schema}", tmp_path)
     found.prepare(ITEM)
     DeltaTable.create(found.of(ITEM), to_delta({"id": Type("int"), **SYSTEM_COLUMNS}))
     for batch in (1, 2, 3, 4):
@@ -70,11 +71,12 @@ def test_a_deletion_vector_lies_where_the_protocol_says(tmp_path: Path) -> None:
         {"remove": {"path": "a%20b/one.parquet", "deletionVector": inline}},
         {"remove": {"path": "file:/elsewhere/two.parquet"}},
     ]
-    (log / "7.json").write_text("".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions))
+    lines = [json.dumps(action, separators=(",", ":")) for action in actions]
+    (log / f"{7:020}.json").write_text("".join(f"{line}\n" for line in lines))
     name = "deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
-    added, removed = changed_by(log / "7.json")
-    assert added == {File(tmp_path / "a b/one.parquet", tmp_path / "ab" / name)}
-    assert removed == {File(tmp_path / "a b/one.parquet", None), File(Path("/elsewhere/two.parquet"), None)}
+    added, removed = changed_by(DiskFolder(tmp_path), 7)
+    assert added == {File(f"{tmp_path}/a b/one.parquet", f"{tmp_path}/ab/{name}")}
+    assert removed == {File(f"{tmp_path}/a b/one.parquet", None), File("/elsewhere/two.parquet", None)}
 
 
 def test_a_version_without_a_file_of_its_own_is_none_to_go_back_to(places: Places) -> None:
@@ -128,7 +130,7 @@ def test_of_an_old_log_stays_what_is_kept_and_what_the_last_checkpoint_needs(pla
     for file in log.iterdir():
         if file != young:
             os.utime(file, (file.stat().st_atime, file.stat().st_mtime - 2 * 86_400))
-    clean_up(log, [2])
+    clean_up(DiskFolder(log), [2])
     left = sorted(int(file.name.split(".")[0]) for file in log.glob("0*"))
     assert left == [1, 2, 2, 4, 4]
     assert DeltaTable(path, version=2).version() == 2

@@ -30,7 +30,7 @@ ITEM = TableName("shop", "item")
 @pytest.fixture
 def places(tmp_path: Path) -> Places:
     """A table that was made as version 0, and has two batches, one in each of the versions 1 and 2."""
-    found = Places("lake", "{schema}", tmp_path, "Delta")
+    found = Places("lake", "{schema}", tmp_path)
     found.prepare(ITEM)
     DeltaTable.create(found.of(ITEM), to_delta({"id": Type("int"), **SYSTEM_COLUMNS}))
     for batch in (1, 2):
@@ -93,7 +93,7 @@ def test_a_column_of_any_name_is_read_beside(places: Places) -> None:
     DeltaTable.create(places.of(ITEM, "__changes"), to_delta({name: Type("int")}))
     beside = DeltaBeside(places, ITEM, pytest.fail, "__changes", {}, lambda: [name])
     rows = pa.table({name: pa.array([1], pa.int32())})
-    deltalake.write_deltalake(beside.path, rows, mode="append")
+    deltalake.write_deltalake(str(beside.folder), rows, mode="append")
     assert beside.rows("true", [name]).to_pylist() == [{name: 1}]
 
 

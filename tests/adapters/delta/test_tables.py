@@ -242,14 +242,6 @@ def test_a_text_that_a_partition_would_make_null_is_held_until_it_is_another(sho
     assert shop.rows() == [(1, "c", D("1.50")), (2, "b", D("2.50"))]
 
 
-def test_a_bucket_is_refused(shop: Project) -> None:
-    text = (shop.folder / "lakeward.toml").read_text().replace('"lake"', '"s3://bucket/lake"')
-    (shop.folder / "lakeward.toml").write_text(text)
-    ended = shop.call("run", "--once")
-    assert ended.code == 1
-    assert "cannot hold Delta tables yet" in ended.err
-
-
 def test_what_was_written_for_a_commit_that_fails_is_taken_back(
     shop: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

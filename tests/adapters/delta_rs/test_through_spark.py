@@ -30,7 +30,7 @@ ROWS = "SELECT 'a b' AS kind, id AS _lakeward_batch, timestamp_micros(id - 1) at
 @pytest.fixture
 def table(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DeltaBeside:
     monkeypatch.setattr(beside, "MOST_IN_ARROW", 0)
-    places = Places("odd lake", "{schema}", tmp_path, "Hudi")
+    places = Places("odd lake", "{schema}", tmp_path)
     return DeltaBeside(places, TableName("shop", "item"), lambda: spark, "__changes", {}, tuple)
 
 

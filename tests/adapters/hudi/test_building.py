@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from buckets import Buckets
 
 from lakeward.adapters import hudi
 from lakeward.adapters.hudi import lake
@@ -49,7 +50,13 @@ def test_a_package_that_is_missing_is_named(runtime: Runtime, monkeypatch: pytes
         hudi.build({"warehouse": "lake", "tables": {}}, runtime)
 
 
-def test_a_warehouse_in_s3_is_refused(runtime: Runtime) -> None:
-    with pytest.raises(ConfigError, match="cannot hold Hudi tables yet"):
-        hudi.build({"warehouse": "s3://bucket/lake", "tables": {}}, runtime)
+def test_a_warehouse_in_s3_is_told_to_spark(s3: Buckets, runtime: Runtime) -> None:
+    hudi.build({"warehouse": "s3://bucket/lake", "tables": {}}, runtime)
+    assert runtime.jars == {"hudi", "s3"}
+    assert runtime.settings["spark.hadoop.fs.s3a.endpoint"] == s3.endpoint
     assert not list(runtime.base.iterdir())
+
+
+def test_a_warehouse_that_is_in_no_store_of_ours_is_refused(runtime: Runtime) -> None:
+    with pytest.raises(ConfigError, match="is neither a folder nor in S3"):
+        hudi.build({"warehouse": "gs://bucket/lake", "tables": {}}, runtime)

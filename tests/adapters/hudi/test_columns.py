@@ -12,6 +12,7 @@ from lakeward.adapters.hudi.checking import check, check_change, check_place
 from lakeward.adapters.hudi.columns import KEY, META_COLUMNS, columns_of
 from lakeward.adapters.hudi.options import TableOptions
 from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
+from lakeward.adapters.tables.storage import DiskFolder
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, TableError
 from lakeward.core.evolution import Evolution, Kind, Policy, SchemaChange
@@ -160,19 +161,19 @@ def test_a_column_that_rows_are_partitioned_by_keeps_its_name(wanted: str) -> No
 
 
 def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
-    check_place(dimension(id="int"), tmp_path / "none")
-    check_place(dimension(id="int"), tmp_path)
+    check_place(dimension(id="int"), DiskFolder(tmp_path / "none"))
+    check_place(dimension(id="int"), DiskFolder(tmp_path))
     (tmp_path / "thesis.doc").touch()
     with pytest.raises(TableError, match="is no Hudi table, and not empty"):
-        check_place(dimension(id="int"), tmp_path)
+        check_place(dimension(id="int"), DiskFolder(tmp_path))
 
 
 def test_a_table_of_an_older_hudi_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / ".hoodie").mkdir()
-    check_place(dimension(id="int"), tmp_path)
+    check_place(dimension(id="int"), DiskFolder(tmp_path))
     (tmp_path / ".hoodie" / "20240101000000000.deltacommit").touch()
     with pytest.raises(TableError, match="lakeward did not make") as refused:
-        check_place(dimension(id="int"), tmp_path)
+        check_place(dimension(id="int"), DiskFolder(tmp_path))
     assert "older Hudi" in str(refused.value.found)
 
 
@@ -181,4 +182,4 @@ def test_a_table_whose_commits_say_no_columns_is_left_alone(tmp_path: Path) -> N
     timeline.mkdir(parents=True)
     (timeline / "20261122000001000_20261122000002000.commit").touch()
     with pytest.raises(TableError, match="lakeward did not make"):
-        check_place(dimension(id="int"), tmp_path)
+        check_place(dimension(id="int"), DiskFolder(tmp_path))

@@ -13,6 +13,7 @@ import pytest
 from lakeward.adapters.hudi.logs import Group, with_logs
 from lakeward.adapters.hudi.maintenance import due_of
 from lakeward.adapters.hudi.timeline import Instant, Timeline
+from lakeward.adapters.tables.storage import DiskFolder
 from lakeward.core.ports import Care
 
 STAT = ("fileId", "path"), ("numWrites", "numDeletes", "fileSizeInBytes")
@@ -106,8 +107,8 @@ def test_a_group_of_logs_alone_is_all_changes() -> None:
 
 
 def test_a_table_is_whole_from_where_its_cleanings_left_it(tmp_path: Path) -> None:
-    timeline = Timeline(tmp_path)
-    timeline.folder.mkdir(parents=True)
+    timeline, folder = Timeline(DiskFolder(tmp_path)), tmp_path / ".hoodie" / "timeline"
+    folder.mkdir(parents=True)
     assert timeline.whole_from() == ""
     instant = {"type": "record", "name": "i", "fields": [{"name": "timestamp", "type": "string"}]}
     fields = [
@@ -115,7 +116,7 @@ def test_a_table_is_whole_from_where_its_cleanings_left_it(tmp_path: Path) -> No
         {"name": "lastCompletedCommitTimestamp", "type": "string"},
     ]
     for at, earliest in ((3, {"timestamp": "0002"}), (7, None), (9, {"timestamp": "0004"})):
-        with (timeline.folder / f"{at:017}.clean.requested").open("wb") as file:
+        with (folder / f"{at:017}.clean.requested").open("wb") as file:
             plan = {"earliestInstantToRetain": earliest, "lastCompletedCommitTimestamp": f"{at - 1:04}"}
             fastavro.writer(file, {"type": "record", "name": "plan", "fields": fields}, [plan])
     assert timeline.whole_from() == "0006"

@@ -15,6 +15,7 @@ from lakeward.adapters.hudi.java import Jvm
 from lakeward.adapters.hudi.options import TableOptions
 from lakeward.adapters.hudi.session import ready
 from lakeward.adapters.hudi.timeline import Timeline
+from lakeward.adapters.tables.storage import DiskFolder
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.schema import Schema
 from lakeward.entrypoints.locking import locked
@@ -95,10 +96,10 @@ def test_logs_and_files_of_old_commits_go_and_the_next_batch_follows(shop: Proje
 def test_what_is_not_due_is_left_as_it_is(shop: Project) -> None:
     configure(shop, deleted=0, small=50, age="1d")
     fed(shop)
-    before, newest = files(shop), Timeline(path_of(shop)).newest()
+    before, newest = files(shop), Timeline(DiskFolder(path_of(shop))).newest()
     said = maintain(shop)
     assert (said["files"], said["snapshots"]) == (0, 0)
-    assert (files(shop), Timeline(path_of(shop)).newest()) == (before, newest)
+    assert (files(shop), Timeline(DiskFolder(path_of(shop))).newest()) == (before, newest)
 
 
 def test_so_many_logs_are_compacted_and_files_of_young_commits_stay(shop: Project) -> None:
@@ -113,7 +114,7 @@ def test_so_many_logs_are_compacted_and_files_of_young_commits_stay(shop: Projec
 def test_a_compaction_that_a_crash_cut_off_is_carried_out(shop: Project, spark: Any) -> None:
     configure(shop)
     fed(shop)
-    jvm, timeline = Jvm(ready(spark)), Timeline(path_of(shop))
+    jvm, timeline = Jvm(ready(spark)), Timeline(DiskFolder(path_of(shop)))
     dimension = Dimension(name=TableName("shop", "item"), schema=Schema(()), key=("id",))
     options = {
         **writing.options_of(dimension, TableOptions()),
@@ -122,7 +123,7 @@ def test_a_compaction_that_a_crash_cut_off_is_carried_out(shop: Project, spark: 
     with jvm.client(str(path_of(shop)), timeline.schema() or "", options) as client:
         planned = client.scheduleCompaction(jvm.none).get()
     assert maintain(shop)["files"] > 0
-    newest = Timeline(path_of(shop)).newest()
+    newest = Timeline(DiskFolder(path_of(shop))).newest()
     assert newest is not None
     assert (newest.requested, shop.rows()) == (planned, ROWS)
     assert shop.run()["shop.item"]["batches"] == []
@@ -131,7 +132,7 @@ def test_a_compaction_that_a_crash_cut_off_is_carried_out(shop: Project, spark: 
 def test_a_batch_that_was_not_completed_is_taken_back_first(shop: Project) -> None:
     configure(shop)
     fed(shop)
-    timeline = Timeline(path_of(shop))
+    timeline = Timeline(DiskFolder(path_of(shop)))
     newest = timeline.newest()
     assert newest is not None
     for file in timeline.folder.glob(f"*{newest.requested}_{newest.completed}.*"):

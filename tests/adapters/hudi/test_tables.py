@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from lakeward.adapters.hudi import table as hudi
 from lakeward.adapters.hudi import writing
 from lakeward.adapters.hudi.timeline import Timeline
+from lakeward.adapters.tables.storage import DiskFolder
 
 pytestmark = [pytest.mark.spark, pytest.mark.hudi]
 
@@ -182,7 +183,8 @@ def test_compactions_hide_no_progress_and_bring_nothing_back(shop: Project) -> N
     put(shop, 11, "D,1,a,1.00")
     put(shop, 12, "U,2,c,3.00")
     shop.run()
-    assert {instant.progress() is None for instant in Timeline(path_of(shop)).instants()} == {True, False}
+    timeline = Timeline(DiskFolder(path_of(shop)))
+    assert {instant.progress() is None for instant in timeline.instants()} == {True, False}
     assert shop.rows() == [(2, "c", D("3.00"))]
     assert shop.run()["shop.item"]["batches"] == []
 
@@ -202,7 +204,7 @@ def test_a_compaction_that_is_completed_behind_a_later_batch_hides_none_of_it(sh
     with_compaction("true", "false", 100)
     put(shop, 12, "I,3,c,3.00", "U,1,c,1.75")
     shop.run()
-    timeline = Timeline(path_of(shop))
+    timeline = Timeline(DiskFolder(path_of(shop)))
     newest = timeline.newest()
     assert newest is not None
     assert newest.requested < timeline.greatest()
@@ -231,10 +233,10 @@ def test_a_commit_in_between_sends_the_batch_back(
 
     def after_another(self: hudi.HudiTable, *arguments: Any) -> Any:
         if others.pop() if others else 0:
-            table = spark.read.format("hudi").load(str(self.path)).where("id = 2")
+            table = spark.read.format("hudi").load(self.path).where("id = 2")
             table = table.drop(*[name for name in table.columns if name.startswith("_hoodie")])
             options = writing.options_of(self.dimension, self.options)
-            table.write.format("hudi").options(**options).mode("append").save(str(self.path))
+            table.write.format("hudi").options(**options).mode("append").save(self.path)
         return commit(self, *arguments)
 
     monkeypatch.setattr(hudi.HudiTable, "commit", after_another)

@@ -6,7 +6,7 @@ import io
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import fastavro
 import pyarrow as pa
@@ -19,6 +19,7 @@ from lakeward.adapters.hudi.progress import commits_of, standing_of
 from lakeward.adapters.hudi.rollback import HudiLine
 from lakeward.adapters.hudi.timeline import PROGRESS, Timeline
 from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
+from lakeward.adapters.tables.storage import DiskFolder
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import TableError
 from lakeward.core.progress import Progress
@@ -53,7 +54,7 @@ def said(batch: int | None = None) -> bytes:
 
 @pytest.fixture
 def places(tmp_path: Path) -> Places:
-    return Places("lake", "{schema}", tmp_path, "Hudi")
+    return Places("lake", "{schema}", tmp_path)
 
 
 def folder(places: Places) -> Path:
@@ -85,7 +86,7 @@ def archive(places: Places, version: int, files: dict[str, list[tuple[int, int |
 def test_a_table_that_is_not_there_stands_at_nothing(places: Places) -> None:
     assert standing_of(places, TABLE) == standing_of(places, TableName("a", "b"))
     assert standing_of(places, TABLE).schema is None
-    assert not Timeline(Path(places.of(TABLE))).is_there
+    assert not Timeline(places.at(TABLE)).is_there
 
 
 def test_compactions_and_other_writers_hide_no_progress(places: Places) -> None:
@@ -104,7 +105,7 @@ def test_what_is_not_completed_is_not_there(places: Places) -> None:
     complete(places, 1, 1)
     for name in (f"{instant(2)}.deltacommit.requested", f"{instant(2)}.deltacommit.inflight", "x.clean"):
         (folder(places) / name).touch()
-    newest = Timeline(Path(places.of(TABLE))).newest()
+    newest = Timeline(places.at(TABLE)).newest()
     assert newest is not None
     assert newest.requested == instant(1)
 
@@ -112,10 +113,10 @@ def test_what_is_not_completed_is_not_there(places: Places) -> None:
 def test_the_order_is_that_of_completion(places: Places) -> None:
     complete(places, 1, None, "commit", by=9)  # a compaction that took long
     complete(places, 2, 7, by=3)
-    newest = Timeline(Path(places.of(TABLE))).newest()
+    newest = Timeline(places.at(TABLE)).newest()
     assert newest is not None
     assert (newest.requested, newest.completed) == (instant(1), instant(9))
-    assert Timeline(Path(places.of(TABLE))).greatest() == instant(2)
+    assert Timeline(places.at(TABLE)).greatest() == instant(2)
     assert standing_of(places, TABLE).progress.batch == 7
 
 
@@ -146,18 +147,22 @@ def test_an_archive_that_is_not_there_is_an_error(places: Places) -> None:
 def test_an_instant_that_is_being_archived_counts_once(places: Places) -> None:
     archive(places, 1, {"a.parquet": [(1, 1)]})
     complete(places, 1, 1)
-    assert [found.requested for found in Timeline(Path(places.of(TABLE))).instants()] == [instant(1)]
+    assert [found.requested for found in Timeline(places.at(TABLE)).instants()] == [instant(1)]
 
 
-def test_a_timeline_that_cannot_be_read_is_an_error(places: Places) -> None:
-    (folder(places) / f"{instant(1)}_{instant(1)}.commit").mkdir()
+def test_a_timeline_that_cannot_be_read_is_an_error(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_folder: DiskFolder, name: str) -> NoReturn:
+        raise PermissionError(name)
+
+    complete(places, 1, 1)
+    monkeypatch.setattr(DiskFolder, "open", fails)
     with pytest.raises(TableError, match="cannot be read"):
         standing_of(places, TABLE)
 
 
 def line(places: Places, whole_from: int = 0) -> HudiLine:
     """Return the writes of a table, whose files are there from an instant on."""
-    timeline = Timeline(Path(places.of(TABLE)))
+    timeline = Timeline(places.at(TABLE))
     table: Any = SimpleNamespace(timeline=timeline)
     return HudiLine(table, list(timeline.active()), instant(whole_from))
 

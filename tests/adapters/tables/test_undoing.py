@@ -78,7 +78,7 @@ def in_iceberg(folder: Path) -> KeepingEarlier:
 
 
 def in_delta(folder: Path) -> KeepingEarlier:
-    make = partial(DeltaBeside, Places("lake", "{schema}", folder, "Delta"), ITEM, no_spark)
+    make = partial(DeltaBeside, Places("lake", "{schema}", folder), ITEM, no_spark)
     return KeepingEarlier(DIMENSION, make, no_spark, DeltaEarlier(make(CHANGES, {}, tuple), lambda: 1))
 
 

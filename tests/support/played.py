@@ -1,0 +1,122 @@
+"""Commands in a process of their own that starts Spark once: `python played.py FORMAT`, then a JSON list a line.
+
+The S3 of the tests is a thread of theirs, and what delta-rs and hudi-rs read lets no other thread of a process run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+from commands import Ended
+
+from lakeward.adapters.s3.access import find_access, split
+
+
+@dataclass
+class Played:
+    """The process, to which commands are told."""
+
+    told: IO[str]
+    heard: IO[str]
+
+    def call(self, *arguments: str) -> Ended:
+        """Run a command."""
+        return Ended(**self._asked({"command": arguments}))
+
+    def read(self, url: str, columns: Sequence[str]) -> list[list[Any]]:
+        """Return the rows of a table as a reader finds them that is not Spark; decimals are texts."""
+        found: list[list[Any]] = self._asked({"url": url, "columns": columns})
+        return found
+
+    def _asked(self, wanted: Any) -> Any:
+        self.told.write(json.dumps(wanted) + "\n")
+        self.told.flush()
+        said = self.heard.readline()
+        assert said, "the process has ended: see spark.log, and what it printed"
+        return json.loads(said)
+
+
+@contextmanager
+def playing(folder: Path, kind: str) -> Iterator[Played]:
+    """Start the process in a folder, for a table format; it ends with the context."""
+    started = subprocess.Popen(
+        [sys.executable, str(Path(__file__)), kind],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert started.stdin is not None
+    assert started.stdout is not None
+    try:
+        yield Played(started.stdin, started.stdout)
+    finally:
+        started.stdin.close()
+        started.wait(60)
+        started.stdout.close()
+
+
+def _play(kind: str) -> None:
+    """Start Spark as a run would, and then do what is told."""
+    from lakeward.adapters.delta import session as delta  # noqa: PLC0415  # who only starts this imports no Spark
+    from lakeward.adapters.hudi import session as hudi  # noqa: PLC0415
+    from lakeward.adapters.spark.s3a import s3a_settings  # noqa: PLC0415
+    from lakeward.adapters.spark.session import Sessions  # noqa: PLC0415
+    from lakeward.entrypoints.cli import main  # noqa: PLC0415
+
+    own = {"delta": delta.SETTINGS, "hudi": hudi.SETTINGS}[kind]
+    sizes = {"spark.master": "local[2]", "spark.driver.memory": "2g"}
+    sessions = Sessions({kind, "s3"}, {**sizes, **own, **s3a_settings(find_access())}, Path("spark.log"))
+    sessions().sql("SHOW TABLES").collect()
+    answers, sys.stdout = sys.stdout, io.StringIO()
+    for line in sys.stdin:
+        wanted = json.loads(line)
+        if "command" in wanted:
+            with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+                code = main(wanted["command"])
+            said: Any = {"code": code, "out": out.getvalue(), "err": err.getvalue()}
+        else:
+            rows = {"delta": _by_delta_rs, "hudi": _by_hudi_rs}[kind](wanted["url"])
+            said = [[row[name] for name in wanted["columns"]] for row in rows.to_pylist()]
+        answers.write(json.dumps(said, default=str) + "\n")
+        answers.flush()
+    sessions.stop()
+
+
+def _by_delta_rs(url: str) -> pa.Table:
+    from deltalake import DeltaTable, QueryBuilder  # noqa: PLC0415
+
+    told = find_access().object_store_options(split(url)[0])
+    table = DeltaTable(url, storage_options=dict(told))
+    return pa.table(QueryBuilder().register("found", table).execute("SELECT * FROM found").read_all())
+
+
+def _by_hudi_rs(url: str) -> pa.Table:
+    from hudi import HudiTableBuilder  # noqa: PLC0415
+
+    access = find_access()
+    told = {"aws_endpoint": str(access.endpoint), "aws_region": access.region, "aws_allow_http": "true"}
+    batches = HudiTableBuilder.from_base_uri(url).with_options(told).build().read()
+    return pa.Table.from_batches([pa.record_batch(batch) for batch in batches])
+
+
+def answer(ended: Ended, code: int = 0) -> Any:
+    """Return the document that a command printed, which must have ended so."""
+    assert ended.code == code, ended.out + ended.err
+    return ended.document
+
+
+if __name__ == "__main__":
+    _play(sys.argv[1])

@@ -1,0 +1,158 @@
+"""Tables of Delta and Hudi in a bucket, from a landing folder there, read back by readers that are not Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from buckets import Buckets
+from played import Played, answer, playing
+
+SETTINGS = """
+[pipeline]
+name = "shop"
+
+[source]
+kind = "dms"
+path = "s3://{bucket}/landing"
+timestamp_column = "at"
+
+[target]
+kind = "{kind}"
+warehouse = "s3://{bucket}/lake"
+
+[tables."shop.item"]
+key = ["id"]
+columns = {{ id = "int", name = "string", price = "decimal(8,2)" }}
+{more}
+"""
+D = Decimal
+LOAD = "2026-11-21 09:00:00,1,a,1.00\n2026-11-21 09:00:00,2,b,2.00\n2026-11-21 09:00:00,3,c,3.00\n"
+CHANGES = "U,2026-11-21 10:00:00,2,Köln,3.00\nD,2026-11-21 10:00:01,3,c,3.00\nI,2026-11-21 10:00:02,4,d,4.00\n"
+LATE = "U,2026-11-21 09:30:00,2,late,9.00\nU,2026-11-21 09:30:00,1,late,1.50\nU,2026-11-21 09:30:00,3,late,9.00\n"
+AFTER = [(1, "late", D("1.50")), (2, "Köln", D("3.00")), (4, "d", D("4.00"))]
+
+Rows = list[tuple[Any, ...]]
+
+
+@dataclass
+class Shop:
+    """A settings file for a bucket, its files, and its tables."""
+
+    folder: Path
+    bucket: str
+    s3: Buckets
+    kind: str
+
+    def configure(self, more: str = "") -> None:
+        text = SETTINGS.format(bucket=self.bucket, kind=self.kind, more=more)
+        (self.folder / "lakeward.toml").write_text(text, "utf-8")
+
+    def put(self, name: str, content: str) -> None:
+        self.s3.put(f"s3://{self.bucket}/landing/shop/item/{name}", content)
+
+    def batches(self, play: Played) -> Sequence[Mapping[str, Any]]:
+        """Run once, and return the batches of the table."""
+        (table,) = answer(play.call("run", "--once", "--json"))["tables"]
+        found: Sequence[Mapping[str, Any]] = table["batches"]
+        return found
+
+    def rows(self, play: Played) -> Rows:
+        """Return what a reader finds that is not Spark."""
+        found = play.read(f"s3://{self.bucket}/lake/shop/item", ("id", "name", "price"))
+        return sorted((row[0], row[1], D(row[2])) for row in found)
+
+
+def shop_of(kind: str, s3: Buckets, folder: Path) -> Shop:
+    made = Shop(folder, s3.make(), s3, kind)
+    made.configure()
+    return made
+
+
+def lap(shop: Shop, play: Played) -> None:
+    """A full load, changes, a late file, a look at it, back to the first batch, and all of it again."""
+    shop.put("LOAD00000001.csv", LOAD)
+    shop.batches(play)
+    shop.put("20261121-100000000.csv", CHANGES)
+    shop.batches(play)
+    shop.put("20261121-093000000.csv", LATE)
+    (late,) = shop.batches(play)
+    assert late["counts"]["read"] == 3
+    assert shop.rows(play) == AFTER
+    (status,) = answer(play.call("status", "--json"))["tables"]
+    assert status["batch"] == 3
+    assert shop.batches(play) == []
+    versions = answer(play.call("rollback", "shop.item", "--json"))["versions"]
+    first = next(str(version["name"]) for version in versions if version["batch"] == 1)
+    answer(play.call("rollback", "shop.item", "--to", first, "--json"))
+    assert [row[0] for row in shop.rows(play)] == [1, 2, 3]
+    shop.batches(play)
+    assert shop.rows(play) == AFTER
+
+
+def everything_else(shop: Shop, play: Played) -> None:
+    """A row that is held, and each command that looks at a table, takes care of it or copies it."""
+    shop.put("20261121-110000000.csv", "U,2026-11-21 11:00:00,4,odd,much\nU,2026-11-21 11:00:00,1,one,1.00\n")
+    (planned,) = answer(play.call("plan", "--json"))["tables"]
+    assert planned["files"] == ["20261121-110000000.csv"]
+    answer(play.call("run", "--once", "--json"), 3)
+    (held,) = answer(play.call("quarantine", "list", "--json"), 3)["entries"]
+    assert held["key"] == ["4"]
+    told = answer(play.call("explain", "shop.item", "2", "--json"))
+    assert "Köln" in json.dumps(told, ensure_ascii=False)
+    answer(play.call("export", "shop.item", "--to", "out", "--json"))
+    assert sorted(pq.read_table(shop.folder / "out")["id"].to_pylist()) == [1, 2, 4]
+    answer(play.call("maintain", "--dry-run", "--json"))
+    answer(play.call("maintain", "--json"))
+    answer(play.call("quarantine", "discard", "shop.item", "4", "--json"))
+    shop.batches(play)
+    assert shop.rows(play) == [(1, "one", D("1.00")), *AFTER[1:]]
+
+
+def printed(shop: Shop) -> str:
+    """Return all that Java wrote, and what the project's own files say."""
+    files = [file for file in shop.folder.rglob("*") if file.is_file() and file.suffix in (".log", ".toml")]
+    return "".join(file.read_text("utf-8", "replace") for file in files)
+
+
+@pytest.mark.spark
+def test_a_delta_table_in_a_bucket_is_exact_and_goes_back(s3: Buckets, tmp_path: Path) -> None:
+    shop = shop_of("delta", s3, tmp_path)
+    with playing(tmp_path, "delta") as play:
+        lap(shop, play)
+    assert "secret word" not in printed(shop)
+
+
+@pytest.mark.spark
+@pytest.mark.hudi
+def test_a_hudi_table_in_a_bucket_is_exact_and_goes_back(s3: Buckets, tmp_path: Path) -> None:
+    shop = shop_of("hudi", s3, tmp_path)
+    with playing(tmp_path, "hudi") as play:
+        lap(shop, play)
+    assert "secret word" not in printed(shop)
+
+
+@pytest.mark.spark
+@pytest.mark.lines
+@pytest.mark.long
+def test_all_commands_know_delta_tables_in_buckets(s3: Buckets, tmp_path: Path) -> None:
+    shop = shop_of("delta", s3, tmp_path)
+    with playing(tmp_path, "delta") as play:
+        lap(shop, play)
+        everything_else(shop, play)
+
+
+@pytest.mark.spark
+@pytest.mark.hudi
+@pytest.mark.long
+def test_all_commands_know_hudi_tables_in_buckets(s3: Buckets, tmp_path: Path) -> None:
+    shop = shop_of("hudi", s3, tmp_path)
+    with playing(tmp_path, "hudi") as play:
+        lap(shop, play)
+        everything_else(shop, play)
