@@ -217,7 +217,7 @@ class HudiTable:
 
     @contextmanager
     def _java_alone(self) -> Iterator[None]:
-        """Hold a lock that ends with Java; in a bucket there is none, where the other outlives Python for a while."""
+        """Hold a lock that ends with Java; in a bucket it has none: the other outlives Python for a while."""
         if not isinstance(self.folder, DiskFolder):
             yield
             return
