@@ -16,8 +16,11 @@ from project import ITEM, Project
 from pyiceberg.catalog import load_catalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import DecimalType, IntegerType, NestedField, StringType
+from pyspark.sql import SparkSession
 
 from lakeward.adapters.delta.adopting import DeltaTheirs
+from lakeward.adapters.hudi.adopting import HudiTheirs
+from lakeward.adapters.hudi.timeline import Timeline
 from lakeward.adapters.iceberg.adopting import IcebergTheirs
 
 pytestmark = pytest.mark.spark
@@ -31,7 +34,11 @@ AFTER = [(2, "y", D("9.00")), (4, "d", D("4.00")), (5, "e", D("5.00"))]
 COLUMNS = pa.schema([("id", pa.int32()), ("name", pa.string()), ("price", pa.decimal128(8, 2))])
 
 
-@pytest.fixture(params=["iceberg", pytest.param("delta", marks=pytest.mark.long)])
+DELTA = pytest.param("delta", marks=pytest.mark.long)
+HUDI = pytest.param("hudi", marks=[pytest.mark.hudi, pytest.mark.long])
+
+
+@pytest.fixture(params=["iceberg", DELTA, HUDI])
 def shop(request: pytest.FixtureRequest, project: Project) -> Project:
     """Return a project whose source has a load and two files of changes."""
     project.kind = request.param
@@ -50,8 +57,14 @@ def catalog(project: Project) -> Any:
 
 
 def written(project: Project, rows: list[Any], *, is_required: bool = True) -> None:
-    """Write the table as another engine does: PyIceberg, with a required key as Flink has it, or delta-rs."""
+    """Write the table as another engine does.
+
+    That is PyIceberg, with a required key as Flink has it, delta-rs, or a job of Spark with Hudi's defaults.
+    """
     content = [dict(zip(COLUMNS.names, row, strict=True)) for row in rows]
+    if project.kind == "hudi":
+        upserted(project, rows)
+        return
     if project.kind == "delta":
         deltalake.write_deltalake(str(path_of(project)), pa.Table.from_pylist(content, COLUMNS))
         return
@@ -65,6 +78,19 @@ def written(project: Project, rows: list[Any], *, is_required: bool = True) -> N
     table.append(pa.Table.from_pylist(content, shape))
 
 
+def upserted(project: Project, rows: list[Any]) -> None:
+    """Write rows as the quick start of Hudi does, of which the row with the greatest price counts."""
+    is_copied = "copy-on-write" in (project.folder / "lakeward.toml").read_text()
+    options = {
+        "hoodie.table.name": "items",
+        "hoodie.datasource.write.table.type": "COPY_ON_WRITE" if is_copied else "MERGE_ON_READ",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.precombine.field": "price",
+    }
+    frame = SparkSession.active().createDataFrame(rows, "id int, name string, price decimal(8,2)")
+    frame.write.format("hudi").options(**options).mode("append").save(str(path_of(project)))
+
+
 def path_of(project: Project) -> Any:
     return project.folder / "lake/shop/item"
 
@@ -73,6 +99,8 @@ def state_of(project: Project) -> Any:
     """Return what any commit would change."""
     if project.kind == "delta":
         return DeltaTable(str(path_of(project))).version()
+    if project.kind == "hudi":
+        return Timeline(path_of(project)).newest()
     return catalog(project).load_table(("shop", "item")).metadata_location
 
 
@@ -130,6 +158,7 @@ def test_a_truncate_and_a_reload_take_the_rows_that_were_there(shop: Project, wr
     assert shop.rows() == [(2, "y", D("9.00")), (4, "d", D("4.00"))]
 
 
+@pytest.mark.parametrize("shop", ["iceberg", DELTA], indirect=True)
 def test_keys_that_are_null_or_stand_twice_are_counted_and_refused(shop: Project) -> None:
     rows = [*THEIRS, (2, "again", None), (5, "again", None), (5, "and again", None), (None, "nobody", None)]
     written(shop, rows, is_required=False)
@@ -167,7 +196,7 @@ def test_a_crash_before_the_commit_is_taken_up_by_asking_again(
         raise RuntimeError("the process ends here")
 
     with monkeypatch.context() as patch:
-        for theirs in (IcebergTheirs, DeltaTheirs):
+        for theirs in (IcebergTheirs, DeltaTheirs, HudiTheirs):
             patch.setattr(theirs, "take_over", ends)
         with pytest.raises(RuntimeError):
             adopt(shop, "--from", LOAD)
@@ -181,7 +210,7 @@ def test_a_commit_between_the_look_and_the_adoption_is_a_conflict(
 ) -> None:
     written(shop, THEIRS)
     states = iter("12")
-    for theirs in (IcebergTheirs, DeltaTheirs):
+    for theirs in (IcebergTheirs, DeltaTheirs, HudiTheirs):
         monkeypatch.setattr(theirs, "state", property(lambda _: next(states)))
     assert "another writer has just committed" in adopt(shop, "--none", code=75).err
 
@@ -209,6 +238,7 @@ BROKEN = [
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("shop", ["iceberg", DELTA], indirect=True)
 @pytest.mark.parametrize(("break_it", "check"), BROKEN, ids=lambda value: value.__name__.removeprefix("test_"))
 def test_a_broken_adoption_fails_its_check(
     shop: Project,

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from lakeward.adapters.hudi.columns import check_columns
+from lakeward.adapters.hudi.layout import Layout
 from lakeward.adapters.hudi.options import LASTING, TableOptions, is_harmless
 from lakeward.adapters.hudi.timeline import METADATA, Timeline
 from lakeward.adapters.tables.columns import check_names
@@ -74,12 +75,13 @@ def check_place(dimension: Dimension, folder: Folder) -> None:
     )
 
 
-def check_change(dimension: Dimension, options: TableOptions, made: TableOptions, changes: Evolution) -> None:
+def check_change(dimension: Dimension, options: TableOptions, made: Layout, changes: Evolution) -> None:
     """Refuse what a table that has rows would have to be loaded anew for; `made` is how it was made."""
-    moved = [name for name in made.partition_by if name in changes.renames]
+    moved = [name for name in made.place(dimension) if name in changes.renames]
     if moved:
+        why = "the table is partitioned by it" if moved[0] in made.partition_by else "its record key has it"
         raise ConfigError(
-            f"{dimension.name}: {moved[0]!r} cannot be renamed: the table is partitioned by it",
+            f"{dimension.name}: {moved[0]!r} cannot be renamed: {why}",
             found=f"it would be called {changes.renames[moved[0]]!r}",
             todo="Take the rename out of the settings. Or drop the table together with what stands beside it, to "
             "load it anew.",

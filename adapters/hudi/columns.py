@@ -47,10 +47,15 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 def columns_of(schema: str, table: str) -> Schema:
     """Return the columns of a table of ours from its Avro schema; raises TableError where it is not one."""
-    fields = [field for field in json.loads(schema)["fields"] if field["name"] not in META_COLUMNS]
-    found = Schema(tuple(_column(field, table) for field in fields))
+    found = schema_of(schema, table)
     check_ours(found.names, table, "namespace")
     return without_ours(Schema(tuple(column for column in found if column.name != KEY)))
+
+
+def schema_of(schema: str, table: str) -> Schema:
+    """Return the columns of any table from its Avro schema; raises TableError for a type that lakeward has not."""
+    fields = [field for field in json.loads(schema)["fields"] if field["name"] not in META_COLUMNS]
+    return Schema(tuple(_column(field, table) for field in fields))
 
 
 def _column(field: Mapping[str, Any], table: str) -> Column:

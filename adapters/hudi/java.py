@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, cast
@@ -57,6 +57,19 @@ class Jvm:
             yield
         finally:
             channel.close()
+
+    def set_properties(self, path: str, wanted: Mapping[str, str], unwanted: Iterable[str]) -> None:
+        """Write properties of the table in a folder, and take others away, at once."""
+        conf = self.hudi.hadoop.fs.HadoopFSUtils.getStorageConfWithCopy(self.context.hadoopConfiguration())
+        builder = self.hudi.common.table.HoodieTableMetaClient.builder()
+        meta = builder.setConf(conf).setBasePath(path).build()
+        properties, gone = self.root.java.util.Properties(), self.root.java.util.HashSet()
+        for name, value in wanted.items():
+            properties.setProperty(name, value)
+        for name in unwanted:
+            gone.add(name)
+        config = self.hudi.common.table.HoodieTableConfig
+        config.updateAndDeleteProps(meta.getStorage(), meta.getMetaPath(), properties, gone)
 
     @property
     def none(self) -> Any:

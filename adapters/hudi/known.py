@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from lakeward.adapters.delta_rs.finding import found_in
 from lakeward.adapters.delta_rs.places import Places
 from lakeward.adapters.hudi.progress import commits_of, standing_of, timeline_of
-from lakeward.adapters.hudi.session import ready
+from lakeward.adapters.hudi.session import reader
 from lakeward.adapters.spark.line import to_arrow
 from lakeward.adapters.tables import known
 from lakeward.adapters.tables.conditions import as_column
@@ -57,6 +57,5 @@ class _Finder:
             table = self.places.load(self.table, suffix)
             return [] if table is None else found_in(table, where)
         as_of = timeline_of(self.places, self.table).greatest()
-        reader = ready(self.spark()).read.format("hudi").option("as.of.instant", as_of)
-        rows = reader.load(self.places.of(self.table))
+        rows = reader(self.spark(), as_of).load(self.places.of(self.table))
         return entries_of(to_arrow(rows.where(as_column(where, rows.schema.jsonValue()))))

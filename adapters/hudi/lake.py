@@ -64,6 +64,7 @@ class HudiLake:
         """Return the table of a dimension; it is made by its first commit."""
         _check_line()
         from lakeward.adapters.hudi.maintenance import HudiMaintenance  # noqa: PLC0415  # Spark is imported late
+        from lakeward.adapters.tables.adopting import TableAdoption  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.reading import TableReading  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.undoing import TableVersions  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.verifying import TableVerification  # noqa: PLC0415  # and here
@@ -72,8 +73,10 @@ class HudiLake:
         name = ".".join(self.places.name(dimension.name))
         versions = TableVersions(table.kept, table.line)
         care, whole = HudiMaintenance(table), TableVerification(table.kept, table.loaded)
-        reading = TableReading(table.kept, table.loaded)
-        return Opened(name, table, table.kept, table.kept, versions, care, verification=whole, reading=reading)
+        adoption, reading = TableAdoption(table.kept, table.theirs), TableReading(table.kept, table.loaded)
+        return Opened(
+            name, table, table.kept, table.kept, versions, care, adoption, verification=whole, reading=reading
+        )
 
     def joined(self, joining: Joining) -> Joint:
         """Return a joined table, which is made by its first commit."""

@@ -19,10 +19,12 @@ _ROWS: Final = ".parquet"
 class Group:
     """A group of files as it is read now: the file with its `rows`, so many `logs`, and the `changes` in them.
 
-    `size` is that of all of them, in bytes. A group may have no file of rows yet.
+    `size` is that of all of them, in bytes. A group may have no file of rows yet. `name` begins the names of its
+    files.
     """
 
     partition: str
+    name: str = ""
     rows: int = 0
     logs: int = 0
     changes: int = 0
@@ -41,6 +43,11 @@ class Group:
 
 def with_logs(instants: Iterable[Instant]) -> Sequence[Group]:
     """Return the groups of a table that have logs; the writes may be in any order."""
+    return [group for group in groups_of(instants) if group.logs]
+
+
+def groups_of(instants: Iterable[Instant]) -> Sequence[Group]:
+    """Return all groups of a table; the writes may be in any order."""
     written: dict[tuple[str, str], list[tuple[Instant, Mapping[str, Any]]]] = {}
     replaced: set[tuple[str, str]] = set()
     for instant in instants:
@@ -49,8 +56,7 @@ def with_logs(instants: Iterable[Instant]) -> Sequence[Group]:
             replaced |= {(partition, file) for file in files}
         for partition, stat in _stats(content):
             written.setdefault((partition, stat["fileId"]), []).append((instant, stat))
-    found = (_group(place[0], said) for place, said in written.items() if place not in replaced)
-    return [group for group in found if group.logs]
+    return [_group(*place, said) for place, said in written.items() if place not in replaced]
 
 
 def _stats(content: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -59,11 +65,11 @@ def _stats(content: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]
             yield partition, stat
 
 
-def _group(partition: str, written: Sequence[tuple[Instant, Mapping[str, Any]]]) -> Group:
+def _group(partition: str, name: str, written: Sequence[tuple[Instant, Mapping[str, Any]]]) -> Group:
     """Return a group that these files were written to: the newest of rows, and the logs completed behind it."""
     whole = [(instant.requested, stat) for instant, stat in written if stat["path"].endswith(_ROWS)]
     begun, file = max(whole, key=lambda one: one[0], default=("", None))
-    found = Group(partition=partition)
+    found = Group(partition=partition, name=name)
     if file is not None:
         found = replace(found, rows=file["numWrites"], size=file["fileSizeInBytes"])
     for instant, stat in written:

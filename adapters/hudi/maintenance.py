@@ -94,9 +94,8 @@ class HudiMaintenance:
 
     @property
     def _options(self) -> Mapping[str, str]:
-        table, name = self.table, str(self.table.dimension.name)
-        made = writing.made_as(table.options, table.timeline.instants(), name)
-        return writing.options_of(table.dimension, made)
+        table, layout = self.table, self.table.layout
+        return writing.options_of(table.dimension, layout.on(table.options), layout.theirs)
 
 
 def due_of(groups: Sequence[Group], care: Care) -> Sequence[Group]:

@@ -16,7 +16,7 @@ from lakeward.adapters.hudi import writing
 from lakeward.adapters.hudi.change import Restoring
 from lakeward.adapters.hudi.columns import META_COLUMNS
 from lakeward.adapters.hudi.progress import timeline_of
-from lakeward.adapters.hudi.session import ready
+from lakeward.adapters.hudi.session import reader
 from lakeward.adapters.hudi.timeline import RESTORED, Instant
 from lakeward.adapters.tables.committing import staging
 from lakeward.adapters.tables.undoing import states_of
@@ -108,15 +108,14 @@ class HudiLine:
                 raise CommitConflict(
                     f"{table.dimension.name}: another writer has just committed to the table", todo="Ask again."
                 )
-            spark = ready(table.spark())
-            then = spark.read.format("hudi").option("as.of.instant", version.name).load(table.path)
+            then = reader(table.spark(), version.name).load(table.path)
             rows = writing.nullable(then.drop(*META_COLUMNS))
-            made = writing.made_as(table.options, table.timeline.instants(), str(table.dimension.name))
+            layout = table.layout
             options = {
-                **writing.options_of(table.dimension, made),
+                **writing.options_of(table.dimension, layout.on(table.options), layout.theirs),
                 **writing.REPLACING,
                 **_AS_THEN,
-                **writing.said(version.progress, made),
+                **writing.said(version.progress, layout),
                 RESTORED: version.name,
             }
             with staging(str(table.dimension.name), Restoring(table.timeline, self.instants[0]), "Hudi"):

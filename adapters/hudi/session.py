@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrameReader, SparkSession
 
 from lakeward.core.errors import SetupError
 
@@ -43,3 +43,13 @@ def ready(spark: SparkSession) -> SparkSession:
     context = cast("Any", spark.sparkContext)
     context._jsc.hadoopConfiguration().set(_OLD_LISTS, "false")
     return spark
+
+
+def reader(spark: SparkSession, as_of: str | None = None) -> DataFrameReader:
+    """Return what reads Hudi tables, as of an instant or as they are, by listing their files.
+
+    Hudi reads the column statistics of a metadata table through a cached frame of its own. While Spark 3.5 computes
+    one that is cached, such as the rows of a batch, the two wait for each other until a broadcast join gives up.
+    """
+    found = ready(spark).read.format("hudi").option("hoodie.metadata.enable", "false")
+    return found if as_of is None else found.option("as.of.instant", as_of)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -21,15 +20,20 @@ from lakeward.adapters.delta_rs.committing import lost_race
 from lakeward.adapters.delta_rs.keeping import DeltaEarlier
 from lakeward.adapters.delta_rs.places import Places
 from lakeward.adapters.hudi import writing
+from lakeward.adapters.hudi.adopting import HudiTheirs
 from lakeward.adapters.hudi.change import Change
 from lakeward.adapters.hudi.checking import check, check_change, check_place
 from lakeward.adapters.hudi.columns import KEY, META_COLUMNS
+from lakeward.adapters.hudi.features import Features
 from lakeward.adapters.hudi.java import Jvm
+from lakeward.adapters.hudi.layout import Layout, layout_of
 from lakeward.adapters.hudi.options import TableOptions
 from lakeward.adapters.hudi.progress import standing_of, timeline_of
+from lakeward.adapters.hudi.properties import properties_of
 from lakeward.adapters.hudi.rollback import HudiLine, oldest_batch
-from lakeward.adapters.hudi.session import ready
+from lakeward.adapters.hudi.session import reader, ready
 from lakeward.adapters.hudi.timeline import Instant, Timeline
+from lakeward.adapters.hudi.version import HudiVersion
 from lakeward.adapters.spark.fitting import called_now, fitted
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import FILE, POS
@@ -53,36 +57,6 @@ from lakeward.core.progress import Progress
 
 _PATIENCE: Final = PATIENCE
 """Seconds to wait while another process commits: it holds no lock that it forgot, for its end frees it."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Version:
-    """A table as an instant of its timeline has it."""
-
-    path: str
-    instant: Instant
-    as_of: str
-    spark: SparkSession
-    partitions: tuple[str, ...]
-    has_keys: bool
-
-    @property
-    def is_written(self) -> bool:
-        """Whether it was ever written to: Hudi makes a table with its first commit."""
-        return True
-
-    def rows(self) -> DataFrame:
-        """Return all rows, with the record key of each and its partition: no more says where it lies."""
-        rows = self.spark.read.format("hudi").option("as.of.instant", self.as_of).load(self.path)
-        lies = ", ".join(map(quoted, (*self.keys, *self.partitions)))
-        place = f"struct({lies})" if lies else "''"
-        placed = rows.selectExpr("*", f"{place} AS {FILE}", f"CAST(NULL AS bigint) AS {POS}")
-        return placed.drop(*META_COLUMNS, KEY)
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The column of the record key, where rows have one: it is as it was when the row was written."""
-        return (KEY,) if self.has_keys else ()
 
 
 class HudiTable:
@@ -112,6 +86,11 @@ class HudiTable:
         """What was completed on the table."""
         return timeline_of(self.places, self.dimension.name)
 
+    @property
+    def layout(self) -> Layout:
+        """How it is laid out: as it was made, or as the settings would have it where no commit tells."""
+        return layout_of(self.timeline.instants(), str(self.dimension.name)) or Layout.of(self.options)
+
     def standing(self) -> Standing:
         """Return what the last commit of ours says, and take the columns from it."""
         found = of_source(standing_of(self.places, self.dimension.name), self.dimension)
@@ -123,6 +102,12 @@ class HudiTable:
         """Return the writes that its state comes from, or None where it is not there."""
         return HudiLine.of(self)
 
+    def theirs(self) -> HudiTheirs | None:
+        """Return it as it is, whoever wrote it, or None where it is not there."""
+        properties = properties_of(self.folder)
+        features = Features(self.folder, properties)
+        return HudiTheirs(self, features, self.timeline.newest()) if properties else None
+
     def loaded(self) -> Loaded | None:
         """Return it as it is now, with the rows of whoever wrote it, or None where it is not there."""
         newest = self.timeline.newest()
@@ -130,7 +115,7 @@ class HudiTable:
 
     def as_of(self, name: str) -> DataFrame:
         """Return its rows as of an instant."""
-        rows = ready(self.spark()).read.format("hudi").option("as.of.instant", name).load(self.path)
+        rows = reader(self.spark(), name).load(self.path)
         return rows.drop(*META_COLUMNS, KEY)
 
     def resolve(self, plan: MergePlan, frame: DataFrame) -> Resolved:
@@ -145,28 +130,27 @@ class HudiTable:
             check_place(self.dimension, self.folder)
         with self.committing():
             version = None if plan.creates else self._version(plan)
-            return work(version, Partitions("Hudi", self.options.partition_by))
+            mixed = self.layout.mixed(self.dimension)
+            return work(version, Partitions("Hudi", self.options.partition_by, mixed))
 
-    def _version(self, plan: MergePlan) -> _Version:
+    def _version(self, plan: MergePlan) -> HudiVersion:
         newest = self.timeline.newest()
         if newest is None:
             raise CommitConflict(
                 f"{self.dimension.name}: another process removed the table in between",
                 todo="Nothing of this batch was applied. Run again: it is loaded anew.",
             )
-        made = writing.made_with(self.timeline.instants(), str(self.dimension.name))
-        check_change(self.dimension, self.options, self.options if made is None else made, plan.evolution)
+        check_change(self.dimension, self.options, self.layout, plan.evolution)
         check(self.dimension.stored, self.options)
         return self._at(newest)
 
-    def _at(self, instant: Instant) -> _Version:
-        return _Version(
+    def _at(self, instant: Instant) -> HudiVersion:
+        return HudiVersion(
             path=self.path,
             instant=instant,
             as_of=self.timeline.greatest(),
             spark=ready(self.spark()),
-            partitions=tuple(self.options.partition_by),
-            has_keys=bool(self.dimension.key),
+            place=tuple(self.layout.place(self.dimension)),
         )
 
     def commit(self, plan: MergePlan, resolved: Resolved, progress: Progress) -> Commit:
@@ -174,23 +158,24 @@ class HudiTable:
         outcome: Outcome = resolved.detail
         ready(self.spark())
         what = str(self.dimension.name)
-        read = outcome.table if isinstance(outcome.table, _Version) else None
+        read = outcome.table if isinstance(outcome.table, HudiVersion) else None
         self.places.prepare(self.dimension.name)
         with self.committing(), self.alone():
             self._check_unchanged(plan, None if read is None else read.instant)
             change = Change(self.timeline, plan.batch)
-            rows = writing.as_records(written(plan, resolved), self.dimension.stored)
+            layout = self.layout
+            rows = writing.as_records(written(plan, resolved), self.dimension.stored, layout)
             with staging(what, change, "Hudi"), _kept(rows, outcome.removed is not None):
                 records, replaces = self._records(plan, outcome, rows, read)
                 options = {
-                    **writing.options_of(self.dimension, self.options),
+                    **writing.options_of(self.dimension, self.options, layout.theirs),
                     **writing.operation_of(plan, replaces=replaces),
-                    **writing.said(progress, self.options),
+                    **writing.said(progress, layout),
                 }
                 records.write.format("hudi").options(**options).mode("append").save(self.path)
-            return Commit(self._made(plan.batch), resolved.written, resolved.removed)
+            return Commit(self.made(plan.batch), resolved.written, resolved.removed)
 
-    def _made(self, batch: int) -> str:
+    def made(self, batch: int) -> str:
         """Return the instant of a batch that was written just now."""
         ours = self.timeline.newest_of_ours()
         if ours is None or ours[1].batch != batch:
@@ -240,7 +225,7 @@ class HudiTable:
             )
 
     def _records(
-        self, plan: MergePlan, outcome: Outcome, rows: DataFrame, read: _Version | None
+        self, plan: MergePlan, outcome: Outcome, rows: DataFrame, read: HudiVersion | None
     ) -> tuple[DataFrame, bool]:
         """Return what is written, records that take others away among it, and whether it replaces all rows."""
         if read is None or outcome.drops_all:
@@ -249,15 +234,15 @@ class HudiTable:
             return self._others(plan, outcome, read).unionByName(rows, allowMissingColumns=True), True
         if outcome.removed is None:
             return rows, False
-        return rows.unionByName(writing.deletes_of(outcome.removed, rows, read.partitions)), False
+        return rows.unionByName(writing.deletes_of(outcome.removed, rows, read.place)), False
 
-    def _others(self, plan: MergePlan, outcome: Outcome, read: _Version) -> DataFrame:
+    def _others(self, plan: MergePlan, outcome: Outcome, read: HudiVersion) -> DataFrame:
         """Return the rows that stay as they are, with their columns' new names: Hudi writes all of them anew."""
         others = fitted(called_now(read.rows().drop(FILE, POS), plan.renames), plan.stored.schema)
         if outcome.removed is not None:
             gone = outcome.removed.selectExpr(*map(quoted, plan.stored.key))
             others = others.join(gone, list(plan.stored.key), "left_anti")
-        return writing.as_records(others, plan.stored)
+        return writing.as_records(others, plan.stored, self.layout)
 
 
 @contextmanager

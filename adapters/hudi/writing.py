@@ -6,31 +6,24 @@ another partition. Options are those of hudi.apache.org/docs/configurations.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.hudi.columns import KEY
-from lakeward.adapters.hudi.options import LASTING, TableOptions
-from lakeward.adapters.hudi.timeline import LAYOUT, PREFIX, PROGRESS, Instant
+from lakeward.adapters.hudi.layout import DELETED, RECORD_KEY, Layout
+from lakeward.adapters.hudi.options import TableOptions
+from lakeward.adapters.hudi.timeline import LAYOUT, PREFIX, PROGRESS
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import FILE
 from lakeward.adapters.tables.keys import key_text
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import TableError
 from lakeward.core.plan import MergePlan
 from lakeward.core.progress import Progress
-
-DELETED: Final = -1
-"""The batch of a row that is sent to be deleted: no row that stands has it."""
-
-_KEYS: Final = 1
-"""The form of record keys; of another one, rows would be looked for in vain."""
 
 _WRITE: Final = "hoodie.datasource.write."
 
@@ -43,8 +36,6 @@ _ALWAYS: Final[Mapping[str, str]] = {
     "hoodie.payload.delete.marker": str(DELETED),
     "hoodie.metadata.enable": "false",  # a table of its own within the table: it costs as much as a small batch
     "hoodie.table.timeline.timezone": "UTC",
-    f"{_WRITE}hive_style_partitioning": "true",
-    f"{_WRITE}partitionpath.urlencode": "true",
     f"{_WRITE}commitmeta.key.prefix": PREFIX,
     f"{_WRITE}schema.allow.auto.evolution.column.drop": "true",  # a rename writes all rows anew
 }
@@ -61,27 +52,37 @@ REPLACING: Final[Mapping[str, str]] = {f"{_WRITE}operation": "insert_overwrite_t
 """What has all rows replaced, in one commit."""
 
 
-def options_of(dimension: Dimension, options: TableOptions) -> Mapping[str, str]:
-    """Return what each write of a table is told."""
-    partitions = options.partition_by
+def options_of(
+    dimension: Dimension, options: TableOptions, theirs: Mapping[str, str] | None = None
+) -> Mapping[str, str]:
+    """Return what each write of a table is told; `theirs` is what one has that another job made."""
+    return {
+        **(_LOGS if options.write_mode == "merge-on-read" else {}),
+        **options.properties,
+        **_ALWAYS,
+        f"{_WRITE}table.type": options.write_mode.replace("-", "_").upper(),
+        **({f"{_WRITE}partitionpath.field": ",".join(options.partition_by)} if options.partition_by else {}),
+        **(theirs or _ours(dimension, options)),
+    }
+
+
+def _ours(dimension: Dimension, options: TableOptions) -> Mapping[str, str]:
+    """Return how rows lie in a table that lakeward makes."""
     generators = {0: "NonpartitionedKeyGenerator", 1: "SimpleKeyGenerator"}
-    keys = f"org.apache.hudi.keygen.{generators.get(len(partitions), 'ComplexKeyGenerator')}"
+    keys = f"org.apache.hudi.keygen.{generators.get(len(options.partition_by), 'ComplexKeyGenerator')}"
     keyed = {
-        f"{_WRITE}recordkey.field": KEY,
+        RECORD_KEY: KEY,
         # Where a row lies is a matter of its key, so that nothing is looked for: ten times faster than an index.
         "hoodie.index.type": "BUCKET",
         "hoodie.bucket.index.hash.field": KEY,
         "hoodie.bucket.index.num.buckets": str(options.buckets),
     }
     return {
-        **(_LOGS if options.write_mode == "merge-on-read" else {}),
-        **options.properties,
-        **_ALWAYS,
-        **(keyed if dimension.key else {}),
         "hoodie.table.name": re.sub(r"\W", "_", dimension.name.table),
-        f"{_WRITE}table.type": options.write_mode.replace("-", "_").upper(),
+        f"{_WRITE}hive_style_partitioning": "true",
+        f"{_WRITE}partitionpath.urlencode": "true",
         f"{_WRITE}keygenerator.class": keys,
-        **({f"{_WRITE}partitionpath.field": ",".join(partitions)} if partitions else {}),
+        **(keyed if dimension.key else {}),
     }
 
 
@@ -90,39 +91,15 @@ def operation_of(plan: MergePlan, *, replaces: bool) -> Mapping[str, str]:
     return REPLACING if replaces else {f"{_WRITE}operation": "insert" if plan.appends else "upsert"}
 
 
-def said(progress: Progress, options: TableOptions) -> Mapping[str, str]:
+def said(progress: Progress, layout: Layout) -> Mapping[str, str]:
     """Return what the commit says of itself: Hudi keeps nowhere into how many buckets it hashes, and which keys."""
-    layout = {**{name: getattr(options, name) for name in LASTING}, "keys": _KEYS}
-    return {PROGRESS: progress.to_json(), LAYOUT: json.dumps(layout)}
+    return {PROGRESS: progress.to_json(), LAYOUT: layout.to_json()}
 
 
-def made_with(instants: Iterable[Instant], table: str) -> TableOptions | None:
-    """Return how a table was made, or None where no commit of ours tells.
-
-    Raises TableError where a newer lakeward made it, with record keys of another form.
-    """
-    layouts = (instant.said().get(LAYOUT) for instant in instants)
-    found = next((json.loads(layout) for layout in layouts if layout is not None), None)
-    if found is None:
-        return None
-    if found["keys"] != _KEYS:
-        raise TableError(
-            f"{table}: another lakeward made the table",
-            found=f"its record keys are of form {found['keys']}, and this one writes form {_KEYS}",
-            todo="Nothing was applied. Install that version of lakeward.",
-        )
-    return TableOptions(**{name: found[name] for name in LASTING})
-
-
-def made_as(options: TableOptions, instants: Iterable[Instant], table: str) -> TableOptions:
-    """Return options with what holds for good as it was when the table was made."""
-    made = made_with(instants, table)
-    lasting = {} if made is None else {name: getattr(made, name) for name in LASTING}
-    return options.model_copy(update=lasting)
-
-
-def as_records(rows: DataFrame, dimension: Dimension) -> DataFrame:
+def as_records(rows: DataFrame, dimension: Dimension, layout: Layout) -> DataFrame:
     """Return rows as Hudi takes them: with the record key, and no column that must not be NULL."""
+    if KEY not in layout.record_key(dimension):
+        return nullable(rows)
     others = [name for name in rows.columns if name != KEY]
     return nullable(rows.selectExpr(f"{_record_key(dimension)} AS {KEY}", *map(quoted, others)))
 
@@ -140,12 +117,11 @@ def _record_key(dimension: Dimension) -> str:
     return rf"replace({key_text(dimension)}, ':', '\\u003a')"
 
 
-def deletes_of(removed: DataFrame, records: DataFrame, partitions: Sequence[str]) -> DataFrame:
-    """Return what takes rows away that stand where no record is written: of their key, in their partition.
+def deletes_of(removed: DataFrame, records: DataFrame, place: Sequence[str]) -> DataFrame:
+    """Return what takes rows away that stand where no record is written; `place` are the columns that say where.
 
     Their record keys are those that they have: a key whose column became wider may have another text by now.
     """
-    place = [KEY, *partitions]
     gone = removed.selectExpr(*[f"{FILE}.{quoted(name)} AS {quoted(name)}" for name in place])
     is_same = [F.col(f"gone.{quoted(name)}").eqNullSafe(F.col(f"kept.{quoted(name)}")) for name in place]
     gone = gone.alias("gone").join(records.select(*map(quoted, place)).alias("kept"), is_same, "left_anti")

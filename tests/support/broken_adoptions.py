@@ -1,4 +1,4 @@
-"""Adoption of Iceberg and Delta tables, broken on purpose: each function makes one mistake."""
+"""Adoption of tables, broken on purpose: each function makes one mistake."""
 
 from __future__ import annotations
 

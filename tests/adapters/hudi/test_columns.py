@@ -10,6 +10,7 @@ import pytest
 
 from lakeward.adapters.hudi.checking import check, check_change, check_place
 from lakeward.adapters.hudi.columns import KEY, META_COLUMNS, columns_of
+from lakeward.adapters.hudi.layout import RECORD_KEY, Layout
 from lakeward.adapters.hudi.options import TableOptions
 from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
 from lakeward.adapters.tables.storage import DiskFolder
@@ -148,16 +149,24 @@ def test_properties_of_the_writer_are_taken() -> None:
 )
 def test_what_says_where_rows_lie_cannot_change(made: TableOptions) -> None:
     with pytest.raises(ConfigError, match="cannot change"):
-        check_change(dimension(id="int"), TableOptions(), made, Evolution(Schema(())))
+        check_change(dimension(id="int"), TableOptions(), Layout.of(made), Evolution(Schema(())))
 
 
 @pytest.mark.parametrize("wanted", ["id", "no"])
 def test_a_column_that_rows_are_partitioned_by_keeps_its_name(wanted: str) -> None:
     rename = SchemaChange(Kind.RENAME, "id", None, None, to="no")
     changes = Evolution(Schema(()), ((rename, Policy.EVOLVE),))
-    made = TableOptions(partition_by=["id"])
-    with pytest.raises(ConfigError, match="'id' cannot be renamed"):
+    made = Layout.of(TableOptions(partition_by=["id"]))
+    with pytest.raises(ConfigError, match="'id' cannot be renamed: the table is partitioned by it"):
         check_change(dimension(no="int"), TableOptions(partition_by=[wanted]), made, changes)
+
+
+def test_a_column_of_the_record_key_of_another_job_keeps_its_name() -> None:
+    rename = SchemaChange(Kind.RENAME, "id", None, None, to="no")
+    changes = Evolution(Schema(()), ((rename, Policy.EVOLVE),))
+    made = Layout([], "merge-on-read", 4, {RECORD_KEY: "id"})
+    with pytest.raises(ConfigError, match="'id' cannot be renamed: its record key has it"):
+        check_change(dimension(no="int"), TableOptions(), made, changes)
 
 
 def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:

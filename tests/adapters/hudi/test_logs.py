@@ -64,7 +64,8 @@ def test_logs_behind_the_newest_rows_count_and_those_before_do_not() -> None:
     first = write(1, stat("a", rows=10))
     old, compaction = write(2, stat("a", log=True, rows=9)), write(3, stat("a", rows=12))
     new = write(4, stat("a", log=True, rows=2, deletes=1))
-    assert with_logs([new, compaction, old, first]) == [Group(partition="p", rows=12, logs=1, changes=3, size=20)]
+    found = Group(partition="p", name="a", rows=12, logs=1, changes=3, size=20)
+    assert with_logs([new, compaction, old, first]) == [found]
     assert with_logs([compaction, old, first]) == []
 
 

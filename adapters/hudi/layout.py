@@ -1,0 +1,109 @@
+"""How a Hudi table is laid out, for good: each commit of ours says it, for most of it stands nowhere else.
+
+A table that another job made keeps its own record key, and what else says where a row lies: `theirs`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Final
+
+from lakeward.adapters.hudi.columns import KEY
+from lakeward.adapters.hudi.options import LASTING, TableOptions
+from lakeward.adapters.hudi.timeline import LAYOUT, Instant
+from lakeward.adapters.spark.names import quoted
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import TableError
+
+DELETED: Final = -1
+"""The batch of a row that is sent to be deleted: no row that stands has it."""
+
+RECORD_KEY: Final = "hoodie.datasource.write.recordkey.field"
+GENERATOR: Final = "hoodie.datasource.write.keygenerator.class"
+ENCODED: Final = "hoodie.datasource.write.partitionpath.urlencode"
+INDEX: Final = "hoodie.index.type"
+"""What a write is told of record keys, of paths, and of how a row is found."""
+
+_OURS: Final = 1
+_THEIRS: Final = 2
+"""The forms of record keys; of another one, rows would be looked for in vain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a table is laid out; `theirs` is what each write is told of one that another job made."""
+
+    partition_by: Sequence[str]
+    write_mode: str
+    buckets: int
+    theirs: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, options: TableOptions) -> Layout:
+        """Return that of a table which is made with these options."""
+        return cls(options.partition_by, options.write_mode, options.buckets)
+
+    def record_key(self, dimension: Dimension) -> Sequence[str]:
+        """Return the columns of the record key; none where Hudi makes one."""
+        if self.theirs:
+            return [name for name in self.theirs.get(RECORD_KEY, "").split(",") if name]
+        return (KEY,) if dimension.key else ()
+
+    def place(self, dimension: Dimension) -> Sequence[str]:
+        """Return the columns that say where a row lies, each once."""
+        return list(dict.fromkeys((*self.record_key(dimension), *self.partition_by)))
+
+    def mixed(self, dimension: Dimension) -> Mapping[str, str]:
+        """Return which texts Hudi would take for others in a table of another job, as SQL, by their columns.
+
+        A record key of several columns is `a:1,b:2`, with words for the empty text and NULL, and the bucket index
+        reads it again; one of a single column must not be empty. A value in a path is not always encoded.
+        """
+        if not self.theirs:
+            return {}
+        types = {column.name: column.type.name for column in dimension.schema}
+        found = {name: self._of_key(name) for name in self.record_key(dimension) if types.get(name) == "string"}
+        if self.theirs[ENCODED] == "false":
+            for name in self.partition_by:
+                if types.get(name) == "string":
+                    is_no_path = f"{quoted(name)} RLIKE '(^|/)([.]|[.][.]|[.]hoodie.*)?(/|$)'"
+                    found[name] = f"({found[name]} OR {is_no_path})" if name in found else is_no_path
+        return found
+
+    def _of_key(self, name: str) -> str:
+        column = quoted(name)
+        if self.theirs[INDEX] == "BUCKET":
+            return f"({column} IN ('', '__empty__', '__null__') OR {column} LIKE '%,%:%' OR {column} LIKE '%:%,%')"
+        if self.theirs[GENERATOR].endswith("ComplexKeyGenerator") or "," in self.theirs[RECORD_KEY]:
+            return f"({column} IN ('__empty__', '__null__') OR {column} LIKE '%,%:%')"
+        return f"{column} = ''"
+
+    def on(self, options: TableOptions) -> TableOptions:
+        """Return options with what holds for good as it was when the table was made."""
+        return options.model_copy(update={name: getattr(self, name) for name in LASTING})
+
+    def to_json(self) -> str:
+        """Return it as a commit says it."""
+        said = {name: value for name, value in asdict(self).items() if value or name != "theirs"}
+        return json.dumps({**said, "keys": _THEIRS if self.theirs else _OURS})
+
+
+def layout_of(instants: Iterable[Instant], table: str) -> Layout | None:
+    """Return how a table is laid out, or None where no commit of ours tells.
+
+    Raises TableError where a newer lakeward made it, with record keys of another form.
+    """
+    layouts = (instant.said().get(LAYOUT) for instant in instants)
+    found = next((json.loads(layout) for layout in layouts if layout is not None), None)
+    if found is None:
+        return None
+    form = found.pop("keys")
+    if form not in (_OURS, _THEIRS):
+        raise TableError(
+            f"{table}: another lakeward made the table",
+            found=f"its record keys are of form {form}, and this one writes forms {_OURS} and {_THEIRS}",
+            todo="Nothing was applied. Install that version of lakeward.",
+        )
+    return Layout(**found)

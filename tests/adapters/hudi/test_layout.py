@@ -1,0 +1,71 @@
+"""How a Hudi table is laid out, as each commit says it."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import fastavro
+import pytest
+
+from lakeward.adapters.hudi.layout import ENCODED, GENERATOR, INDEX, RECORD_KEY, Layout, layout_of
+from lakeward.adapters.hudi.options import TableOptions
+from lakeward.adapters.hudi.timeline import LAYOUT, Instant
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import TableError
+from lakeward.core.schema import Column, Schema, Type
+
+SCHEMA = Schema((Column("id", Type("string")), Column("no", Type("string")), Column("day", Type("string"))))
+DIMENSION = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",))
+METADATA = {
+    "type": "record",
+    "name": "HoodieCommitMetadata",
+    "fields": [{"name": "extraMetadata", "type": ["null", {"type": "map", "values": "string"}]}],
+}
+
+
+def theirs(key: str, generator: str, index: str = "SIMPLE", encoded: str = "true") -> Layout:
+    said = {RECORD_KEY: key, GENERATOR: f"org.apache.hudi.keygen.{generator}", INDEX: index, ENCODED: encoded}
+    return Layout(["day"], "copy-on-write", 4, said)
+
+
+def instant(layout: str) -> Instant:
+    written = io.BytesIO()
+    fastavro.writer(written, fastavro.parse_schema(METADATA), [{"extraMetadata": {LAYOUT: layout}}])
+    return Instant("2", "1", written.getvalue())
+
+
+OURS = Layout.of(TableOptions(partition_by=["day"]))
+
+
+@pytest.mark.parametrize("made", [OURS, theirs("id", "SimpleKeyGenerator")], ids=["ours", "theirs"])
+def test_a_commit_says_it_whole(made: Layout) -> None:
+    assert layout_of([instant(made.to_json())], "shop.item") == made
+    assert layout_of([], "shop.item") is None
+
+
+def test_a_form_of_record_keys_that_is_not_known_is_refused() -> None:
+    later = json.dumps({**json.loads(Layout.of(TableOptions()).to_json()), "keys": 3})
+    with pytest.raises(TableError, match="another lakeward made the table"):
+        layout_of([instant(later)], "shop.item")
+
+
+def test_a_row_lies_by_its_record_key_and_its_partition_each_column_once() -> None:
+    assert Layout.of(TableOptions(partition_by=["day"])).place(DIMENSION) == ["_lakeward_key", "day"]
+    assert theirs("day,id", "ComplexKeyGenerator").place(DIMENSION) == ["day", "id"]
+
+
+def test_texts_are_mixed_up_in_tables_of_others_alone() -> None:
+    assert Layout.of(TableOptions()).mixed(DIMENSION) == {}
+    assert theirs("id", "SimpleKeyGenerator").mixed(DIMENSION) == {"id": "`id` = ''"}
+
+
+def test_a_text_with_a_comma_and_a_colon_may_be_two_in_a_key_of_several_columns() -> None:
+    of_several = theirs("id,no", "ComplexKeyGenerator").mixed(DIMENSION)
+    assert set(of_several) == {"id", "no"}
+    assert "LIKE '%,%:%'" in of_several["id"]
+    assert "LIKE '%:%,%'" in theirs("id", "NonpartitionedKeyGenerator", "BUCKET").mixed(DIMENSION)["id"]
+
+
+def test_a_path_that_is_not_encoded_must_not_have_an_empty_part() -> None:
+    assert "RLIKE" in theirs("id", "SimpleKeyGenerator", encoded="false").mixed(DIMENSION)["day"]
