@@ -19,6 +19,7 @@ from lakeward.adapters.hudi.timeline import Timeline
 from lakeward.adapters.hudi.writing import options_of
 from lakeward.adapters.iceberg.keeping import IcebergEarlier
 from lakeward.adapters.tables import companion
+from lakeward.adapters.tables.storage import DiskFolder
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.schema import Schema
 
@@ -192,7 +193,7 @@ def _restored_by_hudi(project: Project, spark: SparkSession, instant: str) -> No
     path = project.folder / "lake/shop/item"
     dimension = Dimension(name=TableName("shop", "item"), schema=Schema(()), key=("id",))
     jvm, options = Jvm(spark), options_of(dimension, TableOptions())
-    with jvm.client(str(path), Timeline(path).schema() or "", options) as client:
+    with jvm.client(str(path), Timeline(DiskFolder(path)).schema() or "", options) as client:
         client.savepoint(instant, "somebody", "it was wrong")
         client.restoreToSavepoint(instant)
 

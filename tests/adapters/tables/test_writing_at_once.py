@@ -46,7 +46,7 @@ def in_iceberg(folder: Path) -> Open:
 
 
 def in_delta(folder: Path) -> Open:
-    places = Places("lake", "{schema}", folder, "Delta")
+    places = Places("lake", "{schema}", folder)
     return partial(DeltaBeside, places, ITEM, no_spark, CHANGES, {}, tuple)
 
 
