@@ -120,8 +120,8 @@ def _check_not_made(joined: Joined, name: str, source: Source, table: Dimension)
     """Refuse what the history of a source makes of its columns: it does not tell how a row was at each instant."""
     made = set(table.stored.schema.names) - set(_offered(source, table).schema.names)
     if taken := sorted(made & set(source.columns.values())):
-        found = f"of {name} {listed(taken)} is taken, which its history makes of the columns that it is fed with"
-        todo = "Take those columns: a joined history has kinds of its own. Or look versions up (`at`)."
+        found = f"of {name} {listed(taken)} is taken, which its history adds"
+        todo = "Take columns that feed it: a joined history has kinds of its own. Or look versions up (`at`)."
         raise wrong(joined, found, todo)
 
 

@@ -152,7 +152,7 @@ def test_what_does_not_fit_is_said(found: str, wrong: Joined) -> None:
 
 BOTH = {"customer": CUSTOMER, "address": ADDRESS}
 OF_HISTORIES: Mapping[str, tuple[Joined, Mapping[str, History]]] = {
-    "of customer current_name, is_current is taken, which its history makes of the columns that it is fed with": (
+    "of customer current_name, is_current is taken, which its history adds": (
         joined(
             HISTORY,
             customer=replace(CUSTOMER, columns={"id": "id", "now": "current_name", "open": "is_current"}),

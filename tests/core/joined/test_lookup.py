@@ -151,7 +151,7 @@ WRONG: Mapping[str, tuple[Joined, History | None]] = {
     ),
     "customer is joined to customer, at, and several rows of orders make one": (facts(orders=GROUPED), HASHED),
     "customer has no column version_key": (facts(), History()),
-    "customer has no column version_key:at": (facts(replace(CUSTOMER, at=None)), HASHED),
+    "of customer version_key is taken, which its history adds:at": (facts(replace(CUSTOMER, at=None)), HASHED),
     "otherwise there is since of customer": (facts(replace(CUSTOMER, otherwise={"since": "1970-01-01"})), HASHED),
     "otherwise customer_key is 'none', and the column a bigint": (
         facts(replace(CUSTOMER, otherwise={"customer_key": "none"})),
