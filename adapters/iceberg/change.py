@@ -27,7 +27,8 @@ class Change:
     """Files that a commit will add and remove, all of them written, none of them visible.
 
     `base` is the snapshot that was read, None of a table that had none: raises CommitConflict where it is not
-    that of the table any more. (A table of Iceberg looks again when a transaction begins.)
+    that of the table any more, now or before the commit. (A table of Iceberg looks again when a transaction begins,
+    and when it ends; but against a commit without files it validates nothing.)
     """
 
     def __init__(self, jvm: Jvm, table: Any, io: FileIO, base: Any) -> None:
@@ -36,11 +37,7 @@ class Change:
         self.table = self.target = table
         self.io = io
         self.base = base
-        if number_of(base) != number_of(table.currentSnapshot()):
-            raise CommitConflict(
-                f"{table.name()}: another writer has committed to the table since it was read",
-                todo="Nothing of this batch was applied. Run again when the other writer is done.",
-            )
+        self._refuse_others()
         self.schema_changes: Sequence[SchemaChange] = ()
         self.added: list[Any] = []
         self.deletions: list[Deletion] = []
@@ -50,6 +47,13 @@ class Change:
         self.dropped_rows = 0
         self.rewritten_rows = 0
         self.is_sent = False
+
+    def _refuse_others(self) -> None:
+        if number_of(self.base) != number_of(self.table.currentSnapshot()):
+            raise CommitConflict(
+                f"{self.table.name()}: another writer has committed to the table since it was read",
+                todo="Nothing of this batch was applied. Run again when the other writer is done.",
+            )
 
     def evolve(self, changes: Sequence[SchemaChange]) -> None:
         """Give the table its new columns and types; rows that are added from now on have them."""
@@ -165,6 +169,8 @@ class Change:
             tags.replaceTag(TAG, snapshot).commit()
         else:
             tags.createTag(TAG, snapshot).commit()
+        self.table.refresh()
+        self._refuse_others()
         self.is_sent = True
         transaction.commitTransaction()
         return Commit(str(snapshot), written, removed)
