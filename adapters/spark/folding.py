@@ -8,7 +8,7 @@ together and folded in order (`lakeward.adapters.spark.fold`). This is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -27,11 +27,11 @@ from lakeward.adapters.spark.items import (
     PLACE_COLUMNS,
     Items,
     Key,
-    keys_of,
     links_of,
     place_literal,
+    place_of,
 )
-from lakeward.adapters.spark.judging import judged, newest_deletes, standing_of
+from lakeward.adapters.spark.judging import FIRST, NEWEST, judged, newest_deletes, newest_of, standing_of
 from lakeward.adapters.spark.lone import judged_alone, part_lone
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import ID, SMALL, standing
@@ -41,7 +41,7 @@ from lakeward.core.events import Position
 from lakeward.core.history.reloads import Ends
 from lakeward.core.plan import MergePlan
 
-_IS_LOADED, _NEWEST_PLACE = "_lakeward_is_loaded", "_lakeward_newest_place"
+_IS_LOADED, _NEWEST_PLACE, _HAS_BASE = "_lakeward_is_loaded", "_lakeward_newest_place", "_lakeward_has_base"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,13 +101,15 @@ class _Met:
     """The events that arrived, and what is known of the keys of their chains.
 
     Of `lone` events nothing is, and no other has their key. `first_touched` are the rows that `stood` of keys of
-    which nothing is remembered, `based` the bases of the others. `moves` says whether a key change joins any.
+    which no more is remembered, `based` the bases of the others, `newest` what is known of the events that are
+    (`newest_of`). `moves` says whether a key change joins any.
     """
 
     arrived: DataFrame
     lone: DataFrame | None
     keys: DataFrame
     known: DataFrame | None
+    newest: DataFrame | None
     stood: DataFrame
     first_touched: DataFrame
     based: DataFrame | None
@@ -141,7 +143,8 @@ def _meet(
     stood = before.rows(sent.selectExpr(*map(quoted, plan.dimension.key)))
     stood = stood.join(sent, list(plan.dimension.key))
     stood = (stood if history is None else _going_on(stood, history, before.load)).localCheckpoint()
-    first_touched, based = _known_before(before, stood, known, sent, key, history)
+    newest = None if known is None else newest_of(known)
+    first_touched, based = _known_before(before, stood, newest, sent, key, history)
     lone = None
     if history is not None and not is_small and not plan.truncates.all:
         lone, arrived = part_lone(arrived, [frame for frame in (stood, known, based) if frame is not None])
@@ -151,6 +154,7 @@ def _meet(
         lone=lone,
         keys=keys,
         known=known,
+        newest=newest,
         stood=stood,
         first_touched=first_touched,
         based=based,
@@ -172,7 +176,8 @@ def _folded(plan: MergePlan, met: _Met, before: Before, history: VersionRows | N
     gathered = reduce(DataFrame.unionByName, parts).groupBy(CHAIN).agg(F.expr("collect_list(item) AS items"))
     place = place_type(plan.dimension.sequences)
     every = items.with_truncates("items", before.truncates, place)
-    stands = standing_of(met.keys, met.stood, met.known, place, history, met.based)
+    begun = [met.first_touched] if met.based is None else [met.first_touched, met.based]
+    stands = standing_of(met.keys, met.stood, met.newest, place, history, begun)
     gathered = gathered.join(stands, CHAIN).withColumn("items", F.expr(every))
     fills, sequences = not plan.in_part, plan.dimension.sequences
     writer = Fold(plan.folded, sequences, fills=fills, versions=items.versions, moves=met.moves)
@@ -187,24 +192,46 @@ def _folded(plan: MergePlan, met: _Met, before: Before, history: VersionRows | N
 def _known_before(
     before: Before,
     stood: DataFrame,
-    known: DataFrame | None,
+    newest: DataFrame | None,
     sent: DataFrame,
     key: Key,
     history: VersionRows | None,
 ) -> tuple[DataFrame, DataFrame | None]:
-    """Return the rows that stand of keys of which nothing is remembered, and the bases of the others.
+    """Return the rows that stand of keys of which no more is remembered, and the bases of the others.
 
     Where what stands is the state, that is so of all keys.
     """
     if before.by_rows:
         return stood, None
-    first_touched = stood if known is None else stood.join(keys_of(known), KEY, "left_anti")
-    if before.bases is None:
-        return first_touched, None
-    asked = sent.selectExpr(*map(quoted, key.dimension.key))
-    bases = before.bases.join(asked, list(key.dimension.key), "left_semi")
-    based = lowest(bases, key, history).join(sent, KEY).localCheckpoint()
-    return first_touched.join(based.select(KEY), KEY, "left_anti"), based
+    based = None
+    if before.bases is not None:
+        asked = sent.selectExpr(*map(quoted, key.dimension.key))
+        bases = before.bases.join(asked, list(key.dimension.key), "left_semi")
+        based = last_noted(bases, key, history).join(sent, KEY).localCheckpoint()
+    if newest is None or based is None:
+        return stood, based
+    place = place_type(key.dimension.sequences)
+    told = stood.join(newest.select(KEY, NEWEST, FIRST), KEY, "left")
+    told = told.join(based.selectExpr(KEY, f"true AS {_HAS_BASE}"), KEY, "left")
+    untold = told.where(_is_untold([place_literal(p, place) for p in before.truncates], history))
+    return untold.drop(NEWEST, FIRST, _HAS_BASE), based.join(untold.select(KEY), KEY, "left_anti")
+
+
+def _is_untold(truncates: Sequence[str], history: VersionRows | None) -> str:
+    """Return whether events and base that are remembered of a key do not tell how its row came to stand, as SQL.
+
+    Nothing is; or what stands is newer than all of it, or the first version of a history is older and no base tells
+    that: the table remembered less once, as it was `ordered`, or had whole rows alone. What stands is the state.
+    """
+    place = place_of([standing(name) for name in PLACE_COLUMNS])
+    is_newer = f"{place} > {NEWEST}"
+    if truncates:  # one ends a version, and is no event of its key
+        is_newer += f" AND {place} NOT IN ({', '.join(truncates)})"
+    ways = [f"{NEWEST} IS NULL AND {_HAS_BASE} IS NULL", is_newer]
+    if history is not None:
+        begins = f"try_element_at({STORED}, 1).begins"
+        ways.append(f"{_HAS_BASE} IS NULL AND coalesce({begins} < {FIRST}, true)")
+    return " OR ".join(f"({way})" for way in ways)
 
 
 def _going_on(stood: DataFrame, history: VersionRows, load: Load | None) -> DataFrame:
@@ -245,19 +272,19 @@ def _above_truncates(known: DataFrame, plan: MergePlan) -> DataFrame:
     return known.where(f"{EVENT_PLACE} > {least}").select(CHAIN)
 
 
-def lowest(bases: DataFrame, key: Key, history: VersionRows | None) -> DataFrame:
-    """Return of each key the base that was noted first."""
+def last_noted(bases: DataFrame, key: Key, history: VersionRows | None) -> DataFrame:
+    """Return of each key its newest base: a table that was `ordered` meanwhile has one from before that, too."""
     if history is not None:
         place = {part: standing(name) for part, name in zip("sor", PLACE_COLUMNS, strict=True)}
         bases = history.by_key(bases.selectExpr("*", f"{key.text()} AS {KEY}"), (KEY, names.BATCH), place)
         bases = bases.selectExpr(KEY, names.BATCH, f"transform({STORED}, s -> s.version) AS {VERSIONS}")
     else:
         bases = key.named_rows(bases)
-    return first_noted(bases)
+    return newest_noted(bases)
 
 
-def first_noted(named: DataFrame) -> DataFrame:
-    """Return of each key, which is named, what was noted of it first."""
+def newest_noted(named: DataFrame) -> DataFrame:
+    """Return of each key, which is named, what was noted of it last."""
     rest = ", ".join(quoted(name) for name in named.columns if name != KEY)
-    first = named.groupBy(KEY).agg(F.expr(f"min_by(struct({rest}), {names.BATCH}) AS base"))
-    return first.selectExpr(KEY, "base.*")
+    last = named.groupBy(KEY).agg(F.expr(f"max_by(struct({rest}), {names.BATCH}) AS base"))
+    return last.selectExpr(KEY, "base.*")

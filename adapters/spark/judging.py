@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -20,10 +22,10 @@ ROWS, VERDICTS, CHANGES = "_lakeward_rows", "_lakeward_verdicts", "_lakeward_cha
 """The columns of a chain after the batch: its rows by key, a verdict for each of its events, and what becomes of
 the versions of each of its keys."""
 
-_STANDS, _LEFT, _NEWEST = "_lakeward_stands", "_lakeward_left", "_lakeward_newest"
-"""Of a key: where its row stands, where the newest event lies that left none, and the newest that is remembered."""
-
-_BASE: Final = "_lakeward_base"
+_STANDS, _LEFT = "_lakeward_stands", "_lakeward_left"
+NEWEST, FIRST = "_lakeward_newest", "_lakeward_first_instant"
+"""Of a key: where its row stands, and of the events that are remembered where the newest lies that left none, the
+newest of all, and from when the first counts."""
 
 IS_INCOMPLETE: Final = (
     "(array_contains(state.incomplete, e.id) "
@@ -80,41 +82,45 @@ def _departures(events: DataFrame) -> DataFrame:
     return deletes.unionByName(moves.withColumn(KEY, column(OLD_KEY)))
 
 
+def newest_of(known: DataFrame) -> DataFrame:
+    """Return of each key of remembered events the newest place, that of who left none, and the first instant."""
+    instant = names.INSTANT if names.INSTANT in known.columns else "bigint(NULL)"
+    entered = known.selectExpr(KEY, f"{EVENT_PLACE} AS place", "false AS is_gone", f"{instant} AS instant")
+    left = _departures(known).selectExpr(KEY, f"{EVENT_PLACE} AS place", "true AS is_gone", f"{instant} AS instant")
+    found = entered.unionByName(left).groupBy(KEY)
+    return found.agg(
+        F.expr(f"max(place) AS {NEWEST}"),
+        F.expr(f"max(CASE WHEN is_gone THEN place END) AS {_LEFT}"),
+        F.expr(f"min(instant) AS {FIRST}"),
+    )
+
+
 def standing_of(
     keys: DataFrame,
     stood: DataFrame,
-    known: DataFrame | None,
+    newest: DataFrame | None,
     place_type: str,
     history: VersionRows | None,
-    based: DataFrame | None,
+    begun: Sequence[DataFrame],
 ) -> DataFrame:
     """Return for each chain, by key, where what stood of it stands, and the newest event that is remembered.
 
-    Of a history it has the versions that are stored as well, and those that it is folded from.
+    Of a history it has the versions that are stored as well, and those that it is folded from, which are `begun`.
     """
     place = place_of([standing(name) for name in PLACE_COLUMNS])
-    also = () if history is None else (STORED, VERSIONS)
+    also = () if history is None else (STORED,)
     found = keys.join(stood.selectExpr(KEY, f"{place} AS {_STANDS}", *also), KEY, "left")
     nothing = f"CAST(NULL AS {place_type})"
-    if known is None:
-        found = found.selectExpr("*", f"{nothing} AS {_LEFT}", f"{nothing} AS {_NEWEST}")
+    if newest is None:
+        found = found.selectExpr("*", f"{nothing} AS {_LEFT}", f"{nothing} AS {NEWEST}")
     else:
-        entered = known.selectExpr(KEY, f"{EVENT_PLACE} AS place", "false AS is_gone")
-        left = _departures(known).selectExpr(KEY, f"{EVENT_PLACE} AS place", "true AS is_gone")
-        newest = (
-            entered.unionByName(left)
-            .groupBy(KEY)
-            .agg(F.expr(f"max(place) AS {_NEWEST}"), F.expr(f"max(CASE WHEN is_gone THEN place END) AS {_LEFT}"))
-        )
-        found = found.join(newest, KEY, "left")
-    stands = {"key": KEY, "place": f"coalesce({_STANDS}, {_LEFT})", "newest": _NEWEST}
+        found = found.join(newest.select(KEY, NEWEST, _LEFT), KEY, "left")
+    stands = {"key": KEY, "place": f"coalesce({_STANDS}, {_LEFT})", "newest": NEWEST}
     if history is not None:
         none, type_ = history.versions.none, ddl_of(stood.schema[STORED].dataType)
         stands["stored"] = f"coalesce({STORED}, CAST(array() AS {type_}))"
         stands["base"] = f"coalesce({VERSIONS}, {none})"
-        if based is not None:
-            found = found.join(based.selectExpr(KEY, f"{VERSIONS} AS {_BASE}"), KEY, "left")
-            was_known = f"{_NEWEST} IS NOT NULL OR {_BASE} IS NOT NULL"
-            stands["base"] = f"CASE WHEN {was_known} THEN coalesce({_BASE}, {none}) ELSE {stands['base']} END"
+        versions = reduce(DataFrame.unionByName, [frame.select(KEY, VERSIONS) for frame in begun])
+        found = found.join(versions, KEY, "left")
     listed = found.selectExpr(CHAIN, f"{struct(stands)} AS stands")
     return listed.groupBy(CHAIN).agg(F.expr("collect_list(stands) AS stands"))

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.chains import rows_of
 from lakeward.adapters.spark.fold import Fold
-from lakeward.adapters.spark.folding import as_it_is, first_noted, lowest
+from lakeward.adapters.spark.folding import as_it_is, last_noted, newest_noted
 from lakeward.adapters.spark.histories import VERSIONS, VersionRows, tail
 from lakeward.adapters.spark.items import (
     CHAIN,
@@ -92,11 +92,11 @@ class _Trimming:
     chain: Callable[[DataFrame], DataFrame]
 
     def known(self, bases: DataFrame) -> DataFrame:
-        """Return the bases as they are folded, the first of each key."""
+        """Return the bases as they are folded, the newest of each key."""
         key = Key(self.dimension)
         if self.history is not None:
-            return self.chain(lowest(bases, key, self.history)).localCheckpoint()
-        return self.chain(first_noted(bases.selectExpr("*", f"{key.text()} AS {KEY}")))
+            return self.chain(last_noted(bases, key, self.history)).localCheckpoint()
+        return self.chain(newest_noted(bases.selectExpr("*", f"{key.text()} AS {KEY}")))
 
     def states(self, events: DataFrame, bases: DataFrame, truncates: Mapping[Position, int | None]) -> DataFrame:
         """Return for each chain its items, and the state that they leave."""

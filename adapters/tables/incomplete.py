@@ -128,7 +128,7 @@ def _is_behind(places: Mapping[str, Any], others: Mapping[str, Any]) -> Any:
 def _folded(dimension: Dimension, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the events of keys that key changes join which found no row."""
     bases: dict[Key, Row] = {}
-    for row in sorted((row for row in rows if row[KIND] == BASE), key=lambda row: -row[names.BATCH]):
+    for row in sorted((row for row in rows if row[KIND] == BASE), key=lambda row: row[names.BATCH]):
         bases[row[RECORD],] = Row(dict.fromkeys(dimension.schema.names), position_of(row))
     events = {position_of(row): (_event(dimension, row), row) for row in rows if row[KIND] != BASE}
     folded = apply(dimension, bases, [event for event, _ in events.values()])

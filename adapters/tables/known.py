@@ -113,8 +113,9 @@ class _Search:
         events = list(self._events(rows))
         bases = sorted((row for row in rows if row[companion.KIND] == companion.BASE), key=_batch)
         if bases:
-            stood = [row for row in bases if _batch(row) == _batch(bases[0]) and row.get(ENDS) is None]
-            return events, Base(self.key, self._row(stood[0]) if stood else None, _batch(bases[0]))
+            newest = _batch(bases[-1])
+            stood = [row for row in bases if _batch(row) == newest and row.get(ENDS) is None]
+            return events, Base(self.key, self._row(stood[0]) if stood else None, newest)
         was_absent = in_part and events and not isinstance(self.dimension.lateness, Ordered)
         return events, Base(self.key, None, 0) if was_absent else None
 
