@@ -170,6 +170,35 @@ def test_what_a_held_row_may_meet_is_remembered_as_long_as_it_is_held(
     assert [(id_, name) for id_, name, _ in project.rows()] == [(2, "late"), (17, "c"), (23, "c")]
 
 
+@pytest.mark.long
+def test_a_row_without_a_place_that_is_mended_below_a_truncate_ends_with_it_in_a_history(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mark has passed the truncate, and nothing else of the key is remembered."""
+    monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
+    project.configure(ITEM + 'lateness = "4h"\nmode = "history"\n', source=TIMED)
+    at = "2026-11-21 {}:00:00"
+    project.put(LATER, f"I,{at.format(10)},1,a,1.00\nI,NULL,2,b,1.00\n")
+    project.run(3)
+    truncated = project.call("truncate", "shop.item", "--at", "2026-11-21T12:00:00Z", "--json")
+    assert truncated.code == 0, truncated.err
+    for hour in (17, 23):
+        project.put(f"20261121-1000000{hour}.csv", f"I,{at.format(hour)},{hour},c,1.00\n")
+        table = project.run(3)["shop.item"]
+    assert table["progress"]["mark"] > "2026-11-21T12"
+    project.call("quarantine", "fix", "shop.item", "--reason", "sequence")
+    correct(project, time=f'"{at.format(11)}"')
+    assert project.call("quarantine", "fix", "shop.item", "--from", FIX).code == 0
+    assert project.call("quarantine", "replay", "shop.item").code == 0
+    found = project.rows(columns=("id", "valid_from", "valid_to"))
+    assert [(id_, start.hour, end and end.hour) for id_, start, end in found] == [
+        (1, 10, 12),
+        (2, 11, 12),
+        (17, 17, None),
+        (23, 23, None),
+    ]
+
+
 def test_a_row_of_a_parquet_file_keeps_what_it_had_to_the_last_digit(project: Project) -> None:
     project.configure('[tables."shop.item"]\nkey = ["id"]\n')
     moment = dt.datetime(2026, 11, 21, 10, 0, 0, 123457)
