@@ -188,6 +188,11 @@ class Evolution:
         return tuple(c for c, policy in self.differences if c.kind in follows and policy is Policy.EVOLVE)
 
     @property
+    def added(self) -> tuple[SchemaChange, ...]:
+        """The columns and fields that the table gets with the batch."""
+        return tuple(change for change in self.changes if change.kind is Kind.ADD)
+
+    @property
     def shown(self) -> tuple[SchemaChange, ...]:
         """The differences that send the rows which show them into quarantine."""
         return tuple(change for change, policy in self.differences if policy is Policy.QUARANTINE)

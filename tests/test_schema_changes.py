@@ -266,3 +266,21 @@ def test_columns_in_a_commit_of_their_own_are_seen(project: Project, monkeypatch
     changes_columns_in_a_commit_of_their_own(monkeypatch)
     with pytest.raises(AssertionError, match="stock"):
         test_columns_and_rows_change_in_one_commit_or_not_at_all(project, monkeypatch)
+
+
+@pytest.mark.long
+def test_an_update_that_waits_keeps_what_an_older_one_says_of_a_column_that_came_later(project: Project) -> None:
+    """It did not send the column, which was not there yet."""
+    columns = 'id = "int", name = "string", price = "decimal(8,2)"'
+    more = 'lateness = "30d"\nmode = "history"'
+    project.configure(item(columns, more), 'timestamp_column = "at"')
+    at = "2026-11-21 {}:00:00"
+    put(project, 10, "Op,at,id,name,price", f"I,{at.format(10)},1,a,1.00")
+    put(project, 13, "Op,at,id,name,price", f"U,{at.format(12)},1,b,much", f"U,{at.format(13)},1,c,3.00")
+    project.run(3)
+    project.configure(item(columns + ', city = "string"', more), 'timestamp_column = "at"')
+    put(project, 11, "Op,at,id,name,price,city", f"U,{at.format(11)},1,b,2.00,Bonn")
+    project.run(3)
+    assert project.call("quarantine", "discard", "shop.item", "1").code == 0
+    found = project.rows(columns=("id", "name", "city"))
+    assert sorted(found, key=str) == [(1, "a", None), (1, "b", "Bonn"), (1, "c", "Bonn")]

@@ -125,7 +125,7 @@ class DeltaTable:
 
     def work_out(self, plan: MergePlan, work: Work) -> Resolved:
         """Work out rows of the table as it is; nothing is written."""
-        self.kept.know(plan.evolution.schema)
+        self.kept.know(plan.evolution.schema, {plan.batch: plan.evolution.added})
         spark = self.spark()
         jvm = Jvm(spark)
         check_names(self.dimension, ddl.RESERVED, "Spark")

@@ -124,7 +124,7 @@ class HudiTable:
 
     def work_out(self, plan: MergePlan, work: Work) -> Resolved:
         """Work out rows of the table as it is; nothing is written."""
-        self.kept.know(plan.evolution.schema)
+        self.kept.know(plan.evolution.schema, {plan.batch: plan.evolution.added})
         if plan.creates:
             check(self.dimension.stored, self.options)
             check_place(self.dimension, self.folder)

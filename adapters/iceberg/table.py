@@ -134,7 +134,7 @@ class IcebergTable:
 
     def work_out(self, plan: MergePlan, work: Work) -> Resolved:
         """Work out rows of the table as it is; nothing is written."""
-        self.kept.know(plan.evolution.schema)
+        self.kept.know(plan.evolution.schema, {plan.batch: plan.evolution.added})
         spark = self.spark()
         jvm = Jvm(spark)
         check_names(self.dimension, ddl.RESERVED, "Iceberg")

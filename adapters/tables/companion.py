@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -34,7 +35,7 @@ from lakeward.core.books import applied_record
 from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.errors import TableError
 from lakeward.core.events import Mark, Operation, Position, Sequences
-from lakeward.core.evolution import Recorded
+from lakeward.core.evolution import Recorded, SchemaChange
 from lakeward.core.facts import PARTIAL
 from lakeward.core.holds import Waiter, Waiters
 from lakeward.core.ledger import ObjectRecord, SourceObject
@@ -57,6 +58,10 @@ WORDS: Final[Mapping[str, type[Word]]] = {"ack": Ack, "reload": Reload, "whole":
 EVENT: Final = f"CASE {names.OPERATION} WHEN 'delete' THEN '{DELETE}' ELSE '{CHANGE}' END"
 """The kind of an event that was applied, or overtaken, as SQL."""
 
+Coming: TypeAlias = Mapping[int, Sequence[SchemaChange]]
+"""The columns and fields that a table gets with a batch that is worked out, by its number."""
+NOTHING_COMES: Final[Coming] = MappingProxyType({})
+
 BY_PLACE: Final = f"bigint(row_number() OVER (ORDER BY {names.OBJECT}, {names.ROW}))"
 """The arrival of events from several objects, as SQL."""
 
@@ -73,6 +78,7 @@ class CompanionTable:
         self.table = make(CHANGES, dimension.new_names, lambda: self.rows.names)
         self.records: dict[int, BatchRecord] = {}
         self.words: list[Word] = []
+        self.coming: Coming = NOTHING_COMES
         self.epoch = 1
         self.stamped = 0
         self.has_leftovers = False
@@ -323,6 +329,7 @@ class CompanionTable:
     def _frame(self, condition: str, upto: int) -> DataFrame | None:
         """Return entries up to `n` as the table has its columns now; what was not sent has the new names, too.
 
+        An update that waits did not send the columns that the table got since.
         Before the first batch there are none: what a person said by then (`write_down`) has no columns for them.
         """
         within = f"{names.BATCH} <= {upto} AND {names.EPOCH} = {self.epoch}"
@@ -334,8 +341,12 @@ class CompanionTable:
             return found
         unset = names.UNSET
         for batch, remembered in sorted(self.records.items()):
-            unset = _called_now(unset, remembered.renames, f"{names.BATCH} < {batch}")
+            is_before = f"{names.BATCH} < {batch}"
+            unset = _called_now(unset, remembered.renames, is_before)
+            unset = _without(unset, remembered.added, is_before)
         unset = _called_now(unset, self.dimension.policies.renames, "true")
+        for batch, added in self.coming.items():
+            unset = _without(unset, added, f"{names.BATCH} < {batch}")
         return found if unset == names.UNSET else found.withColumn(names.UNSET, F.expr(unset))
 
     def trim(
@@ -472,3 +483,13 @@ def _called_now(listed: str, renames: Mapping[str, str], condition: str) -> str:
         within = f"concat({text(quoted(new))}, substring(x, {len(quoted(old)) + 1}))"
         words.append(f"WHEN startswith(x, {text(quoted(old) + '.')}) AND {condition} THEN {within}")
     return f"transform({listed}, x -> CASE {' '.join(words)} ELSE x END)"
+
+
+def _without(listed: str, added: Sequence[SchemaChange], condition: str) -> str:
+    """Return a list of names with those that waiting updates lack which meet a condition, as SQL."""
+    if not added:
+        return listed
+    lacking = ", ".join(text(quoted(*change.names) if change.is_nested else change.path) for change in added)
+    more = f"array_union(coalesce({listed}, CAST(array() AS array<string>)), array({lacking}))"
+    waits = f"{KIND} = '{WAITING}' AND {names.OPERATION} = '{Operation.UPDATE.value}'"
+    return f"CASE WHEN {waits} AND {condition} THEN {more} ELSE {listed} END"

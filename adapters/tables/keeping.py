@@ -19,8 +19,10 @@ from lakeward.adapters.tables.companion import (
     BY_PLACE,
     DELETE,
     EVENT,
+    NOTHING_COMES,
     RELEASED,
     WAITING,
+    Coming,
     CompanionTable,
 )
 from lakeward.adapters.tables.incomplete import incomplete_of
@@ -47,10 +49,10 @@ class Keeping:
         self.companion = CompanionTable(dimension, make)
         self.quarantine = QuarantineTable(dimension, make, spark)
 
-    def know(self, schema: Schema) -> None:
-        """Take the columns from the table, or from the first batch, where none are declared."""
+    def know(self, schema: Schema, coming: Coming = NOTHING_COMES) -> None:
+        """Take the columns from the table, or from a batch, with which some may be `coming`."""
         self.dimension = replace(self.dimension, schema=schema)
-        self.companion.dimension = self.dimension
+        self.companion.dimension, self.companion.coming = self.dimension, coming
         self.quarantine.dimension = self.dimension
 
     def recall(self, progress: Progress) -> Recalled:

@@ -22,7 +22,8 @@ from lakeward.core.schema import UNDECLARED, Type, parse_type
 class BatchRecord:
     """A batch as its record has it: its objects, what the mark is found from, and how its columns differed.
 
-    `shown` are the changes whose rows went into quarantine. With `spliced` it put a snapshot between others.
+    `shown` are the changes whose rows went into quarantine, `added` the columns and fields that the table got with
+    it. With `spliced` it put a snapshot between others.
     """
 
     facts: tuple[ObjectFacts, ...]
@@ -31,6 +32,7 @@ class BatchRecord:
     shown: tuple[SchemaChange, ...] = ()
     epoch: int = 1
     spliced: bool = False
+    added: Sequence[SchemaChange] = ()
 
 
 def written(plan: MergePlan) -> str:
@@ -138,6 +140,7 @@ def read(batch: int, line: str) -> BatchRecord:
         _shown(content),
         content.get("epoch", 1),
         content.get("spliced", False),
+        _added(content),
     )
 
 
@@ -157,3 +160,8 @@ def _record(batch: int, content: Mapping[str, Any], facts: Sequence[ObjectFacts]
 def _shown(content: Mapping[str, Any]) -> tuple[SchemaChange, ...]:
     found = [difference_of(recorded) for recorded in content.get("schema", [])]
     return tuple(change for change, policy in found if policy is Policy.QUARANTINE)
+
+
+def _added(content: Mapping[str, Any]) -> tuple[SchemaChange, ...]:
+    found = [difference_of(recorded) for recorded in content.get("schema", [])]
+    return tuple(change for change, policy in found if (change.kind, policy) == (Kind.ADD, Policy.EVOLVE))
