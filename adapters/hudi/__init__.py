@@ -21,8 +21,8 @@ def build(options: Options, runtime: Runtime) -> Target[Any]:
                 f"Hudi tables need the package {package}, and it is not installed",
                 todo="Install it: `pip install 'lakeward[spark-3.5,hudi]'`.",
             )
-    from lakeward.adapters.hudi.checking import check_options  # noqa: PLC0415  # fastavro is imported when it is needed
-    from lakeward.adapters.hudi.lake import HudiLake  # noqa: PLC0415  # it too
+    from lakeward.adapters.hudi.checking import check_options  # noqa: PLC0415  # fastavro, of an extra, comes with it
+    from lakeward.adapters.hudi.lake import HudiLake  # noqa: PLC0415  # and with this
 
     own = {name: value for name, value in options.items() if name != "tables"}
     where = str(runtime.file)

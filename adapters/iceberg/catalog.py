@@ -23,6 +23,7 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from lakeward.adapters.iceberg.options import IcebergOptions
 from lakeward.adapters.s3.access import JARS, Access, find_access, is_url, normal
 from lakeward.adapters.s3.later import is_of_arrow, later
+from lakeward.adapters.spark.line import line
 from lakeward.adapters.tables.folders import identifier, slug, warehouse
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import TableError
@@ -78,9 +79,18 @@ class IcebergCatalog:
     @property
     def jars(self) -> tuple[str, ...]:
         """The groups of jars that a session needs for it."""
-        by_catalog = {"sqlite": ("sqlite",), "glue": ("aws",)}
-        in_s3 = (JARS,) if self.is_in_s3 and self.options.catalog != "glue" else ()  # Glue's jars have the same
-        return ("iceberg", *by_catalog.get(self.options.catalog, ()), *in_s3)
+        of_catalog = {"sqlite": ("sqlite",)}.get(self.options.catalog, ())
+        return ("iceberg", *of_catalog, *self._sdk)
+
+    @property
+    def _sdk(self) -> tuple[str, ...]:
+        """The group that has the AWS SDK of Iceberg's classes: Glue needs all of it, S3 a few of its jars.
+
+        Spark 3.5 reads S3 by an older SDK, whose jars are of no use to Iceberg.
+        """
+        if self.options.catalog == "glue" or (self.is_in_s3 and line() == "3.5"):
+            return ("aws",)
+        return (JARS,) if self.is_in_s3 else ()
 
     @cached_property
     def _access(self) -> Access | None:

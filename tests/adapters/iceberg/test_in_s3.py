@@ -25,6 +25,19 @@ def test_a_catalog_on_a_disk_says_nothing_of_s3(s3: Buckets, tmp_path: Path) -> 
     assert not [name for name in found.spark_settings if "s3" in name or "io-impl" in name]
 
 
+@pytest.fixture
+def on_the_older_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakeward.adapters.iceberg.catalog.line", lambda: "3.5")
+
+
+@pytest.mark.usefixtures("on_the_older_line")
+def test_on_the_older_line_the_bundle_has_what_its_jars_of_s3_lack(s3: Buckets, tmp_path: Path) -> None:
+    """Those are of the SDK's first version; Iceberg's classes need the second."""
+    found = catalog(tmp_path, "s3://shop-lake/tables")
+    assert found.jars == ("iceberg", "sqlite", "aws")
+    assert FACTORY not in found.spark_settings
+
+
 def test_a_catalog_in_s3_says_how_and_has_its_file_beside_the_settings(s3: Buckets, tmp_path: Path) -> None:
     found = catalog(tmp_path, "s3a://shop-lake/tables/")
     assert found.jars == ("iceberg", "sqlite", "s3")
