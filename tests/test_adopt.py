@@ -22,6 +22,7 @@ from lakeward.adapters.delta.adopting import DeltaTheirs
 from lakeward.adapters.hudi.adopting import HudiTheirs
 from lakeward.adapters.hudi.timeline import Timeline
 from lakeward.adapters.iceberg.adopting import IcebergTheirs
+from lakeward.adapters.tables.storage import DiskFolder
 
 pytestmark = pytest.mark.spark
 
@@ -100,7 +101,7 @@ def state_of(project: Project) -> Any:
     if project.kind == "delta":
         return DeltaTable(str(path_of(project))).version()
     if project.kind == "hudi":
-        return Timeline(path_of(project)).newest()
+        return Timeline(DiskFolder(path_of(project))).newest()
     return catalog(project).load_table(("shop", "item")).metadata_location
 
 

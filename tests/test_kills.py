@@ -30,15 +30,16 @@ from pyiceberg.catalog import load_catalog
 from lakeward.adapters.delta.progress import PROGRESS
 from lakeward.adapters.hudi.timeline import Timeline
 from lakeward.adapters.iceberg.progress import commits_of
+from lakeward.adapters.tables.storage import DiskFolder
 from lakeward.core.progress import Progress
-
-pytestmark = pytest.mark.spark
 
 IS_LONG: Final = "LAKEWARD_LONG" in os.environ
 SEED: Final = int(os.environ.get("LAKEWARD_SEED", Random().randrange(1_000_000) if IS_LONG else 7))
 """Of the times of the kills and of what is written: the gate draws the same each time, `make long` others."""
 
 KILLS: Final = 30 if IS_LONG else 5
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(180 * KILLS)]
+
 SCRIPT: Final = "from lakeward.entrypoints.cli import run; run()"
 KEYS: Final = 40
 PATIENCE: Final = 600
@@ -210,7 +211,7 @@ def told_by_delta(project: Project) -> tuple[list[Progress], list[dict[str, Any]
 def told_by_hudi(project: Project) -> tuple[list[Progress], list[dict[str, Any]]]:
     """Return what the commits say, the newest first, and the records beside."""
     lake = project.folder / "lake/shop"
-    progresses = [instant.progress() for instant in Timeline(lake / "item").instants()]
+    progresses = [instant.progress() for instant in Timeline(DiskFolder(lake / "item")).instants()]
     beside = by_delta_rs(DeltaTable(lake / "item__changes")).to_pylist()
     records = [row for row in beside if row["_lakeward_kind"] == "batch"]
     return [progress for progress in progresses if progress is not None], records

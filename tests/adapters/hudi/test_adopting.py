@@ -155,7 +155,7 @@ def test_a_key_of_several_columns_is_found_by_the_record_key_that_it_has(shop: P
     assert rows(shop) == [(1, "a", "y", 5), (3, "c", "x", 30)]
     (entry,) = shop.entries()
     assert "Hudi would take it for another" in entry["detail"]
-    layout = layout_of(Timeline(path_of(shop)).instants(), "shop.item")
+    layout = layout_of(Timeline(DiskFolder(path_of(shop))).instants(), "shop.item")
     assert layout is not None
     assert layout.theirs[f"{WRITE}recordkey.field"] == "name,id"
 

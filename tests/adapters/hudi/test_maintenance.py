@@ -135,7 +135,7 @@ def test_a_batch_that_was_not_completed_is_taken_back_first(shop: Project) -> No
     timeline = Timeline(DiskFolder(path_of(shop)))
     newest = timeline.newest()
     assert newest is not None
-    for file in timeline.folder.glob(f"*{newest.requested}_{newest.completed}.*"):
+    for file in path_of(shop).glob(f".hoodie/timeline/*{newest.requested}_{newest.completed}.*"):
         file.unlink()
     assert maintain(shop)["files"] > 0
     assert shop.rows() == [(1, "a", D("1.00")), (2, "x", D("2.00"))]
