@@ -19,6 +19,7 @@ from lakeward.core.ports import Cells, Entry, Written
 from lakeward.core.schema import Column
 
 _OLD_KEY: Final = "__debezium.oldkey"
+_INSERT: Final = "c"
 
 
 def cells_of_line(table: TableFiles, entry: Entry) -> Cells:
@@ -102,7 +103,7 @@ def _of_debezium(table: TableFiles, entry: Entry, line: Object) -> Cells:
     body, is_record = _body(table, line) or {}, table.options.line == "record"
     keys, headers = (line.get(part) if is_record else None for part in ("key", "headers"))
     after, before = _images(table, body)
-    left = _inner(_header(headers))
+    left = _inner(_header(headers)) if _is_insert(table, body) else {}
     schema, key = table.dimension.schema, table.dimension.key
     if entry.operation == Operation.DELETE.value:
         image = after or {} if table.options.form == "flattened" else before
@@ -126,8 +127,20 @@ def _images(table: TableFiles, body: Object) -> tuple[Object | None, Object]:
     if table.options.form == "flattened":
         is_wrapped = "payload" in body and len(body) - ("schema" in body) == 1
         return object_in(payload) if is_wrapped else body, {}
-    parts = {**body, **_without_null(image_of(payload) or {})}
+    parts = _parts(body)
     return image_of(parts.get("after")), image_of(parts.get("before")) or {}
+
+
+def _parts(body: Object) -> Object:
+    """Return the parts of an envelope, which a schema may stand beside."""
+    return {**body, **_without_null(image_of(body.get("payload")) or {})}
+
+
+def _is_insert(table: TableFiles, body: Object) -> bool:
+    """Whether a message says that it inserts: that of such a one alone may be half of a key change."""
+    image, _ = _images(table, body)
+    said = (image or {}).get("__op") if table.options.form == "flattened" else _parts(body).get("op")
+    return text_in(said) == _INSERT
 
 
 def _header(headers: object) -> object:

@@ -244,4 +244,4 @@ def test_a_line_in_quarantine_has_the_cells_that_its_reader_found(format_: str, 
         shown, expected = in_python(table, line, operation), Cells() if is_no_object else cells_of(row)
         if _alike(shown) != _alike(expected) and not (shown == Cells() and expected == NOTHING):
             wrong.append((line, operation, shown, expected))
-    assert wrong == []
+    assert not wrong, "\n".join(map(str, wrong[:3]))
