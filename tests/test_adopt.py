@@ -23,6 +23,7 @@ from lakeward.adapters.hudi.adopting import HudiTheirs
 from lakeward.adapters.hudi.timeline import Timeline
 from lakeward.adapters.iceberg.adopting import IcebergTheirs
 from lakeward.adapters.tables.storage import DiskFolder
+from lakeward.plugins.testing.play import Crash
 
 pytestmark = pytest.mark.spark
 
@@ -194,12 +195,12 @@ def test_a_crash_before_the_commit_is_taken_up_by_asking_again(
     written(shop, THEIRS)
 
     def ends(*_: object) -> None:
-        raise RuntimeError("the process ends here")
+        raise Crash("the process ends here")
 
     with monkeypatch.context() as patch:
         for theirs in (IcebergTheirs, DeltaTheirs, HudiTheirs):
             patch.setattr(theirs, "take_over", ends)
-        with pytest.raises(RuntimeError):
+        with pytest.raises(Crash):
             adopt(shop, "--from", LOAD)
     adopt(shop, "--from", FIRST)
     shop.run()

@@ -22,6 +22,7 @@ from lakeward.adapters.tables import companion
 from lakeward.adapters.tables.storage import DiskFolder
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.schema import Schema
+from lakeward.plugins.testing.play import Crash
 
 pytestmark = pytest.mark.spark
 
@@ -151,12 +152,12 @@ def test_a_crash_in_between_is_taken_up_by_asking_again(
     name = versions(shop)[to]
 
     def ends(*_: object) -> None:
-        raise RuntimeError("the process ends here")
+        raise Crash("the process ends here")
 
     with monkeypatch.context() as patch:
         for earlier in (IcebergEarlier, DeltaEarlier):
             patch.setattr(earlier, "bring_back", ends)
-        with pytest.raises(RuntimeError):
+        with pytest.raises(Crash):
             shop.call("rollback", "shop.item", "--to", name, "--json")
     assert "`lakeward rollback shop.item` takes back what it remembers, too" in shop.fails()
     assert take_back(shop, to)["done"]
