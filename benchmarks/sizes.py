@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 import cold
 import naive
-import pyarrow as pa
-from feed import TABLE, TYPES, Feed, expected_rows
+from feed import TABLE, Feed, expected_rows
+from formats import KINDS
 from gate import check_equal, check_rows
 from mirror import Mirror, write_settings
 from phases import Measured, Say, Size
 from processes import HEAP, Elsewhere, started
+from readers import Read
 
+from lakeward.adapters.spark.line import line
 from lakeward.core.dimension import TableName
-from lakeward.entrypoints.container import Container
-from lakeward.entrypoints.settings import load
 
 FILES: Final = 10
 ROWS: Final = 2_000
@@ -36,17 +36,6 @@ class Application(Elsewhere):
     def run(self) -> float:
         """Apply what waits for all tables; return the seconds it took."""
         return float(self._ask("run"))
-
-
-class Kept:
-    """A table as lakeward keeps it, read by PyIceberg; no Spark is started."""
-
-    def __init__(self, settings: Path, table: TableName) -> None:
-        self.lake = Container(configured=load(settings)).target().catalog
-        self.table = table
-
-    def rows(self) -> pa.Table:
-        return self.lake.load(self.table).scan(selected_fields=tuple(TYPES)).to_arrow()
 
 
 def feeds(landing: Path, tables: int) -> dict[TableName, Feed]:
@@ -76,7 +65,7 @@ def many_tables(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
     for way in (ours, theirs):
         way.pool.shutdown()
     for name, feed in tables.items():
-        check_rows(f"lakeward, {name}", Kept(settings, name), expected_rows(feed, [*feed.written]))
+        check_rows(f"lakeward, {name}", Read(settings, name), expected_rows(feed, [*feed.written]))
     yield Measured(
         what=f"{size.tables} tables with {FILES} files of {CHANGES:,} rows each (naive: one table, scaled up)",
         theirs=[scaled],
@@ -105,14 +94,24 @@ def big_file(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
 
 
 def one_application(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
-    """Changes of many tables: one application, to one a table, and to one that works on a table at a time."""
-    say(f"phase 8: {size.tables} tables with {CHANGES:,} changes each, one application or many")
+    """Changes of many tables of each format: one application, to one a table, and to one with a table at a time."""
+    for kind in KINDS[line()]:
+        say(f"phase 8: {kind}, {size.tables} tables with {CHANGES:,} changes each, one application or many")
+        yield from _one_application(folder / kind, kind, size, say)
+
+
+def _one_application(folder: Path, kind: str, size: Size, say: Say) -> Iterator[Measured]:
     landing = folder / "landing"
     tables = feeds(landing, size.tables)
-    arms = {"one": None, "apart": None, "in turn": 1}
+    few, scale = [*tables][: size.apart], size.tables / size.apart
+    arms: Mapping[str, tuple[Sequence[TableName], int | None]] = {
+        "one": ([*tables], None),
+        "apart": (few, None),
+        "in turn": ([*tables], 1),
+    }
     settings = {
-        arm: write_settings(folder / arm, landing, HEAP, "ordered", tables=[*tables], parallel=parallel)
-        for arm, parallel in arms.items()
+        arm: write_settings(folder / arm, landing, HEAP, "ordered", tables=those, parallel=parallel, kind=kind)
+        for arm, (those, parallel) in arms.items()
     }
     for file in settings.values():
         _run(file)
@@ -120,15 +119,15 @@ def one_application(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
     for _ in range(max(1, size.pairs - 1)):
         for feed in tables.values():
             feed.change(CHANGES // 2)
-        scale = size.tables / size.apart
-        seconds["apart"].append(scale * sum(_run(settings["apart"], [t]) for t in [*tables][: size.apart]))
+        seconds["apart"].append(scale * sum(_run(settings["apart"], [table]) for table in few))
         seconds["one"].append(_run(settings["one"]))
         seconds["in turn"].append(_run(settings["in turn"]))
-        _run(settings["apart"])
         say("  " + ", ".join(f"{arm} {taken[-1]:.1f} s" for arm, taken in seconds.items()))
-    for name, feed in tables.items():
-        check_rows(str(name), Kept(settings["one"], name), expected_rows(feed, [*feed.written]))
-    what = f"{size.tables} tables with {CHANGES:,} changes each, one application"
+    for arm, (those, _) in arms.items():
+        for name in those:
+            expected = expected_rows(tables[name], [*tables[name].written])
+            check_rows(f"{arm}, {name}", Read(settings[arm], name, kind), expected)
+    what = f"{kind}: {size.tables} tables with {CHANGES:,} changes each, one application"
     yield Measured(
         what=f"{what}, to one a table ({size.apart}, scaled up)",
         theirs=seconds["apart"],
