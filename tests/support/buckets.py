@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
@@ -89,6 +90,17 @@ class Buckets:
         return [request for request in self.requests if request.is_listing and request.prefix.startswith(prefix)]
 
 
+def one_by_one(app: Any) -> Any:
+    """Answer what DynamoDB is asked one after the other: moto looks at a condition, and writes a moment later."""
+    lock = threading.Lock()
+
+    def answer(environ: dict[str, Any], start: Any) -> Any:
+        with lock if environ.get("HTTP_X_AMZ_TARGET", "").startswith("DynamoDB") else nullcontext():
+            return app(environ, start)
+
+    return answer
+
+
 def counted(app: Any, requests: list[Request]) -> Callable[..., Iterable[bytes]]:
     """Return a server that writes down what it is asked."""
 
@@ -106,7 +118,7 @@ def counted(app: Any, requests: list[Request]) -> Callable[..., Iterable[bytes]]
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[Buckets]:
     found = Buckets()
-    app = counted(DomainDispatcherApplication(create_backend_app), found.requests)
+    app = counted(one_by_one(DomainDispatcherApplication(create_backend_app)), found.requests)
     server = make_server("127.0.0.1", 0, app, threaded=True)
     found.endpoint = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever)
