@@ -105,6 +105,8 @@ def _reasons(job: Job[F], foreign: Foreign) -> Iterator[str]:
         yield 'each full load takes the place of all rows (`full_loads = "snapshot"`): drop the table instead'
     if dimension.history is not None:
         yield 'it is to be a history (`mode = "history"`), and of no row is known since when it is so'
+    if dimension.is_soft:
+        yield 'its deletes are to be soft (`deletes = "soft"`), and nothing says which of its rows went'
     refuse_names_alike(dimension, foreign.schema.columns)
     lacking = [name for name in dimension.key if foreign.schema.find(name) is None]
     if lacking:

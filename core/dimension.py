@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 from lakeward.core.events import Sequences
 from lakeward.core.evolution import FOLLOWING, Policies
 from lakeward.core.history.options import History
-from lakeward.core.schema import Schema
+from lakeward.core.schema import Column, Schema, Type
 
 
 class TableName(NamedTuple):
@@ -36,10 +36,17 @@ class Mode(Enum):
 
 
 class Deletes(Enum):
-    """What a delete leaves behind: nothing, or the last values with `_deleted = true`."""
+    """What a delete leaves behind: nothing, or the last values with `_lakeward_deleted = true`."""
 
     HARD = "hard"
     SOFT = "soft"
+
+
+DELETED: Final = "_lakeward_deleted"
+"""The column of a table whose deletes are soft that says of a row whether it went.
+
+No table of Iceberg may have a column `_deleted`: iceberg.apache.org/spec/#reserved-field-ids (docs/decisions/0047).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +165,25 @@ class Dimension:
         return Mode.MIRROR if self.history is None else Mode.HISTORY
 
     @property
+    def is_soft(self) -> bool:
+        """Whether a row that is deleted stays, and says so."""
+        return self.deletes is Deletes.SOFT
+
+    @property
+    def keeps_ended(self) -> bool:
+        """Whether the table still has what ended: versions in a history, and rows where deletes are soft."""
+        return self.history is not None or self.is_soft
+
+    @property
     def stored(self) -> Dimension:
         """The dimension as its table has it: of a history each version is a row, told from others by its start.
 
+        Where deletes are soft, a row says whether it went.
         Where it is known since when a row is believed, several may tell of one version, and that tells them apart.
         """
         if self.history is None:
-            return self
+            deleted = (Column(DELETED, Type("boolean")),) if self.is_soft else ()
+            return replace(self, schema=Schema((*self.schema, *deleted)), deletes=Deletes.HARD)
         key = (*self.key, self.history.shown.valid_from, *self.history.knowing[:1])
         return replace(self, schema=self.history.schema(self.schema, self.key), key=key, history=None)
 

@@ -27,6 +27,7 @@ class Capability(Enum):
     HISTORY = "history"
     BITEMPORAL = "bitemporal"
     NUMBERS = "numbers"
+    SOFT_DELETE = "soft_delete"
 
 
 PARTIAL: Final = frozenset({Capability.UNSET, Capability.KEY_CHANGE})

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lakeward.core.dimension import Deletes, Dimension
+from lakeward.core.dimension import Dimension
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position
 from lakeward.core.history.options import Kind
 from lakeward.core.history.versions import Columns, Step, Versions, closed, opened, tail
@@ -99,7 +99,7 @@ class Fold:
 
     def __init__(self, dimension: Dimension, rows: dict[Key, Row]) -> None:
         self.columns: Sequence[str] = dimension.schema.names
-        self.soft = dimension.deletes is Deletes.SOFT
+        self.soft = dimension.is_soft
         self.history = columns_of(dimension)
         self.rows = rows
         self.result = Folded(rows)
@@ -175,7 +175,7 @@ class Fold:
         return replace(row, cells=versions[-1].cells, versions=versions)
 
     def delete(self, key: Key, event: ChangeEvent) -> None:
-        """Leave of a row the memory that it went, and of a history its versions."""
+        """Leave the memory that a row went; its values where deletes are soft, and of a history its versions."""
         standing = self.rows.get(key)
         cells = standing.cells if self.soft and standing is not None else {}
         row = Row(cells, event.position, deleted=True)
@@ -186,20 +186,18 @@ class Fold:
         self.rows[key] = row
 
     def truncate(self, event: ChangeEvent) -> None:
-        """Remove every row that is older."""
+        """Remove every row that is older; what the table keeps of rows that went ends."""
         self.result.truncates.append(event.position)
         if self.history is not None:
             self.result.placed.add(event.position)
-        for key in [key for key, row in self.rows.items() if row.position < event.position]:
-            if self.history is not None and self.rows[key].versions:
+        for key, row in [(key, row) for key, row in self.rows.items() if row.position < event.position]:
+            if row.versions or (self.soft and row.cells):
                 self.end(key, event)
-            elif self.soft:
-                self.delete(key, event)
             else:
                 del self.rows[key]
 
     def end(self, key: Key, event: ChangeEvent) -> None:
-        """Close the open version of a key; a history whose row is gone already stays as it is."""
+        """Delete the row of a key; what has ended already stays as it is."""
         if not self.rows[key].deleted:
             self.delete(key, event)
 
@@ -235,6 +233,11 @@ class Fold:
             transaction.covered[event.key] = standing
         transaction.entered.add(event.key)
         self.put(event, mover)
+
+
+def gone(row: Row, place: Position) -> Row:
+    """Return a row that went at a place, with its values as they were."""
+    return Row(row.cells, place, deleted=True)
 
 
 def at_its_end(row: Row) -> Row:

@@ -222,8 +222,8 @@ def trim(dimension: Dimension, memory: Memory) -> list[ChangeEvent]:
             incomplete += [event for event in events if folded_on.is_waiting(event)]
         past |= {event.position for event in events}
         kept = {key for event in later for key in event.keys}
-        if dimension.history is not None and len(truncates) < len(_truncates(memory)):
-            kept |= keys  # versions that a truncate ended, which the mark has not passed
+        if dimension.keeps_ended and len(truncates) < len(_truncates(memory)):
+            kept |= keys  # what a truncate ended, which the mark has not passed
         for key in keys:
             has_base = memory.bases.pop(key, None) is not None
             if key in kept and (has_base or key in folded.rows):  # else all of it waits behind the row that stands

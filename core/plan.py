@@ -27,6 +27,7 @@ from lakeward.core.refusals import (
     refuse_key_changes,
     refuse_names_alike,
     refuse_other_options,
+    refuse_soft,
     refuse_unreadable,
 )
 from lakeward.core.remaking import Remaking, in_table
@@ -157,7 +158,7 @@ def plan(
     dimension = replace(dimension, schema=evolution.taken(facts.schema))
     in_parts = facts.with_parts() if _takes_parts(dimension, facts, evolution) else facts
     completes = evolution.lacks and Operation.UPDATE in facts.operations
-    # A history remembers whole rows as parts, too: the format need not be able to complete any.
+    # What keeps ended rows remembers whole ones as parts, too: the format need not be able to complete any.
     needs = _needs(dimension, in_parts if completes else facts, replaces=replaces)
     facts = in_parts
     delivered = _delivered(facts, () if replaces else seen)
@@ -165,6 +166,7 @@ def plan(
     refuse_flood(dimension, facts.rejects, facts.read)
     refuse_incapable(dimension, needs, capabilities)
     refuse_key_changes(dimension, facts)
+    refuse_soft(dimension)
     refuse_history(dimension, facts, evolution)
     epoch = facts.loaded if replaces and facts.loaded else progress.epoch
     records = [*records]
@@ -182,7 +184,7 @@ def plan(
         recalls=not _is_above(facts.least, progress.high_water),
         appends=not dimension.key,
         creates=stored is None,
-        folds=is_in_part or dimension.history is not None or _meets_truncates(dimension, facts, truncates),
+        folds=is_in_part or dimension.keeps_ended or _meets_truncates(dimension, facts, truncates),
         in_part=is_in_part,
         mark=mark,
         copies=delivered,
@@ -208,7 +210,7 @@ def _mark(dimension: Dimension, progress: Progress, epoch: int) -> Mark | None:
 
 
 def _takes_parts(dimension: Dimension, facts: BatchFacts, evolution: Evolution) -> bool:
-    """Whether updates are taken as parts of rows: those of a history are made of what was before.
+    """Whether updates are taken as parts of rows: what a table keeps of rows that ended is made of what was before.
 
     Nothing older comes to an `ordered` table; but where its versions are dated by a column that the batch lacks, an
     update of a row that is not there makes none.
@@ -217,12 +219,13 @@ def _takes_parts(dimension: Dimension, facts: BatchFacts, evolution: Evolution) 
     if isinstance(dimension.lateness, Ordered):
         lacks_date = history is not None and history.dated_by in evolution.absent
         return lacks_date and Operation.UPDATE in facts.operations
-    return history is not None or (evolution.lacks and Operation.UPDATE in facts.operations)
+    return dimension.keeps_ended or (evolution.lacks and Operation.UPDATE in facts.operations)
 
 
 def _needs(dimension: Dimension, facts: BatchFacts, *, replaces: bool) -> frozenset[Capability]:
     needs = set(facts.needs)
     needs |= {Capability.RELOAD} if replaces else set()
+    needs |= {Capability.SOFT_DELETE} if dimension.is_soft else set()
     if dimension.history is not None:
         needs.add(Capability.HISTORY)
         needs |= {Capability.BITEMPORAL} if dimension.history.known else set()

@@ -192,6 +192,7 @@ def _progress_after(found: Found[F], planned: MergePlan, resolved: Resolved) -> 
     times = [time for time in (before.time, None if planned.releases else facts.time) if time is not None]
     known = facts.ahead if planned.replaces else before.ahead
     replaces_rows = planned.replaces and planned.dimension.history is None
+    current = (before.current or 0) + resolved.current
     ahead = [found for found in (known, facts.ahead) if found is not None]
     return replace(
         before,
@@ -202,7 +203,7 @@ def _progress_after(found: Found[F], planned: MergePlan, resolved: Resolved) -> 
         object=objects[-1] if objects else before.object,
         time=max(times, default=None),
         rows=resolved.written if replaces_rows else before.rows + resolved.written - resolved.removed,
-        current=None if planned.dimension.history is None else (before.current or 0) + resolved.current,
+        current=current if planned.dimension.keeps_ended else None,
         numbered=_numbered_after(planned, resolved),
         held=resolved.held,
         inexact_since=(None if planned.replaces else before.inexact_since) or facts.inexact_since,

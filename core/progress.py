@@ -26,7 +26,8 @@ class Progress:
     apart (None: nobody wrote it down). `counts` are those of the batch, `totals` those of all
     batches of the epoch. `digest` is that of the objects of the batch (None: as before). In a history
     `rows` are versions, of which so many are `current`, and `history` are its options, as
-    `core.history.kept` writes them (None: it is none); `numbered` is the highest surrogate number that was
+    `core.history.kept` writes them (None: it is none); where deletes are soft, so many rows are `current`, and
+    `history` says that. `numbered` is the highest surrogate number that was
     given (None: versions have none). In a joined table `joined` says how far it has passed its sources, as
     `core.joined.plan` writes it (None: it is none).
     """

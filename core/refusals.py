@@ -10,6 +10,7 @@ from lakeward.core.errors import AlarmRaised, ConfigError, QuarantineFull, Schem
 from lakeward.core.events import Operation, Sequences
 from lakeward.core.evolution import SchemaChange
 from lakeward.core.facts import BatchFacts, Capability
+from lakeward.core.history.kept import SOFT
 from lakeward.core.history.refusing import refuse_other_history
 from lakeward.core.ledger import Past, SourceObject, digest_of
 from lakeward.core.memory import Reason
@@ -28,10 +29,36 @@ _SEQUENCES: Final[Mapping[Sequences, str]] = {
 
 
 def refuse_other_options(dimension: Dimension, progress: Progress) -> None:
-    """Refuse what cannot be said anew of a table that has data: its order, its key, and how it keeps versions."""
+    """Refuse what cannot be said anew of a table that has data: order, key, versions, and what deletes leave."""
     _refuse_other_sequences(dimension, progress)
     _refuse_other_key(dimension, progress)
     refuse_other_history(dimension, progress)
+    _refuse_other_deletes(dimension, progress)
+
+
+def _refuse_other_deletes(dimension: Dimension, progress: Progress) -> None:
+    """Refuse to keep deleted rows from now on, or no more: those before are not known, or would seem to stand."""
+    was_soft = progress.history == SOFT
+    if not progress.batch or was_soft == dimension.is_soft:
+        return
+    was, is_ = ("soft", "hard") if was_soft else ("hard", "soft")
+    found = "rows that were deleted are in it" if was_soft else "rows that were deleted before are not known"
+    raise SchemaConflict(
+        f"{dimension.name}: a table whose deletes are {was} cannot have {is_} ones",
+        found=found,
+        todo=f'Nothing of the table was applied; other tables go on. Set `deletes = "{was}"`, as it was, or drop '
+        "the table and what is kept beside it, and load it anew (docs/reload.md#dropping-a-table).",
+    )
+
+
+def refuse_soft(dimension: Dimension) -> None:
+    """Raise ConfigError where rows that are deleted cannot be kept: no key tells them."""
+    if dimension.is_soft and not dimension.key:
+        raise ConfigError(
+            f"{dimension.name}: a table without a key has no deletes that could be soft",
+            found='`deletes = "soft"`, and no `key`',
+            todo="Nothing was applied. Name the columns that tell its rows apart in `key`, or leave `deletes` out.",
+        )
 
 
 def _refuse_other_sequences(dimension: Dimension, progress: Progress) -> None:

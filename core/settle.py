@@ -18,7 +18,7 @@ from lakeward.core.delivery import Delivery, Settled, record_of
 from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position, same
-from lakeward.core.fold import Folded, Row, apply, at_its_end, columns_of
+from lakeward.core.fold import Folded, Row, apply, at_its_end, columns_of, gone
 from lakeward.core.history.check import violation
 from lakeward.core.history.instants import instant_of, undated
 from lakeward.core.history.reloads import outlasting
@@ -96,11 +96,12 @@ class _Settling:
             self.holds.pop(position, None)
 
     def standing_rows(self, rows: Mapping[Key, Row]) -> Mapping[Key, Row]:
-        """The rows that the delivery meets: none of earlier epochs, unless their versions are kept."""
+        """The rows that the delivery meets: none of earlier epochs, unless what ended is kept."""
         if not self.replaces:
             return rows
         if self.dimension.history is None:
-            return {}
+            place = Position(self.epoch, LOAD_SEQUENCE, 0, 0)  # before the rows of the load
+            return {key: gone(row, place) for key, row in rows.items()} if self.dimension.is_soft else {}
         history, delivery = self.dimension.history, self.delivery
         load = [*self.loaded_rows()]
         return outlasting(rows, self.epoch, load, history, delivery.ran, own_times=delivery.own_times)
@@ -197,7 +198,7 @@ class _Settling:
         if not (self.ordered and self.dimension.unique_sequences) or event.operation is Operation.DELETE:
             return False
         row = None if event.old_key is not None or event.is_load else self.stored.get(event.key)
-        if row is None or row.position.mark != event.position.mark:
+        if row is None or row.deleted or row.position.mark != event.position.mark:
             return False
         return same({name: cell for name, cell in row.cells.items() if name in event.cells}, event.cells)
 
@@ -503,8 +504,8 @@ class _Settling:
         if self.ordered:
             return []
         keys = {key for event in self.waiting for key in event.keys}
-        if self.columns is not None and not all(event.keys for event in self.passed):
-            keys |= {key for key, row in self.stored.items() if not row.deleted}  # whose versions a truncate ends
+        if self.dimension.keeps_ended and not all(event.keys for event in self.passed):
+            keys |= {key for key, row in self.stored.items() if not row.deleted}  # which a truncate ends
         keys = {key for key in keys if self.violation(self.stored.get(key)) is None}
         keys |= {key for event in self.passed for key in event.keys}
         rows = {key: self.stored.get(key) for key in keys - set(self.bases)}

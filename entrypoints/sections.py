@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from lakeward.core.dimension import (
+    DELETED,
     Lateness,
     Older,
     Ordered,
@@ -265,6 +266,11 @@ class TableSettings(BaseModel):
     )
     history: HistorySettings = Field(
         default_factory=HistorySettings, description="In a history: how versions are dated and shown."
+    )
+    deletes: Literal["hard", "soft"] = Field(
+        "hard",
+        description="In a mirror: what a delete leaves. `hard`: nothing. `soft`: the last values of the row, with "
+        f"`{DELETED}` true; see docs/semantics.md.",
     )
     lateness: Annotated[str | None, AfterValidator(_lateness)] = Field(
         None,

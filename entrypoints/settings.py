@@ -11,6 +11,7 @@ from typing import Any, Final
 from lakeward.core.catalogue import NOTHING_SAID, Said
 from lakeward.core.dimension import (
     ORDERED,
+    Deletes,
     Dimension,
     Lateness,
     Older,
@@ -153,6 +154,7 @@ class Configured:
             name=name,
             schema=made.shape.schema,
             key=tuple(table.key),
+            deletes=Deletes(table.deletes),
             lateness=lateness_of(table, lateness),
             sequences=sequences,
             tolerance=tolerance_of(table.quarantine),

@@ -31,6 +31,7 @@ _LACKING = (
     Capability.HISTORY,
     Capability.BITEMPORAL,
     Capability.NUMBERS,
+    Capability.SOFT_DELETE,
 )
 LACKS = {COLUMNS, *(item.value for item in _LACKING)}
 CLOSED = len([law for law in LAWS if LACKS & law.needs])

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from hypothesis import settings
 from iceberg_lake import LakeOfIceberg
-from laps import CORPUS, HISTORIES, KNOWN, LAP, LINES, NUMBERED, ONCE, SLOW, TRIMMED, WAYS, other_ways, others
+from laps import CORPUS, HISTORIES, KNOWN, LAP, LINES, NUMBERED, ONCE, SLOW, SOFT, TRIMMED, WAYS, other_ways, others
 from parts import in_parts
 from spark import MakeLake
 
@@ -108,7 +108,11 @@ TestLines = pytest.mark.lap(
 TestLap = pytest.mark.lap(table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=LAP))
 TestIceberg = table_contract(
     lambda make_lake: bench(make_lake(), make_lake),
-    laws=others(EVERY_LAYOUT, ANY_LAYOUT, HISTORIES, KNOWN, NUMBERED, LINES, LAP, ONCE, SLOW, CORPUS),
+    laws=others(EVERY_LAYOUT, ANY_LAYOUT, HISTORIES, KNOWN, NUMBERED, LINES, LAP, ONCE, SLOW, CORPUS, SOFT),
+)
+TestSoftDeletes = table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=SOFT, cases={"within"})
+TestOtherSoftDeletes = pytest.mark.long(
+    table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=SOFT, cases={"ordered", "unbounded"})
 )
 TestOnce = table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=ONCE, cases={"within"})
 TestOfAnyLateness = pytest.mark.long(

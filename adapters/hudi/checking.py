@@ -22,10 +22,11 @@ _PARTITIONS: Final = ("boolean", "int", "bigint", "decimal", "string", "date")
 
 def check(dimension: Dimension, options: TableOptions) -> None:
     """Refuse columns and options that no Hudi table of lakeward can have."""
-    reserved = [name for name in dimension.schema.names if name.startswith("_hoodie_")]
+    stored = dimension.stored
+    reserved = [name for name in stored.schema.names if name.startswith("_hoodie_")]
     check_names(dimension, reserved, "Hudi")
-    check_columns(dimension)
-    check_options(dimension, options)
+    check_columns(stored)
+    check_options(stored, options)
 
 
 def check_options(dimension: Dimension, options: TableOptions) -> None:

@@ -126,7 +126,7 @@ class HudiTable:
         """Work out rows of the table as it is; nothing is written."""
         self.kept.know(plan.evolution.schema, {plan.batch: plan.evolution.added})
         if plan.creates:
-            check(self.dimension.stored, self.options)
+            check(self.dimension, self.options)
             check_place(self.dimension, self.folder)
         with self.committing():
             version = None if plan.creates else self._version(plan)
@@ -141,7 +141,7 @@ class HudiTable:
                 todo="Nothing of this batch was applied. Run again: it is loaded anew.",
             )
         check_change(self.dimension, self.options, self.layout, plan.evolution)
-        check(self.dimension.stored, self.options)
+        check(self.dimension, self.options)
         return self._at(newest)
 
     def _at(self, instant: Instant) -> HudiVersion:

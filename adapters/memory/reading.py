@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakeward.core.dimension import DELETED
 from lakeward.core.events import Cell
 from lakeward.core.history.beliefs import as_known
 from lakeward.core.history.instants import instant_in
@@ -39,8 +40,7 @@ def _selected(table: MemoryTable, wanted: Selection) -> Iterator[Mapping[str, Ce
     for key in sorted(table.rows):
         row = table.rows[key]
         if history is None:
-            if not row.deleted:
-                yield row.cells
+            yield {**row.cells, DELETED: row.deleted} if dimension.is_soft else row.cells
         elif history.known:
             names = dimension.stored.schema.names
             known = table.progress.batch if wanted.known is None else wanted.known

@@ -435,8 +435,10 @@ def _versions(rows: Mapping[Key, Row | None]) -> Mapping[Key, Versions]:
 
 
 def _current(row: Row | None) -> int:
-    """Return how many versions of a key are current: one or none, unless others have altered them."""
-    return 0 if row is None else sum(version.is_current for version in row.versions)
+    """Return how many versions of a key are current, or rows stand: one or none, where nobody has altered them."""
+    if row is None or not row.versions:
+        return int(row is not None and not row.deleted)
+    return sum(version.is_current for version in row.versions)
 
 
 def _stored(row: Row) -> Row:

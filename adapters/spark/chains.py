@@ -9,6 +9,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import has_order
 from lakeward.adapters.spark.histories import VersionRows
 from lakeward.adapters.spark.items import KEY, PLACE_COLUMNS
@@ -17,6 +18,7 @@ from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.numbering import NOTHING, Numbering
 from lakeward.adapters.spark.resolve import ID
 from lakeward.core.counts import Counts
+from lakeward.core.dimension import DELETED
 from lakeward.core.memory import Reason
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Schema
@@ -45,7 +47,7 @@ class Chains:
     def rows(self, numbering: Numbering = NOTHING) -> DataFrame:
         """Return the rows that the chains leave, in the columns of a batch; of a history, those to be written."""
         if self.history is None:
-            return rows_of(ROWS, self.folded, self.plan.folded, str)
+            return rows_of(ROWS, self.folded, self.plan.folded, str, soft=self.plan.dimension.is_soft)
         return self.history.rows(numbering.give(self._fresh()))
 
     def numbering(self) -> Numbering:
@@ -66,11 +68,15 @@ class Chains:
         return self.folded.selectExpr(f"explode({CHANGES}) AS c").where("c.wrong IS NULL")
 
     def opened(self) -> int:
-        """Return how many more versions of a history are current than before."""
+        """Return how many more versions of a history are current than before; where deletes are soft, rows."""
         if self.history is None:
-            return 0
+            return self._stand() if self.plan.dimension.is_soft else 0
         found = self._changes().agg(F.expr("coalesce(sum(c.opened), 0) AS opened")).collect()
         return int(found[0]["opened"])
+
+    def _stand(self) -> int:
+        stand = self.folded.selectExpr(f"explode(map_values({ROWS})) AS row").where("NOT row.gone")
+        return stand.count() - self.stood.where(names.STANDS).count()
 
     def bases(self) -> DataFrame:
         """Return the rows before the batch of the keys of which nothing was remembered; none that break a rule."""
@@ -129,14 +135,20 @@ class Chains:
         return Counts(**found, ties=tied["ties"]), incomplete
 
 
-def rows_of(rows: str, folded: DataFrame, schema: Schema, named: Callable[[str], str]) -> DataFrame:
-    """Return the rows that stand after a fold, and their places in columns of those names."""
+def rows_of(
+    rows: str, folded: DataFrame, schema: Schema, named: Callable[[str], str], *, soft: bool = False
+) -> DataFrame:
+    """Return the rows that stand after a fold, and their places in columns of those names.
+
+    Where deletes are soft, it has those that went as well, and says so.
+    """
     place = dict(zip(PLACE_COLUMNS, "sor", strict=True))
     return (
         folded.selectExpr(f"explode(map_values({rows})) AS row")
-        .where("NOT row.gone")
+        .where("row.cells IS NOT NULL" if soft else "NOT row.gone")
         .selectExpr(
             *[f"row.cells.c{index} AS {quoted(c.name)}" for index, c in enumerate(schema)],
             *[f"row.place.{part} AS {named(name)}" for name, part in place.items()],
+            *([f"row.gone AS {DELETED}"] if soft else []),
         )
     )

@@ -57,6 +57,8 @@ class Fold:
     """What writes the versions of a history."""
     moves: bool = True
     """Whether a key change is among the items."""
+    soft: bool = False
+    """Whether a row that went keeps its cells."""
 
     @property
     def cells(self) -> str:
@@ -192,13 +194,14 @@ class Fold:
     def _gone(self, key: str) -> str:
         """Return the memory that the row of a key went with the event."""
         if self.versions is None:
-            return struct(self._memory)
+            return struct(self._memory(f"try_element_at(s.rows, {key}).cells"))
         versions = self.versions.closed(self._versions_of("s.rows", key, self.versions))
-        return struct({**self._memory, "versions": versions})
+        return struct({**self._memory(), "versions": versions})
 
-    @property
-    def _memory(self) -> dict[str, str]:
-        nothing = {"cells": f"CAST(NULL AS {self.cells})", "origin": "CAST(NULL AS array<bigint>)"}
+    def _memory(self, cells: str = "NULL") -> dict[str, str]:
+        """Return the memory that a row with these cells went: they stay where deletes are soft."""
+        kept = cells if self.soft else "NULL"
+        nothing = {"cells": f"CAST({kept} AS {self.cells})", "origin": "CAST(NULL AS array<bigint>)"}
         return {**_ROW_OF_EVENT, "gone": "true", **nothing}
 
     def _versions_of(self, rows: str, key: str, versions: Versions) -> str:
@@ -206,14 +209,17 @@ class Fold:
 
     @property
     def _truncated(self) -> str:
-        """The rows after a truncate: in a history what is older ends, and what it was stays."""
-        if self.versions is None:
+        """The rows after a truncate: in a history, or where deletes are soft, what is older ends, and stays."""
+        if self.versions is None and not self.soft:
             return "map_filter(s.rows, (k, v) -> v.place >= e.place)"
-        ended = struct({**self._memory, "versions": self.versions.closed("v.versions")})
+        versions = {} if self.versions is None else {"versions": self.versions.closed("v.versions")}
+        ended, is_kept = struct({**self._memory("v.cells"), **versions}), "v.cells IS NOT NULL"
+        if self.versions is not None:
+            is_kept = "size(v.versions) > 0"
         after = (
             f"transform_values(s.rows, (k, v) -> CASE WHEN v.place >= e.place OR v.gone THEN v ELSE {ended} END)"
         )
-        return f"map_filter({after}, (k, v) -> v.place >= e.place OR size(v.versions) > 0)"
+        return f"map_filter({after}, (k, v) -> v.place >= e.place OR {is_kept})"
 
     def _placed(self, when: str) -> dict[str, str]:
         """Return the change of a state by an event that got its place in a history."""

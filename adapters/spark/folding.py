@@ -180,7 +180,14 @@ def _folded(plan: MergePlan, met: _Met, before: Before, history: VersionRows | N
     stands = standing_of(met.keys, met.stood, met.newest, place, history, begun)
     gathered = gathered.join(stands, CHAIN).withColumn("items", F.expr(every))
     fills, sequences = not plan.in_part, plan.dimension.sequences
-    writer = Fold(plan.folded, sequences, fills=fills, versions=items.versions, moves=met.moves)
+    writer = Fold(
+        plan.folded,
+        sequences,
+        fills=fills,
+        versions=items.versions,
+        moves=met.moves,
+        soft=plan.dimension.is_soft,
+    )
     newest = plan.truncates.newest
     is_truncated = "false" if newest is None else f"e.place < {place_literal(newest, place)}"
     folded = judged(writer, gathered, is_truncated, history)

@@ -22,7 +22,7 @@ from lakeward.adapters.spark.resolve import FILE, POS, standing
 from lakeward.adapters.spark.sql import let, struct
 from lakeward.adapters.spark.types import ddl
 from lakeward.adapters.spark.versions import Versions, equal
-from lakeward.core.dimension import Dimension
+from lakeward.core.dimension import DELETED, Dimension
 from lakeward.core.fold import columns_of
 from lakeward.core.history.options import PREVIOUS_KEY, History, Kind, Surrogate
 from lakeward.core.schema import Column, Schema, Type
@@ -298,10 +298,12 @@ class VersionRows:
 
 
 def remembered_types(dimension: Dimension) -> Mapping[str, Type]:
-    """Return the columns that what is remembered of a history has beside: when events count, and of bases."""
-    history = dimension.history
-    if history is None:
-        return {}
+    """Return the columns that what is remembered has beside: of a history when events count, and of bases.
+
+    Where deletes are soft, a base says whether its row went.
+    """
+    if dimension.history is None:
+        return {DELETED: Type("boolean")} if dimension.is_soft else {}
     bigint = Type("bigint")
     known = {names.INSTANT: bigint, BEGINS: bigint, ENDS: bigint, names.REACHED: bigint}
     known |= {VERSION_EPOCH: Type("int"), CAME_FROM: Type("string")}

@@ -19,9 +19,10 @@ from lakeward.adapters.spark.keys import key_columns, key_text
 from lakeward.adapters.spark.line import from_arrow, to_arrow
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.resolve import ID, hashed, standing
+from lakeward.adapters.spark.sql import cells_type
 from lakeward.adapters.spark.types import ddl
 from lakeward.adapters.spark.versions import Versions
-from lakeward.core.dimension import Dimension
+from lakeward.core.dimension import DELETED, Dimension
 from lakeward.core.errors import TableError
 from lakeward.core.events import Position
 from lakeward.core.plan import MergePlan
@@ -170,7 +171,8 @@ class Items:
         if self.versions is not None:
             return self._of_keys(rows, self.versions)
         place = place_of([standing(name) for name in PLACE_COLUMNS])
-        return self._items(rows, at=f"named_struct('rank', 0, 'place', {place})", place=place)
+        gone = f"coalesce({DELETED}, false)" if DELETED in rows.columns else "false"
+        return self._items(rows, at=f"named_struct('rank', 0, 'place', {place})", place=place, gone=gone)
 
     def _of_keys(self, keys: DataFrame, versions: Versions) -> DataFrame:
         newest = f"try_element_at({VERSIONS}, -1)"
@@ -187,7 +189,9 @@ class Items:
 
     def of_deletes(self, deletes: DataFrame) -> DataFrame:
         """Return the memory of deletes, given by key and place."""
-        return self._items(deletes, at="named_struct('rank', 0, 'place', place)", place="place", gone="true")
+        nothing = f"CAST(NULL AS {cells_type(self.schema)})"
+        at = "named_struct('rank', 0, 'place', place)"
+        return self._items(deletes, at=at, place="place", gone="true", cells=nothing)
 
     def with_truncates(self, items: str, truncates: Mapping[Position, int | None], place: str) -> str:
         """Return an array of items and these truncates, as SQL; `place` is the type of a position.

@@ -102,7 +102,7 @@ class _Trimming:
         """Return for each chain its items, and the state that they leave."""
         versions, sequences = None if self.history is None else self.history.versions, self.dimension.sequences
         items = Items(self.dimension.schema, versions)
-        writer = Fold(self.dimension.schema, sequences, versions=versions)
+        writer = Fold(self.dimension.schema, sequences, versions=versions, soft=self.dimension.is_soft)
         parts = items.of_remembered(events, identifier=ID).unionByName(items.of_rows(bases))
         gathered = parts.groupBy(CHAIN).agg(F.expr("collect_list(item) AS items"))
         every = items.with_truncates("items", truncates, place_type(sequences))
@@ -119,9 +119,9 @@ class _Trimming:
     ) -> tuple[DataFrame, DataFrame]:
         """Return the states of the chains that are trimmed, and the bases from then on."""
         passed = {place: instant for place, instant in truncates.items() if place.mark <= mark}
-        if self.history is not None:
+        if self.dimension.keeps_ended:
             waits = len(passed) < len(truncates)
-            return self._versions(self.history, known, past, later, stay, passed, waits_for_truncate=waits)
+            return self._ended_too(known, past, later, stay, passed, waits_for_truncate=waits)
         key, chains, asked = Key(self.dimension), past.select(CHAIN).distinct(), _asked(past, later)
         touched = known.join(chains, CHAIN, "left_semi")
         state = self.states(asked(past), asked(touched), passed).localCheckpoint()
@@ -135,9 +135,8 @@ class _Trimming:
         kept = kept.select(*[quoted(name) for name in rows.columns if name != KEY])
         return state, rows.drop(KEY).unionByName(kept)
 
-    def _versions(
+    def _ended_too(
         self,
-        history: VersionRows,
         known: DataFrame,
         past: DataFrame,
         later: DataFrame,
@@ -146,14 +145,22 @@ class _Trimming:
         *,
         waits_for_truncate: bool,
     ) -> tuple[DataFrame, DataFrame]:
-        """Trim the bases of a history: those of keys stay that a truncate ended which the mark has not passed."""
+        """Trim bases with what ended: those of keys stay that a truncate ended which the mark has not passed."""
         known, staying = known.join(stay, CHAIN, "left_anti"), known.join(stay, CHAIN, "left_semi")
         asked = as_it_is if waits_for_truncate else _asked(past, later)
         state = self.states(asked(past), asked(known), passed).localCheckpoint()
-        rows = state.selectExpr("explode(map_entries(state.rows)) AS row").where("size(row.value.versions) > 0")
-        rows = rows.selectExpr(f"row.key AS {KEY}", f"{tail('row.value.versions')} AS {VERSIONS}")
+        rows = self._left(state)
         rows = rows if waits_for_truncate else rows.join(keys_of(later), KEY, "left_semi")
-        return state, history.bases(rows.unionByName(staying.select(KEY, VERSIONS)))
+        rows = rows.unionByName(staying.select(*map(quoted, rows.columns)))
+        return state, rows.drop(KEY) if self.history is None else self.history.bases(rows)
+
+    def _left(self, state: DataFrame) -> DataFrame:
+        """Return what a fold leaves of each key, with what ended: rows, or the versions of a history."""
+        if self.history is None:
+            rows = rows_of("state.rows", state, self.dimension.schema, standing, soft=True)
+            return rows.selectExpr("*", f"{Key(self.dimension).text()} AS {KEY}")
+        rows = state.selectExpr("explode(map_entries(state.rows)) AS row").where("size(row.value.versions) > 0")
+        return rows.selectExpr(f"row.key AS {KEY}", f"{tail('row.value.versions')} AS {VERSIONS}")
 
 
 def _asked(past: DataFrame, later: DataFrame) -> Callable[[DataFrame], DataFrame]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from lakeward.adapters.spark import names
-from lakeward.core.dimension import Dimension
+from lakeward.core.dimension import DELETED, Dimension
 from lakeward.core.errors import ConfigError, TableError
 from lakeward.core.events import LOAD_SEQUENCE, Position, Sequences
 from lakeward.core.ports import Standing
@@ -36,7 +36,7 @@ def row_columns(dimension: Dimension) -> Mapping[str, Type]:
 
 def without_ours(schema: Schema) -> Schema:
     """Return the columns of a table without those of lakeward."""
-    return Schema(tuple(c for c in schema if c.name not in {*SYSTEM_COLUMNS, names.REACHED}))
+    return Schema(tuple(c for c in schema if c.name not in {*SYSTEM_COLUMNS, names.REACHED, DELETED}))
 
 
 def of_source(standing: Standing, dimension: Dimension) -> Standing:
@@ -70,7 +70,8 @@ def check_ours(found: Collection[str], table: str, where: str) -> None:
 
 def check_names(dimension: Dimension, reserved: Collection[str], format_: str) -> None:
     """Raise ConfigError for a column that a table cannot have: `reserved` are the names that its format uses."""
-    ours = [name for name in dimension.schema.names if name in reserved or name.startswith(names.PREFIX)]
+    said = dimension if dimension.is_soft else dimension.stored  # where deletes are soft, one column of it is ours
+    ours = [name for name in said.schema.names if name in reserved or name.startswith(names.PREFIX)]
     if ours:
         raise ConfigError(
             f"{dimension.name}: a column is called {ours[0]!r}, and {format_} or lakeward use that name",

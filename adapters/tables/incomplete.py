@@ -29,7 +29,7 @@ from lakeward.adapters.tables.companion import (
     RECORD,
     CompanionTable,
 )
-from lakeward.core.dimension import Dimension, Ordered
+from lakeward.core.dimension import DELETED, Dimension, Ordered
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position
 from lakeward.core.fold import Row, apply
 from lakeward.core.memory import Reason
@@ -52,7 +52,7 @@ def incomplete_of(companion: CompanionTable, progress: Progress) -> Sequence[Ent
     condition = f"{KIND} in ('{CHANGE}', '{DELETE}', '{BASE}') and {names.BATCH} <= {progress.batch}"
     condition += f" and {names.EPOCH} = {progress.epoch}"
     companion.objects(progress)
-    rows = companion.table.rows(condition, (*_WANTED, *([ENDS] if companion.dimension.history is not None else [])))
+    rows = companion.table.rows(condition, (*_WANTED, *_told_of_ends(companion.dimension)))
     rows = _since(max(companion.truncates, default=None), _marked(_that_stood(rows)))
     moved = rows.filter(pc.is_valid(rows[OLD_RECORD]))
     both = [*moved[RECORD].to_pylist(), *moved[OLD_RECORD].to_pylist()]
@@ -63,12 +63,17 @@ def incomplete_of(companion: CompanionTable, progress: Progress) -> Sequence[Ent
     return _entries(companion, progress, found) if found else []
 
 
+def _told_of_ends(dimension: Dimension) -> Sequence[str]:
+    """Return the columns in which bases say that what they are had ended before."""
+    return [DELETED] if dimension.is_soft else [] if dimension.history is None else [ENDS]
+
+
 def _that_stood(rows: pa.Table) -> pa.Table:
-    """Leave out the versions of a history that had ended before: they complete nothing."""
-    if ENDS not in rows.column_names:
-        return rows
-    has_ended = pc.and_kleene(pc.equal(rows[KIND], BASE), pc.is_valid(rows[ENDS]))
-    return rows.filter(pc.invert(has_ended)).drop_columns([ENDS])
+    """Leave out the versions of a history that had ended before, and rows that went: they complete nothing."""
+    for name in {ENDS, DELETED} & {*rows.column_names}:
+        ended = pc.fill_null(rows[name], False) if name == DELETED else pc.is_valid(rows[name])
+        rows = rows.filter(pc.invert(pc.and_kleene(pc.equal(rows[KIND], BASE), ended))).drop_columns([name])
+    return rows
 
 
 def _marked(rows: pa.Table) -> pa.Table:

@@ -112,6 +112,8 @@ class Reader:
         return VersionRows.of(self._dimension, self._dimension.schema, 1)
 
     def _standing(self, rows: DataFrame) -> DataFrame:
+        if self._dimension.is_soft:
+            return rows.where(names.STANDS)
         is_whole = self.side.reads_versions or self._shown is None
         return rows if is_whole else rows.where(f"{ENDS} IS NULL")
 

@@ -16,7 +16,7 @@ from lakeward.adapters.tables.beside import CHANGES, QUARANTINE
 from lakeward.adapters.tables.columns import batch_of, position_of
 from lakeward.adapters.tables.records import renames_of
 from lakeward.adapters.tables.where import All, AtLeast, AtMost, Is, OneOf, Where
-from lakeward.core.dimension import Dimension, Ordered
+from lakeward.core.dimension import DELETED, Dimension, Ordered
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position, canonical
 from lakeward.core.fold import Row
 from lakeward.core.history.showing import current
@@ -82,12 +82,17 @@ class _Search:
     def stored(self) -> Stored | None:
         """Return the row that stands, of a history the current one."""
         rows, history = self.find.rows(self.of_key()), self.dimension.history
-        row = next(iter(rows), None) if history is None else current(history, rows)
+        stand = (row for row in rows if not self._went(row))
+        row = next(stand, None) if history is None else current(history, rows)
         return None if row is None else Stored(self._row(row), batch_of(row))
 
     def _row(self, row: Entry) -> Row:
         cells = {name: row[name] for name in self.dimension.schema.names if name in row}
-        return Row(cells, position_of(row))
+        return Row(cells, position_of(row), deleted=self._went(row))
+
+    def _went(self, row: Entry) -> bool:
+        """Whether a row is one that was deleted, where deletes are soft."""
+        return self.dimension.is_soft and bool(row.get(DELETED))
 
     # The companion.
 

@@ -18,6 +18,7 @@ from lakeward.adapters.spark.resolve import FILE, POS
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.known import entries_of
 from lakeward.adapters.tables.rows import Loaded
+from lakeward.core.dimension import DELETED
 from lakeward.core.errors import TableError
 from lakeward.core.history import as_of
 from lakeward.core.ports import Sample, Selection
@@ -86,8 +87,8 @@ class TableReading:
         rows = loaded.rows().drop(FILE, POS)
         if wanted.at is not None and dimension.history is not None:
             rows = rows.where(as_of.valid_at(dimension.history, wanted.at, wanted.known))
-        ours = [] if wanted.with_ours else [name for name in rows.columns if name.startswith(names.PREFIX)]
-        return rows.drop(*ours)
+        ours = [name for name in rows.columns if name.startswith(names.PREFIX) and name != DELETED]
+        return rows if wanted.with_ours else rows.drop(*ours)
 
 
 @contextmanager

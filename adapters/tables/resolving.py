@@ -205,11 +205,25 @@ class Resolver:
         """The rows of a full load take the place of all that stand, and meet none of them."""
         if plan.dimension.history is not None:  # its rows stay: what the load lacks ends
             return self.merge(plan, frame, table)
-        resolved = self.merge(plan, frame, None)
+        rows = Rows(plan, table, self.spark)
+        resolved = self.merge(plan, frame, table if plan.dimension.is_soft else None)
         outcome: Outcome = resolved.detail
         outcome.table, outcome.drops_all = table, True
         with freed_on_failure(resolved.close):
-            return replace(resolved, removed=Rows(plan, table, self.spark).count())
+            if plan.dimension.is_soft:
+                resolved = self._with_lacking(resolved, rows)
+            return replace(resolved, removed=rows.count())
+
+    def _with_lacking(self, resolved: Resolved, rows: Rows) -> Resolved:
+        """Keep the rows that a full load lacks, where deletes are soft: they went."""
+        outcome: Outcome = resolved.detail
+        lacking, live = rows.lacking(outcome.upserts), rows.live()
+        outcome.upserts = outcome.upserts.unionByName(lacking, allowMissingColumns=True)
+        return replace(
+            resolved,
+            written=resolved.written + lacking.count(),
+            current=resolved.current - (0 if live is None else live.count()),
+        )
 
     def merge(self, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> Resolved:
         """Each event meets the row that stands of its key, if there is one."""
@@ -298,7 +312,10 @@ class Resolver:
         facts = self.companion.facts(plan.batch - 1)
         if rows.are_there and isinstance(plan.dimension.lateness, Ordered):
             stands = rows.all(plan.facts.key_range).where(f"NOT {IS_LOAD}")
-            stands = stands if rows.history is None else rows.history.read(stands).where(f"{ENDS} IS NULL")
+            if rows.history is not None:
+                stands = rows.history.read(stands).where(f"{ENDS} IS NULL")
+            elif plan.dimension.is_soft:
+                stands = stands.where(names.STANDS)
             facts.append(standing_facts(stands, plan))
         return without_facts(frame, plan, facts)
 
@@ -319,11 +336,9 @@ class Resolver:
         upserts = remade(chains.rows(numbering), plan.remaking)
         released = done.released(plan)
         removed = chains.removed()
-        drops_below = plan.truncates.removes_below
-        if chains.history is None:
-            removed = rows.with_truncated(removed)
-        else:
-            drops_below = None  # what a truncate ends stays
+        drops_below = None
+        if not plan.dimension.keeps_ended:  # what a truncate ends goes
+            removed, drops_below = rows.with_truncated(removed), plan.truncates.removes_below
         changes = _changes(plan, done.passing, chains)
         if news.truncates is not None:
             changes = changes.unionByName(news.truncates, allowMissingColumns=True)
@@ -418,23 +433,27 @@ class Resolver:
         )
 
     def _ending(self, plan: MergePlan, news: _News, rows: Rows) -> _Ending:
-        """Return the truncates, and what ends rows of a history that no event names: they, and a full load."""
-        known, history = dict.fromkeys(plan.truncates.all), plan.dimension.history
-        if history is None:
-            return _Ending(truncates=known, ending=None, load=None)
-        told = [] if plan.replaces else [self.companion.truncated(plan.batch - 1)]
-        told += [] if news.truncates is None else [news.truncates]
-        instants = truncate_instants(told, plan.epoch)
-        if isinstance(plan.dimension.lateness, Ordered):  # goes on from its rows, which have met all others
-            instants = {place: instant for place, instant in instants.items() if place in known}
-        truncates = {**known, **instants}
-        if plan.replaces:
+        """Return the truncates, and what ends rows that are kept and no event names: they, and a full load."""
+        truncates, history = dict.fromkeys(plan.truncates.all), plan.dimension.history
+        if history is not None:
+            truncates |= self._instants(plan, news)
+        if plan.replaces and history is not None:
             return _Ending(truncates=truncates, ending=rows.live(), load=self._load(plan, history, news.frame))
-        below = plan.truncates.removes_below
+        below = None if plan.replaces else plan.truncates.removes_below
         ending = None if below is None else rows.live(below)
         if ending is not None and plan.recalls:  # what a newer one ended may end earlier
             ending = reduce(DataFrame.union, self._remembered_keys(plan), ending)
         return _Ending(truncates=truncates, ending=ending, load=None)
+
+    def _instants(self, plan: MergePlan, news: _News) -> Mapping[Position, int | None]:
+        """Return the truncates of a history that its keys meet, with from when each counts."""
+        told = [] if plan.replaces else [self.companion.truncated(plan.batch - 1)]
+        told += [] if news.truncates is None else [news.truncates]
+        instants = truncate_instants(told, plan.epoch)
+        if not isinstance(plan.dimension.lateness, Ordered):
+            return instants
+        # It goes on from its rows, which have met all others.
+        return {place: instant for place, instant in instants.items() if place in plan.truncates.all}
 
     def _remembered_keys(self, plan: MergePlan) -> list[DataFrame]:
         """Return the keys of the events and bases that are remembered."""

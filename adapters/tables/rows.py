@@ -23,7 +23,8 @@ from lakeward.adapters.spark.truncates import literal, place_of
 from lakeward.adapters.spark.types import ddl as type_ddl
 from lakeward.adapters.spark.types import from_bound
 from lakeward.adapters.tables.columns import BEFORE, row_columns
-from lakeward.core.events import Position
+from lakeward.core.dimension import DELETED
+from lakeward.core.events import LOAD_SEQUENCE, Position
 from lakeward.core.plan import MergePlan
 
 _PLACE: Final = "_lakeward_place"
@@ -74,8 +75,10 @@ class Rows:
             rows = self.all(range_of(keys, plan.dimension)).join(keys, list(plan.dimension.key), "left_semi")
         if self.history is not None:
             return self.history.stored(rows)
+        if plan.replaces and plan.dimension.is_soft:
+            rows = self._gone_with_load(rows)
         stands = [f"{name} AS {standing(name)}" for name in names.POSITION]
-        has = [name for name in plan.evolution.schema.names if name in rows.columns]
+        has = [name for name in (*plan.evolution.schema.names, DELETED) if name in rows.columns]
         return rows.selectExpr(*map(quoted, has), *stands, FILE, POS)
 
     @property
@@ -84,11 +87,32 @@ class Rows:
         plan = self.plan
         return VersionRows.of(plan.whole, plan.folded, plan.epoch, plan.batch)
 
+    def lacking(self, others: DataFrame) -> DataFrame:
+        """Return the rows of the table whose keys others have not, as rows that went with a full load."""
+        if not self.are_there:
+            return others.limit(0)
+        rows = self._gone_with_load(self.all()).join(others, list(self.plan.dimension.key), "left_anti")
+        return rows.selectExpr(*[quoted(name) for name in others.columns if name in rows.columns])
+
+    def _gone_with_load(self, rows: DataFrame) -> DataFrame:
+        """Say of rows that they went before those of a full load."""
+        place = {names.EPOCH: self.plan.epoch, names.SEQUENCE: LOAD_SEQUENCE, names.OBJECT: 0, names.ROW: 0}
+        types = dict(rows.dtypes)
+        said = {name: f"CAST({value} AS {types[name]})" for name, value in place.items()} | {DELETED: "true"}
+        return rows.withColumns({name: F.expr(sql) for name, sql in said.items()})
+
     def live(self, below: Position | None = None) -> DataFrame | None:
-        """Return the keys of the rows of a history that have not ended, or of those below a place alone."""
-        if not self.are_there or self.history is None:
+        """Return the keys of the rows that have not ended, or of those below a place alone.
+
+        It is None where the table has none, or keeps nothing that ended.
+        """
+        if not self.are_there or not self.plan.dimension.keeps_ended:
             return None
-        rows = self.history.read(self.all()).where(f"{ENDS} IS NULL")
+        rows = self.all()
+        if self.history is None:
+            rows = rows.where(names.STANDS)
+        else:
+            rows = self.history.read(rows).where(f"{ENDS} IS NULL")
         if below is not None:
             rows = rows.where(f"{place_of(names.EPOCH)} < {literal(self.plan, below)}")
         return rows.selectExpr(*map(quoted, self.plan.dimension.key))

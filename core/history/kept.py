@@ -11,6 +11,9 @@ from lakeward.core.history.instants import shown
 from lakeward.core.history.options import ByColumn, ByRun, History, Kind, Validity
 from lakeward.core.literals import text_of
 
+SOFT: Final = '{"deletes":"soft"}'
+"""What is said of a mirror that keeps rows which were deleted."""
+
 _Told: TypeAlias = dict[str, Any]
 
 
@@ -27,8 +30,10 @@ def text_of_options(history: History, key: Sequence[str]) -> str:
 
 
 def options_of(dimension: Dimension) -> str | None:
-    """Return what the progress of a table says of its history; None of a mirror."""
-    return None if dimension.history is None else text_of_options(dimension.history, dimension.key)
+    """Return what the progress of a table says of its history, or of soft deletes; None of any other mirror."""
+    if dimension.history is None:
+        return SOFT if dimension.is_soft else None
+    return text_of_options(dimension.history, dimension.key)
 
 
 def differences(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from lakeward.core.dimension import Deletes, Dimension, Mode
+from lakeward.core.dimension import Dimension, Mode
 from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.evolution import Evolution
 from lakeward.core.facts import BatchFacts
-from lakeward.core.history.kept import differences
+from lakeward.core.history.kept import SOFT, differences
 from lakeward.core.progress import Progress
 
 
@@ -19,7 +19,7 @@ def refuse_history(dimension: Dimension, facts: BatchFacts, evolution: Evolution
     if dimension.history is None:
         return
     dimension.history.check(str(dimension.name), evolution.schema, dimension.key)
-    if dimension.deletes is Deletes.SOFT:
+    if dimension.is_soft:
         raise _cannot(
             dimension, "its deletes are soft", "A version that ended is kept anyway: leave `deletes` out."
         )
@@ -42,7 +42,7 @@ def refuse_other_history(dimension: Dimension, progress: Progress) -> None:
     """Refuse to keep versions by other options than before: those that stand were made and are shown by those."""
     if not progress.batch:
         return
-    history, was = dimension.history, progress.history
+    history, was = dimension.history, None if progress.history == SOFT else progress.history
     if history is None or was is None:
         if (history is None) != (was is None):
             raise _other_mode(dimension, progress)

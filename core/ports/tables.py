@@ -33,8 +33,9 @@ class Resolved:
 
     `written` and `removed` are the rows that the commit must add and take away; of a history they
     are versions, `current` says how many more of them are current afterwards than before, and `numbered`
-    how many get a surrogate number that is new. `held` are the keys that wait afterwards; `rejects` the
-    rows of the batch that go into quarantine, by reason, those that only the table refuses included.
+    how many get a surrogate number that is new; where deletes are soft, so many more rows are `current`. `held` are
+    the keys that wait afterwards; `rejects` the rows of the batch that go into quarantine, by reason, those that
+    only the table refuses included.
     `detail` belongs to the adapter.
     """
 

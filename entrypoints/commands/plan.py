@@ -12,7 +12,7 @@ from rich.console import Console
 
 from lakeward.core.alarms import Alarm, alarms
 from lakeward.core.clock import SLACK
-from lakeward.core.dimension import TableName
+from lakeward.core.dimension import DELETED, TableName
 from lakeward.core.errors import LakewardError, SetupError
 from lakeward.core.evolution import Kind, Policy
 from lakeward.core.job import Idle, Job, Prepared
@@ -134,6 +134,8 @@ def _show(job: Job[Any], prepared: Prepared[Any] | None, kind: str) -> None:
         out.print(
             "   It has no key: each row is added once and never changed; updates and deletes are quarantined."
         )
+    if merge.dimension.is_soft:
+        out.print(f"   A row that is deleted keeps its last values, with {DELETED} true.")
     _show_rows(out, prepared)
     for change in merge.evolution.changes:
         out.print(f"   [yellow]schema:[/] {escaped(str(change))}: the table follows")

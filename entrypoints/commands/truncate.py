@@ -38,7 +38,7 @@ def truncate(
     """Truncate and say so."""
     with deciding(table, by, config, debug=debug) as (name, job, who, now):
         if asks(yes=yes, as_json=as_json):
-            verb = "Remove" if job.dimension.history is None else "End"
+            verb = "End" if job.dimension.keeps_ended else "Remove"
             typer.confirm(f"{verb} the rows of {name} that were there at {at}?", abort=True)
         report = truncate_at(job, at, by=who, reason=reason, at=now)
     if as_json:
@@ -48,7 +48,8 @@ def truncate(
     rows, current = report.progress.rows, report.progress.current
     done = f"{report.removed:,} rows removed, {rows:,} are left"
     if current is not None:
-        done = f"what stood has ended, {current:,} rows are current, of {rows:,} versions"
+        kept = "rows that are kept" if job.dimension.is_soft else "versions"
+        done = f"what stood has ended, {current:,} rows are current, of {rows:,} {kept}"
     view.console().print(f"{escaped(name)}: {done}. Next: `lakeward run`")
     return 0
 

@@ -13,7 +13,7 @@ declare are skipped by name; the report at the end of a session says which were 
 try:
     import pytest
 
-    _OF_TABLES = ("cases", "going_back", "laws", "machine", "numbers", "races", "small", "versions")
+    _OF_TABLES = ("cases", "going_back", "laws", "machine", "numbers", "races", "small", "soft_deletes", "versions")
     _OF_SOURCES = ("feeds", "mended_rows", "sources")
     _WITH_CHECKS = (*_OF_TABLES, *_OF_SOURCES, "catalogues", "leases", "ledgers", "queues", "vaults")
     pytest.register_assert_rewrite(*(f"{__name__}.{name}" for name in _WITH_CHECKS))

@@ -27,7 +27,7 @@ from lakeward.core.ports import Entry, Mended, Notice, Opened, Standing
 from lakeward.core.rollback import ask, roll_back, versions
 from lakeward.plugins.testing.moments import Moment, difference
 from lakeward.plugins.testing.scripted import ScriptedSource
-from lakeward.plugins.testing.scripts import NAME, PACKED, Item, Rows, Script
+from lakeward.plugins.testing.scripts import NAME, PACKED, Item, Rows, Script, stored_rows
 
 
 class Lake(Protocol):
@@ -269,15 +269,10 @@ class MemoryLake:
 
     def rows(self, dimension: Dimension) -> Rows:
         """Return the rows of the dictionary."""
-        table, names = self.target.tables[dimension.name], dimension.schema.names
-        rows = table.rows
+        table = self.target.tables[dimension.name]
         if dimension.history is not None:
             return dict(_versions(dimension, table) if not dimension.history.known else _beliefs(dimension, table))
-        return {
-            key: ({name: row.cells.get(name) for name in names}, row.position)
-            for key, row in rows.items()
-            if not row.deleted
-        }
+        return stored_rows(dimension, table.rows)
 
 
 def _versions(

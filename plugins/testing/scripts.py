@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, Ordered, TableName, Tolerance, Unbounded
+from lakeward.core.dimension import DELETED, ORDERED, Dimension, Lateness, Ordered, TableName, Tolerance, Unbounded
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position, Sequences
-from lakeward.core.fold import apply
+from lakeward.core.fold import Row, apply
 from lakeward.core.memory import Reason, Reject
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.plugins.testing.histories import (
@@ -76,8 +76,15 @@ class Script:
         if not self.dimension.key:
             facts = [e for e in self.events if e.operation in (Operation.INSERT, Operation.READ)]
             return {tuple(e.position): (dict(e.cells), e.position) for e in facts}
-        folded = apply(self.dimension, {}, self.events).rows
-        return {key: (dict(row.cells), row.position) for key, row in folded.items() if not row.deleted}
+        return stored_rows(self.dimension, apply(self.dimension, {}, self.events).rows)
+
+
+def stored_rows(dimension: Dimension, rows: Mapping[Key, Row]) -> Rows:
+    """Return the rows of a mirror as its table has them: those that went say so, where deletes are soft."""
+    stay = {key: row for key, row in rows.items() if not (row.is_bare if dimension.is_soft else row.deleted)}
+    found = {key: {name: row.cells.get(name) for name in dimension.schema.names} for key, row in stay.items()}
+    told = {key: {DELETED: row.deleted} if dimension.is_soft else {} for key, row in stay.items()}
+    return {key: ({**found[key], **told[key]}, row.position) for key, row in stay.items()}
 
 
 def pack(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, Unbounded
+from lakeward.core.dimension import DELETED, ORDERED, Deletes, Dimension, Lateness, Unbounded
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
 from lakeward.core.evolution import Policies, Policy
 from lakeward.core.facts import Capability
@@ -83,6 +83,15 @@ def a_change_upserts_whatever_it_is_called(trial: Trial) -> None:
 def a_delete_takes_a_row_away(trial: Trial) -> None:
     """And no other; one of a key that is not there does nothing; the row may come again."""
     trial.play(_script([_insert(1), _insert(1, 2)], [_delete(2), _delete(2, 3)], [_insert(3)]))
+
+
+def a_soft_delete_leaves_the_last_values(trial: Trial) -> None:
+    """Late ones, too; one of a key that is not there makes no row, and what comes again stands again."""
+    inserts, gone = [_insert(1, key) for key in (1, 2, 3)], [_delete(4), _delete(4, 2), _delete(4, 9)]
+    script = _script(inserts, gone, [_update(3, late=5), _insert(5, 2)], lateness=Unbounded())
+    moment = trial.play(replace(script, dimension=replace(script.dimension, deletes=Deletes.SOFT))).moments[-1]
+    shown = {key[1]: (cells["a"], cells[DELETED]) for key, (cells, _) in moment.rows.items()}
+    assert shown == {1: (3, True), 2: (5, False), 3: (1, False)}, f"rows are {shown}"
 
 
 def the_last_of_several_changes_of_a_key_stands(trial: Trial) -> None:
@@ -259,6 +268,7 @@ LAWS: Final = tuple(
         (an_update_takes_the_place_of_a_row,),
         (a_change_upserts_whatever_it_is_called,),
         (a_delete_takes_a_row_away,),
+        (a_soft_delete_leaves_the_last_values, Capability.SOFT_DELETE.value),
         (the_last_of_several_changes_of_a_key_stands,),
         (an_object_that_comes_again_changes_nothing,),
         (a_late_change_overwrites_nothing_that_is_newer,),

@@ -317,6 +317,25 @@ class LeavesCurrentWhatALoadLacks(MemoryTable):
         return resolved
 
 
+class DeletesForGood(MemoryTable):
+    """Takes rows away that are to stay, and to say that they went."""
+
+    def rows_after(self, settled: Settled) -> dict[Key, Row]:
+        return {key: row for key, row in MemoryTable.rows_after(self, settled).items() if not row.deleted}
+
+
+class KeepsWhatADeleteFound(MemoryTable):
+    """Leaves a row that went as it was then, whatever comes late."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        resolved = MemoryTable.resolve(self, plan, frame)
+        for key, row in resolved.detail.rows.items():
+            before = self.rows.get(key)
+            if row is not None and before is not None and row.deleted and before.deleted:
+                resolved.detail.rows[key] = replace(row, cells=before.cells)
+        return resolved
+
+
 class TellsObjectsByTheirNumberAlone(MemoryTable):
     """Takes an object of another epoch for a copy of one that had its name."""
 
@@ -643,6 +662,9 @@ BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
     "an_update_takes_the_place_of_a_row": (KeepsTheRowThatStands,),
     "a_change_upserts_whatever_it_is_called": (UpdatesOnlyWhatIsThere, KeepsTheRowThatStands),
     "a_delete_takes_a_row_away": (NeverDeletes,),
+    "a_soft_delete_leaves_the_last_values": (DeletesForGood, KeepsWhatADeleteFound),
+    "a_row_that_is_deleted_keeps_its_last_values": (DeletesForGood, KeepsWhatADeleteFound),
+    "a_row_that_a_load_lacks_is_deleted_and_keeps_its_values": (DeletesForGood, LeavesCurrentWhatALoadLacks),
     "the_last_of_several_changes_of_a_key_stands": (AppliesTheFirstOfABatch,),
     "an_object_that_comes_again_changes_nothing": (ForgetsDeletesTooEarly,),
     "a_late_change_overwrites_nothing_that_is_newer": (ChecksNothingForBeingStale, ForgetsDeletesAboveTheMark),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import broken_answers
 import broken_feeds
 import broken_histories
+import broken_soft_deletes
 from broken_ports import Whole
 
 BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
@@ -16,6 +17,12 @@ BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
     "an_update_takes_the_place_of_a_row": (broken_feeds.NeverUpdates,),
     "a_change_upserts_whatever_it_is_called": (broken_feeds.UpdatesOnlyWhatItWasGiven,),
     "a_delete_takes_a_row_away": (broken_feeds.NeverDeletes,),
+    "a_soft_delete_leaves_the_last_values": (broken_soft_deletes.DeletesForGood,),
+    "a_row_that_is_deleted_keeps_its_last_values": (
+        broken_soft_deletes.DeletesForGood,
+        broken_soft_deletes.TakesWhatWentForARow,
+    ),
+    "a_row_that_a_load_lacks_is_deleted_and_keeps_its_values": (broken_soft_deletes.DropsWhatALoadLacks,),
     "the_last_of_several_changes_of_a_key_stands": (broken_feeds.AppliesTheFirstOfABatch,),
     "an_object_that_comes_again_changes_nothing": (broken_answers.TakesCopiesForNews,),
     "a_late_change_overwrites_nothing_that_is_newer": (broken_answers.AsksNoMemory,),
@@ -151,6 +158,7 @@ DRAWS: Mapping[str, Draw] = {
     "objects_under_other_names_change_nothing_where_sequences_are_unique": Draw(case="within"),
     "parts_of_rows_under_other_names_change_nothing_where_sequences_are_unique": Draw(seed=1),
     "after_a_reload_nothing_is_left_of_rows_in_part": Draw(seed=2),
+    "a_row_that_is_deleted_keeps_its_last_values": Draw(case="within"),
     "any_order_and_any_crash_give_the_one_history": Draw(case="tracking one column"),
     "what_was_known_is_not_rewritten": Draw(seed=6),
     "a_reload_of_a_table_without_a_key_leaves_the_facts_of_the_new_epoch": Draw(seed=9),

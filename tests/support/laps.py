@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakeward.plugins.testing import LAWS
+from lakeward.plugins.testing import LAWS, soft_deletes
 
 LINES: Final = frozenset(
     {
@@ -14,6 +14,9 @@ LINES: Final = frozenset(
     }
 )
 """Laws under which a format does all that differs between two lines of Spark."""
+
+SOFT: Final = frozenset(law.name for law in soft_deletes.LAWS)
+"""Laws of soft deletes on random feeds: the gate tries them on Iceberg, in the order that a lateness allows."""
 
 PARTS: Final = frozenset({"rows_in_part_and_key_changes_are_mended_into_their_place"})
 """The law of rows in part: the gate tries it on Hudi; elsewhere ways to keep histories have them, too."""
@@ -26,6 +29,7 @@ LAP: Final = frozenset(
         "what_comes_too_late_is_told_apart",
         "a_table_without_a_key_keeps_each_fact_once",
         "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there",
+        "a_soft_delete_leaves_the_last_values",
     }
 )
 """One lap of a format's own ways for every change, with those of `LINES`."""
@@ -99,6 +103,7 @@ TRIMMED: Final = frozenset(
         "what_was_known_is_not_rewritten",
         "a_version_keeps_its_number",
         "any_play_shows_at_each_moment_what_the_model_shows",
+        "a_row_that_is_deleted_keeps_its_last_values",
         "rows_that_are_sent_in_part_and_keys_that_change_give_their_databases",
         "rows_in_part_and_key_changes_are_mended_into_their_place",
         "key_changes_that_no_rule_decides_are_held_alike",

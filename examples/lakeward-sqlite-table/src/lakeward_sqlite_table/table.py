@@ -48,7 +48,7 @@ class SqliteTable(MemoryTable):
     """Rows, progress and notes in one database, and each change of them in one transaction."""
 
     def __init__(self, lake: SqliteTarget, dimension: Dimension) -> None:
-        lacks = {Capability.ROLLBACK, Capability.MAINTAIN}
+        lacks = {Capability.ROLLBACK, Capability.MAINTAIN, Capability.SOFT_DELETE}
         lacks |= {Capability.HISTORY, Capability.BITEMPORAL, Capability.NUMBERS}
         super().__init__(dimension, capabilities=frozenset(Capability) - lacks)
         self.lake = lake
