@@ -28,14 +28,13 @@ class DmsLanding:
         return sorted({*self._tables, *self._in_transactions})
 
     def warnings(self, tables: Collection[TableName]) -> Sequence[str]:
-        """Return what to know of files of transactions: rows of tables that nobody configured, and of none."""
-        if self.staged is None:
-            return []
+        """Return that the folder is missing, or which rows in files of transactions nobody configured."""
         there = self._in_transactions
         read = {spelled(table, there) for table in tables}
         rows = {table: n for table, n in there.items() if table not in read}
         listed = ", ".join(f"{n:,} of {table}" for table, n in sorted(rows.items()))
-        return [f"Files of transactions have rows of tables nobody configured: {listed}."] if rows else []
+        found = [f"Files of transactions have rows of tables nobody configured: {listed}."] if rows else []
+        return [*self.folder.words(), *found]
 
     def cautions(self, table: TableName) -> Sequence[str]:
         """Return what to know of a table whatever its next batch is."""

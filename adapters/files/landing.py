@@ -25,8 +25,8 @@ class FilesLanding:
         return self._tables
 
     def warnings(self, tables: Collection[TableName]) -> Sequence[str]:
-        """Return nothing: each file is of one table, or says itself what its rows are."""
-        return []
+        """Return that the folder is missing: each file is of one table, or says itself what its rows are."""
+        return self.folder.words()
 
     def cautions(self, table: TableName) -> Sequence[str]:
         """Return what to know of a table whatever its next batch is."""

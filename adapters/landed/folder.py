@@ -52,9 +52,18 @@ class Folder:
         """The landing folder as it really is, without links."""
         return str(self.root.resolve()) if isinstance(self.root, Path) else self.root
 
+    @property
+    def is_missing(self) -> bool:
+        """Whether there is no landing folder."""
+        return self.store.real(self.base) is None
+
+    def words(self) -> Sequence[str]:
+        """Return what a person should know of the folder as a whole: that it is not there."""
+        return [f"The landing folder {self.root} does not exist."] if self.is_missing else []
+
     def refuse_missing(self) -> None:
         """Raise ConfigError where there is no landing folder."""
-        if self.store.real(self.base) is None:
+        if self.is_missing:
             is_folder = isinstance(self.root, Path)
             raise ConfigError(
                 f"the landing folder {self.root} does not exist",
@@ -220,6 +229,8 @@ class Folder:
 
     def is_there(self, table: TableName) -> bool:
         """Whether a table has a folder, or may have had one: in a bucket an archive leaves none behind."""
+        if isinstance(self.root, Path) and self.is_missing:
+            return False
         return bool(self.folders(table)) or (self.archive is not None and not isinstance(self.root, Path))
 
     def _is_of_all(self, folder: str) -> bool:

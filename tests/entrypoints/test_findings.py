@@ -177,6 +177,20 @@ def test_a_folder_that_a_table_is_told_to_read_is_no_table_of_its_own(tmp_path: 
     assert tables(open_settings(file)) == ["exports.more", "shop.orders"]
 
 
+@pytest.mark.parametrize("settings", [DMS, DMS.replace('"dms"', '"files"')], ids=["dms", "files"])
+@pytest.mark.parametrize("table", ["shop.orders", "shop.*"])
+def test_status_tells_that_there_is_no_landing_folder(
+    tmp_path: Path, lakeward: Command, settings: str, table: str
+) -> None:
+    write(tmp_path, settings, f'[tables."{table}"]\nkey = ["id"]\ncolumns = {{ id = "int" }}\n')
+    found = lakeward("status", "--json").document
+    words = f"The landing folder {tmp_path / 'landing'} does not exist."
+    assert (found["exit_code"], found["warnings"]) == (0, [words])
+    for told in found["tables"]:
+        assert any(said.startswith("It has no folder yet (shop/orders)") for said in told["warnings"])
+    assert words in lakeward("status").out
+
+
 def test_a_run_tells_of_it_too_and_ends_well(tmp_path: Path, lakeward: Command) -> None:
     folders(tmp_path, "shop/lines")
     write(tmp_path, BASE, '[tables."shop.orders"]\nkey = ["id"]\ncolumns = { id = "int" }\n')
