@@ -77,11 +77,12 @@ class DmsScout:
             _doubted(_table(folder, table, files, samples[table], time), heads[table])
             for table, files in listed.items()
         ]
-        tables += _in_transactions(self.landing, shared, delimiter, listed)
         settings, reasons = _settings(folder.places.others, delimiter, time, every)
         if shared:
-            settings["cdc_path"] = PurePosixPath(shared[0]).parent.as_posix()
-            reasons["cdc_path"] = f"files of many tables lie there, as {PurePosixPath(shared[0]).name}"
+            at, found = PurePosixPath(shared[0]), _shared_heads(self.landing, shared)
+            tables += _in_transactions(found.values(), delimiter, listed)
+            settings["cdc_path"] = at.parent.as_posix()
+            reasons["cdc_path"] = "; ".join((f"files of many tables lie there, as {at.name}", *_damaged(found)))
         return Proposal(kind="dms", tables=tables, settings=settings, reasons=reasons)
 
 
@@ -116,18 +117,22 @@ def _is_hidden(path: PurePosixPath) -> bool:
     return any(part[0] in "._" for part in path.parts)
 
 
+def _shared_heads(landing: Folder, names: Sequence[str]) -> Mapping[str, str | SourceError]:
+    """Return the beginnings of the files of transactions that are looked into."""
+    place = Place(STANDARD, shared=PurePosixPath(names[0]).parent.as_posix())
+    folder = replace(landing, places=Places(place))
+    return {name: _head(folder, _ANY, name) for name in names[:SAMPLES]}
+
+
 def _in_transactions(
-    landing: Folder, names: Sequence[str], delimiter: str, known: Collection[TableName]
+    heads: Iterable[str | SourceError], delimiter: str, known: Collection[TableName]
 ) -> list[ProposedTable]:
     """Return the tables that files of transactions have rows of and that have no folder of their own."""
     found, spelled = defaultdict[TableName, list[Row]](list), {str(table).lower() for table in known}
-    for name in names[:SAMPLES]:
-        shared = Place(STANDARD, shared=PurePosixPath(name).parent.as_posix())
-        folder = replace(landing, places=Places(shared))
-        for row in rows_of(folder.head(_ANY, name), Dialect(delimiter)):
-            operation, table, schema = row[:3] if len(row) > _BEFORE else (None, None, None)
-            if operation in _OPERATIONS and isinstance(table, str) and isinstance(schema, str):
-                found[TableName(schema, table)].append(row[_BEFORE:])
+    for row in (row for head in heads if isinstance(head, str) for row in rows_of(head, Dialect(delimiter))):
+        operation, table, schema = row[:3] if len(row) > _BEFORE else (None, None, None)
+        if operation in _OPERATIONS and isinstance(table, str) and isinstance(schema, str):
+            found[TableName(schema, table)].append(row[_BEFORE:])
     return [_of_rows(table, rows) for table, rows in sorted(found.items()) if str(table).lower() not in spelled]
 
 
@@ -178,15 +183,16 @@ def _chosen(files: Sequence[_File]) -> list[_File]:
 
 
 def _heads(folder: Folder, table: TableName, files: Sequence[_File]) -> Mapping[_File, str | SourceError]:
-    """Return the beginnings of the CSV files that are looked into; of one that cannot be read, why."""
-    found: dict[_File, str | SourceError] = {}
-    for file in _chosen(files):
-        if file.is_csv:
-            try:
-                found[file] = folder.head(table, file.name)
-            except SourceError as error:
-                found[file] = error
-    return found
+    """Return the beginnings of the CSV files that are looked into."""
+    return {file: _head(folder, table, file.name) for file in _chosen(files) if file.is_csv}
+
+
+def _head(folder: Folder, table: TableName, name: str) -> str | SourceError:
+    """Return the beginning of a CSV file; of one that cannot be read, why."""
+    try:
+        return folder.head(table, name)
+    except SourceError as error:
+        return error
 
 
 def _samples(heads: Mapping[_File, str | SourceError], delimiter: str) -> list[Sample]:
@@ -199,8 +205,12 @@ def _samples(heads: Mapping[_File, str | SourceError], delimiter: str) -> list[S
 
 def _doubted(table: ProposedTable, heads: Mapping[_File, str | SourceError]) -> ProposedTable:
     """Say of a table which of its files cannot be read; the others say what it is."""
-    damaged = [(file.name, head.found) for file, head in heads.items() if not isinstance(head, str)]
-    return replace(table, doubts=(*[f"{name} cannot be read: {why}" for name, why in damaged], *table.doubts))
+    return replace(table, doubts=(*_damaged({file.name: head for file, head in heads.items()}), *table.doubts))
+
+
+def _damaged(heads: Mapping[str, str | SourceError]) -> Sequence[str]:
+    """Say which files cannot be read, and why."""
+    return [f"{name} cannot be read: {head.found}" for name, head in heads.items() if not isinstance(head, str)]
 
 
 def _has_op(sample: Sample) -> bool:

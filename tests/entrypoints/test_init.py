@@ -194,6 +194,20 @@ def test_files_of_many_tables_are_found_and_tables_that_they_alone_have(lakeward
     assert any("files of many tables lie there, as CDC_TXN-20261120100501000.csv" in words for words in todo(shop))
 
 
+def test_a_file_of_many_tables_that_cannot_be_read_is_doubted_and_stops_no_other(
+    lakeward: Command, shop: Path
+) -> None:
+    put(shop, "cdc", "CDC_TXN-20261120100501000.csv", "I,line,shop,1,2.50\n")
+    put(shop, "cdc", "CDC_TXN-20261120100502000.csv.gz", "not packed")
+    ended = lakeward("init", "landing")
+    assert ended.code == 0, ended.err
+    assert sorted(settings(shop)["tables"]) == ["shop.customer", "shop.line"]
+    assert [words for words in todo(shop) if "cannot be read" in words] == [
+        "files of many tables lie there, as CDC_TXN-20261120100502000.csv.gz; cdc/CDC_TXN-20261120100502000.csv.gz "
+        "cannot be read: Not a gzipped file (b'no')"
+    ]
+
+
 def test_plain_files_are_proposed_as_such(lakeward: Command, tmp_path: Path) -> None:
     rows = "id;st;at;name\n1;I;2026-11-21 10:00:00;Ann\n2;D;2026-11-21 10:00:01;\n"
     put(tmp_path, "crm/customer", "2026-11-21/part-1.csv", rows)
