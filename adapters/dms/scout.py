@@ -20,6 +20,7 @@ from lakeward.adapters.dms.names import STANDARD, read_transactions
 from lakeward.adapters.dms.transactions import COMMIT_TIME
 from lakeward.adapters.landed.csv import Dialect
 from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.form import head_in_utf_8
 from lakeward.adapters.landed.places import OWN_FOLDER, FileName, Place, Places, below
 from lakeward.adapters.landed.sampling import Row, Sample, cells_of, delimiter_of, rows_of, texts, with_headers
 from lakeward.core.dimension import TableName
@@ -190,7 +191,7 @@ def _heads(folder: Folder, table: TableName, files: Sequence[_File]) -> Mapping[
 def _head(folder: Folder, table: TableName, name: str) -> str | SourceError:
     """Return the beginning of a CSV file; of one that cannot be read, why."""
     try:
-        return folder.head(table, name)
+        return head_in_utf_8(folder, table, name)
     except SourceError as error:
         return error
 

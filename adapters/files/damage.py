@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import PurePosixPath
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -11,6 +12,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.files.frames import ODD
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.looking import File, not_declared
+from lakeward.adapters.landed.form import no_utf_8
 from lakeward.adapters.messages.decoded import OF_OTHER
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.errors import FAILURES, full_text, said, unreachable
@@ -18,8 +20,11 @@ from lakeward.adapters.spark.events import AHEAD, SKIPPED, Group, by_object, sur
 from lakeward.adapters.spark.names import column
 from lakeward.adapters.spark.rows import MALFORMED, TORN
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import SchemaConflict, SourceError
+from lakeward.core.errors import LakewardError, SchemaConflict, SourceError
 from lakeward.core.evolution import Kind, Policy
+
+_MARKS: Final = ("0xFFFE", "0xFEFF")
+"""How a row begins, as bytes that are no UTF-8 are shown, in which the mark of UTF-16 or UTF-32 stands."""
 
 
 def surveyed(frame: DataFrame, dimension: Dimension, files: Sequence[File]) -> Sequence[Group]:
@@ -73,11 +78,14 @@ def _of_others(dimension: Dimension, file: File) -> SourceError:
     )
 
 
-def _unreadable(dimension: Dimension, of_file: DataFrame, file: File) -> SchemaConflict:
-    why = of_file.where(column(MALFORMED)).orderBy(column(names.ROW)).select(column(names.DETAIL)).first()
+def _unreadable(dimension: Dimension, of_file: DataFrame, file: File) -> LakewardError:
+    malformed = of_file.where(column(MALFORMED)).orderBy(column(names.ROW))
+    why, text = malformed.select(column(names.DETAIL), column(names.TEXT)).first() or ("nothing", "")
+    if text is not None and (text.startswith(_MARKS) or "\0" in text):
+        return no_utf_8(dimension.name, file.item.name)
     return SchemaConflict(
         f"{dimension.name}: no row of {file.item.name} can be read",
-        found=f"of the first of them, {why[0] if why else 'nothing'}",
+        found=f"of the first of them, {why}",
         todo="Nothing of the table was applied; other tables go on. Correct `format` and what belongs to it under "
         "[source], or keep the file back.",
     )

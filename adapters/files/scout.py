@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from lakeward.adapters.files.names import FileNames, by_value
 from lakeward.adapters.landed.csv import Dialect
 from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.form import head_in_utf_8
 from lakeward.adapters.landed.places import Place, Places, format_of, has_format
 from lakeward.adapters.landed.sampling import Sample, cells_of, delimiter_of, rows_of, with_headers
 from lakeward.core.dimension import TableName
@@ -87,7 +88,7 @@ def _tables(landing: Folder) -> Mapping[tuple[TableName, str], Sequence[str]]:
 
 
 def _of_csv(folder: Folder, table: TableName, names: Sequence[str], own: Mapping[str, str]) -> ProposedTable:
-    heads = [folder.head(table, name) for name in names]
+    heads = [head_in_utf_8(folder, table, name) for name in names]
     delimiter = delimiter_of(heads)
     dialect = Dialect(delimiter, null_text="")
     samples = with_headers([Sample(is_load=True, rows=rows_of(head, dialect)[:MOST_ROWS]) for head in heads])
@@ -112,7 +113,8 @@ def _of_csv(folder: Folder, table: TableName, names: Sequence[str], own: Mapping
 
 
 def _of_json(folder: Folder, table: TableName, names: Sequence[str], own: Mapping[str, str]) -> ProposedTable:
-    lines = [line for name in names for line in folder.head(table, name).splitlines()[:MOST_ROWS] if line.strip()]
+    heads = [head_in_utf_8(folder, table, name) for name in names]
+    lines = [line for head in heads for line in head.splitlines()[:MOST_ROWS] if line.strip()]
     rows = [found for line in lines if isinstance(found := _json(line), dict)]
     if len(rows) < len(lines):
         doubts = ("not every line of its files is a JSON object: files must have one a line",)

@@ -1,13 +1,36 @@
-"""CSV files of another form than is declared, known by their beginning: what they are is likelier than damage."""
+"""Files of another form than is declared, known by their beginning: what they are is likelier than damage."""
 
 from __future__ import annotations
 
 from lakeward.adapters.landed.csv import Dialect
+from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.sampling import delimiter_of, rows_of
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SchemaConflict, SourceError
 
 _REST = "Nothing of the table was applied; other tables go on."
+
+
+def head_in_utf_8(folder: Folder, table: TableName, name: str) -> str:
+    """Return the beginning of a file of text; raises SourceError where it cannot be read, or is no UTF-8."""
+    head = folder.head(table, name)
+    if _is_no_utf_8(head):
+        raise no_utf_8(table, name)
+    return head
+
+
+def no_utf_8(table: TableName, name: str) -> SourceError:
+    """Say that a file is text in UTF-16 or UTF-32."""
+    return SourceError(
+        f"{table}: {name} is no UTF-8",
+        found="it begins as text in UTF-16 or UTF-32 does",
+        todo=f"{_REST} Write the file in UTF-8 (`iconv -f UTF-16 -t UTF-8`), or keep it back.",
+    )
+
+
+def _is_no_utf_8(head: str) -> bool:
+    """Whether a text, as UTF-8 reads it, is one of UTF-16 or UTF-32: its mark is no UTF-8, half of it is NUL."""
+    return 4 * head.count("\0") > len(head) or head.startswith("\ufffd\ufffd")
 
 
 def refuse_other_form(table: TableName, name: str, head: str, dialect: Dialect, width: int) -> None:
@@ -16,12 +39,8 @@ def refuse_other_form(table: TableName, name: str, head: str, dialect: Dialect, 
     Raises SourceError for text in UTF-16 or UTF-32, and SchemaConflict where rows have one field by the delimiter
     that is declared, and as many as they should by another.
     """
-    if 4 * head.count("\0") > len(head) or head.startswith("\ufffd\ufffd"):
-        raise SourceError(
-            f"{table}: {name} is no UTF-8",
-            found="it begins as text in UTF-16 or UTF-32 does",
-            todo=f"{_REST} Write the file in UTF-8 (`iconv -f UTF-16 -t UTF-8`), or keep it back.",
-        )
+    if _is_no_utf_8(head):
+        raise no_utf_8(table, name)
     other = delimiter_of([head])
     if width < 2 or other == dialect.delimiter or {len(row) for row in rows_of(head, dialect)} != {1}:
         return

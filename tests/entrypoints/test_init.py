@@ -282,6 +282,18 @@ def test_a_file_of_dms_that_cannot_be_read_is_doubted_and_stops_no_other(lakewar
     ] * 2
 
 
+@pytest.mark.parametrize("name", ["LOAD00000001.csv", "a.csv", "a.jsonl"])
+def test_a_file_that_is_no_utf_8_is_doubted_and_gives_no_columns(
+    lakeward: Command, tmp_path: Path, name: str
+) -> None:
+    content = '{"id": 1}\n{"id": 2}\n' if name.endswith("l") else "id,name\n1,Ann\n2,Bob\n"
+    put(tmp_path, "shop/customer", name, "")
+    (tmp_path / "landing/shop/customer" / name).write_bytes(content.encode("utf-16"))
+    assert lakeward("init", "landing").code == 0
+    assert settings(tmp_path)["tables"] == {"shop.customer": {}}
+    assert any("begins as text in UTF-16 or UTF-32 does" in words for words in todo(tmp_path))
+
+
 def test_files_of_dms_are_not_taken_for_plain_ones(lakeward: Command, shop: Path) -> None:
     put(shop, "shop/a", "a.csv", "1\n")
     put(shop, "shop/b", "b.csv", "1\n")

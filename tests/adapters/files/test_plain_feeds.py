@@ -13,6 +13,8 @@ from fed import fed
 from plain_feeds import FORMATS, PlainFeed, draw, moment, reread, row_of, write
 from pyspark.sql import SparkSession
 
+from lakeward.core.errors import SourceError
+
 KEYS = 150
 """Each key is a history of its own: one job reads them all."""
 
@@ -109,3 +111,12 @@ def test_a_value_is_read_from_json_as_it_is_from_csv(spark: SparkSession, tmp_pa
     (csv_rows, csv_rejects), (json_rows, json_rejects) = ((read.rows, read.rejects) for read in found)
     assert (json_rows, json_rejects) == (csv_rows, csv_rejects)
     assert [json_rows.keys(), [reason for reason, _ in json_rejects]] == [{(1,)}, ["cast"] * 3]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("coding", ["utf-16", pytest.param("utf-16-be", marks=pytest.mark.long)])
+def test_lines_of_json_that_are_no_utf_8_are_named_so(spark: SparkSession, tmp_path: Path, coding: str) -> None:
+    (landing(tmp_path) / "1.json").write_bytes('{"id": 1}\n{"id": 2}\n'.encode(coding))
+    with pytest.raises(SourceError, match=r"1\.json is no UTF-8") as refused:
+        fed(spark, tmp_path, "shop.item", ["id"], {"id": "int"})
+    assert "iconv" in str(refused.value.todo)
