@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
-from lakeward.adapters.spark.jars import cache, fetch, is_cached, locked
+from lakeward.adapters.spark.jars import Jar, cache, fetch, is_cached, locked
 from lakeward.adapters.spark.java import check_java, check_spark
 from lakeward.adapters.spark.line import line
 from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.entrypoints import documents, view
-from lakeward.entrypoints.context import AsJson
+from lakeward.entrypoints.context import AsJson, Debug
 from lakeward.entrypoints.printable import escaped
 
 HELP = """List the jars of this Spark line and whether they are in the cache.
@@ -51,17 +52,13 @@ Needs = Annotated[
 ]
 
 
-def list_jars(context: typer.Context, as_json: AsJson = False) -> int:
+def list_jars(context: typer.Context, as_json: AsJson = False, debug: Debug = False) -> int:
     """List, unless a command follows."""
     if context.invoked_subcommand is not None:
         return 0
     jars = locked()
     if as_json:
-        listed = [
-            {"coordinates": j.coordinates, "needed_by": j.needed_by, "size": j.size, "cached": is_cached(j)}
-            for j in jars
-        ]
-        documents.emit("jars", {"line": line(), "cache": str(cache()), "jars": listed, "exit_code": 0})
+        documents.emit("jars", {**_document(jars), "exit_code": 0})
         return 0
     table = view.grid("jar", "needed by", "MB", "cached", right=("MB",))
     for jar in jars:
@@ -72,7 +69,9 @@ def list_jars(context: typer.Context, as_json: AsJson = False) -> int:
     return 0
 
 
-def fetch_jars(needs: Needs = None, archive: MakesArchive = True) -> int:
+def fetch_jars(
+    needs: Needs = None, archive: MakesArchive = True, as_json: AsJson = False, debug: Debug = False
+) -> int:
     """Fetch, and make the archive of Java's classes where it is not there."""
     known = sorted({jar.needed_by for jar in locked()})
     for need in needs or ():
@@ -81,38 +80,71 @@ def fetch_jars(needs: Needs = None, archive: MakesArchive = True) -> int:
     jars = locked(needs) if needs else locked()
     for jar in jars:
         fetch(jar, view.Download(jar.file, jar.size))
-    out = view.console()
-    out.print(f"{len(jars)} jars are in the cache, and are what they should be.")
-    if archive and set(_OF_THE_ARCHIVE) <= {jar.needed_by for jar in jars}:
-        try:
-            _make_archive(is_wanted_anew=False)
-        except LakewardError as error:
-            out.print(f"Java's classes are not kept, so runs take longer to start: {escaped(error.what)}.")
-            out.print("Later: `lakeward jars archive`.")
+    if not as_json:
+        view.console().print(f"{len(jars)} jars are in the cache, and are what they should be.")
+    is_wanted = archive and set(_OF_THE_ARCHIVE) <= {jar.needed_by for jar in jars}
+    kept, failed = _tried() if is_wanted else (None, None)
+    if as_json:
+        told = {"archive_error": None if failed is None else documents.error(failed)}
+        documents.emit("jars fetch", {**_document(jars), **_document_of(kept), **told, "exit_code": 0})
+    elif failed is not None:
+        out = view.console()
+        out.print(f"Java's classes are not kept, so runs take longer to start: {escaped(failed.what)}.")
+        out.print("Later: `lakeward jars archive`.")
+    elif kept is not None:
+        _show(kept)
     return 0
 
 
-def archive_classes() -> int:
+def archive_classes(as_json: AsJson = False, debug: Debug = False) -> int:
     """Make the archive of Java's classes."""
     for jar in locked(_OF_THE_ARCHIVE):
         fetch(jar, view.Download(jar.file, jar.size))
-    _make_archive(is_wanted_anew=True)
+    kept = _kept(is_wanted_anew=True)
+    if as_json:
+        documents.emit("jars archive", {"line": line(), **_document_of(kept), "exit_code": 0})
+    else:
+        _show(kept)
     return 0
 
 
-def _make_archive(*, is_wanted_anew: bool) -> None:
+def _document(jars: Sequence[Jar]) -> dict[str, Any]:
+    listed = [
+        {"coordinates": j.coordinates, "needed_by": j.needed_by, "size": j.size, "cached": is_cached(j)}
+        for j in jars
+    ]
+    return {"line": line(), "cache": str(cache()), "jars": listed}
+
+
+def _document_of(kept: Path | None) -> dict[str, Any]:
+    return {"archive": None if kept is None else {"path": str(kept), "size": kept.stat().st_size}}
+
+
+def _show(kept: Path) -> None:
+    size = f"{kept.stat().st_size / 1e6:.0f} MB"
+    view.console().print(f"{escaped(str(kept))} has Java's classes, {size}. It may be removed at any time.")
+
+
+def _tried() -> tuple[Path | None, LakewardError | None]:
+    """Return the archive of Java's classes, made where it is not there, or why it could not be made."""
+    try:
+        return _kept(is_wanted_anew=False), None
+    except LakewardError as error:
+        return None, error
+
+
+def _kept(*, is_wanted_anew: bool) -> Path:
+    """Return the archive of Java's classes; it is made where it is not there, or wanted anew."""
     check_spark()
     from lakeward.adapters.spark.classes import archive_of  # noqa: PLC0415  # they import Spark
     from lakeward.entrypoints.archive import make_archive  # noqa: PLC0415
 
-    out = view.console()
     there = archive_of(check_java(), [cache() / jar.file for jar in locked(_OF_THE_ARCHIVE)])
     if there.exists() and not is_wanted_anew:
-        out.print(f"{there} has Java's classes.")
-        return
-    with tempfile.TemporaryDirectory() as folder, out.status("Running a small pipeline, which takes a minute …"):
-        kept = make_archive(Path(folder))
-    out.print(f"{kept} has Java's classes, {kept.stat().st_size / 1e6:.0f} MB. It may be removed at any time.")
+        return there
+    waits = view.console(stderr=True).status("Running a small pipeline, which takes a minute …")
+    with tempfile.TemporaryDirectory() as folder, waits:
+        return make_archive(Path(folder))
 
 
 def add_to(app: typer.Typer) -> None:

@@ -19,8 +19,9 @@ from projects import MEMORY, ORDERS, write
 
 import lakeward as package
 from lakeward.adapters.spark.errors import lost
-from lakeward.core.errors import EngineLost, PluginError
-from lakeward.entrypoints import cli
+from lakeward.core.errors import EngineLost, PluginError, SetupError
+from lakeward.entrypoints import archive, cli
+from lakeward.entrypoints.commands import jars
 from lakeward.entrypoints.container import LateSpark
 from lakeward.entrypoints.locking import locked
 
@@ -502,6 +503,49 @@ def test_jars_of_something_unknown_are_a_mistake(lakeward: Command) -> None:
     ended = lakeward("jars", "fetch", "iceburg")
     assert ended.code == 1
     assert "known are " in ended.err
+
+
+@pytest.mark.parametrize("words", list(every_command()), ids=" ".join)
+def test_every_command_prints_a_document_and_shows_the_stack_of_an_error(words: tuple[str, ...]) -> None:
+    command: Any = typer.main.get_command(cli.application())
+    for word in words:
+        command = command.commands[word]
+    assert {"--json", "--debug"} <= {option for known in command.params for option in known.opts}
+
+
+def test_jars_that_are_fetched_are_told_in_a_document(lakeward: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jars, "fetch", lambda *_: None)
+    document = lakeward("jars", "fetch", "sqlite", "--json").document
+    assert (document["command"], document["line"], document["exit_code"]) == ("jars fetch", "4.1", 0)
+    assert {jar["needed_by"] for jar in document["jars"]} == {"sqlite"}
+    assert document["archive"] is None
+
+
+def test_an_archive_of_classes_that_cannot_be_made_stops_no_fetching(
+    lakeward: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails() -> None:
+        raise SetupError("no Java was found")
+
+    monkeypatch.setattr(jars, "fetch", lambda *_: None)
+    monkeypatch.setattr(jars, "check_spark", fails)
+    ended = lakeward("jars", "fetch", "--json")
+    assert (ended.code, ended.document["archive"]) == (0, None)
+    assert ended.document["archive_error"]["what"] == "no Java was found"
+    assert "runs take longer to start: no Java was found" in lakeward("jars", "fetch").out
+    ended = lakeward("jars", "archive", "--json")
+    assert (ended.code, ended.document["error"]["what"]) == (1, "no Java was found")
+
+
+def test_the_archive_of_classes_is_told_in_a_document(
+    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = tmp_path / "classes.jsa"
+    there.write_bytes(b"classes")
+    monkeypatch.setattr(jars, "fetch", lambda *_: None)
+    monkeypatch.setattr(archive, "make_archive", lambda _: there)
+    document = lakeward("jars", "archive", "--json").document
+    assert document["archive"] == {"path": str(there), "size": 7}
 
 
 def test_a_stopped_run_says_so(lakeward: Command, monkeypatch: pytest.MonkeyPatch) -> None:
