@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.history import as_of
 from lakeward.core.history.refusing import no_versions, refuse_other_history
@@ -28,11 +29,15 @@ def reading_of(job: Job[F]) -> Reading:
             todo="Read it with the tools of the format.",
         )
     if not progress.batch:
-        raise ConfigError(
-            f"{dimension.name}: nothing was applied yet, so there is nothing to read",
-            todo="`lakeward run` applies it.",
-        )
+        raise nothing_yet(dimension.name)
     return found
+
+
+def nothing_yet(name: TableName) -> ConfigError:
+    """Say that there is no table to read before the first batch."""
+    return ConfigError(
+        f"{name}: nothing was applied yet, so there is nothing to read", todo="`lakeward run` applies it."
+    )
 
 
 def valid_at(job: Job[F], at: int, known: int | None) -> Selection:

@@ -212,8 +212,9 @@ class History:
         if unknown := sorted(named - set(own.names)):
             near = nearest(unknown[0], own.names) or f"There are {', '.join(own.names)}."
             raise _wrong(table, f"no column {', '.join(unknown)}", near)
-        if of_key := sorted({name for name in self.kinds if name in key}):
-            raise _wrong(table, f"{', '.join(of_key)} is of the key", "A column of the key has no kind.")
+        if of_key := sorted(self._said_to_change().intersection(key)):
+            todo = "Leave it out of `track` and `kinds`: with another key it is another row."
+            raise _wrong(table, f"{', '.join(of_key)} is of the key", todo)
         self._check_type(table, None if self.dated_by is None else own.find(self.dated_by))
         names = [name.lower() for name in self.schema(own, key).names]
         if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -222,6 +223,10 @@ class History:
                 f"two columns {', '.join(twice)}",
                 "Give one of them another name: a rule renames that of the source.",
             )
+
+    def _said_to_change(self) -> frozenset[str]:
+        """Return the columns of which the options say by name what a change does."""
+        return frozenset(self.kinds) | (frozenset() if self.track.but else self.track.columns)
 
     def _check_type(self, table: str, column: Column | None) -> None:
         """Raise ConfigError where the validity columns cannot be of their type; `column` is what dates versions."""

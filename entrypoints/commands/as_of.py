@@ -13,7 +13,7 @@ from lakeward.core.history.options import History
 from lakeward.core.history.refusing import no_versions, refuse_other_history
 from lakeward.core.job import Job
 from lakeward.core.ports import Sample
-from lakeward.core.reading import reading_of, valid_at
+from lakeward.core.reading import nothing_yet, reading_of, valid_at
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,
@@ -101,14 +101,15 @@ def as_of_time(
 
 
 def _query(job: Job[Any], history: History, at: int, known: int | None, engine: str) -> str:
-    """Return the query for the columns that the table shows, or for all where it is not there yet."""
+    """Return the query for the columns that the table shows; raises ConfigError where it is not there yet."""
     dialect = as_of.DIALECTS[engine]
     standing = job.opened.table.standing()
     refuse_other_history(job.dimension, standing.progress)
-    found = standing.schema
-    columns = () if found is None else history.schema(found, job.dimension.key).names
-    listed = ", ".join(map(dialect.name, columns)) or "*"
-    own = job.dimension.name  # its parts may have dots, which some formats write as they are
+    own = job.dimension.name
+    if standing.schema is None or not standing.progress.batch:
+        raise nothing_yet(own)
+    listed = ", ".join(map(dialect.name, history.schema(standing.schema, job.dimension.key).names))
+    # The parts of its name may have dots, which some formats write as they are.
     catalog = job.opened.name.removesuffix(str(own)).removesuffix(".".join(own)).split(".")[:-1]
     name = ".".join(map(dialect.name, (*catalog, *own)))
     return f"SELECT {listed}\nFROM {name}\nWHERE {as_of.valid_at(history, at, known, dialect)}"

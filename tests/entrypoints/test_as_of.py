@@ -12,6 +12,7 @@ from projects import MEMORY, ORDERS, write
 from small_history import DAY, HISTORY
 
 from lakeward.adapters.memory import MemoryTable, MemoryTarget
+from lakeward.core.dimension import TableName
 from lakeward.core.history.kept import options_of
 from lakeward.core.history.options import History
 from lakeward.entrypoints import container
@@ -78,8 +79,9 @@ def test_the_query_is_printed_for_an_engine(lakeward: Command, kept_history: Mem
 
 
 def test_a_name_with_a_dot_is_one_name_to_an_engine(
-    lakeward: Command, kept_lake: MemoryTarget, tmp_path: Path
+    lakeward: Command, kept_lake: MemoryTarget, kept_history: MemoryTable, tmp_path: Path
 ) -> None:
+    kept_lake.tables[TableName("shop", "a.b")] = kept_history
     write(tmp_path, MEMORY, HISTORY.replace('tables."shop.customer"', "tables.'shop.\"a.b\"'"))
     ended = lakeward("as-of", 'shop."a.b"', "1970-01-05", "--sql", "duckdb")
     assert 'FROM "shop"."a.b"\n' in ended.out
@@ -91,6 +93,7 @@ def test_a_name_with_a_dot_is_one_name_to_an_engine(
         (["shop.orders", "now"], 1, "shop.orders is a mirror: it has no versions to read as of a time"),
         (["shop.customer", "yesterday"], 1, "`TIME` 'yesterday' is no timestamp: write it as 1900-01-01"),
         (["shop.customer", "now"], 1, "shop.customer: nothing was applied yet, so there is nothing to read"),
+        (["shop.customer", "now", "--sql", "trino"], 1, "shop.customer: nothing was applied yet, so there is"),
         (["shop.customer", "now", "--known", "3"], 1, "shop.customer does not keep what was known before"),
         (["shop.customer", "now", "--to", "s3://lake/then"], 1, "s3://lake/then is no folder of this machine"),
         (["shop.customer", "now", "--to", "then", "--sql", "spark"], 2, "say one of them"),

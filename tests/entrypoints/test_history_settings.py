@@ -371,7 +371,12 @@ def test_the_key_of_a_history_may_be_that_of_the_catalogue(tmp_path: Path) -> No
     ("words", "found", "todo"),
     [
         ('track = ["emial"]', "no column emial", "Did you mean 'email'?"),
-        ("history.kinds = { customer_id = 1 }", "customer_id is of the key", "A column of the key has no kind."),
+        ("history.kinds = { customer_id = 1 }", "customer_id is of the key", None),
+        (
+            'track = ["email", "customer_id"]',
+            "customer_id is of the key",
+            "Leave it out of `track` and `kinds`: with another key it is another row.",
+        ),
         ('history.validity = { column = "email" }', "email, which dates its versions, is a string", None),
         ('history.valid_from = "email"', "two columns email", None),
         (

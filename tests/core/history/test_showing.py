@@ -142,6 +142,7 @@ def test_a_surrogate_hash_is_of_key_and_start() -> None:
         (History(track=Track(frozenset({"b"}))), ("id",), "no column b"),
         (History(kinds={"b": Kind.PREVIOUS}), ("id",), "no column b"),
         (History(kinds={"id": Kind.OVERWRITE}), ("id",), "id is of the key"),
+        (History(track=Track(frozenset({"id", "a"}), but=False)), ("id",), "id is of the key"),
         (History(shown=Shown(valid_from="A")), ("id",), "two columns a"),
         (History(shown=Shown(type=Type("string"))), ("id",), "valid_from is a string"),
         (History(shown=Shown(closed=True)), ("id",), "valid_from is a timestamp"),
@@ -167,6 +168,7 @@ def test_a_column_that_is_not_there_is_refused_with_the_nearest() -> None:
 
 
 def test_what_can_be_kept_is_not_refused() -> None:
+    History(track=Track(frozenset({"id"}))).check("shop.item", SCHEMA, ("id",))
     for history in (History(), by(ByRun(), DATE), by(ByColumn("seen")), by(ByColumn("id"), Type("bigint"))):
         history.check("shop.item", SCHEMA, ("id",))
     assert (DIMENSION.mode, replace(DIMENSION, history=None).mode) == (Mode.HISTORY, Mode.MIRROR)
