@@ -135,8 +135,8 @@ class _TypeParser:
     def error(self) -> ConfigError:
         return ConfigError(
             f"{self.text!r} is not a type",
-            todo=f"Types are {', '.join(SCALARS)} (decimal as decimal(12,2)), and list<…>, map<…, …>, "
-            "struct<name: type, …>.",
+            todo=f"Types are {', '.join(SCALARS)}, and list<…>, map<…, …>, struct<name: type, …>. A decimal is "
+            "written as decimal(12,2), of 1 to 38 digits, from none to all of them behind the point.",
         )
 
     def take(self, *expected: str) -> str:

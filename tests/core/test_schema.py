@@ -48,3 +48,10 @@ def test_what_is_no_type_is_refused_with_all_that_are(text: str) -> None:
     with pytest.raises(ConfigError, match="is not a type") as refused:
         parse_type(text)
     assert all(name in str(refused.value.todo) for name in SCALARS)
+
+
+@pytest.mark.parametrize("text", ["decimal(80,2)", "decimal(5,6)", "list<decimal(0,0)>"])
+def test_a_decimal_of_no_table_is_refused_with_the_digits_that_there_may_be(text: str) -> None:
+    with pytest.raises(ConfigError, match="is not a type") as refused:
+        parse_type(text)
+    assert "decimal(12,2), of 1 to 38 digits, from none to all of them behind the point" in str(refused.value.todo)
