@@ -13,7 +13,7 @@ from project import Project, any_kind
 
 from lakeward.adapters.tables import companion
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("interpreted")]
+pytestmark = pytest.mark.spark
 
 TABLE = """
 [tables."shop.customer"]

@@ -17,7 +17,7 @@ from lakeward.adapters.delta.options import TableOptions
 from lakeward.adapters.tables import companion
 from lakeward.plugins.testing import Bench, table_contract
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("interpreted")]
+pytestmark = pytest.mark.spark
 
 LAYOUTS = {
     "deletion vectors": TableOptions(),

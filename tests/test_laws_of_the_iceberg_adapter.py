@@ -20,7 +20,7 @@ from lakeward.adapters.spark import folding, spreading
 from lakeward.adapters.tables import companion
 from lakeward.plugins.testing import LAWS, Bench, table_contract
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("interpreted")]
+pytestmark = pytest.mark.spark
 
 LAYOUTS = {
     "format 2": TableOptions(),

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from lakeward.adapters.spark import folding
 from lakeward.adapters.spark.names import PREFIX
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("interpreted")]
+pytestmark = pytest.mark.spark
 
 ODD = ("odd.name", "tick`s")
 COLLAPSED = (

@@ -70,14 +70,16 @@ def playing(folder: Path, kind: str) -> Iterator[Played]:
 
 def _play(kind: str) -> None:
     """Start Spark as a run would, and then do what is told."""
-    from lakeward.adapters.delta import session as delta  # noqa: PLC0415  # who only starts this imports no Spark
+    from spark import INTERPRETED  # noqa: PLC0415  # who only starts this imports no Spark
+
+    from lakeward.adapters.delta import session as delta  # noqa: PLC0415
     from lakeward.adapters.hudi import session as hudi  # noqa: PLC0415
     from lakeward.adapters.spark.s3a import s3a_settings  # noqa: PLC0415
     from lakeward.adapters.spark.session import Sessions  # noqa: PLC0415
     from lakeward.entrypoints.cli import main  # noqa: PLC0415
 
     own = {"delta": delta.SETTINGS, "hudi": hudi.SETTINGS}[kind]
-    sizes = {"spark.master": "local[2]", "spark.driver.memory": "2g"}
+    sizes = {"spark.master": "local[2]", "spark.driver.memory": "2g", **INTERPRETED}
     sessions = Sessions({kind, "s3"}, {**sizes, **own, **s3a_settings(find_access())}, Path("spark.log"))
     sessions().sql("SHOW TABLES").collect()
     answers, sys.stdout = sys.stdout, io.StringIO()

@@ -24,19 +24,23 @@ MakeLake = Callable[..., LakeOfIceberg]
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """Spark's other way to carry out a plan, which it takes itself where its code does not compile.
 
-To compile plans of a few rows takes longer than to interpret them: laws do that, and all of line 3.5.
+To compile plans of a few rows takes longer than to interpret them. What is `compiled` does, and most processes of
+their own.
 """
+
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+"""What Spark does by default."""
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Start Spark as a run would, on two cores."""
     log = tmp_path_factory.mktemp("spark") / "spark.log"
-    settings = {"spark.master": "local[2]", "spark.driver.memory": "3g", **DELTA}
+    settings = {"spark.master": "local[2]", "spark.driver.memory": "3g", **INTERPRETED, **DELTA}
     jars = {"iceberg", "sqlite", "delta"}
     if line() == "3.5":  # one session for all formats: Hudi's tables are found by path
         extensions = {"spark.sql.extensions": f"{HUDI['spark.sql.extensions']},{DELTA['spark.sql.extensions']}"}
-        settings, jars = {**HUDI, **settings, **extensions, **INTERPRETED}, jars | {"hudi"}
+        settings, jars = {**HUDI, **settings, **extensions}, jars | {"hudi"}
     sessions = Sessions(jars, settings, log)
     session = sessions()
     # A session loads its catalog at first use, by the settings of the session that is active then: now, by its own.
@@ -53,14 +57,13 @@ def active(spark: SparkSession) -> SparkSession:
 
 
 @pytest.fixture
-def interpreted(active: SparkSession) -> Iterator[None]:
-    """Let the plans of a test be interpreted."""
-    before = {name: active.conf.get(name, None) for name in INTERPRETED}
-    for name, value in INTERPRETED.items():
+def compiled(active: SparkSession) -> Iterator[None]:
+    """Let the plans of a test be compiled, as they are where Spark is left to itself."""
+    for name, value in COMPILED.items():
         active.conf.set(name, value)
     yield
-    for name, value in before.items():
-        active.conf.unset(name) if value is None else active.conf.set(name, value)
+    for name, value in INTERPRETED.items():
+        active.conf.set(name, value)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from lakeward.adapters.spark.casts import TextFormat, to_type
 from lakeward.adapters.spark.line import from_arrow
 from lakeward.core.schema import parse_type
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 D = Decimal
 TAKEN = [

@@ -11,7 +11,7 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.rules import TEXT, Cast
 from lakeward.core.schema import Type
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 HOST = columns(id="int", name="string", at="timestamp", items="list<int>", nest="struct<x: int>")
 

@@ -24,7 +24,7 @@ from lakeward.core.plan import MergePlan
 from lakeward.plugins.testing.histories import Features, feed
 from lakeward.plugins.testing.scripts import NAME, PACKED
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 DIMENSION = Dimension(name=NAME, schema=PACKED, key=("h", "id"), lateness=ORDERED)
 

@@ -18,7 +18,7 @@ from lakeward.core.events import canonical
 from lakeward.core.literals import same_key, text_of
 from lakeward.core.schema import Column, Schema, parse_type
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 VALUES: dict[str, list[Any]] = {
     "bigint": [-5, 5],

@@ -29,7 +29,7 @@ from lakeward.core.joined.plan import JoinPlan, JoinProgress, Passed
 from lakeward.core.joined.rows import Known, rows
 from lakeward.core.schema import Column, Schema, Type, parse_type
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 MIDNIGHT = datetime(2026, 11, 22, 15, tzinfo=UTC)
 """When a day begins in Tokyo."""

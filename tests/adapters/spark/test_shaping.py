@@ -30,7 +30,7 @@ from lakeward.core.rules import Hash
 from lakeward.core.shape import shape
 from lakeward.core.shaping import TableRules
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 DIMENSION = Dimension(name=TableName("shop", "item"), schema=SOURCE, key=("id",))
 OBJECTS = [SourceObject("1", 1, 1, 0), SourceObject("2", 2, 1, 0)]

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from lakeward.adapters.spark.versions import equal
 from lakeward.core.schema import parse_type
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 CASES = [
     ("map<string,int>", "map('a', 1, 'b', 2)", "map('b', 2, 'a', 1)", True),
