@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from delta_lake import LakeOfDelta
 from hypothesis import settings
-from laps import HISTORIES, LAP, LINES, ROLLBACK, SHARED, TRIMMED, WAYS, other_ways, others
+from laps import CRASHES, HISTORIES, LAP, LINES, ROLLBACK, SHARED, TRIMMED, WAYS, on_each_line, other_ways, others
 
 from lakeward.adapters.delta.options import TableOptions
 from lakeward.adapters.tables import companion
@@ -69,9 +69,10 @@ TestOtherWays = pytest.mark.long(
 )
 TestLines = pytest.mark.lap(pytest.mark.lines(table_contract(lambda make_delta: bench(make_delta()), laws=LINES)))
 TestLap = pytest.mark.lap(table_contract(lambda make_delta: bench(make_delta()), laws=LAP - SHARED - ROLLBACK))
+TestCrashes = pytest.mark.lap(on_each_line(table_contract(lambda make_delta: bench(make_delta()), laws=CRASHES)))
 TestDelta = pytest.mark.long(
     table_contract(
         lambda make_delta: bench(make_delta()),
-        laws=others(EVERY_LAYOUT, (ANY_LAYOUT | HISTORIES | LAP) - SHARED - ROLLBACK, LINES),
+        laws=others(EVERY_LAYOUT, (ANY_LAYOUT | HISTORIES | LAP) - SHARED - ROLLBACK, LINES, CRASHES),
     )
 )

@@ -11,7 +11,23 @@ from random import Random
 import pytest
 from hypothesis import settings
 from iceberg_lake import LakeOfIceberg
-from laps import CORPUS, HISTORIES, KNOWN, LAP, LINES, NUMBERED, ONCE, SLOW, SOFT, TRIMMED, WAYS, other_ways, others
+from laps import (
+    CORPUS,
+    CRASHES,
+    HISTORIES,
+    KNOWN,
+    LAP,
+    LINES,
+    NUMBERED,
+    ONCE,
+    SLOW,
+    SOFT,
+    TRIMMED,
+    WAYS,
+    on_each_line,
+    other_ways,
+    others,
+)
 from parts import in_parts
 from spark import MakeLake
 
@@ -33,6 +49,9 @@ LAYOUTS = {
     "partitioned by a value": TableOptions(partition_by=["truncate(3, a)"]),
     "format 3, copy-on-write": TableOptions(format_version=3, write_mode="copy-on-write"),
 }
+IN_THE_GATE = {"copy-on-write, partitioned by a value", "format 3, partitioned and sorted"}
+"""The layouts that other laws do not have, which try format 2."""
+
 LARGE = {"of kinds"}
 EVERY_LAYOUT = {"any_delivery_of_many_histories_gives_their_databases"}
 ANY_LAYOUT = {
@@ -50,7 +69,9 @@ def bench(lake: LakeOfIceberg, make_lake: MakeLake) -> Bench:
     )
 
 
-@pytest.fixture(params=LAYOUTS)
+@pytest.fixture(
+    params=[pytest.param(name, marks=[] if name in IN_THE_GATE else pytest.mark.long) for name in LAYOUTS]
+)
 def layout(request: pytest.FixtureRequest) -> TableOptions:
     return LAYOUTS[request.param]
 
@@ -105,10 +126,15 @@ TestOtherWays = pytest.mark.long(
 TestLines = pytest.mark.lap(
     pytest.mark.lines(table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=LINES))
 )
+TestCrashes = pytest.mark.lap(
+    on_each_line(table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=CRASHES))
+)
 TestLap = pytest.mark.lap(table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=LAP))
 TestIceberg = table_contract(
     lambda make_lake: bench(make_lake(), make_lake),
-    laws=others(EVERY_LAYOUT, ANY_LAYOUT, HISTORIES, KNOWN, NUMBERED, LINES, LAP, ONCE, SLOW, CORPUS, SOFT),
+    laws=others(
+        EVERY_LAYOUT, ANY_LAYOUT, HISTORIES, KNOWN, NUMBERED, LINES, CRASHES, LAP, ONCE, SLOW, CORPUS, SOFT
+    ),
 )
 TestSoftDeletes = table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=SOFT, cases={"within"})
 TestOtherSoftDeletes = pytest.mark.long(

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from typing import Final
 
+import pytest
+
+from lakeward.adapters.spark.line import LINES as SPARKS
+from lakeward.adapters.spark.line import line
 from lakeward.plugins.testing import LAWS, soft_deletes
+
+DEFAULT: Final = SPARKS[0]
 
 LINES: Final = frozenset(
     {
         "a_commit_of_another_writer_hides_no_progress",
         "of_two_processes_that_worked_out_one_batch_one_commits",
-        "a_crash_at_any_step_changes_nothing",
     }
 )
 """Laws under which a format does all that differs between two lines of Spark."""
 
 SOFT: Final = frozenset(law.name for law in soft_deletes.LAWS)
 """Laws of soft deletes on random feeds: the gate tries them on Iceberg, in the order that a lateness allows."""
+
+CRASHES: Final = frozenset({"a_crash_at_any_step_changes_nothing"})
+"""The law of crashes: the gate tries it once on each format, and what is long on the other line as well."""
 
 PARTS: Final = frozenset({"rows_in_part_and_key_changes_are_mended_into_their_place"})
 """The law of rows in part: the gate tries it on Hudi; elsewhere ways to keep histories have them, too."""
@@ -32,7 +40,7 @@ LAP: Final = frozenset(
         "a_soft_delete_leaves_the_last_values",
     }
 )
-"""One lap of a format's own ways for every change, with those of `LINES`."""
+"""One lap of a format's own ways for every change, with those of `LINES` and `CRASHES`."""
 
 ROLLBACK: Final = frozenset({"a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there"})
 """The law of tables that are taken back: the gate tries it on Iceberg, and single cases on Hudi."""
@@ -113,6 +121,12 @@ TRIMMED: Final = frozenset(
     }
 )
 """Laws under which memory is trimmed with each batch, as that of the model; else, as by default, seldom."""
+
+
+def on_each_line(laws: type) -> type:
+    """Return laws that run on each line of Spark, and take long on another than the default one."""
+    marked: type = pytest.mark.lines(laws)
+    return marked if line() == DEFAULT else pytest.mark.long(marked)
 
 
 def others(*named: frozenset[str] | set[str]) -> list[str]:
