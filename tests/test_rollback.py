@@ -52,6 +52,18 @@ def shop(request: pytest.FixtureRequest, project: Project) -> Project:
     return project
 
 
+hudi_is_long = pytest.mark.parametrize(
+    "shop",
+    [
+        "iceberg",
+        pytest.param("delta", marks=pytest.mark.long),
+        pytest.param("hudi", marks=[pytest.mark.long, pytest.mark.hudi]),
+    ],
+    indirect=True,
+)
+"""What a way back on Hudi shares with that on Iceberg: the gate has the way, and what is Hudi's own."""
+
+
 def fed(project: Project) -> None:
     """Run once for the load, and once for each file of changes."""
     project.put("LOAD00000001.csv", LOAD)
@@ -127,6 +139,7 @@ def test_a_commit_that_is_none_is_refused(project: Project) -> None:
     assert project.rows() == AFTER_ALL
 
 
+@hudi_is_long
 def test_files_that_are_not_there_any_more_are_missed_before_anything_is_changed(shop: Project) -> None:
     shop.configure(source='landing = "archived"\narchive = "backup"')
     fed(shop)
@@ -165,6 +178,7 @@ def test_a_crash_in_between_is_taken_up_by_asking_again(
     assert shop.rows() == AFTER_ALL
 
 
+@hudi_is_long
 def test_what_was_trimmed_since_comes_back(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(companion, "_TRIM_EVERY", 2)
     fed(shop)
@@ -173,6 +187,7 @@ def test_what_was_trimmed_since_comes_back(shop: Project, monkeypatch: pytest.Mo
     assert shop.rows() == AFTER_ALL
 
 
+@hudi_is_long
 def test_a_table_whose_memory_of_then_is_lost_says_so(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(companion, "_TRIM_EVERY", 2)
     fed(shop)
@@ -216,6 +231,7 @@ def test_a_table_that_others_took_back_is_given_the_memory_of_then(shop: Project
     assert shop.rows() == AFTER_ALL
 
 
+@hudi_is_long
 def test_columns_that_batches_added_since_go_and_come_again(shop: Project) -> None:
     fed(shop)
     more = ITEM.replace('price = "decimal(8,2)"', 'price = "decimal(8,2)", colour = "string"')

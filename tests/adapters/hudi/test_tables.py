@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from _pytest.mark import ParameterSet
 from hudi_lake import by_hudi_rs
 from project import Project
 from pyspark.sql import SparkSession
@@ -24,6 +25,10 @@ D = Decimal
 
 LAYOUTS = ["", 'write_mode = "copy-on-write"', 'partition_by = ["name"]\nbuckets = 2']
 ITEM = 'id = "int", name = "string", price = "decimal(8,2)"'
+
+
+def _long(layout: str) -> ParameterSet:
+    return pytest.param(layout, marks=pytest.mark.long)
 
 
 @pytest.fixture
@@ -49,7 +54,7 @@ def rows(project: Project) -> pa.Table:
     return by_hudi_rs(path_of(project))
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", [_long(LAYOUTS[0]), _long(LAYOUTS[1]), LAYOUTS[2]])
 def test_rows_that_move_are_deleted_and_come_back_stand_once(shop: Project, layout: str) -> None:
     shop.configure(item(ITEM, layout), source="max_files = 1")
     put(shop, 10, "I,1,a,1.00", "I,2,b,2.00", "I,3,c,3.00")
@@ -62,7 +67,7 @@ def test_rows_that_move_are_deleted_and_come_back_stand_once(shop: Project, layo
     assert shop.rows() == []
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", [_long(LAYOUTS[0]), LAYOUTS[1], _long(LAYOUTS[2])])
 def test_columns_are_added_made_wider_and_renamed(shop: Project, layout: str) -> None:
     layout = layout.replace('"name"', '"id"')
     shop.configure(item('id = "int", name = "string", n = "int"', layout), source="max_files = 1")
@@ -117,7 +122,7 @@ def test_a_first_commit_that_was_not_completed_is_taken_back(
     assert [row[0] for row in shop.rows()] == [1]
 
 
-@pytest.mark.parametrize("layout", ["", 'partition_by = ["p"]', 'partition_by = ["p", "q"]\nbuckets = 2'])
+@pytest.mark.parametrize("layout", ["", _long('partition_by = ["p"]'), 'partition_by = ["p", "q"]\nbuckets = 2'])
 def test_keys_with_colons_and_several_partitions(shop: Project, layout: str) -> None:
     """Hudi 1.2 reads such keys for ever, if they are left to it as they are."""
     columns = 'a = "string", b = "string", n = "int", p = "decimal(4,1)", q = "date"'
@@ -245,9 +250,7 @@ def test_a_commit_in_between_sends_the_batch_back(
     assert shop.rows() == [(1, "c", D("3.00")), (2, "b", D("2.00"))]
 
 
-def test_a_batch_waits_for_a_java_whose_python_was_killed(
-    shop: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_waits_for_a_java_whose_python_was_killed(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be in the midst of its commit: of a table without a key each row would be there twice."""
     shop.configure(f'[tables."shop.item"]\ncolumns = {{ {ITEM} }}\n')
     put(shop, 10, "I,1,a,1.00")
