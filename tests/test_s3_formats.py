@@ -76,7 +76,7 @@ def shop_of(kind: str, s3: Buckets, folder: Path) -> Shop:
 
 
 def lap(shop: Shop, play: Played) -> None:
-    """A full load, changes, a late file, a look at it, back to the first batch, and all of it again."""
+    """A full load, changes, and a late file."""
     shop.put("LOAD00000001.csv", LOAD)
     shop.batches(play)
     shop.put("20261121-100000000.csv", CHANGES)
@@ -85,6 +85,10 @@ def lap(shop: Shop, play: Played) -> None:
     (late,) = shop.batches(play)
     assert late["counts"]["read"] == 3
     assert shop.rows(play) == AFTER
+
+
+def way_back(shop: Shop, play: Played) -> None:
+    """A look at it, back to the first batch, and all of it again."""
     (status,) = answer(play.call("status", "--json"))["tables"]
     assert status["batch"] == 3
     assert shop.batches(play) == []
@@ -122,7 +126,7 @@ def printed(shop: Shop) -> str:
 
 
 @pytest.mark.spark
-def test_a_delta_table_in_a_bucket_is_exact_and_goes_back(s3: Buckets, tmp_path: Path) -> None:
+def test_a_delta_table_in_a_bucket_is_exact(s3: Buckets, tmp_path: Path) -> None:
     shop = shop_of("delta", s3, tmp_path)
     with playing(tmp_path, "delta") as play:
         lap(shop, play)
@@ -131,7 +135,7 @@ def test_a_delta_table_in_a_bucket_is_exact_and_goes_back(s3: Buckets, tmp_path:
 
 @pytest.mark.spark
 @pytest.mark.hudi
-def test_a_hudi_table_in_a_bucket_is_exact_and_goes_back(s3: Buckets, tmp_path: Path) -> None:
+def test_a_hudi_table_in_a_bucket_is_exact(s3: Buckets, tmp_path: Path) -> None:
     shop = shop_of("hudi", s3, tmp_path)
     with playing(tmp_path, "hudi") as play:
         lap(shop, play)
@@ -141,18 +145,20 @@ def test_a_hudi_table_in_a_bucket_is_exact_and_goes_back(s3: Buckets, tmp_path: 
 @pytest.mark.spark
 @pytest.mark.lines
 @pytest.mark.long
-def test_all_commands_know_delta_tables_in_buckets(s3: Buckets, tmp_path: Path) -> None:
+def test_a_delta_table_in_a_bucket_goes_back_and_all_commands_know_it(s3: Buckets, tmp_path: Path) -> None:
     shop = shop_of("delta", s3, tmp_path)
     with playing(tmp_path, "delta") as play:
         lap(shop, play)
+        way_back(shop, play)
         everything_else(shop, play)
 
 
 @pytest.mark.spark
 @pytest.mark.hudi
 @pytest.mark.long
-def test_all_commands_know_hudi_tables_in_buckets(s3: Buckets, tmp_path: Path) -> None:
+def test_a_hudi_table_in_a_bucket_goes_back_and_all_commands_know_it(s3: Buckets, tmp_path: Path) -> None:
     shop = shop_of("hudi", s3, tmp_path)
     with playing(tmp_path, "hudi") as play:
         lap(shop, play)
+        way_back(shop, play)
         everything_else(shop, play)
