@@ -10,6 +10,7 @@ from random import Random
 import contested
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tries import tries
 
 from lakeward.core.dimension import Lateness, Unbounded, Within
 from lakeward.core.memory import Reason
@@ -18,7 +19,9 @@ from lakeward.plugins.testing.bench import FOREIGN
 from lakeward.plugins.testing.laws import with_a_time_in_the_future
 from lakeward.plugins.testing.scripts import NAME, pack_late
 
-TestMemory = table_contract(lambda: Bench(lake=MemoryLake(), examples=400, foreign=lambda _dimension: None))
+TestMemory = table_contract(
+    lambda: Bench(lake=MemoryLake(), examples=tries(150, 400), foreign=lambda _dimension: None)
+)
 CONTESTED = [law.name for law in LAWS if FOREIGN in law.needs or law in races.LAWS]
 TestContested = table_contract(lambda: contested.bench(examples=50), laws=CONTESTED)
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_laws import MODES, Player, draw_features, loaded_by
+from tries import tries
 
 from lakeward.adapters.memory import MemoryTable
 from lakeward.core.counts import Counts, Verdict
@@ -26,7 +27,7 @@ from lakeward.core.progress import Progress
 from lakeward.plugins.testing.histories import SCHEMA, Features, Feed, batches, delivery_order, feed, with_repeats
 
 RANDOMS = st.randoms(use_true_random=False)
-thorough = settings(max_examples=200, deadline=None)
+thorough = settings(max_examples=tries(80, 200), deadline=None)
 HISTORY = History()
 
 

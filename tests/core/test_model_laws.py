@@ -19,11 +19,12 @@ from model_laws import (
     check_quarantine,
     check_reload,
 )
+from tries import tries
 
 from lakeward.core.dimension import Lateness
 
 RANDOMS = st.randoms(use_true_random=False)
-thorough = settings(max_examples=400, deadline=None)
+thorough = settings(max_examples=tries(150, 400), deadline=None)
 
 
 @pytest.mark.parametrize("lateness", MODES, ids=repr)

@@ -14,6 +14,7 @@ import pytest
 from buckets import Buckets
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tries import tries
 
 from lakeward.adapters.landed.bucket import BucketStore
 from lakeward.adapters.landed.store import LocalStore
@@ -127,7 +128,7 @@ def bucket_of_laws(s3_server: Buckets) -> str:
     return s3_server.make()
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(25, 60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=cases())
 def test_a_disk_and_a_bucket_list_read_and_move_alike(
     s3: Buckets, bucket_of_laws: str, case: tuple[dict[str, bytes], str, str, str]

@@ -13,6 +13,7 @@ from history_laws import check_altered, check_reload
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_laws import MODES, Way, check_feed, check_other_names, check_quarantine
+from tries import tries
 
 from lakeward.core import memory, settle
 from lakeward.core.dimension import Dimension, Lateness, Ordered, Unbounded, Within
@@ -25,7 +26,7 @@ from lakeward.core.memory import Base, Change, Memory
 from lakeward.core.settle import _Settling
 
 RANDOMS = st.randoms(use_true_random=False)
-thorough = settings(max_examples=200, deadline=None)
+thorough = settings(max_examples=tries(80, 200), deadline=None)
 
 WAYS = (
     Way(History()),

@@ -12,6 +12,7 @@ import pytest
 from history_laws import check_as_of, check_database, check_key, check_split
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tries import tries
 
 from lakeward.core import fold
 from lakeward.core.events import Cell
@@ -19,7 +20,7 @@ from lakeward.core.history import versions
 from lakeward.core.history.versions import Columns, Step, Version, Versions, closed, opened
 
 RANDOMS = st.randoms(use_true_random=False)
-thorough = settings(max_examples=400, deadline=None)
+thorough = settings(max_examples=tries(150, 400), deadline=None)
 
 FEEDS = 1000
 """How many feeds a broken fold gets to betray itself; most need a few."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from joined_commits import check_commits
 from joined_laws import check_compared, check_each_change, check_mirror, check_over_time
 from lookup_laws import check_lookup
+from tries import tries
 
 from lakeward.core.events import Cell, Key, canonical, same
 from lakeward.core.history.versions import Columns, Step, Version, Versions, opened
@@ -30,7 +31,7 @@ from lakeward.core.joined.touched import Change, Changes, Touched, needed, touch
 
 RANDOMS = st.randoms(use_true_random=False)
 LAWS = (check_mirror, check_over_time, check_compared, check_each_change, check_commits, check_lookup)
-thorough = settings(max_examples=200, deadline=None)
+thorough = settings(max_examples=tries(80, 200), deadline=None)
 
 FEEDS = 1000
 """How many feeds a broken join gets to betray itself; most need a few."""
