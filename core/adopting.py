@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from lakeward.core.dimension import Match
 from lakeward.core.errors import ConfigError, TableError
 from lakeward.core.evolution import Evolution, evolve
 from lakeward.core.facts import BatchFacts, ObjectFacts
@@ -107,6 +108,8 @@ def _reasons(job: Job[F], foreign: Foreign) -> Iterator[str]:
         yield 'it is to be a history (`mode = "history"`), and of no row is known since when it is so'
     if dimension.is_soft:
         yield 'its deletes are to be soft (`deletes = "soft"`), and nothing says which of its rows went'
+    if dimension.match is Match.IMAGE:
+        yield 'its rows are to be found by their images (`match = "image"`), and have no places to be told apart by'
     refuse_names_alike(dimension, foreign.schema.columns)
     lacking = [name for name in dimension.key if foreign.schema.find(name) is None]
     if lacking:

@@ -72,6 +72,13 @@ class Unbounded:
     """Events may come late by any time: everything is remembered."""
 
 
+class Match(Enum):
+    """What an update or a delete finds its row by: its key, or the image of the row before the change."""
+
+    KEY = "key"
+    IMAGE = "image"
+
+
 Lateness: TypeAlias = Ordered | Within | Unbounded
 
 ORDERED: Final = Ordered()
@@ -129,9 +136,9 @@ class Snapshots:
 class Dimension:
     """An entity of the source and how the lake keeps it.
 
-    Without a `key` the table is append-only. `sequences` says what the order of its events is
-    made of. With `keeps_text` a source gives the text of every row, not of rejects alone: rows may be
-    refused after they are read. What the source's catalogue says: `orders` are the columns of files
+    Without a `key` the table is append-only, unless rows `match` by their images. `sequences` says what the order
+    of its events is made of. With `keeps_text` a source gives the text of every row, not of rejects alone: rows may
+    be refused after they are read. What the source's catalogue says: `orders` are the columns of files
     that do not name them, in order, those of now first; the types of `announced` are said by it
     alone, so that a file which has types is believed before it. With `snapshots` its full loads
     come again and again. With a `history` every version of a row is kept, not the last alone. `reads` is what
@@ -141,6 +148,7 @@ class Dimension:
     name: TableName
     schema: Schema
     key: tuple[str, ...] = ()
+    match: Match = Match.KEY
     deletes: Deletes = Deletes.HARD
     lateness: Lateness = ORDERED
     sequences: Sequences = Sequences.TIMES
@@ -158,6 +166,11 @@ class Dimension:
     def source(self) -> TableName:
         """What its source calls it."""
         return self.name if self.reads is None else self.reads
+
+    @property
+    def told_before(self) -> tuple[str, ...]:
+        """The columns of which it matters what they were before a change."""
+        return self.schema.names if self.match is Match.IMAGE else self.key
 
     @property
     def mode(self) -> Mode:

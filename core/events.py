@@ -99,7 +99,8 @@ class ChangeEvent:
     """One row-level fact.
 
     `cells` is the after image (the last known image for a delete); columns that the
-    source did not send are `UNSET` or missing. `old_key` is set for a key change and
+    source did not send are `UNSET` or missing. `before` is the whole row as it was before an
+    update or a delete, None where the source did not send all of it. `old_key` is set for a key change and
     differs from `key`. `transaction` names the source transaction by the best thing
     known of it: its id, else its commit position, else its commit time. `time` is the
     source time in microseconds since 1970, UTC. `instant` is from when the event counts in
@@ -111,6 +112,7 @@ class ChangeEvent:
     key: Key = ()
     cells: Mapping[str, Cell] = field(default_factory=dict)
     old_key: Key | None = None
+    before: Mapping[str, Cell] | None = None
     transaction: Hashable = None
     time: int | None = None
     instant: int | None = None
@@ -129,12 +131,13 @@ class ChangeEvent:
 
     def lacks(self, columns: Sequence[str]) -> bool:
         """Tell whether any of the columns, or a field within one, was not sent."""
-        return not all(_is_whole(self.cells.get(column, UNSET)) for column in columns)
+        return not all(is_sent(self.cells.get(column, UNSET)) for column in columns)
 
 
-def _is_whole(value: object) -> bool:
+def is_sent(value: object) -> bool:
+    """Tell whether a value, and every field within it, was sent."""
     if isinstance(value, Mapping):
-        return all(map(_is_whole, value.values()))
+        return all(map(is_sent, value.values()))
     return value is not UNSET
 
 

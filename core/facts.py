@@ -28,6 +28,7 @@ class Capability(Enum):
     BITEMPORAL = "bitemporal"
     NUMBERS = "numbers"
     SOFT_DELETE = "soft_delete"
+    IMAGES = "images"
 
 
 PARTIAL: Final = frozenset({Capability.UNSET, Capability.KEY_CHANGE})

@@ -185,6 +185,15 @@ def undecided(dimension: Dimension, object_: int | str, row: int) -> MendError:
     )
 
 
+def no_image(dimension: Dimension, object_: int | str, row: int) -> MendError:
+    """Return what is wrong with a mended row that is to take away another, which it cannot tell."""
+    return MendError(
+        f"{dimension.name}: {object_}, row {row} as it was mended is an update or a delete",
+        found="the table has no key, and what a person mends has no image of the row before the change",
+        todo="Nothing was applied. Give the row up, and let the source write the change again.",
+    )
+
+
 def breaks_history(dimension: Dimension, object_: int | str, row: int, rule: str) -> MendError:
     """Return what is wrong with a mended row whose key has versions that break a rule, which is given in words."""
     return MendError(

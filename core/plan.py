@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from lakeward.core.clock import Backwards
-from lakeward.core.dimension import Dimension, Ordered, Within
+from lakeward.core.dimension import Dimension, Match, Ordered, Within
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.events import LOAD_SEQUENCE, Mark, Operation, Position
 from lakeward.core.evolution import Evolution, Kind, SchemaChange, evolve
@@ -226,6 +226,7 @@ def _needs(dimension: Dimension, facts: BatchFacts, *, replaces: bool) -> frozen
     needs = set(facts.needs)
     needs |= {Capability.RELOAD} if replaces else set()
     needs |= {Capability.SOFT_DELETE} if dimension.is_soft else set()
+    needs |= {Capability.IMAGES} if dimension.match is Match.IMAGE else set()
     if dimension.history is not None:
         needs.add(Capability.HISTORY)
         needs |= {Capability.BITEMPORAL} if dimension.history.known else set()

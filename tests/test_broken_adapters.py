@@ -16,6 +16,7 @@ import broken_corpus
 import broken_delta
 import broken_hudi
 import broken_iceberg
+import broken_images
 import broken_memory
 import broken_numbers
 import broken_upkeep
@@ -45,7 +46,13 @@ SEEN = (AssertionError, LakewardError)
 
 HISTORIES = 300
 
-BY_LAW = {**broken_memory.BY_LAW, **broken_corpus.BY_LAW, **broken_beliefs.BY_LAW, **broken_numbers.BY_LAW}
+BY_LAW = {
+    **broken_memory.BY_LAW,
+    **broken_corpus.BY_LAW,
+    **broken_beliefs.BY_LAW,
+    **broken_images.BY_LAW,
+    **broken_numbers.BY_LAW,
+}
 
 OF_MEMORY: Mapping[str, Callable[[Random], Script]] = {
     "in order": lambda random: pack(random, 2, bad=0.05),

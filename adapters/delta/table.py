@@ -33,6 +33,7 @@ from lakeward.adapters.spark.resolve import FILE, POS
 from lakeward.adapters.tables.beside import CHANGES
 from lakeward.adapters.tables.columns import check_names, of_source
 from lakeward.adapters.tables.committing import staging
+from lakeward.adapters.tables.keys import told_apart_by
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.partitions import Partitions
 from lakeward.adapters.tables.resolving import Work, resolved_by
@@ -188,9 +189,9 @@ class DeltaTable:
             if has_vectors:
                 change.delete(outcome.removed.select(FILE, POS))
             else:
-                gone = outcome.removed.selectExpr(*map(quoted, plan.stored.key))
+                gone = outcome.removed.selectExpr(*map(quoted, told_apart_by(plan.stored)))
                 others = called_now(change.rewrite(outcome.removed), plan.renames)
-                others = fitted(others, plan.stored.schema).join(gone, list(plan.stored.key), "left_anti")
+                others = fitted(others, plan.stored.schema).join(gone, gone.columns, "left_anti")
                 rows = others.unionByName(rows, allowMissingColumns=True)
                 change.add(rows.select(*[F.col(quoted(name)) for name in rows.columns]))
                 return

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Final
 
 from lakeward.adapters.hudi.columns import check_columns
-from lakeward.adapters.hudi.layout import Layout
+from lakeward.adapters.hudi.layout import Layout, has_record_key
 from lakeward.adapters.hudi.options import LASTING, TableOptions, is_harmless
 from lakeward.adapters.hudi.timeline import METADATA, Timeline
 from lakeward.adapters.tables.columns import check_names
@@ -73,6 +74,22 @@ def check_place(dimension: Dimension, folder: Folder) -> None:
         f"{dimension.name}: the folder {folder} {what}",
         found=found,
         todo="Nothing was applied. Choose another `warehouse` or `namespace` under [target], or empty it.",
+    )
+
+
+def check_record_key(dimension: Dimension, properties: Mapping[str, str]) -> None:
+    """Refuse to take rows from a table that was made without record keys, or to add some without to another.
+
+    A table without a key has them where it was made with `match = "image"`, for good.
+    """
+    has, wants = bool(properties.get("hoodie.table.recordkey.fields")), has_record_key(dimension)
+    if has == wants:
+        return
+    made, said = ("with", "not") if has else ("without", "now")
+    raise ConfigError(
+        f"{dimension.name}: `match` of a Hudi table cannot change",
+        found=f'the table was made {made} `match = "image"`, and the settings {said} say it',
+        todo="Put it back. Or drop the table together with what stands beside it, to load it anew.",
     )
 
 

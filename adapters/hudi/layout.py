@@ -14,7 +14,7 @@ from lakeward.adapters.hudi.columns import KEY
 from lakeward.adapters.hudi.options import LASTING, TableOptions
 from lakeward.adapters.hudi.timeline import LAYOUT, Instant
 from lakeward.adapters.spark.names import quoted
-from lakeward.core.dimension import Dimension
+from lakeward.core.dimension import Dimension, Match
 from lakeward.core.errors import TableError
 
 DELETED: Final = -1
@@ -29,6 +29,11 @@ INDEX: Final = "hoodie.index.type"
 _OURS: Final = 1
 _THEIRS: Final = 2
 """The forms of record keys; of another one, rows would be looked for in vain."""
+
+
+def has_record_key(dimension: Dimension) -> bool:
+    """Whether rows of a table that lakeward makes have a record key of ours, by which they are taken away."""
+    return bool(dimension.key) or dimension.match is Match.IMAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,7 @@ class Layout:
         """Return the columns of the record key; none where Hudi makes one."""
         if self.theirs:
             return [name for name in self.theirs.get(RECORD_KEY, "").split(",") if name]
-        return (KEY,) if dimension.key else ()
+        return (KEY,) if has_record_key(dimension) else ()
 
     def place(self, dimension: Dimension) -> Sequence[str]:
         """Return the columns that say where a row lies, each once."""

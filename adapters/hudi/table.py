@@ -22,7 +22,7 @@ from lakeward.adapters.delta_rs.places import Places
 from lakeward.adapters.hudi import writing
 from lakeward.adapters.hudi.adopting import HudiTheirs
 from lakeward.adapters.hudi.change import Change
-from lakeward.adapters.hudi.checking import check, check_change, check_place
+from lakeward.adapters.hudi.checking import check, check_change, check_place, check_record_key
 from lakeward.adapters.hudi.columns import KEY, META_COLUMNS
 from lakeward.adapters.hudi.features import Features
 from lakeward.adapters.hudi.java import Jvm
@@ -40,6 +40,7 @@ from lakeward.adapters.spark.resolve import FILE, POS
 from lakeward.adapters.tables.beside import CHANGES
 from lakeward.adapters.tables.columns import of_source
 from lakeward.adapters.tables.committing import committing_by, staging
+from lakeward.adapters.tables.keys import told_apart_by
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.partitions import Partitions
 from lakeward.adapters.tables.resolving import Work, resolved_by
@@ -141,6 +142,8 @@ class HudiTable:
                 todo="Nothing of this batch was applied. Run again: it is loaded anew.",
             )
         check_change(self.dimension, self.options, self.layout, plan.evolution)
+        if not self.layout.theirs:
+            check_record_key(self.dimension, properties_of(self.folder))
         check(self.dimension, self.options)
         return self._at(newest)
 
@@ -240,8 +243,8 @@ class HudiTable:
         """Return the rows that stay as they are, with their columns' new names: Hudi writes all of them anew."""
         others = fitted(called_now(read.rows().drop(FILE, POS), plan.renames), plan.stored.schema)
         if outcome.removed is not None:
-            gone = outcome.removed.selectExpr(*map(quoted, plan.stored.key))
-            others = others.join(gone, list(plan.stored.key), "left_anti")
+            gone = outcome.removed.selectExpr(*map(quoted, told_apart_by(plan.stored)))
+            others = others.join(gone, gone.columns, "left_anti")
         return writing.as_records(others, plan.stored, self.layout)
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.hudi.columns import KEY
-from lakeward.adapters.hudi.layout import DELETED, RECORD_KEY, Layout
+from lakeward.adapters.hudi.layout import DELETED, RECORD_KEY, Layout, has_record_key
 from lakeward.adapters.hudi.options import TableOptions
 from lakeward.adapters.hudi.timeline import LAYOUT, PREFIX, PROGRESS
 from lakeward.adapters.spark import names
@@ -82,13 +82,14 @@ def _ours(dimension: Dimension, options: TableOptions) -> Mapping[str, str]:
         f"{_WRITE}hive_style_partitioning": "true",
         f"{_WRITE}partitionpath.urlencode": "true",
         f"{_WRITE}keygenerator.class": keys,
-        **(keyed if dimension.key else {}),
+        **(keyed if has_record_key(dimension) else {}),
     }
 
 
 def operation_of(plan: MergePlan, *, replaces: bool) -> Mapping[str, str]:
     """Return what kind of write carries out a plan."""
-    return REPLACING if replaces else {f"{_WRITE}operation": "insert" if plan.appends else "upsert"}
+    operation = "upsert" if has_record_key(plan.dimension) else "insert"
+    return REPLACING if replaces else {f"{_WRITE}operation": operation}
 
 
 def said(progress: Progress, layout: Layout) -> Mapping[str, str]:
@@ -109,12 +110,16 @@ def nullable(rows: DataFrame) -> DataFrame:
     return rows.selectExpr(*[f"if(true, {quoted(name)}, NULL) AS {quoted(name)}" for name in rows.columns])
 
 
+_FACT: Final = f"to_json(array({', '.join(f'string({name})' for name in names.POSITION)}))"
+"""The text of the place of a row's fact, which tells rows apart where there is no key."""
+
+
 def _record_key(dimension: Dimension) -> str:
     """Return the text of a key without a colon, as SQL: the bucket index takes what is before one for a name.
 
     It is JSON, of which a colon may be written so; at several of them Hudi 1.2 looks for the next name for ever.
     """
-    return rf"replace({key_text(dimension)}, ':', '\\u003a')"
+    return rf"replace({key_text(dimension)}, ':', '\\u003a')" if dimension.key else _FACT
 
 
 def deletes_of(removed: DataFrame, records: DataFrame, place: Sequence[str]) -> DataFrame:

@@ -96,7 +96,7 @@ class Change:
         self.removed_files = [task.file() for task in tasks.values()]
         with self.jvm.reading(self.table, list(tasks.values())) as old:
             now = fitted(called_now(old, plan.renames), plan.stored.schema)
-            kept = now.join(gone, list(plan.stored.key), "left_anti")
+            kept = now.join(gone, gone.columns, "left_anti")
             every = kept if rows is None else kept.unionByName(rows, allowMissingColumns=True)
             self.added += self.jvm.stage(self.target, every)
             counted = [self._live_rows(task) for task in tasks.values()]

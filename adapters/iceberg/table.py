@@ -32,6 +32,7 @@ from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import FILE, POS
 from lakeward.adapters.tables.columns import check_names, of_source
 from lakeward.adapters.tables.committing import staging
+from lakeward.adapters.tables.keys import told_apart_by
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.partitions import Partitions
 from lakeward.adapters.tables.resolving import Work, resolved_by
@@ -203,7 +204,7 @@ class IcebergTable:
                 removed = removed.join(from_arrow(self.spark(), whole), FILE, "left_anti")
             if self.options.write_mode == "copy-on-write":
                 if files := to_arrow(removed.select(FILE).distinct())[FILE].to_pylist():
-                    gone = removed.selectExpr(*map(quoted, plan.stored.key))
+                    gone = removed.selectExpr(*map(quoted, told_apart_by(plan.stored)))
                     change.rewrite(files, gone, plan, rows if resolved.written else None)
                     return
             else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakeward.adapters.memory import reading, versions
@@ -14,7 +14,7 @@ from lakeward.core.append import append
 from lakeward.core.books import applied_record
 from lakeward.core.cells import remade
 from lakeward.core.delivery import Delivery, Resolution, Settled
-from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.dimension import Dimension, Match, TableName
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position
 from lakeward.core.evolution import Recorded, SchemaChange
@@ -25,6 +25,7 @@ from lakeward.core.history.check import Checked
 from lakeward.core.history.numbering import Numbers, numbered
 from lakeward.core.history.versions import Versions
 from lakeward.core.holds import Waiter, Waiters
+from lakeward.core.images import match
 from lakeward.core.known import Known, Refused, Remembered, Stored
 from lakeward.core.ledger import ObjectRecord
 from lakeward.core.literals import text_of
@@ -104,8 +105,7 @@ class MemoryTable:
         if plan.splices is not None:
             settled = splice(dimension, self.rows, self.memory, delivery, plan.splices)
         else:
-            work_out = append if plan.appends else settle
-            settled = work_out(dimension, self.rows, self.memory, delivery)
+            settled = _work_of(plan)(dimension, self.rows, self.memory, delivery)
         settled = replace(settled, rows={key: _remade(row, plan.remaking) for key, row in settled.rows.items()})
         counts = replace(settled.counts, read=settled.counts.read + plan.facts.skipped, skipped=plan.facts.skipped)
         holds = [h for h in self.memory.holds.values() if h.position not in settled.closed]
@@ -417,6 +417,13 @@ class MemoryTarget:
         """Return the table of that name."""
         table = self.tables.setdefault(dimension.name, MemoryTable(dimension))
         return Opened(str(dimension.name), table, table, table, table, table, verification=table, reading=table)
+
+
+def _work_of(plan: MergePlan) -> Callable[[Dimension, Mapping[Key, Row], Memory, Delivery], Settled]:
+    """Return what works a batch out: rows are found by their key, by their images, or not at all."""
+    if plan.dimension.match is Match.IMAGE:
+        return match
+    return append if plan.appends else settle
 
 
 def _added(before: Row | None, after: Row | None) -> int:

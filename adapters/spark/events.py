@@ -14,6 +14,11 @@ A source that may send rows in part has two or three more (`BatchFacts.may_need`
 - `_lakeward_unset`: the names of the columns that were not sent (their cells are NULL);
 - `_lakeward_old`: a struct of the key that the row had, where its key changed, else NULL;
 - `_lakeward_transaction`: what names the transaction, NULL where nothing does.
+
+Of a table whose rows match by their images it has
+
+- `_lakeward_image`: of an update or a delete a struct of the row as it was before, NULL where it was not
+  sent whole.
 """
 
 from __future__ import annotations

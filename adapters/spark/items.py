@@ -111,10 +111,15 @@ class Key:
 def links_of(spark: SparkSession, events: Sequence[DataFrame]) -> DataFrame | None:
     """Return the chain of each key that a key change joins to another, or None where there is no key change."""
     parts = [frame.where(f"{OLD_KEY} IS NOT NULL").select(OLD_KEY, KEY) for frame in events]
-    found = to_arrow(reduce(DataFrame.unionByName, parts).limit(MOST_LINKS + 1))
+    return chains_of(spark, reduce(DataFrame.unionByName, parts), "key changes")
+
+
+def chains_of(spark: SparkSession, links: DataFrame, what: str) -> DataFrame | None:
+    """Return the chain of each text that a link, `what` it is in words, joins to another; None where none does."""
+    found = to_arrow(links.limit(MOST_LINKS + 1))
     if found.num_rows > MOST_LINKS:
         raise TableError(
-            f"more than {MOST_LINKS:,} key changes meet in one batch",
+            f"more than {MOST_LINKS:,} {what} meet in one batch",
             found="those that are remembered, and those of the batch",
             todo="Nothing was applied. Make `lateness` or `max_files` smaller.",
         )

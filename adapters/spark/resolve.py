@@ -103,12 +103,12 @@ class Known(NamedTuple):
 def without_copies(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, Known]:
     """Leave out the rows of objects that were delivered before.
 
-    Of an `ordered` table only the rejects: its events are told by what stands, and what is remembered.
+    Of an `ordered` table with a key only the rejects: its events are told by what stands, and what is remembered.
     """
     if not plan.copies:
         return frame, Known()
     is_copy = f"{names.OBJECT} IN ({', '.join(map(str, sorted(plan.copies)))})"
-    if isinstance(plan.dimension.lateness, Ordered):
+    if isinstance(plan.dimension.lateness, Ordered) and plan.dimension.key:
         is_copy = f"({is_copy} AND coalesce({IS_REJECT}, false))"
     alike = frame.where(is_copy).groupBy(names.REASON).count().collect()
     rows = {row[names.REASON]: row["count"] for row in alike}
@@ -189,6 +189,11 @@ def _rejected(
             names.TEXT: F.expr(f"CASE WHEN {is_wrong} THEN coalesce({written}, {row}) ELSE {names.TEXT} END"),
         }
     )
+
+
+def as_no_key(frame: DataFrame, dimension: Dimension, is_wrong: str, words: str) -> DataFrame:
+    """Turn the events that are wrong, as SQL, into rejects of a table that has no key to find a row by."""
+    return rejected(frame, dimension, f"({IS_EVENT} AND {is_wrong})", Reason.NO_KEY, words)
 
 
 def holding_rejects(frame: DataFrame, plan: MergePlan) -> DataFrame:
@@ -342,5 +347,5 @@ def winners(events: DataFrame, judged: DataFrame, *, deletes: bool) -> DataFrame
 
 def reject_without_key(frame: DataFrame, dimension: Dimension) -> DataFrame:
     """Turn updates, deletes and truncates into rejects: a table without a key has facts that stay."""
-    refused = f"({IS_EVENT} AND {names.OPERATION} IN ('update', 'delete', 'truncate'))"
-    return rejected(frame, dimension, refused, Reason.NO_KEY, "the table has no key to find the row by")
+    refused = f"{names.OPERATION} IN ('update', 'delete', 'truncate')"
+    return as_no_key(frame, dimension, refused, "the table has no key to find the row by")

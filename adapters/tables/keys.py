@@ -7,11 +7,16 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.spark import keys
+from lakeward.adapters.spark import keys, names
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.schema import Schema
+
+
+def told_apart_by(dimension: Dimension) -> Sequence[str]:
+    """Return the columns that tell the rows of a table apart: its key, or the place of each row's fact."""
+    return dimension.key or names.POSITION
 
 
 def key_text(dimension: Dimension, of: str = "") -> str:

@@ -59,6 +59,7 @@ from lakeward.adapters.spark.resolve import (
 from lakeward.adapters.spark.splicing import spliced
 from lakeward.adapters.spark.truncates import in_force, not_overruled, without_truncates
 from lakeward.adapters.tables.companion import CompanionTable
+from lakeward.adapters.tables.images import by_images, meets_images
 from lakeward.adapters.tables.instants import with_instants
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.outcome import Outcome
@@ -162,7 +163,8 @@ def resolved_by(
     plan, frame = partitions.without_unkept(plan, frame)
     resolver = Resolver(kept.companion, kept.quarantine, kept.spark)
     if plan.appends:
-        return resolver.appends(plan, frame, table)
+        is_asked = meets_images(plan)
+        return by_images(kept, plan, frame, table) if is_asked else resolver.appends(plan, frame, table)
     resolve = resolver.reload if plan.replaces else resolver.merge
     resolved = resolve(plan, frame, table)
     with freed_on_failure(resolved.close):

@@ -13,7 +13,17 @@ from lakeward.core.dimension import ORDERED, Lateness, Unbounded, Within
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.facts import PARTIAL, Capability
 from lakeward.core.memory import Reason
-from lakeward.plugins.testing import cases, going_back, machine, numbers, races, small, soft_deletes, versions
+from lakeward.plugins.testing import (
+    cases,
+    going_back,
+    images,
+    machine,
+    numbers,
+    races,
+    small,
+    soft_deletes,
+    versions,
+)
 from lakeward.plugins.testing.bench import FOREIGN, Law, Trial, expected
 from lakeward.plugins.testing.play import CRASHES, UNCOMMITTED, Player
 from lakeward.plugins.testing.scripts import Script, pack, pack_late, pack_reloaded
@@ -287,7 +297,7 @@ def a_reload_of_a_table_without_a_key_leaves_the_facts_of_the_new_epoch(trial: T
     trial.play(pack_reloaded(trial.random, before, trial.histories, bad=0.05), trial.ends())
 
 
-_LAST: Final = (*soft_deletes.LAWS, *versions.LAWS, numbers.LAW, going_back.LAW)
+_LAST: Final = (*soft_deletes.LAWS, *versions.LAWS, numbers.LAW, going_back.LAW, *images.LAWS)
 
 LAWS: Final = (*small.LAWS, *races.LAWS, *cases.LAWS, machine.LAW, *_DRAWN, *_LAST)
 """All laws of a table: small ones first, so that a new table fails in small and at once."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import broken_answers
 import broken_feeds
 import broken_histories
+import broken_images
 import broken_soft_deletes
 from broken_ports import Whole
 
@@ -112,6 +113,7 @@ BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
     ),
     "a_reload_ends_what_it_lacks": (broken_answers.KeepsRowsThatALoadDoesNotHold,),
     "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there": (broken_answers.TakesNothingBack,),
+    **broken_images.OF_ANY,
     "corpus_columns": (broken_answers.NullsWhatTheFilesLack,),
     "corpus_crash": (broken_answers.BelievesWhatACrashLeft,),
     "corpus_crash_without_key": (broken_answers.BelievesWhatACrashLeft,),

@@ -17,7 +17,7 @@ from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.line import from_arrow
 from lakeward.adapters.tables.columns import position_of
-from lakeward.core.dimension import Dimension
+from lakeward.core.dimension import Dimension, Match
 from lakeward.core.events import UNSET, ChangeEvent
 from lakeward.core.ports import Opened
 from lakeward.plugins import Runtime
@@ -102,6 +102,8 @@ def event_table(dimension: Dimension, items: Sequence[Item], *, in_part: bool = 
     )
     for name in (names.DETAIL, names.TEXT):
         columns[name] = pa.array([None if event else "spoilt" for event in is_event], pa.string())
+    if dimension.match is Match.IMAGE:
+        columns[names.IMAGE] = pa.array([_image(item) for item in items], pa.struct(list(types.items())))
     if in_part:
         columns[names.UNSET] = pa.array([_unset(item) for item in items], pa.list_(pa.string()))
         old = pa.struct([(name, types[name]) for name in dimension.key])
@@ -114,6 +116,11 @@ def event_table(dimension: Dimension, items: Sequence[Item], *, in_part: bool = 
 def _unset(item: Item) -> list[str] | None:
     cells = item.cells if isinstance(item, ChangeEvent) else {}
     return [name for name, cell in cells.items() if cell is UNSET] or None
+
+
+def _image(item: Item) -> dict[str, object] | None:
+    image = item.before if isinstance(item, ChangeEvent) else None
+    return None if image is None or UNSET in image.values() else dict(image)
 
 
 def _old(dimension: Dimension, item: Item) -> dict[str, object] | None:

@@ -36,6 +36,7 @@ LAP: Final = frozenset(
         "after_every_held_row_is_fixed_or_discarded_the_tables_are_those_of_the_mended_feed",
         "what_comes_too_late_is_told_apart",
         "a_table_without_a_key_keeps_each_fact_once",
+        "a_row_of_nulls_is_equal_to_its_image",
         "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there",
         "a_soft_delete_leaves_the_last_values",
     }
@@ -72,6 +73,7 @@ SLOW: Final = frozenset(
         "cells_that_were_not_sent_keep_their_values",
         "key_changes_that_no_rule_decides_are_held_alike",
         "what_waits_in_quarantine_follows_in_order",
+        "a_table_without_a_key_takes_away_one_row_that_is_equal_to_an_image",
         *PARTS,
     }
 )

@@ -1,0 +1,116 @@
+"""Tables without a key whose rows are found by their images: a bag of rows, of which some may be equal.
+
+In the order of positions an insert adds a row, a delete takes away one that is equal to its image before, and
+an update does both. It is the oldest of those, by position; one that the same batch adds comes last. An image
+has the columns that the event has; one of which no cell was sent, or not all, is no image. What finds no row
+changes nothing, and holds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from lakeward.core.counts import Counts
+from lakeward.core.delivery import Delivery, Settled, record_of
+from lakeward.core.dimension import Dimension
+from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position, canonical, is_sent
+from lakeward.core.fold import Row
+from lakeward.core.memory import Memory, Reason, Reject
+from lakeward.core.mending import no_image
+
+NOT_WHOLE: Final = "the row before the change was not sent whole"
+NOT_THERE: Final = "no row of the table is equal to the row before the change"
+NO_TRUNCATE: Final = "the table has no key"
+"""Why an event of such a table is in quarantine."""
+
+_LEAVES: Final = (Operation.INSERT, Operation.READ, Operation.UPDATE)
+_TAKES: Final = (Operation.UPDATE, Operation.DELETE)
+
+
+def match(dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delivery: Delivery) -> Settled:
+    """Work out what `delivery` does to a table whose rows are found by their images.
+
+    Raises MendError for a mended row that is no insert: a person tells no image.
+    """
+    mended = [resolution.mended for resolution in delivery.resolutions if resolution.mended is not None]
+    for event in mended:
+        if event.operation in _TAKES:
+            raise no_image(dimension, event.position.object, event.position.row)
+    replaces = delivery.loaded is not None and delivery.loaded > memory.epoch
+    new = [event for event in delivery.events if not memory.has_object(event.position)]
+    rejects = [reject for reject in delivery.rejects if not memory.has_object(reject.position)]
+    copies = len(delivery.events) + len(delivery.rejects) - len(new) - len(rejects)
+    bag = _Bag(dimension.schema.names, {} if replaces else rows)
+    refused = bag.play([*mended, *new])
+    counts = Counts(
+        read=len(delivery.events) + len(delivery.rejects),
+        duplicates=copies,
+        quarantined=len(rejects) + len(refused),
+        superseded=len(bag.superseded),
+        applied=len(new) - len(refused) - len(bag.superseded),
+    )
+    return Settled(
+        rows={**(dict.fromkeys(rows) if replaces else {}), **bag.changed},
+        changes=[],
+        bases=[],
+        holds=[],
+        closed={r.position: r.mended for r in delivery.resolutions},
+        rejects=[*rejects, *refused],
+        record=record_of(delivery),
+        counts=counts,
+        epoch=delivery.loaded if replaces and delivery.loaded else memory.epoch,
+        loaded=max(memory.loaded, delivery.loaded or 0),
+        replaces=replaces,
+    )
+
+
+class _Bag:
+    """The rows that stand, the oldest first; what of them has `changed`, and what a batch adds and takes again."""
+
+    def __init__(self, columns: Sequence[str], rows: Mapping[Key, Row]) -> None:
+        self.columns = columns
+        self.rows = {fact: rows[fact] for fact in sorted(rows, key=lambda fact: rows[fact].position)}
+        self.changed: dict[Key, Row | None] = {}
+        self.superseded: set[Position] = set()
+
+    def play(self, events: Sequence[ChangeEvent]) -> list[Reject]:
+        """Let events happen, in the order of their positions; return those that cannot."""
+        played = ((event, self._refusal(event)) for event in sorted(events, key=lambda event: event.position))
+        return [Reject(e.position, Reason.NO_KEY, time=e.time, detail=why) for e, why in played if why is not None]
+
+    def _refusal(self, event: ChangeEvent) -> str | None:
+        """Let an event happen, or return why it cannot."""
+        if event.operation is Operation.TRUNCATE:
+            return NO_TRUNCATE
+        if event.operation in _TAKES:
+            if not is_whole(event):
+                return NOT_WHOLE
+            image = event.before or {}
+            found = next((fact for fact, row in self.rows.items() if _is_equal(row.cells, image)), None)
+            if found is None:
+                return NOT_THERE
+            self._take(found)
+        if event.operation in _LEAVES:
+            sent = {name: value for name, value in event.cells.items() if value is not UNSET}
+            row = Row({name: sent.get(name) for name in self.columns}, event.position)
+            self.rows[tuple(event.position)] = self.changed[tuple(event.position)] = row
+        return None
+
+    def _take(self, fact: Key) -> None:
+        row = self.rows.pop(fact)
+        if self.changed.pop(fact, None) is None:
+            self.changed[fact] = None
+        else:
+            self.superseded.add(row.position)
+
+
+def is_whole(event: ChangeEvent) -> bool:
+    """Tell whether the row before a change was sent whole, and the row after an update, too."""
+    images = [event.before, event.cells] if event.operation is Operation.UPDATE else [event.before]
+    return all(image and is_sent(image) for image in images)
+
+
+def _is_equal(cells: Mapping[str, Cell], image: Mapping[str, Cell]) -> bool:
+    return all(canonical(cells.get(name)) == canonical(value) for name, value in image.items())
+

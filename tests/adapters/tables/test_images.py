@@ -1,0 +1,43 @@
+"""Tables without a key whose rows are found by their images, as each format takes rows away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from delta_lake import LakeOfDelta
+from hudi_lake import LakeOfHudi
+from iceberg_lake import LakeOfIceberg
+from lakes import Lake, play_both
+
+from lakeward.adapters.delta.options import TableOptions as DeltaOptions
+from lakeward.adapters.hudi.options import TableOptions as HudiOptions
+from lakeward.adapters.iceberg.options import TableOptions as IcebergOptions
+from lakeward.plugins.testing.images import pack_images
+
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.usefixtures("interpreted")]
+
+
+def _agree(lake: Lake, seed: int) -> None:
+    script = pack_images(Random(seed), 10, bad=0.05)
+    found, _ = play_both(script, lake)
+    assert found.moments[-1].rows == script.truth
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_iceberg_writes_files_anew_without_the_rows_that_go(
+    make_lake: Callable[..., LakeOfIceberg], version: int
+) -> None:
+    options = IcebergOptions(write_mode="copy-on-write", format_version=version, partition_by=["truncate(3, a)"])
+    _agree(make_lake(options), version)
+
+
+def test_delta_writes_files_anew_without_the_rows_that_go(make_delta: Callable[..., LakeOfDelta]) -> None:
+    _agree(make_delta(DeltaOptions(write_mode="copy-on-write", partition_by=["a"])), 5)
+
+
+@pytest.mark.hudi
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+def test_hudi_takes_rows_away_by_the_places_of_their_facts(make_hudi: Callable[..., LakeOfHudi], mode: str) -> None:
+    _agree(make_hudi(HudiOptions(write_mode=mode, partition_by=["a"], buckets=2)), 7)
