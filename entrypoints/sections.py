@@ -237,6 +237,12 @@ class TableSettings(BaseModel):
         description="The columns of the primary key, as the rules leave them; where it is left out, that of the "
         "catalogue. Without a key the table is append-only.",
     )
+    match: Literal["image"] | None = Field(
+        None,
+        description="Of a table without a key: `image` has updates and deletes find their row by all that it was "
+        "before the change, which the source must send; see docs/semantics.md. Without it "
+        "they go into quarantine (`no_key`).",
+    )
     columns: dict[str, ColumnSettings] = Field(
         default_factory=dict,
         description="Columns of the source and their types, in the order of the files. CSV needs them, unless the "

@@ -29,6 +29,7 @@ from lakeward.entrypoints.both import read_by, with_both
 from lakeward.entrypoints.completing import Made, check_history, rules_of, with_catalogue
 from lakeward.entrypoints.histories import history_of
 from lakeward.entrypoints.joins import JoinedSettings, check_joined, joined_of
+from lakeward.entrypoints.matching import match_of
 from lakeward.entrypoints.patterns import is_pattern, plain, table_name, takes, with_patterns
 from lakeward.entrypoints.sections import (
     Settings,
@@ -150,12 +151,14 @@ class Configured:
         snapshots = snapshots_of(name, table, history)
         if snapshots is not None and snapshots.older is Older.SPLICE:
             lateness = ORDERED  # nothing but snapshots comes, and one that is late has its place
+        late = lateness_of(table, lateness)
         return Dimension(
             name=name,
             schema=made.shape.schema,
             key=tuple(table.key),
             deletes=Deletes(table.deletes),
-            lateness=lateness_of(table, lateness),
+            match=match_of(name, table, late),
+            lateness=late,
             sequences=sequences,
             tolerance=tolerance_of(table.quarantine),
             policies=policies,

@@ -34,7 +34,7 @@ from lakeward.adapters.spark.names import column
 from lakeward.adapters.spark.rows import MALFORMED, TORN, to_events
 from lakeward.adapters.spark.truncates import truncation
 from lakeward.core.clock import believed
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, Ordered, TableName, Within
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, Match, Ordered, TableName, Within
 from lakeward.core.errors import ConfigError, SchemaConflict, SourceError
 from lakeward.core.events import Position, Sequences
 from lakeward.core.evolution import Policy, compare
@@ -98,6 +98,7 @@ class DmsSource:
 
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the next files, in the order of their names."""
+        self._refuse_images(dimension)
         if self.shared is not None:
             self._refuse_lateness(dimension)
             self._refuse_another_name(dimension)
@@ -113,6 +114,16 @@ class DmsSource:
             return own
         has_more = any(item.name not in past.seen for item in own)
         return [*own, *self.shared.of_table(table, of_all, past, has_more=has_more)]
+
+    def _refuse_images(self, dimension: Dimension) -> None:
+        """Refuse to find rows by images that no task sends."""
+        if dimension.match is Match.IMAGE and self.options.before_image_prefix is None:
+            raise ConfigError(
+                f'{dimension.name}: `match = "image"` needs the row as it was before a change',
+                found="`before_image_prefix` is not set under [source]",
+                todo="Let the task have the rule `add-before-image-columns` with `column-filter` `all`, and say "
+                "its prefix (docs/dms-endpoint.md).",
+            )
 
     def _refuse_lateness(self, dimension: Dimension) -> None:
         """Refuse to wait for late files where the order of the files is that of the transactions."""

@@ -16,11 +16,25 @@ from lakeward.adapters.spark.casts import TextFormat
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.rows import OP_TEXT, SEQUENCE_TEXT, TIME_TEXT
 from lakeward.adapters.spark.types import bound_of
-from lakeward.core.dimension import Dimension
+from lakeward.core.dimension import Dimension, Match
 from lakeward.core.errors import ConfigError
 from lakeward.core.schema import Column
 
 _TIMES: Final = ("timestamp", "timestamp_ntz", "date")
+
+
+def check_images(options: FilesOptions, dimension: Dimension) -> None:
+    """Raise ConfigError where rows are to be found by images before a change that the files do not have."""
+    has = options.format == "dms-json" or (
+        options.format == "debezium" and options.form == "envelope" and options.before_images == "whole"
+    )
+    if dimension.match is Match.IMAGE and not has:
+        raise ConfigError(
+            f'{dimension.name}: `match = "image"` needs the row as it was before a change',
+            found="its files do not have it",
+            todo="Messages have it: those of Debezium in their envelope, with REPLICA IDENTITY FULL and "
+            '`before_images = "whole"`, and those of DMS (`format = "dms-json"`) with BeforeImageSettings.',
+        )
 
 
 def check_mapping(options: FilesOptions, dimension: Dimension) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.files.columns import check_mapping
+from lakeward.adapters.files.columns import check_images, check_mapping
 from lakeward.adapters.files.damage import refuse_damage, surveyed
 from lakeward.adapters.files.frames import ODD, frame_of
 from lakeward.adapters.files.lines import STRANGE
@@ -70,6 +70,7 @@ class FilesSource:
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the next files; raises ConfigError for a full load that is awaited where no file can be of one."""
         limits, options = Limits(self.options.max_files, self.options.max_bytes), self._options(dimension)
+        check_images(options, dimension)
         if dimension.snapshots is None:
             if past.load is not None:
                 raise _no_full_load(dimension)

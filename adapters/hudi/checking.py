@@ -85,10 +85,10 @@ def check_record_key(dimension: Dimension, properties: Mapping[str, str]) -> Non
     has, wants = bool(properties.get("hoodie.table.recordkey.fields")), has_record_key(dimension)
     if has == wants:
         return
-    made, said = ("with", "not") if has else ("without", "now")
+    made, say = ("with", "do not say") if has else ("without", "say")
     raise ConfigError(
         f"{dimension.name}: `match` of a Hudi table cannot change",
-        found=f'the table was made {made} `match = "image"`, and the settings {said} say it',
+        found=f'the table was made {made} `match = "image"`, and the settings {say} so',
         todo="Put it back. Or drop the table together with what stands beside it, to load it anew.",
     )
 

@@ -22,6 +22,7 @@ from lakeward.adapters.spark.names import column, quoted, text
 from lakeward.adapters.spark.rows import (
     BLANK,
     BROKEN,
+    HAS_IMAGE,
     KEY_MISFIT,
     LINE,
     MISFIT,
@@ -226,25 +227,27 @@ def _typed(rows: DataFrame, layout: Layout, reading: Reading) -> DataFrame:
     typed = {c.name: to_type(raw[c.name], c.type, reading.format_of(c.name)) for c in schema}
     typed_rows = rows.selectExpr("*", *[f"{sql} AS {quoted(name)}" for name, sql in typed.items()])
     misfits = {c.name: misfit(raw[c.name], c) for c in schema if c.type.name != "string"}
-    before = [_before(raw, item, reading) for item in reading.key_columns]
+    before = {item.name: _before(raw, item, reading) for item in reading.before_columns}
+    wrong = [*misfits.items(), *((name, said) for name, (_, said) in before.items())]
     broken = f"CASE WHEN {_RAW} IS NULL THEN {_why_broken(layout, reading.dialect)} END"
     return typed_rows.selectExpr(
         *[quoted(name) for name in schema.names],
         f"{raw.get(OP, 'string(NULL)')} AS {OP_TEXT}",
         f"{raw.get(TIME, 'string(NULL)')} AS {TIME_TEXT}",
         f"{reading.unpadded(raw.get(SEQUENCE, 'string(NULL)'), Type('string'))} AS {SEQUENCE_TEXT}",
-        f"{_first([*(m for name, m in misfits.items() if name in key), *(m for _, m in before)])} AS {KEY_MISFIT}",
-        f"{_first([m for name, m in misfits.items() if name not in key])} AS {MISFIT}",
+        f"{_first([said for name, said in wrong if name in key])} AS {KEY_MISFIT}",
+        f"{_first([said for name, said in wrong if name not in key])} AS {MISFIT}",
         f"{broken} AS {BROKEN}",
         f"{'true' if len(layout.columns) > 1 else 'false'} AND {VALUE} = '' AS {BLANK}",
         *(VALUE, LINE, NAME, TORN),
         f"{_not_sent(layout, reading)} AS {names.UNSET}",
-        *[f"{sql} AS {before_column(index)}" for index, (sql, _) in enumerate(before)],
+        f"{_has_image(layout, reading)} AS {HAS_IMAGE}",
+        *[f"{sql} AS {before_column(index)}" for index, (sql, _) in enumerate(before.values())],
     )
 
 
 def _before(raw: Mapping[str, str], item: Column, reading: Reading) -> tuple[str, str]:
-    """Return what a key column was before an update, and what is wrong with that.
+    """Return what a column was before an update, and what is wrong with that.
 
     Inserts and deletes have nothing there; a row of an unknown operation may be an update.
     """
@@ -262,6 +265,17 @@ def _not_sent(layout: Layout, reading: Reading) -> str:
     own = [(i, name) for i, name in enumerate(layout.columns) if name in reading.dimension.schema.names]
     marked = ", ".join(f"CASE WHEN {_RAW}.u{index} THEN {text(name)} END" for index, name in own)
     return f"nullif(array_compact(array({marked})), CAST(array() AS array<string>))"
+
+
+def _has_image(layout: Layout, reading: Reading) -> str:
+    """Return whether a row sent all columns as they were before a change; NULL where its file has not all."""
+    places = {name: index for index, name in enumerate(layout.columns)}
+    wanted = [places.get(BEFORE + item.name) for item in reading.before_columns]
+    if OP not in places or None in wanted:
+        return "boolean(NULL)"
+    if reading.dialect.no_sup_text is None:
+        return "true"
+    return f"NOT ({' OR '.join([f'coalesce({_RAW}.u{index}, false)' for index in wanted] or ['false'])})"
 
 
 def _first(texts: Sequence[str]) -> str:

@@ -83,8 +83,8 @@ class Expected:
         sequence = () if self.sequence_column is None else (SEQUENCE,)
         orders = []
         for names in self.dimension.orders or (self.dimension.schema.names,):
-            key = [name for name in names if name in self.dimension.key]
-            before = () if self.before_prefix is None else tuple(BEFORE + name for name in key)
+            told = [name for name in names if name in self.dimension.told_before]
+            before = () if self.before_prefix is None else tuple(BEFORE + name for name in told)
             orders.append((*added, *names, *sequence, *before))
         return tuple(orders)
 
@@ -105,7 +105,7 @@ class Expected:
         column = known.get(name.lower().removeprefix(prefix))
         if column is None:
             return None
-        return (BEFORE if column in self.dimension.key else IGNORED) + column
+        return (BEFORE if column in self.dimension.told_before else IGNORED) + column
 
 
 def find_layout(name: str, head: str, expected: Expected, *, is_load: bool) -> Layout:

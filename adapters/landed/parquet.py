@@ -18,6 +18,7 @@ from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.rows import (
     BLANK,
     BROKEN,
+    HAS_IMAGE,
     KEY_MISFIT,
     LINE,
     MISFIT,
@@ -118,10 +119,11 @@ def read_parquet(
     sequence = "NULL" if place is None else reading.unpadded(quoted(place), Type("string"))
     has = set(frame.columns)
     owns = [quoted(called.get(name, name)) for name in schema.names]
-    before, sent = [], list(owns)
-    for index, item in enumerate(reading.key_columns):
+    before, sent, lacks = [], list(owns), False
+    for index, item in enumerate(reading.before_columns):
         name = f"{prefix or ''}{called.get(item.name, item.name)}"
         is_there = prefix is not None and name in has
+        lacks = lacks or not is_there
         value = reading.unpadded(quoted(name) if is_there else "NULL", item.type)
         before.append(f"CAST({value} AS {ddl(item.type)}) AS {before_column(index)}")
         sent += [quoted(name)] if is_there else []
@@ -139,5 +141,6 @@ def read_parquet(
         *[f"string(NULL) AS {name}" for name in (KEY_MISFIT, MISFIT, BROKEN)],
         *[f"false AS {name}" for name in (BLANK, TORN)],
         f"CAST(NULL AS array<string>) AS {names.UNSET}",
+        f"{'boolean(NULL)' if lacks else 'true'} AS {HAS_IMAGE}",
         *before,
     )

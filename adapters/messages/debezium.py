@@ -151,10 +151,13 @@ class Debezium:
         cells = {c.name: f"CASE WHEN NOT {is_gone} THEN {cell(_AFTER, c.name)} END" for c in schema}
         for name in key:
             cells[name] = f"CASE WHEN {_OPERATION} = 'delete' THEN {self._gone(name)} ELSE {cells[name]} END"
-        was = {name: f"CASE WHEN {_IS_UPDATE} THEN {self._before(name)} END" for name in key}
+        told = telling.dimension.told_before
+        is_told = _IS_UPDATE if key else f"{_OPERATION} IN ('update', 'delete')"
+        was = {name: f"CASE WHEN {is_told} THEN {self._before(name)} END" for name in told}
         return Decoded(
             cells=cells,
             before=was,
+            has_image=self._has_image(told),
             unset={c.name: self._is_unset(c) for c in schema if c.name not in key},
             operation=_OPERATION,
             time=self._time(),
@@ -198,6 +201,15 @@ class Debezium:
     def _before(self, name: str) -> str:
         """Return a cell of the key that an update left; flattened, only another message tells it."""
         return cell(LEFT, name) if self.is_flat else f"coalesce({cell(LEFT, name)}, {cell(_BEFORE, name)})"
+
+    def _has_image(self, columns: Sequence[str]) -> str:
+        """Return whether the image before a change has all columns, with the values that they had."""
+        if self.is_flat or self.before_images != "whole":
+            return "false"
+        listed = ", ".join(map(text, columns))
+        lacks = f"size(array_except(array({listed}), map_keys({_BEFORE}))) > 0" if columns else "true"
+        unlogged = f"arrays_overlap(map_values({_BEFORE}), array({self._unavailable()}))"
+        return f"coalesce(NOT ({lacks}) AND NOT coalesce({unlogged}, false), false)"
 
     def _field(self, name: str) -> str:
         """Return a field of the source: flattened, it is a column whose name begins with `__` or `__source_`."""

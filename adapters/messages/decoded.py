@@ -17,6 +17,7 @@ from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.rows import (
     BLANK,
     BROKEN,
+    HAS_IMAGE,
     KEY_MISFIT,
     LINE,
     MISFIT,
@@ -40,12 +41,13 @@ PLAIN = Writing()
 class Decoded:
     """What a decoder found in a message, each as SQL over its frame.
 
-    `cells` are texts by column, `before` those of the key as it was; `unset` says for each
-    column whether it was not sent. `time` is in microseconds since 1970.
+    `cells` are texts by column, `before` those of columns as they were, and `has_image` says whether all of those
+    are told; `unset` says for each column whether it was not sent. `time` is in microseconds since 1970.
     """
 
     cells: Mapping[str, str]
     before: Mapping[str, str] = field(default_factory=dict)
+    has_image: str = "boolean(NULL)"
     unset: Mapping[str, str] = field(default_factory=dict)
     operation: str = NULL
     time: str = "bigint(NULL)"
@@ -74,18 +76,21 @@ def to_rows(
     """
     schema, key = telling.dimension.schema, telling.dimension.key
     cells = {c.name: f"_lakeward_cell_{index}" for index, c in enumerate(schema)}
-    was = {c.name: f"_lakeward_was_{index}" for index, c in enumerate(telling.key_columns)}
+    was = {c.name: f"_lakeward_was_{index}" for index, c in enumerate(telling.before_columns)}
     numbers = {c.name: f"_lakeward_is_number_{index}" for index, c in enumerate(schema) if _is_base64(c, written)}
     values = partial(_value, written=written, numbers=numbers)
     typed = [f"{values(cells[c.name], c)} AS {quoted(c.name)}" for c in schema]
-    before = [f"{values(was[c.name], c)} AS {before_column(index)}" for index, c in enumerate(telling.key_columns)]
+    told = [*enumerate(telling.before_columns)]
+    before = [f"{values(was[c.name], c)} AS {before_column(index)}" for index, c in told]
     misfits = {
         c.name: misfit(cells[c.name], c)
         for c in schema
         if c.type.name != "string" or written.get(c.name, PLAIN).wire is not Wire.PLAIN
     }
     key_misfits = [wrong for name, wrong in misfits.items() if name in key]
-    key_misfits += [misfit(was[c.name], c, before_column(i)) for i, c in enumerate(telling.key_columns)]
+    others = [wrong for name, wrong in misfits.items() if name not in key]
+    for index, c in told:
+        (key_misfits if c.name in key else others).append(misfit(was[c.name], c, before_column(index)))
     return (
         # What is used more than once is a column of its own: else it would be worked out each time.
         frame.selectExpr("*", f"{_unset(found)} AS {names.UNSET}", f"{found.blank} AS {BLANK}")
@@ -103,11 +108,12 @@ def to_rows(
             f"CASE WHEN NOT {BLANK} THEN {found.sequence} END AS {SEQUENCE_TEXT}",
             f"{found.transaction} AS {TRANSACTION_TEXT}",
             f"{_first(key_misfits)} AS {KEY_MISFIT}",
-            f"{_first([wrong for name, wrong in misfits.items() if name not in key])} AS {MISFIT}",
+            f"{_first(others)} AS {MISFIT}",
             f"{found.broken} AS {BROKEN}",
             *(BLANK, VALUE, LINE, NAME),
             f"false AS {TORN}",
             names.UNSET,
+            f"{found.has_image} AS {HAS_IMAGE}",
             *[before_column(index) for index in range(len(before))],
             strange,
             *beside,

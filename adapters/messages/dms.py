@@ -6,13 +6,14 @@ has IncludeNullAndEmpty; images of a row before its change stand in `before-imag
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.messages.decoded import OF_OTHER, Decoded, bare
-from lakeward.adapters.messages.message import BODY, cell, parsed
+from lakeward.adapters.messages.message import BODY, cell, has, parsed
 from lakeward.adapters.spark.casts import TextFormat, to_type
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.rows import Telling
@@ -57,15 +58,16 @@ class DmsMessages:
 
     def decoded(self, telling: Telling) -> Decoded:
         """Return what stands where in messages that were `opened`."""
-        schema, key, said = telling.dimension.schema, telling.dimension.key, cell(_META, "operation")
+        schema, told, said = telling.dimension.schema, telling.dimension.told_before, cell(_META, "operation")
         known = " ".join(f"WHEN '{word}' THEN '{meaning}'" for word, meaning in OPERATIONS.items())
-        is_change = f"{said} = 'update'"
-        before = {name: f"CASE WHEN {is_change} THEN {self._before(name)} END" for name in key}
+        is_change = f"{said} = 'update'" if telling.dimension.key else f"{said} IN ('update', 'delete')"
+        before = {name: f"CASE WHEN {is_change} THEN {self._before(name)} END" for name in told}
         when = f"coalesce({cell(_META, 'commit-timestamp')}, {cell(_META, 'timestamp')})"
         is_row = f"coalesce({cell(_META, 'record-type')}, 'data') = 'data'"
         return Decoded(
             cells={c.name: cell(_DATA, c.name) for c in schema},
             before=before,
+            has_image=self._has_image(told, said),
             operation=f"CASE {said} {known} ELSE {said} END",
             time=f"unix_micros({to_type(when, Type('timestamp'), TextFormat())})",
             sequence="'0'",
@@ -77,6 +79,15 @@ class DmsMessages:
     def _blank(self, is_row: str) -> str:
         is_none = f"{BODY} IS NULL OR {bare(BODY)} IN ('', 'null') OR NOT ({is_row})"
         return f"coalesce({is_none}, false) OR {OF_OTHER}"
+
+    def _has_image(self, columns: Sequence[str], said: str) -> str:
+        """Return whether a message has all columns as they were before the change; one left out may not be NULL."""
+        images = {name: has(_BEFORE, name) for name in columns}
+        if self.before_prefix is not None:
+            images = {name: f"({has(_DATA, self.before_prefix + name)} OR {sql})" for name, sql in images.items()}
+        gone = [f"({has(_DATA, name)} OR {sql})" for name, sql in images.items()]
+        was, is_gone = (" AND ".join(found) or "false" for found in (images.values(), gone))
+        return f"CASE WHEN {said} = 'delete' THEN {is_gone} ELSE {was} END"
 
     def _before(self, name: str) -> str:
         image = cell(_BEFORE, name)

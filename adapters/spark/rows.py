@@ -14,7 +14,7 @@ from lakeward.adapters.spark.casts import TextFormat, to_type
 from lakeward.adapters.spark.events import SKIPPED
 from lakeward.adapters.spark.line import is_valid_utf8
 from lakeward.adapters.spark.names import quoted, text
-from lakeward.core.dimension import Dimension
+from lakeward.core.dimension import Dimension, Match
 from lakeward.core.events import LOAD_SEQUENCE, Operation, Sequences
 from lakeward.core.facts import Capability
 from lakeward.core.memory import Reason
@@ -37,6 +37,9 @@ MALFORMED: Final = "_lakeward_malformed"
 it; the row as it was written; Op, commit time and sequence as texts; what is wrong with the row, its
 key or another column, in words; whether it is an empty line, or a part of a row. The event
 frame says for the whole of a row whether it is MALFORMED. Some say what names the transaction."""
+
+HAS_IMAGE: Final = "_lakeward_has_image"
+"""Whether a row has all columns as they were before the change; NULL where only a delete has: its own cells."""
 
 _NUMBER: Final = "_lakeward_number"
 """The sequence as it was read, NULL where it is none."""
@@ -89,6 +92,11 @@ class Telling:
         return [column for column in found if column is not None]
 
     @property
+    def before_columns(self) -> Sequence[Column]:
+        """The columns of which it matters what they were before a change: those of the key, or all."""
+        return list(self.dimension.schema) if self.dimension.match is Match.IMAGE else self.key_columns
+
+    @property
     def in_part(self) -> frozenset[Capability]:
         """What rows that are not sent whole may call for."""
         return self.may_need
@@ -128,7 +136,7 @@ def to_number(value: str) -> str:
 
 
 def before_column(index: int) -> str:
-    """Return what the readers call a column of the key as it was before the change."""
+    """Return what the readers call a column of `before_columns` as it was before the change."""
     return f"_lakeward_before_{index}"
 
 
@@ -168,6 +176,7 @@ def to_events(rows: DataFrame, files: DataFrame, telling: Telling, also: Sequenc
         f"CASE WHEN {is_reject} THEN CASE {words} END END AS {names.DETAIL}",
         f"CASE WHEN {has_text} THEN {_as_text()} END AS {names.TEXT}",
         *(_in_part(telling) if telling.in_part else ()),
+        *([_image(telling)] if telling.dimension.match is Match.IMAGE else ()),
         TORN,
         f"{BROKEN} IS NOT NULL AND NOT {BLANK} AS {MALFORMED}",
         *also,
@@ -191,6 +200,16 @@ def _in_part(telling: Telling) -> Sequence[str]:
         f"{old if key else 'CAST(NULL AS struct<nothing:int>)'} AS {names.OLD}",
         f"{telling.transaction} AS {names.TRANSACTION}",
     )
+
+
+def _image(telling: Telling) -> str:
+    """Return the row as it was before an update or a delete, NULL where it was not sent whole."""
+    is_delete, before = f"{names.OPERATION} = 'delete'", [*enumerate(telling.before_columns)]
+    own = {c.name: f"CASE WHEN {is_delete} THEN {quoted(c.name)} END" for _, c in before}
+    fields = ", ".join(f"{text(c.name)}, coalesce({before_column(i)}, {own[c.name]})" for i, c in before)
+    is_whole = f"coalesce({HAS_IMAGE}, {is_delete} AND {names.UNSET} IS NULL)"
+    is_change = f"{names.OPERATION} IN ('update', 'delete') AND {is_whole}"
+    return f"CASE WHEN {is_change} THEN named_struct({fields}) END AS {names.IMAGE}"
 
 
 def _as_text() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 import structlog
 import typer
@@ -12,7 +12,7 @@ from rich.console import Console
 
 from lakeward.core.alarms import Alarm, alarms
 from lakeward.core.clock import SLACK
-from lakeward.core.dimension import DELETED, TableName
+from lakeward.core.dimension import DELETED, Match, TableName
 from lakeward.core.errors import LakewardError, SetupError
 from lakeward.core.evolution import Kind, Policy
 from lakeward.core.job import Idle, Job, Prepared
@@ -127,13 +127,12 @@ def _show(job: Job[Any], prepared: Prepared[Any] | None, kind: str) -> None:
             out.print(f"   {_held_words(name, held)}")
         return
     merge = prepared.plan
-    mode = "append-only" if merge.appends else merge.dimension.mode.value
+    is_bag = merge.dimension.match is Match.IMAGE
+    mode = "append-only" if merge.appends and not is_bag else merge.dimension.mode.value
     made = f"creates the table, {len(merge.evolution.schema)} columns" if merge.creates else ""
     out.print(f"{target} ({kind}, {mode})            {made}".rstrip())
     if merge.appends:
-        out.print(
-            "   It has no key: each row is added once and never changed; updates and deletes are quarantined."
-        )
+        out.print(f"   It has no key: {_BY_IMAGE if is_bag else _ADDED_ONCE}.")
     if merge.dimension.is_soft:
         out.print(f"   A row that is deleted keeps its last values, with {DELETED} true.")
     _show_rows(out, prepared)
@@ -143,6 +142,11 @@ def _show(job: Job[Any], prepared: Prepared[Any] | None, kind: str) -> None:
         out.print(f"   [yellow]schema:[/] {escaped(str(change))}: rows that show it go into quarantine")
     for warning in warnings(prepared):
         out.print(f"   [yellow]⚠[/] {escaped(warning)}")
+
+
+_ADDED_ONCE: Final = "each row is added once and never changed; updates and deletes are quarantined"
+_BY_IMAGE: Final = "each update or delete takes away one row that is equal to what its row was before"
+"""What becomes of the rows of a table without a key."""
 
 
 def _show_rows(out: Console, prepared: Prepared[Any]) -> None:
@@ -224,7 +228,7 @@ def _document(job: Job[Any], prepared: Prepared[Any] | None, cautions: Sequence[
         "batch": merge.batch,
         "creates": merge.creates,
         "epoch": merge.epoch,
-        "mode": "append" if merge.appends else merge.dimension.mode.value,
+        "mode": "append" if merge.appends and merge.dimension.match is Match.KEY else merge.dimension.mode.value,
         "columns": {column.name: str(column.type) for column in merge.evolution.schema},
         "schema_changes": [
             {**documents.schema_change(change), "policy": policy.value}

@@ -22,7 +22,7 @@ from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Places
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import SKIPPED
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, Match, TableName
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position, Sequences, key_of
 from lakeward.core.fold import Folded, apply
 from lakeward.core.ledger import Past
@@ -71,6 +71,7 @@ def fed(
     *,
     lateness: Lateness = ORDERED,
     patterns: Mapping[str, str] | None = None,
+    match: Match = Match.KEY,
     **options: Any,
 ) -> Read:
     """Read all files of a table, batch by batch."""
@@ -78,7 +79,9 @@ def fed(
     shared = {"folder": ""} if options.get("format") in MESSAGES else {}
     said = FilesOptions.model_validate({"path": str(folder), **shared, **options})
     schema = Schema(tuple(Column(c, parse_type(text)) for c, text in columns.items()))
-    dimension = Dimension(name=name, schema=schema, key=tuple(key), lateness=lateness, sequences=Sequences.PLACES)
+    dimension = Dimension(
+        name=name, schema=schema, key=tuple(key), match=match, lateness=lateness, sequences=Sequences.PLACES
+    )
     source = FilesSource(said, Folder(folder, Places(said.place())), lambda: spark, {name: patterns or {}})
     seen: dict[str, Any] = {}
     rows: list[Row] = []
@@ -113,6 +116,7 @@ def _event(row: Row, dimension: Dimension) -> ChangeEvent:
         key=place or (),
         cells=cells,
         old_key=None if old is None else key_of(old, dimension.key),
+        before=found.get(names.IMAGE),
         transaction=found.get(names.TRANSACTION),
         time=found[names.TIME],
     )

@@ -1,0 +1,51 @@
+"""What finds the rows of a table in the settings: a key, or images; and the words where images would not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from projects import MEMORY, write
+
+from lakeward.core.dimension import ORDERED, Lateness, Match, TableName, Within
+from lakeward.core.errors import ConfigError
+from lakeward.entrypoints.settings import load
+
+NAME = TableName("shop", "log")
+TABLE = """
+[tables."shop.log"]
+match = "image"
+columns = { id = "int" }
+"""
+
+
+def match(folder: Path, more: str = "", lateness: Lateness = ORDERED) -> Match:
+    return load(write(folder, MEMORY, TABLE + more)).dimension(NAME, lateness).match
+
+
+def test_rows_are_found_by_their_images_where_it_is_said(tmp_path: Path) -> None:
+    assert match(tmp_path) is Match.IMAGE
+    assert match(tmp_path, 'lateness = "ordered"', Within(1)) is Match.IMAGE
+    bare = TABLE.replace('match = "image"\n', "")
+    assert load(write(tmp_path, MEMORY, bare)).dimension(NAME).match is Match.KEY
+
+
+@pytest.mark.parametrize(
+    ("more", "found"),
+    [
+        ('key = ["id"]', "its key is id"),
+        ('key = ["id"]\nmode = "history"', "its key is id"),
+        ('rules = [{ rule = "cast", column = "id", type = "bigint" }]', "it has rules for its columns"),
+        ('lateness = "24h"', "its changes may be late"),
+    ],
+)
+def test_images_are_refused_where_they_find_no_row_or_another(tmp_path: Path, more: str, found: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        match(tmp_path, more)
+    assert found in str(refused.value.found)
+    assert refused.value.todo
+
+
+def test_images_are_refused_where_the_source_lets_changes_be_late(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match='`match = "image"` is not for this table'):
+        match(tmp_path, lateness=Within(1))
