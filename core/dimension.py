@@ -49,6 +49,17 @@ No table of Iceberg may have a column `_deleted`: iceberg.apache.org/spec/#reser
 """
 
 
+class Ties(Enum):
+    """What becomes of two facts of one key that the source puts at one place, and that do not say the same.
+
+    The one that arrives later wins; it goes into quarantine and holds the key; or the table stops.
+    """
+
+    ARRIVAL = "arrival"
+    QUARANTINE = "quarantine"
+    FAIL = "fail"
+
+
 @dataclass(frozen=True, slots=True)
 class Ordered:
     """First deliveries of a key come in order.
@@ -151,6 +162,7 @@ class Dimension:
     match: Match = Match.KEY
     deletes: Deletes = Deletes.HARD
     lateness: Lateness = ORDERED
+    ties: Ties = Ties.ARRIVAL
     sequences: Sequences = Sequences.TIMES
     policies: Policies = FOLLOWING
     tolerance: Tolerance = Tolerance()

@@ -29,6 +29,7 @@ class Reason(Enum):
     SCHEMA = "schema"
     KEY_SHIFT = "key_shift"
     HISTORY = "history"
+    TIE = "tie"
     UNDATED = "undated"
     UNREADABLE = "unreadable"
     NULL_KEY = "null_key"
@@ -46,6 +47,7 @@ HOLDING = frozenset(
         Reason.SCHEMA,
         Reason.KEY_SHIFT,
         Reason.HISTORY,
+        Reason.TIE,
         Reason.UNDATED,
     }
 )

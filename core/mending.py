@@ -25,6 +25,7 @@ FIXABLE: Final = frozenset(
         Reason.QUALITY,
         Reason.SCHEMA,
         Reason.HISTORY,
+        Reason.TIE,
         Reason.UNDATED,
     }
 )
@@ -38,6 +39,7 @@ ADVICE: Final[Mapping[Reason, str]] = {
     Reason.SCHEMA: "let the table follow and replay the row, or fix it, or give it up",
     Reason.KEY_SHIFT: "give it up, and let the source write the row again",
     Reason.HISTORY: "mend the versions of its key in the table, then fix the row as it is, or give it up",
+    Reason.TIE: "fix the row as it is where it came last, or as it should be; or give it up",
     Reason.UNDATED: "fix the row by giving the column a value that can date a version, or give it up",
     Reason.UNREADABLE: "let the source write the row again; the table stays inexact until it is loaded anew",
     Reason.NULL_KEY: "let the source write the row again, with its key",

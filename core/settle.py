@@ -15,7 +15,7 @@ from dataclasses import replace
 from lakeward.core import mending
 from lakeward.core.counts import Counts, Verdict
 from lakeward.core.delivery import Delivery, Settled, record_of
-from lakeward.core.dimension import Dimension, Ordered
+from lakeward.core.dimension import Dimension, Ordered, Ties
 from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position, same
 from lakeward.core.fold import Folded, Row, apply, at_its_end, columns_of, gone
@@ -32,6 +32,7 @@ from lakeward.core.memory import (
     Reject,
     next_mark,
 )
+from lakeward.core.ties import Tie, refuse_tie, ties_with, told
 from lakeward.core.truncates import Truncates
 
 
@@ -151,6 +152,8 @@ class _Settling:
             self.judge(event)
         for reject in self.refused_rows:
             self.judge_reject(reject)
+        if self.dimension.ties is not Ties.ARRIVAL:
+            self.hold_ties()
         self.closed = {place: None if e is None else self.mended_event(e) for place, e in self.closed.items()}
         self.mended = [e for e in self.closed.values() if e and e.position.epoch == self.epoch]
         self.staged += [e for e in self.closed.values() if e and e.position.epoch > self.epoch]
@@ -215,6 +218,37 @@ class _Settling:
         else:
             self.verdicts[position] = Verdict.WAITING
             self.fresh.append(event)
+
+    def hold_ties(self) -> None:
+        """Hold the events that tie with one that stands, or refuse the delivery for them, as the table has it.
+
+        It is judged once: neither what was mended nor what waited ties with anything when it is let through.
+        """
+        for tie in self.ties_found():
+            if self.dimension.ties is Ties.FAIL:
+                raise refuse_tie(self.dimension, _named(tie.event.position), _named(tie.other))
+            self.verdicts[tie.event.position] = Verdict.QUARANTINED
+            reject = _reject(tie.event, Reason.TIE, told(_named(tie.other)))
+            self.rejects.append(reject)
+            self.holds[reject.position] = Hold(
+                reject.position, reject.keys, reject.reason, self.number, reject.transaction
+            )
+        self.fresh = [event for event in self.fresh if self.verdicts[event.position] is Verdict.WAITING]
+        self.staged = [event for event in self.staged if self.verdicts[event.position] is Verdict.WAITING]
+
+    def ties_found(self) -> list[Tie]:
+        """Return the ties among what came and what is remembered.
+
+        Of an `ordered` table that is what waits, and deletes; else the rows tell. What is delivered to it again has
+        met them, and ties with none.
+        """
+        came = [*self.fresh, *self.staged]
+        changes = self.memory.changes.values()
+        if not self.ordered:
+            return ties_with(came, (change.event for change in changes), {})
+        came = [event for event in came if not self.memory.has_object(event.position)]
+        known = [c.event for c in changes if c.waiting or c.event.operation is Operation.DELETE]
+        return ties_with(came, known, self.stored)
 
     def is_late(self, position: Position) -> bool:
         """Whether by `lateness` nothing may come there any more."""
@@ -562,6 +596,10 @@ def unless_bare(row: Row | None) -> Row | None:
 
 def _reject(event: ChangeEvent, reason: Reason, detail: str = "") -> Reject:
     return Reject(event.position, reason, event.keys, event.transaction, event.time, detail)
+
+
+def _named(position: Position) -> str:
+    return f"{position.object}:{position.row}"
 
 
 def _alike(one: ChangeEvent, other: ChangeEvent) -> bool:

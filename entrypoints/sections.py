@@ -284,6 +284,12 @@ class TableSettings(BaseModel):
         "`unbounded`, or `ordered` where files come in order. Without it: `24h` where there is a "
         "`timestamp_column`, else `ordered`.",
     )
+    ties: Literal["arrival", "quarantine", "fail"] = Field(
+        "arrival",
+        description="Changes of one key that have one place in the order of the source, and do not say the same: "
+        "the later row wins (`arrival`), it goes into `quarantine` and the key is held, or the table stops "
+        "(`fail`).",
+    )
     schema_: SchemaSettings = Field(
         default_factory=SchemaSettings, alias="schema", description="What becomes of a change of the columns."
     )

@@ -16,6 +16,7 @@ from lakeward.core.dimension import (
     Lateness,
     Older,
     TableName,
+    Ties,
 )
 from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.events import Sequences
@@ -159,6 +160,7 @@ class Configured:
             deletes=Deletes(table.deletes),
             match=match_of(name, table, late),
             lateness=late,
+            ties=Ties(table.ties),
             sequences=sequences,
             tolerance=tolerance_of(table.quarantine),
             policies=policies,
@@ -174,7 +176,7 @@ class Configured:
     def _keeps_text(self, name: TableName) -> bool:
         """Whether rows are needed as they were written; then they are for all tables that are made of the same."""
         table = self.tables[name]
-        return table.mode == "history" or policies_of(table.schema_).may_refuse
+        return table.mode == "history" or table.ties == "quarantine" or policies_of(table.schema_).may_refuse
 
     def cautions(self, name: TableName) -> Sequence[str]:
         """Return what a person should know of what the catalogue says of a table."""

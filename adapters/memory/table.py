@@ -101,7 +101,7 @@ class MemoryTable:
             by_hand=not plan.facts.objects,
             own_times=plan.facts.own_times,
         )
-        dimension = replace(self.dimension, schema=plan.folded)
+        dimension = replace(self.dimension, schema=plan.folded, ties=plan.dimension.ties)
         if plan.splices is not None:
             settled = splice(dimension, self.rows, self.memory, delivery, plan.splices)
         else:

@@ -32,7 +32,7 @@ def without_facts(frame: DataFrame, plan: MergePlan, known: list[DataFrame]) -> 
         return frame, 0
     events = with_absent(frame.where(f"{IS_EVENT} AND NOT {IS_LOAD}"), plan)  # as they are remembered
     arrived = _facts(events, plan, names.ARRIVAL)
-    before = [_facts(_in_question(facts, plan), plan, "bigint(NULL)") for facts in known]
+    before = [_facts(in_question(facts, plan), plan, "bigint(NULL)") for facts in known]
     several = (
         reduce(DataFrame.unionByName, [arrived, *before])
         .groupBy(names.SEQUENCE, _CONTENT)
@@ -86,7 +86,7 @@ def _content(events: DataFrame, plan: MergePlan) -> str:
     return f"CASE WHEN {names.OPERATION} = 'delete' THEN xxhash64({key}) ELSE {content} END"
 
 
-def _in_question(known: DataFrame, plan: MergePlan) -> DataFrame:
+def in_question(known: DataFrame, plan: MergePlan) -> DataFrame:
     """Return the facts that those of a batch may be copies of."""
     bounds = [bound for bound in (plan.facts.least, plan.facts.greatest) if bound is not None]
     least, greatest = (sequence_literal(plan, bound.sequence) for bound in bounds)

@@ -161,7 +161,8 @@ def as_told(frame: DataFrame, plan: MergePlan, refused: DataFrame) -> DataFrame:
     """Turn events into rejects: `refused` has their IDs, and in `reason` and `words` what is wrong with each."""
     told = refused.selectExpr(f"shiftright({ID}, 2) AS {names.ARRIVAL}", f"reason AS {_WHY}", f"words AS {_SAID}")
     marked = frame.join(F.broadcast(told), names.ARRIVAL, "left")
-    written = f"CASE WHEN {_WHY} = '{Reason.HISTORY.value}' THEN {names.TEXT} END"
+    mendable = f"'{Reason.HISTORY.value}', '{Reason.TIE.value}'"
+    written = f"CASE WHEN {_WHY} IN ({mendable}) THEN {names.TEXT} END"
     marked = _rejected(marked, plan.dimension, f"{_WHY} IS NOT NULL", _WHY, _SAID, written)
     return marked.drop(_WHY, _SAID)
 

@@ -153,6 +153,16 @@ class QuarantineTable:
         ]
         return tuple(sorted((h for h in found if h.keys), key=lambda h: (h.batch, h.position[2:])))
 
+    def held_among(self, epoch: int, upto: int, objects: Collection[int]) -> Sequence[tuple[int, int]]:
+        """Return object and row of all rows of these objects that hold their key, or did, as of a batch."""
+        listed = ", ".join(map(str, sorted(objects)))
+        condition = (
+            f"{names.BATCH} <= {upto} AND {names.EPOCH} = {epoch} AND {STATE} IN ('{HELD}') "
+            f"AND {names.OBJECT} IN ({listed})"
+        )
+        rows = self.table.rows(condition, (names.OBJECT, names.ROW)).to_pylist()
+        return [(row[names.OBJECT], row[names.ROW]) for row in rows]
+
     def _unsettled(self, progress: Progress, states: Collection[str], *more: str) -> pa.Table:
         """Return state, place and these columns of the rows of these states that are not settled."""
         wanted = ", ".join(f"'{state}'" for state in (*states, *SETTLED))

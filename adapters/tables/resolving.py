@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.caching import freed_on_failure
 from lakeward.adapters.spark.chains import RELEASED_ID, Chains
-from lakeward.adapters.spark.copies import standing_facts, without_facts
+from lakeward.adapters.spark.copies import without_facts
 from lakeward.adapters.spark.events import (
     IS_EVENT,
     IS_HOLDING,
@@ -28,7 +28,7 @@ from lakeward.adapters.spark.events import (
 )
 from lakeward.adapters.spark.fitting import fitted
 from lakeward.adapters.spark.folding import Before, Load, fold
-from lakeward.adapters.spark.histories import ENDS, VersionRows
+from lakeward.adapters.spark.histories import VersionRows
 from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.instants import truncate_instants
 from lakeward.adapters.spark.items import KEY, Key, with_absent
@@ -66,6 +66,7 @@ from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.partitions import Partitions
 from lakeward.adapters.tables.quarantine import QuarantineTable
 from lakeward.adapters.tables.rows import Loaded, Rows
+from lakeward.adapters.tables.ties import shown, without_held, without_ties
 from lakeward.adapters.tables.writing import written
 from lakeward.core import mending
 from lakeward.core.counts import Counts
@@ -233,6 +234,8 @@ class Resolver:
         if plan.splices is not None and rows.history is not None:
             return self._splices(plan, rows.history, plan.splices, frame, rows)
         news = self._news(plan, frame, rows)
+        plan, told_apart = without_ties(plan, news.frame, rows, self.companion)
+        news = replace(news, frame=told_apart)
         return self._folds(plan, news, rows) if plan.folds else self._judges(plan, news, rows)
 
     def _splices(self, plan: MergePlan, shown: VersionRows, span: Span, frame: DataFrame, rows: Rows) -> Resolved:
@@ -263,9 +266,10 @@ class Resolver:
         """Leave out of a batch what is known, and what comes too late."""
         frame, truncates = without_truncates(frame, plan)
         frame, known = without_copies(frame, plan)
+        frame, held = without_held(plan, frame, rows, self.kept)
         frame, copies = self._without_facts(plan, frame, rows)
         frame, late = late_as_rejects(frame, plan)
-        return _News(frame, truncates, known._replace(events=known.events + copies), late)
+        return _News(frame, truncates, known._replace(events=known.events + held + copies), late)
 
     def _judges(self, plan: MergePlan, news: _News, rows: Rows) -> Resolved:
         """Judge whole rows by what stands of their keys, in one pass and without an order."""
@@ -312,14 +316,8 @@ class Resolver:
         if not plan.recalls:
             return without_facts(frame, plan, [])
         facts = self.companion.facts(plan.batch - 1)
-        if rows.are_there and isinstance(plan.dimension.lateness, Ordered):
-            stands = rows.all(plan.facts.key_range).where(f"NOT {IS_LOAD}")
-            if rows.history is not None:
-                stands = rows.history.read(stands).where(f"{ENDS} IS NULL")
-            elif plan.dimension.is_soft:
-                stands = stands.where(names.STANDS)
-            facts.append(standing_facts(stands, plan))
-        return without_facts(frame, plan, facts)
+        stands = shown(plan, rows)
+        return without_facts(frame, plan, facts if stands is None else [*facts, stands])
 
     def _folds(self, plan: MergePlan, news: _News, rows: Rows) -> Resolved:
         """Fold the events in order over what is remembered; hold key changes that no rule decides."""

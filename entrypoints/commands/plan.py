@@ -18,6 +18,7 @@ from lakeward.core.evolution import Kind, Policy
 from lakeward.core.job import Idle, Job, Prepared
 from lakeward.core.looking import look as look_at
 from lakeward.core.preparing import prepare
+from lakeward.core.ties import cautions as cautions_of_ties
 from lakeward.entrypoints import documents, joined_view, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,
@@ -96,6 +97,7 @@ def _planned(
     """Plan one table, show it to people, and return it as programs get it; one that cannot be hides no other."""
     try:
         job = container.job(table=name)
+        cautions = (*cautions, *cautions_of_ties(job.dimension))
         found = prepare(job)
     except SetupError:
         raise

@@ -18,6 +18,7 @@ from model_laws import (
     check_other_names,
     check_quarantine,
     check_reload,
+    check_ties,
 )
 from tries import tries
 
@@ -65,3 +66,11 @@ def test_a_mended_quarantine_gives_the_tables_of_the_mended_feed(lateness: Laten
 def test_a_reload_gives_the_new_epoch_alone(lateness: Lateness, random: Random) -> None:
     """Rows of the old epoch stay until the new load is complete, and go in that commit."""
     check_reload(random, lateness)
+
+
+@pytest.mark.parametrize("lateness", MODES, ids=repr)
+@thorough
+@given(random=RANDOMS)
+def test_ties_that_are_held_are_replayed_into_their_place(lateness: Lateness, random: Random) -> None:
+    """Nothing that arrival alone would put in order is applied without a person."""
+    check_ties(random, lateness)

@@ -9,7 +9,7 @@ from typing import Any
 
 import model_laws
 import pytest
-from model_laws import check_feed, check_fold, check_other_names, check_quarantine, check_reload
+from model_laws import check_feed, check_fold, check_other_names, check_quarantine, check_reload, check_ties
 
 from lakeward.core import memory, settle
 from lakeward.core.dimension import Dimension, Lateness, Ordered, Unbounded, Within
@@ -17,6 +17,7 @@ from lakeward.core.events import ChangeEvent, Key, Mark, Position
 from lakeward.core.fold import Fold, Row, _Transaction
 from lakeward.core.memory import Memory
 from lakeward.core.settle import _Settling
+from lakeward.core.ties import Tie, ties_with
 
 FEEDS = 3000
 """How many feeds a broken model gets to betray itself; most need a few dozen."""
@@ -47,6 +48,14 @@ def lets_all_through(self: _Settling) -> None:
 
 def links_no_keys(self: _Settling) -> None:
     self.links = defaultdict(set)
+
+
+def lets_ties_pass(self: _Settling) -> None:
+    return None
+
+
+def tells_ties_of_a_batch_alone(self: _Settling) -> list[Tie]:
+    return ties_with(self.fresh, (), {})
 
 
 def marks_what_it_saw(memory: Memory, lateness: Lateness) -> Mark | None:
@@ -104,6 +113,8 @@ def play(law: Callable[[Random, Lateness], None], lateness: Lateness, feeds: int
         (memory, "_pin", pins_nothing, check_quarantine, Within(3)),
         (memory, "_parted", parts_transactions, check_feed, Within(3)),
         (_Settling, "fact", tells_facts_by_their_place, check_other_names, Unbounded()),
+        (_Settling, "hold_ties", lets_ties_pass, check_ties, Unbounded()),
+        (_Settling, "ties_found", tells_ties_of_a_batch_alone, check_ties, Within(3)),
         (model_laws, "trim", forgets_without_folding, check_feed, Within(3)),
         (Fold, "transaction", knows_no_transactions, check_fold, Unbounded()),
     ],
@@ -123,7 +134,9 @@ def test_a_broken_model_breaks_a_law(
         play(law, lateness, FEEDS)
 
 
-@pytest.mark.parametrize("law", [check_fold, check_feed, check_other_names, check_quarantine, check_reload])
+@pytest.mark.parametrize(
+    "law", [check_fold, check_feed, check_other_names, check_quarantine, check_reload, check_ties]
+)
 def test_the_same_feeds_break_nothing_that_is_whole(law: Callable[[Random, Lateness], None]) -> None:
     """What breaks the broken models above is their being broken."""
     assert play(law, Within(3), 200) == 200

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
 from lakeward.core.counts import Counts
 from lakeward.core.delivery import Delivery, Resolution
-from lakeward.core.dimension import Dimension, Lateness, Ordered, Unbounded, Within
-from lakeward.core.events import ChangeEvent, Key, Operation, Position
+from lakeward.core.dimension import Dimension, Lateness, Ordered, Ties, Unbounded, Within
+from lakeward.core.events import ChangeEvent, Key, Operation, Position, same
 from lakeward.core.fold import Row, apply, row_of
 from lakeward.core.history.options import History
 from lakeward.core.history.versions import in_order
@@ -229,6 +229,54 @@ def decide(
     return Resolution(place, by_place[place] if fixed[place] else None)
 
 
+def check_ties(random: Random, lateness: Lateness) -> None:
+    """Of facts that tie the first stands; with the others replayed or given up, the table is that of the feed."""
+    features = draw_features(random, lateness)
+    source = feed(random, features)
+    by_place = {event.position: event for event in source.events}
+    player = Player(replace(features.dimension(lateness), ties=Ties.QUARANTINE))
+    delivered, gone, stand = set[int](), set[Position](), dict[Hashable, ChangeEvent]()
+    for batch in batches(random, with_repeats(random, delivery_order(random, source.objects, lateness))):
+        fresh = [event for number in {*batch} - delivered for event in source.objects[number]]
+        delivered.update(batch)
+        player.deliver(
+            [event for number in batch for event in source.objects[number]],
+            resolutions=[
+                said(random, p, by_place, player, gone) for p in player.memory.holds if random.random() < 0.2
+            ],
+            loaded=loaded_by(source, delivered),
+        )
+        found = {place for place, hold in player.memory.holds.items() if hold.reason is Reason.TIE}
+        assert all(place in found or overruled(place, source) for place in tied(fresh, stand))
+    while player.memory.holds:
+        place = random.choice(sorted(player.memory.holds))
+        player.deliver(resolutions=[said(random, place, by_place, player, gone)])
+    kept = [event for event in source.events if event.position not in gone]
+    assert visible(player.rows) == visible(apply(player.dimension, {}, kept).rows)
+
+
+def tied(events: Sequence[ChangeEvent], stand: dict[Hashable, ChangeEvent]) -> list[Position]:
+    """Return where events lie that tie with one that stands; those that tie with none stand from now on."""
+    found = []
+    for event in sorted(events, key=lambda event: event.position):
+        if event.keys and event.position.sequence and not event.is_load:
+            first = stand.setdefault((event.position.mark, event.keys), event)
+            is_delete = event.operation is Operation.DELETE
+            if first.operation is not event.operation or not (is_delete or same(first.cells, event.cells)):
+                found.append(event.position)
+    return found
+
+
+def said(
+    random: Random, place: Position, by_place: Mapping[Position, ChangeEvent], player: Player, gone: set[Position]
+) -> Resolution:
+    """Replay an event that ties as it is, or give it up; a key shift can only be given up."""
+    if player.memory.holds[place].reason is Reason.TIE and random.random() < 0.5:
+        return Resolution(place, by_place[place])
+    gone.add(place)
+    return Resolution(place)
+
+
 def check_reload(random: Random, lateness: Lateness) -> None:
     """After a reload the table is that of the new epoch alone, and nothing is missing in between."""
     features = draw_features(random, lateness)
@@ -252,4 +300,5 @@ LAWS = {
     "other names": check_other_names,
     "quarantine": check_quarantine,
     "reload": check_reload,
+    "ties": check_ties,
 }
