@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from lakeward.core.dimension import ORDERED, Lateness, Unbounded, Within
+from lakeward.core.dimension import ORDERED, Lateness, Ties, Unbounded, Within
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.facts import PARTIAL, Capability
 from lakeward.core.memory import Reason
@@ -26,7 +26,7 @@ from lakeward.plugins.testing import (
 )
 from lakeward.plugins.testing.bench import FOREIGN, Law, Trial, expected
 from lakeward.plugins.testing.play import CRASHES, UNCOMMITTED, Player
-from lakeward.plugins.testing.scripts import Script, pack, pack_late, pack_reloaded
+from lakeward.plugins.testing.scripts import Item, Script, pack, pack_late, pack_reloaded
 
 _DRAWN: Final[list[Law]] = []
 _PARTIAL: Final = tuple(sorted(item.value for item in PARTIAL))
@@ -116,6 +116,56 @@ def any_order_within_the_lateness_gives_their_databases(trial: Trial) -> None:
     assert player.crashed
     has_mark = player.moments[-1].progress.mark is not None
     assert has_mark <= isinstance(trial.case, Within), "without a bound no mark may rise"
+
+
+_BESIDE: Final = 1000
+"""So many rows behind another lies one that is put beside it: no object has as many."""
+
+_TIED: Final = {
+    "ordered": (ORDERED, 0.0),
+    "within": (Within(3), 0.0),
+    "unbounded": (Unbounded(), 0.0),
+    "unique": (Within(3), 0.5),
+}
+
+
+@_law(cases=_TIED, few=4, share=0.1, often=5, seldom=3, weight=0.5)
+def what_ties_is_held_until_a_person_has_said_of_it(trial: Trial) -> None:
+    """Quarantine: of facts at one place the first stands; another is given up, or replayed as the later."""
+    lateness, renamed = trial.case
+    bad = 0.02 if trial.is_packed else trial.random.choice([0.0, 0.05])
+    drawn = pack_late(trial.random, trial.histories, lateness, bad=bad, renamed=renamed)
+    fixes = {event.position: event for event in drawn.events if trial.random.random() < 0.6}
+    script = replace(drawn, dimension=replace(drawn.dimension, ties=Ties.QUARANTINE), fixes=fixes)
+    seen = [found for moment in expected(script) for found in moment.quarantine.items()]
+    gone = {place for place, (reason, *_) in seen if reason == Reason.TIE.value and place not in fixes}
+    script = replace(script, events=[event for event in script.events if event.position not in gone])
+    player = trial.play(script, trial.ends())
+    assert renamed or not trial.is_packed or Reason.TIE.value in player.reasons
+
+
+def with_twins(script: Script) -> Script:
+    """Let each key change come twice at its place, in one object, with other cells the second time."""
+
+    def twins(items: Sequence[Item]) -> list[Item]:
+        moves = [item for item in items if isinstance(item, ChangeEvent) and item.old_key is not None]
+        beside = [replace(e, position=e.position._replace(row=e.position.row + _BESIDE)) for e in moves]
+        again = [replace(event, cells={**event.cells, "b": _BESIDE}) for event in beside]
+        return sorted([*items, *again], key=lambda item: item.position)
+
+    events = [item for item in twins(script.events) if isinstance(item, ChangeEvent)]
+    return replace(script, deliveries=[twins(items) for items in script.deliveries], events=events)
+
+
+@_law(*_PARTIAL, few=3, share=0.1, often=6, seldom=3, weight=0.25)
+def what_ties_in_part_or_moves_is_held_alike(trial: Trial) -> None:
+    """Quarantine, where cells are not sent and keys change: a key change that ties holds both its keys."""
+    lateness = Within(3) if trial.is_packed else trial.random.choice(_BOUNDS)
+    drawn = with_twins(pack_late(trial.random, trial.histories, lateness, in_part=True))
+    fixes = {event.position: event for event in drawn.events if trial.random.random() < 0.6}
+    script = replace(drawn, dimension=replace(drawn.dimension, ties=Ties.QUARANTINE), fixes=fixes)
+    player = trial.play_alike(script, trial.ends(UNCOMMITTED))
+    assert not trial.is_packed or Reason.TIE.value in player.reasons
 
 
 @_law(few=4, share=0.1)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from random import Random
 from typing import Any, Final
 
-from lakeward.core.dimension import DELETED, ORDERED, Deletes, Dimension, Lateness, Unbounded
+from lakeward.core.dimension import DELETED, ORDERED, Deletes, Dimension, Lateness, Ties, Unbounded
+from lakeward.core.errors import SourceError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
 from lakeward.core.evolution import Policies, Policy
 from lakeward.core.facts import Capability
@@ -15,7 +17,7 @@ from lakeward.core.memory import Reason, Reject
 from lakeward.core.ports import Ack, Care, Word
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, parse_type
-from lakeward.plugins.testing.bench import FOREIGN, Law, Trial
+from lakeward.plugins.testing.bench import FOREIGN, Law, Trial, expected
 from lakeward.plugins.testing.play import ABOUT_THE_COMMIT, CRASHES, Lake, Player
 from lakeward.plugins.testing.scripts import NAME, PACKED, TOLERANT, Item, Script
 
@@ -120,6 +122,32 @@ def a_row_that_cannot_be_applied_holds_its_key(trial: Trial) -> None:
     assert held.progress.held == 1
     assert held.quarantine[bad.position][:2] == (Reason.CAST.value, 1)
     assert not released.quarantine
+
+
+def of_two_changes_at_one_place_the_first_stands_where_the_table_has_it(trial: Trial) -> None:
+    """The other one holds its key until a person has said of it; or the table stops before anything is written."""
+    other = _update(2, a=7, late=3)
+    whole = _script([_insert(1), _insert(1, 2), _update(2)], [other, _update(4), _update(3, 2)])
+    held = replace(whole, events=[event for event in whole.events if event is not other])
+    held = replace(held, dimension=replace(whole.dimension, ties=Ties.QUARANTINE))
+    player = Player(held, trial.bench.lake, expected=expected(held))
+    player.deliver()
+    _stops_at_a_tie(Player(replace(held, dimension=replace(held.dimension, ties=Ties.FAIL)), trial.bench.lake))
+    player.deliver()
+    assert [found[:2] for found in player.moments[-1].quarantine.values()] == [(Reason.TIE.value, 1)]
+    player.settle(Random(0), 1.0, iter(()))
+    assert player.moments[-1].rows == held.truth
+
+
+def _stops_at_a_tie(player: Player) -> None:
+    """Let the second delivery come to a table that has the first."""
+    player.source.arrived, before = 1, player.look()
+    try:
+        player.deliver()
+    except SourceError:
+        assert player.look() == before, "a table that stops at a tie was changed"
+    else:
+        raise AssertionError("a table that is to stop at a tie took it")
 
 
 @dataclass(frozen=True)
@@ -277,6 +305,7 @@ LAWS: Final = tuple(
         (a_change_of_a_key_moves_the_row, Capability.KEY_CHANGE.value),
         (a_full_load_takes_the_place_of_all_rows, Capability.RELOAD.value),
         (a_row_that_cannot_be_applied_holds_its_key,),
+        (of_two_changes_at_one_place_the_first_stands_where_the_table_has_it,),
         (rows_that_show_a_change_of_columns_are_refused_alone,),
         (what_a_person_said_is_known_to_whoever_opens_the_table,),
         (a_process_that_ends_anywhere_leaves_a_table_that_goes_on,),

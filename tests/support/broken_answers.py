@@ -8,6 +8,7 @@ from typing import Any
 
 from broken_ports import Whole
 
+from lakeward.core.dimension import Ties
 from lakeward.core.errors import CommitConflict
 from lakeward.core.history.options import Track
 from lakeward.core.plan import MergePlan
@@ -31,6 +32,14 @@ class TakesCopiesForNews(Whole):
     def planned(self, plan: MergePlan) -> MergePlan:
         """Return a plan that knows no object, and meets no delete."""
         return replace(plan, copies=frozenset(), recalls=False)
+
+
+class LetsArrivalOrderWhatTies(Whole):
+    """Takes the later of a tie for newer, whatever the table would have."""
+
+    def planned(self, plan: MergePlan) -> MergePlan:
+        """Return a plan of a table that takes ties."""
+        return replace(plan, dimension=replace(plan.dimension, ties=Ties.ARRIVAL))
 
 
 class TakesWhatComesTooLate(Whole):

@@ -11,6 +11,7 @@ from contested import Contested
 
 from lakeward.adapters.memory import Frame, MemoryQueue, MemoryTable, facts_of
 from lakeward.core.delivery import Settled
+from lakeward.core.dimension import Ties
 from lakeward.core.errors import CommitConflict
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Mark, Operation, Position, Sequences
 from lakeward.core.facts import Capability
@@ -31,6 +32,7 @@ from lakeward.core.ports import (
     Word,
 )
 from lakeward.core.progress import Progress
+from lakeward.core.ties import ties_with
 from lakeward.plugins.testing.bench import COLUMNS
 
 
@@ -69,6 +71,31 @@ class LetsTheFirstOfATieWin(MemoryTable):
                 turned[place.position] = replace(event, position=place.position)
         items = [turned.get(item.position, item) if isinstance(item, ChangeEvent) else item for item in frame]
         return MemoryTable.resolve(self, plan, items)
+
+
+class LetsArrivalOrderWhatTies(MemoryTable):
+    """Takes the later of a tie for newer, whatever the table would have."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        return MemoryTable.resolve(self, replace(plan, dimension=replace(plan.dimension, ties=Ties.ARRIVAL)), frame)
+
+
+class TellsTiesOfABatchAlone(MemoryTable):
+    """Knows of no tie with what came in a batch before."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        events = _events(frame)
+        has_ties = bool(ties_with(events, (), {}))
+        kept = plan.dimension.ties if has_ties else Ties.ARRIVAL
+        return MemoryTable.resolve(self, replace(plan, dimension=replace(plan.dimension, ties=kept)), frame)
+
+
+class HoldsTheLaterKeyOfATieAlone(MemoryTable):
+    """Says of a key change that ties that it holds the key which the row enters."""
+
+    def entries(self, progress: Progress) -> Sequence[Entry]:
+        entries = MemoryTable.entries(self, progress)
+        return [replace(entry, other_key=None) if entry.reason == Reason.TIE.value else entry for entry in entries]
 
 
 class ChecksNothingForBeingStale(MemoryTable):
@@ -673,6 +700,12 @@ BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
     "a_change_of_a_key_moves_the_row": (LeavesTheOldKey,),
     "a_full_load_takes_the_place_of_all_rows": (KeepsRowsThatALoadDoesNotHold,),
     "a_row_that_cannot_be_applied_holds_its_key": (HoldsNothing,),
+    "of_two_changes_at_one_place_the_first_stands_where_the_table_has_it": (
+        LetsArrivalOrderWhatTies,
+        TellsTiesOfABatchAlone,
+    ),
+    "what_ties_is_held_until_a_person_has_said_of_it": (LetsArrivalOrderWhatTies,),
+    "what_ties_in_part_or_moves_is_held_alike": (LetsArrivalOrderWhatTies, HoldsTheLaterKeyOfATieAlone),
     "rows_that_show_a_change_of_columns_are_refused_alone": (
         AppliesWhatShowsAChange,
         RefusesWhateverComesWithAChange,

@@ -32,6 +32,11 @@ BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
     "a_change_of_a_key_moves_the_row": (broken_feeds.LeavesTheOldKey,),
     "a_full_load_takes_the_place_of_all_rows": (broken_answers.KeepsRowsThatALoadDoesNotHold,),
     "a_row_that_cannot_be_applied_holds_its_key": (broken_feeds.HoldsNothing,),
+    "of_two_changes_at_one_place_the_first_stands_where_the_table_has_it": (
+        broken_answers.LetsArrivalOrderWhatTies,
+    ),
+    "what_ties_is_held_until_a_person_has_said_of_it": (broken_answers.LetsArrivalOrderWhatTies,),
+    "what_ties_in_part_or_moves_is_held_alike": (broken_answers.LetsArrivalOrderWhatTies,),
     "rows_that_show_a_change_of_columns_are_refused_alone": (broken_answers.AppliesWhatShowsAChange,),
     "what_a_person_said_is_known_to_whoever_opens_the_table": (
         broken_answers.KnowsTheLastWordAlone,

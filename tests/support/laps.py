@@ -74,6 +74,8 @@ SLOW: Final = frozenset(
         "key_changes_that_no_rule_decides_are_held_alike",
         "what_waits_in_quarantine_follows_in_order",
         "a_table_without_a_key_takes_away_one_row_that_is_equal_to_an_image",
+        "what_ties_is_held_until_a_person_has_said_of_it",
+        "what_ties_in_part_or_moves_is_held_alike",
         *PARTS,
     }
 )
@@ -119,6 +121,7 @@ TRIMMED: Final = frozenset(
         "key_changes_that_no_rule_decides_are_held_alike",
         "objects_under_other_names_change_nothing_where_sequences_are_unique",
         "parts_of_rows_under_other_names_change_nothing_where_sequences_are_unique",
+        "what_ties_in_part_or_moves_is_held_alike",
         "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there",
     }
 )
