@@ -47,3 +47,15 @@ def test_a_source_that_sends_no_images_is_refused(project: Project) -> None:
     project.configure(tables=ITEM, source='timestamp_column = "at"')
     project.put("20261121-100000000.csv", f"I,{AT},1,a,1.00\n")
     assert "`before_image_prefix` is not set" in project.fails()
+
+
+@pytest.mark.long
+def test_a_column_that_came_later_is_null_in_older_rows_and_their_images(project: Project) -> None:
+    """An image is compared in the columns that its file has; what older files lack is not looked at."""
+    project.configure(tables=ITEM.replace(', price = "decimal(8,2)"', ""), source=SOURCE)
+    project.put("20261121-100000000.csv", f"I,{AT},1,a,,\nI,{AT},1,a,,\n")
+    project.run()
+    project.configure(tables=ITEM, source=SOURCE)
+    project.put("20261121-110000000.csv", f"U,{AT},1,a,1.00,1,a,NULL\nD,{AT},1,a,NULL,,,\n")
+    project.run()
+    assert [(key, name, str(price)) for key, name, price in project.rows()] == [(1, "a", "1.00")]

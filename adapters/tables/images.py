@@ -12,7 +12,9 @@ from lakeward.adapters.spark.caching import freed_on_failure
 from lakeward.adapters.spark.events import IS_EVENT, IS_REJECT, IS_TRUNCATE
 from lakeward.adapters.spark.fitting import fitted
 from lakeward.adapters.spark.images import IS_TAKE, Images, is_whole
+from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import Known, as_no_key, as_rejects, events_of, without_copies
+from lakeward.adapters.spark.types import ddl
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.rows import Loaded, Rows
@@ -43,10 +45,17 @@ def by_images(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | 
     frame = as_no_key(frame, plan.dimension, IS_TRUNCATE, NO_TRUNCATE)
     frame = as_no_key(frame, plan.dimension, f"{IS_TAKE} AND NOT {is_whole(frame)}", NOT_WHOLE)
     meets = rows.are_there and not plan.replaces
-    images = Images(plan, events_of(frame), rows.all() if meets else None)
+    images = Images(plan, events_of(frame), _standing(plan, rows) if meets else None)
     with freed_on_failure(images.close):
         frame = as_rejects(frame, plan, images.failed, Reason.NO_KEY, NOT_THERE)
         return _resolved(plan, frame, known, images, rows)
+
+
+def _standing(plan: MergePlan, rows: Rows) -> DataFrame:
+    """Return the rows that stand, with NULL in the columns that the table gets with the batch."""
+    found = rows.all()
+    new = [column for column in plan.evolution.schema if column.name not in found.columns]
+    return found.selectExpr("*", *[f"CAST(NULL AS {ddl(c.type)}) AS {quoted(c.name)}" for c in new])
 
 
 def _fitted(plan: MergePlan, frame: DataFrame) -> DataFrame:

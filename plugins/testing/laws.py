@@ -118,8 +118,8 @@ def any_order_within_the_lateness_gives_their_databases(trial: Trial) -> None:
     assert has_mark <= isinstance(trial.case, Within), "without a bound no mark may rise"
 
 
-_BESIDE: Final = 1000
-"""So many rows behind another lies one that is put beside it: no object has as many."""
+_OTHERWISE: Final = 1000
+"""What the other of two changes that tie says."""
 
 _TIED: Final = {
     "ordered": (ORDERED, 0.0),
@@ -149,12 +149,17 @@ def with_twins(script: Script) -> Script:
 
     def twins(items: Sequence[Item]) -> list[Item]:
         moves = [item for item in items if isinstance(item, ChangeEvent) and item.old_key is not None]
-        beside = [replace(e, position=e.position._replace(row=e.position.row + _BESIDE)) for e in moves]
-        again = [replace(event, cells={**event.cells, "b": _BESIDE}) for event in beside]
-        return sorted([*items, *again], key=lambda item: item.position)
+        again = [replace(event, cells={**event.cells, "b": _OTHERWISE}) for event in moves]
+        placed = [_in_row(2 * item.position.row, item) for item in items]
+        placed += [_in_row(2 * event.position.row + 1, event) for event in again]
+        return sorted(placed, key=lambda item: item.position)
 
     events = [item for item in twins(script.events) if isinstance(item, ChangeEvent)]
     return replace(script, deliveries=[twins(items) for items in script.deliveries], events=events)
+
+
+def _in_row(row: int, item: Item) -> Item:
+    return replace(item, position=item.position._replace(row=row))
 
 
 @_law(*_PARTIAL, few=3, share=0.1, often=6, seldom=3, weight=0.25)

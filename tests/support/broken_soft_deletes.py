@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 from broken_ports import Whole
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.chains import Chains
-from lakeward.adapters.spark.items import Items
 from lakeward.adapters.spark.numbering import NOTHING, Numbering
 from lakeward.adapters.tables.rows import Rows
-from lakeward.core.dimension import DELETED
 
 
 class DeletesForGood(Whole):
@@ -29,14 +28,20 @@ class DeletesForGood(Whole):
         patch.setattr(Chains, "rows", standing)
 
 
-class TakesWhatWentForARow(Whole):
-    """Lets what follows meet a row that went as if it stood."""
+class EmptiesWhatWent(Whole):
+    """Leaves of a row that went its key alone."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Fold it so."""
-        of_rows = Items.of_rows
-        patch.setattr(Items, "of_rows", lambda self, rows: of_rows(self, rows.drop(DELETED)))
+        """Write it so."""
+        rows = Chains.rows
+
+        def emptied(self: Chains, numbering: Numbering = NOTHING) -> DataFrame:
+            found, dimension = rows(self, numbering), self.plan.dimension
+            own = [name for name in dimension.schema.names if dimension.is_soft and name not in dimension.key]
+            return found.withColumns({name: F.expr(f"CASE WHEN {names.STANDS} THEN {name} END") for name in own})
+
+        patch.setattr(Chains, "rows", emptied)
 
 
 class DropsWhatALoadLacks(Whole):

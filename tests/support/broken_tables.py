@@ -21,7 +21,7 @@ BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
     "a_soft_delete_leaves_the_last_values": (broken_soft_deletes.DeletesForGood,),
     "a_row_that_is_deleted_keeps_its_last_values": (
         broken_soft_deletes.DeletesForGood,
-        broken_soft_deletes.TakesWhatWentForARow,
+        broken_soft_deletes.EmptiesWhatWent,
     ),
     "a_row_that_a_load_lacks_is_deleted_and_keeps_its_values": (broken_soft_deletes.DropsWhatALoadLacks,),
     "the_last_of_several_changes_of_a_key_stands": (broken_feeds.AppliesTheFirstOfABatch,),
