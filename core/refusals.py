@@ -57,7 +57,8 @@ def refuse_soft(dimension: Dimension) -> None:
         raise ConfigError(
             f"{dimension.name}: a table without a key has no deletes that could be soft",
             found='`deletes = "soft"`, and no `key`',
-            todo="Nothing was applied. Name the columns that tell its rows apart in `key`, or leave `deletes` out.",
+            todo="Nothing was applied. Name the columns that tell its rows apart in `key`, or say "
+            '`deletes = "hard"` of it.',
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.entrypoints.patterns import is_pattern, plain, quoted, table_name
+from lakeward.entrypoints.patterns import OF_MIRRORS, is_pattern, plain, quoted, table_name
 from lakeward.entrypoints.sections import TableSettings
 
 _OF_HISTORIES: Final = ("track", "history")
@@ -34,7 +34,8 @@ def with_both(tables: Mapping[str, Any]) -> Mapping[str, Any]:
         table = table_name(name)
         history = TableName(table.schema, _name_of_history(table, own))
         _refuse_taken(table, history, [*tables, *found])
-        found[quoted(history)] = {**shared, "mode": "history", "reads": own.get("reads", name)}
+        kept = {key: value for key, value in shared.items() if key not in OF_MIRRORS}
+        found[quoted(history)] = {**kept, "mode": "history", "reads": own.get("reads", name)}
     return found
 
 

@@ -101,8 +101,8 @@ def _refuse_names(sections: Mapping[str, Any]) -> None:
 def _over(*settings: Any) -> Any:
     """Return settings of which the later count more; what is no table of keys stays, to be refused.
 
-    What others than the last say of histories is not for a mirror, and what they say of snapshots not for a table
-    that is loaded once.
+    What others than the last say of histories is not for a mirror, nor the other way round, and what they say of
+    snapshots not for a table that is loaded once.
     """
     strange = [own for own in settings if not isinstance(own, Mapping)]
     if strange:
@@ -111,6 +111,8 @@ def _over(*settings: Any) -> Any:
     mode, idle = merged.get("mode"), set[str]()
     if mode != "history" and not (isinstance(mode, list) and "history" in mode):
         idle.update(_OF_HISTORIES)
+    if mode == "history":
+        idle.update(OF_MIRRORS)
     if merged.get("full_loads") != "snapshot":
         idle.update(OF_SNAPSHOTS)
     return {key: value for key, value in merged.items() if key not in idle or key in settings[-1]}
@@ -124,6 +126,7 @@ def quoted(table: TableName) -> str:
 
 
 _OF_HISTORIES: Final = ("track", "history")
+OF_MIRRORS: Final = ("deletes",)
 OF_SNAPSHOTS: Final = ("load_settles", "least_share", "older_snapshots")
 """Keys that have a meaning where full loads are snapshots alone."""
 _OF_ONE: Final = ("reads", "history_table")

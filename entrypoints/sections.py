@@ -351,6 +351,8 @@ class TableSettings(BaseModel):
         said = [key for key in ("track", "history") if key in self.model_fields_set]
         if said and self.mode == "mirror":
             raise ValueError(f'`{said[0]}` is for a history: say `mode = "history"`, too, or leave it out')
+        if self.mode == "history" and self.deletes == "soft":
+            raise ValueError("`deletes` is for a mirror: a history keeps what ended anyway; leave it out")
         return self
 
     @model_validator(mode="after")

@@ -48,6 +48,16 @@ def test_a_table_of_both_modes_is_a_mirror_and_beside_it_a_history() -> None:
     assert (found.beside(CUSTOMER), found.beside(HISTORY)) == ([HISTORY], [CUSTOMER])
 
 
+def test_soft_deletes_are_those_of_the_mirror() -> None:
+    found = dimensions(configured({"shop.customer": {**BOTH, "deletes": "soft"}}))
+    assert [one.is_soft for one in found.values()] == [True, False]
+    history = {"key": ["id"], "mode": "history"}
+    of_all = dimensions(configured({"shop.customer": history}, defaults={"deletes": "soft"}))
+    assert [one.is_soft for one in of_all.values()] == [False]
+    with pytest.raises(ConfigError, match="`deletes` is for a mirror"):
+        configured({"shop.customer": {**history, "deletes": "soft"}})
+
+
 def test_two_tables_of_one_need_the_same_of_its_rows_so_that_these_are_read_once() -> None:
     alone = dimensions(configured({"shop.customer": {"key": ["id"]}}))[CUSTOMER]
     assert (alone.keeps_text, alone.readers) == (False, 1)
