@@ -19,10 +19,15 @@ from lakeward.adapters.iceberg.beside import IcebergBeside
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.options import IcebergOptions
 from lakeward.adapters.spark import names
+from lakeward.adapters.tables import companion
 from lakeward.adapters.tables.companion import CHANGES, KIND
-from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.dimension import Dimension, TableName, Within
 from lakeward.core.errors import CommitConflict
+from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
+from lakeward.core.job import Idle
+from lakeward.core.preparing import prepare
 from lakeward.core.schema import Type
+from lakeward.plugins.testing import Player, Script
 from lakeward.plugins.testing.scripts import NAME, PACKED
 
 ITEM = TableName("shop", "item")
@@ -71,6 +76,54 @@ def test_of_two_that_write_one_batch_down_at_once_one_does(
 
 DIMENSION = Dimension(name=NAME, schema=PACKED, key=("h", "id"))
 LAKES = {"iceberg": LakeOfIceberg, "delta": LakeOfDelta}
+
+
+def changed(batch: int, row: int, **cells: Any) -> ChangeEvent:
+    """Return an event that sends a part of its row."""
+    sent = {"h": 0, "id": row, "a": UNSET, "b": UNSET} | cells
+    operation = Operation.UPDATE if UNSET in sent.values() else Operation.INSERT
+    position = Position(1, batch * 100, batch, row)
+    return ChangeEvent(operation=operation, position=position, key=(0, row), cells=sent, time=batch * 100)
+
+
+def script() -> Script:
+    """Three deliveries; the mark passes the first one with the second."""
+    deliveries = [
+        [changed(1, 1, a=1, b=1), changed(1, 2, a=1, b=1)],
+        [changed(2, 1, a=2), changed(2, 2, b=2)],
+        [changed(3, 1, b=3), changed(3, 2, a=3)],
+    ]
+    dimension = Dimension(name=NAME, schema=PACKED, key=("h", "id"), lateness=Within(10))
+    return Script(dimension, deliveries, [event for items in deliveries for event in items], in_part=True)
+
+
+@pytest.mark.spark
+@pytest.mark.long
+@pytest.mark.parametrize("kind", LAKES)
+def test_who_trims_keeps_what_another_process_has_remembered_of_the_next_batch(
+    kind: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
+    lake = LAKES[kind](spark, tmp_path)
+    player, other = Player(script(), lake), Player(script(), lake)
+    remembered: list[Any] = []
+
+    def meanwhile(step: str) -> None:
+        if step == "trim" and player.source.arrived == 2 and not remembered:
+            other.source.arrived = 3
+            job = other.job()
+            prepared = prepare(job)
+            assert not isinstance(prepared, Idle)
+            job.opened.companion.remember(prepared.plan, prepared.resolved)
+            remembered.append(job.opened.companion.companion.table)
+            remembered.append(written(remembered[0]))
+
+    player.deliver()
+    player.meanwhile = meanwhile
+    player.deliver()
+    beside, before = remembered
+    assert ("change", 3) in before
+    assert [entry for entry in written(beside) if entry[1] == 3] == [entry for entry in before if entry[1] == 3]
 
 
 @pytest.mark.spark
