@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from types import MappingProxyType
-from typing import Final, TypeAlias, TypedDict
+from typing import Final, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -27,12 +27,10 @@ from lakeward.adapters.spark.events import (
     IS_REJECT,
 )
 from lakeward.adapters.spark.fitting import fitted
-from lakeward.adapters.spark.folding import Before, Load, fold
+from lakeward.adapters.spark.folding import fold
 from lakeward.adapters.spark.histories import VersionRows
 from lakeward.adapters.spark.inline import inline
-from lakeward.adapters.spark.instants import truncate_instants
-from lakeward.adapters.spark.items import KEY, Key, with_absent
-from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.items import with_absent
 from lakeward.adapters.spark.parting import part_chains
 from lakeward.adapters.spark.remaking import remade
 from lakeward.adapters.spark.resolve import (
@@ -58,6 +56,7 @@ from lakeward.adapters.spark.resolve import (
 )
 from lakeward.adapters.spark.splicing import spliced
 from lakeward.adapters.spark.truncates import in_force, not_overruled, without_truncates
+from lakeward.adapters.tables.before import Remembering
 from lakeward.adapters.tables.companion import CompanionTable
 from lakeward.adapters.tables.images import by_images, meets_images
 from lakeward.adapters.tables.instants import with_instants
@@ -72,9 +71,6 @@ from lakeward.core import mending
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Ordered
 from lakeward.core.errors import SchemaConflict
-from lakeward.core.events import Position
-from lakeward.core.history.options import History
-from lakeward.core.history.reloads import ends_of
 from lakeward.core.history.snapshots import Span
 from lakeward.core.memory import HOLDING, Reason
 from lakeward.core.plan import MergePlan
@@ -106,14 +102,6 @@ class _News:
         moved = Counter({reason: rows for reason, rows in self.late.items() if reason is not None})
         found = {Reason.TOO_LATE: self.too_late, **refused}
         return _rejects(plan, self.known, found, moved)
-
-
-class _Ending(TypedDict):
-    """The truncates, and what ends rows of a history though no event names them: see `Before`."""
-
-    truncates: Mapping[Position, int | None]
-    ending: DataFrame | None
-    load: Load | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,7 +364,8 @@ class Resolver:
 
     def _decided(self, plan: MergePlan, news: _News, rows: Rows) -> _Decided:
         """Fold what passes, again and again until no key change of it is left that no rule decides."""
-        frame, before, lifted = news.frame, self._before(plan, news, rows), self._overruled(plan)
+        frame, lifted = news.frame, self._overruled(plan)
+        before = Remembering(self.companion, plan, rows).before(news.frame, news.truncates)
         found: Counter[Reason] = Counter()
         has_refused = False
         while True:
@@ -419,53 +408,6 @@ class Resolver:
             return None
         waited = self.companion.waiting_events(plan.batch - 1)
         return waited.withColumn(names.ARRIVAL, F.expr(f"{RELEASED_ID >> 2} + {names.ARRIVAL}")).localCheckpoint()
-
-    def _before(self, plan: MergePlan, news: _News, rows: Rows) -> Before:
-        """Return what the table knows of before a batch."""
-        by_rows = isinstance(plan.dimension.lateness, Ordered) or not plan.in_part
-        upto = plan.batch - 1
-        return Before(
-            remembered=None if plan.replaces else self.companion.events(upto),
-            bases=None if by_rows or plan.replaces else self.companion.bases(upto),
-            rows=rows.of,
-            by_rows=by_rows,
-            **self._ending(plan, news, rows),
-        )
-
-    def _ending(self, plan: MergePlan, news: _News, rows: Rows) -> _Ending:
-        """Return the truncates, and what ends rows that are kept and no event names: they, and a full load."""
-        truncates, history = dict.fromkeys(plan.truncates.all), plan.dimension.history
-        if history is not None:
-            truncates |= self._instants(plan, news)
-        if plan.replaces and history is not None:
-            return _Ending(truncates=truncates, ending=rows.live(), load=self._load(plan, history, news.frame))
-        below = None if plan.replaces else plan.truncates.removes_below
-        ending = None if below is None else rows.live(below)
-        if ending is not None and plan.recalls:  # what a newer one ended may end earlier
-            ending = reduce(DataFrame.union, self._remembered_keys(plan), ending)
-        return _Ending(truncates=truncates, ending=ending, load=None)
-
-    def _instants(self, plan: MergePlan, news: _News) -> Mapping[Position, int | None]:
-        """Return the truncates of a history that its keys meet, with from when each counts."""
-        told = [] if plan.replaces else [self.companion.truncated(plan.batch - 1)]
-        told += [] if news.truncates is None else [news.truncates]
-        instants = truncate_instants(told, plan.epoch)
-        if not isinstance(plan.dimension.lateness, Ordered):
-            return instants
-        # It goes on from its rows, which have met all others.
-        return {place: instant for place, instant in instants.items() if place in plan.truncates.all}
-
-    def _remembered_keys(self, plan: MergePlan) -> list[DataFrame]:
-        """Return the keys of the events and bases that are remembered."""
-        frames = [self.companion.events(plan.batch - 1), self.companion.bases(plan.batch - 1)]
-        return [frame.selectExpr(*map(quoted, plan.dimension.key)) for frame in frames if frame is not None]
-
-    def _load(self, plan: MergePlan, history: History, frame: DataFrame) -> Load:
-        """Return the keys of a full load, those that wait in quarantine among them, and when all others end."""
-        rows = frame.where(IS_LOAD)
-        newest, time = rows.where(IS_EVENT).agg(F.max(names.INSTANT), F.max(names.TIME)).collect()[0]
-        keys = Key(plan.dimension).of_keys(rows).select(KEY).where(f"{KEY} IS NOT NULL").distinct()
-        return Load(keys=keys, ends=ends_of(history, newest, time, plan.ran, own_times=plan.facts.own_times))
 
     def _part(
         self, plan: MergePlan, events: DataFrame, rows: DataFrame, *, has_refused: bool = False

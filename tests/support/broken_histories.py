@@ -21,7 +21,7 @@ from lakeward.adapters.spark.instants import dated
 from lakeward.adapters.spark.numbering import Numbering
 from lakeward.adapters.spark.resolve import ID
 from lakeward.adapters.tables import companion, resolving
-from lakeward.adapters.tables.resolving import Resolver
+from lakeward.adapters.tables.before import Remembering
 from lakeward.core.events import Operation
 from lakeward.core.plan import MergePlan
 
@@ -138,7 +138,7 @@ class LetsALateTruncateEndWhatIsCurrentAlone(Whole):
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Touch no key for being remembered."""
-        patch.setattr(Resolver, "_remembered_keys", lambda _self, _plan: [])
+        patch.setattr(Remembering, "_remembered_keys", lambda _self: [])
 
 
 class FoldsTheNewestOfOldTruncates(Whole):
