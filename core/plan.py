@@ -22,13 +22,9 @@ from lakeward.core.memory import Hold, Reason, Record
 from lakeward.core.progress import Progress
 from lakeward.core.refusals import (
     cannot_rename,
-    refuse_flood,
-    refuse_incapable,
-    refuse_key_changes,
+    refuse_batch,
     refuse_names_alike,
     refuse_other_options,
-    refuse_soft,
-    refuse_unreadable,
 )
 from lakeward.core.remaking import Remaking, in_table
 from lakeward.core.schema import Schema
@@ -162,11 +158,7 @@ def plan(
     needs = _needs(dimension, in_parts if completes else facts, replaces=replaces)
     facts = in_parts
     delivered = _delivered(facts, () if replaces else seen)
-    refuse_unreadable(dimension, facts, delivered)
-    refuse_flood(dimension, facts.rejects, facts.read)
-    refuse_incapable(dimension, needs, capabilities)
-    refuse_key_changes(dimension, facts)
-    refuse_soft(dimension)
+    refuse_batch(dimension, facts, delivered, lacks=needs - capabilities)
     refuse_history(dimension, facts, evolution)
     epoch = facts.loaded if replaces and facts.loaded else progress.epoch
     records = [*records]

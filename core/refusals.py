@@ -51,7 +51,7 @@ def _refuse_other_deletes(dimension: Dimension, progress: Progress) -> None:
     )
 
 
-def refuse_soft(dimension: Dimension) -> None:
+def _refuse_soft(dimension: Dimension) -> None:
     """Raise ConfigError where rows that are deleted cannot be kept: no key tells them."""
     if dimension.is_soft and not dimension.key:
         raise ConfigError(
@@ -90,20 +90,31 @@ def _refuse_other_key(dimension: Dimension, progress: Progress) -> None:
         )
 
 
-def refuse_incapable(
-    dimension: Dimension, needs: frozenset[Capability], capabilities: frozenset[Capability]
+def refuse_batch(
+    dimension: Dimension, facts: BatchFacts, delivered: frozenset[int], *, lacks: frozenset[Capability]
 ) -> None:
+    """Refuse a batch of which too much cannot be applied, or that its table cannot take: it `lacks` what that needs.
+
+    `delivered` are the orders of its objects that were delivered before.
+    """
+    _refuse_unreadable(dimension, facts, delivered)
+    refuse_flood(dimension, facts.rejects, facts.read)
+    _refuse_incapable(dimension, lacks)
+    _refuse_key_changes(dimension, facts)
+    _refuse_soft(dimension)
+
+
+def _refuse_incapable(dimension: Dimension, lacks: frozenset[Capability]) -> None:
     """Raise ConfigError where the table format cannot do what a batch calls for."""
-    missing = needs - capabilities
-    if missing:
+    if lacks:
         raise ConfigError(
             f"{dimension.name}: the table format cannot do what this batch needs",
-            found="needed: " + ", ".join(sorted(item.value for item in missing)),
+            found="needed: " + ", ".join(sorted(item.value for item in lacks)),
             todo="Nothing was applied. Choose a table format that declares it (`lakeward plugins`).",
         )
 
 
-def refuse_key_changes(dimension: Dimension, facts: BatchFacts) -> None:
+def _refuse_key_changes(dimension: Dimension, facts: BatchFacts) -> None:
     """Refuse key changes in an `ordered` table: it forgets the rows that they cover between two batches."""
     if isinstance(dimension.lateness, Ordered) and Capability.KEY_CHANGE in facts.needs and dimension.key:
         where = f" in {facts.objects[0].object.name}" if len(facts.objects) == 1 else ""
@@ -179,7 +190,7 @@ def refuse_half_load(table: str, facts: BatchFacts, past: Past) -> None:
     )
 
 
-def refuse_unreadable(dimension: Dimension, facts: BatchFacts, delivered: frozenset[int]) -> None:
+def _refuse_unreadable(dimension: Dimension, facts: BatchFacts, delivered: frozenset[int]) -> None:
     """Raise SourceError at a row whose key cannot be read, where the table stops at one."""
     if dimension.tolerance.unreadable is not Unreadable.STOP:
         return
