@@ -93,7 +93,7 @@ def _refuse_other_key(dimension: Dimension, progress: Progress) -> None:
 def refuse_batch(
     dimension: Dimension, facts: BatchFacts, delivered: frozenset[int], *, lacks: frozenset[Capability]
 ) -> None:
-    """Refuse a batch of which too much cannot be applied, or that its table cannot take: it `lacks` what that needs.
+    """Refuse a batch of which too much cannot be applied, or that its table cannot take: it `lacks` what it needs.
 
     `delivered` are the orders of its objects that were delivered before.
     """

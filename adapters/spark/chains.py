@@ -9,14 +9,13 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import has_order
 from lakeward.adapters.spark.histories import VersionRows
 from lakeward.adapters.spark.items import KEY, PLACE_COLUMNS
 from lakeward.adapters.spark.judging import CHANGES, ROWS, VERDICTS
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.numbering import NOTHING, Numbering
-from lakeward.adapters.spark.resolve import ID
+from lakeward.adapters.spark.resolve import ID, STANDS
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import DELETED
 from lakeward.core.memory import Reason
@@ -76,7 +75,7 @@ class Chains:
 
     def _stand(self) -> int:
         stand = self.folded.selectExpr(f"explode(map_values({ROWS})) AS row").where("NOT row.gone")
-        return stand.count() - self.stood.where(names.STANDS).count()
+        return stand.count() - self.stood.where(STANDS).count()
 
     def bases(self) -> DataFrame:
         """Return the rows before the batch of the keys of which nothing was remembered; none that break a rule."""

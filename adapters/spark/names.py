@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lakeward.core.dimension import DELETED
 from lakeward.core.events import Sequences
 from lakeward.core.schema import Type
 
@@ -31,9 +30,6 @@ IMAGE: Final = "_lakeward_image"
 TRANSACTION: Final = "_lakeward_transaction"
 REACHED: Final = "_lakeward_reached"
 INSTANT: Final = "_lakeward_instant"
-
-STANDS: Final = f"NOT coalesce({DELETED}, false)"
-"""Whether a row of a table whose deletes are soft stands, as SQL."""
 
 POSITION: Final = (EPOCH, SEQUENCE, OBJECT, ROW)
 

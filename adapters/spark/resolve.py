@@ -19,7 +19,7 @@ from lakeward.adapters.spark.events import IS_EVENT, IS_HOLDING, IS_LOAD, IS_REJ
 from lakeward.adapters.spark.inline import as_json
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.core.counts import Counts
-from lakeward.core.dimension import Dimension, Ordered
+from lakeward.core.dimension import DELETED, Dimension, Ordered
 from lakeward.core.memory import Reason
 from lakeward.core.plan import MergePlan
 
@@ -36,6 +36,9 @@ IS_LIVE: Final = "_lakeward_is_live"
 FILE: Final = "_lakeward_standing_file"
 POS: Final = "_lakeward_standing_pos"
 """Where a row lies: its data file as the format names it, and its place there, from 0; NULL where nobody asks."""
+
+STANDS: Final = f"NOT coalesce({DELETED}, false)"
+"""Whether a row of a table whose deletes are soft has not gone, as SQL."""
 
 INSERTS, DELETES = "_lakeward_inserts", "_lakeward_deletes"
 _EVENTS, _NEWER, _SAME, _TIES = (f"{names.PREFIX}{count}" for count in ("events", "newer", "same", "ties"))

@@ -15,6 +15,7 @@ from lakeward.adapters.spark.fitting import called_now, fitted
 from lakeward.adapters.spark.histories import BEGINS, ENDS, VersionRows
 from lakeward.adapters.spark.instants import of_cell, of_time
 from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.resolve import STANDS
 from lakeward.adapters.spark.sides import Side
 from lakeward.adapters.spark.touching import carried
 from lakeward.adapters.spark.types import ddl
@@ -113,7 +114,7 @@ class Reader:
 
     def _standing(self, rows: DataFrame) -> DataFrame:
         if self._dimension.is_soft:
-            return rows.where(names.STANDS)
+            return rows.where(STANDS)
         is_whole = self.side.reads_versions or self._shown is None
         return rows if is_whole else rows.where(f"{ENDS} IS NULL")
 

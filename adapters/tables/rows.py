@@ -18,7 +18,7 @@ from lakeward.adapters.spark.fitting import called_now, fitted, kept_as, with_ke
 from lakeward.adapters.spark.histories import ENDS, VersionRows
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.remaking import remade
-from lakeward.adapters.spark.resolve import DELETES, FILE, ID, INSERTS, IS_LIVE, POS, SMALL, standing
+from lakeward.adapters.spark.resolve import DELETES, FILE, ID, INSERTS, IS_LIVE, POS, SMALL, STANDS, standing
 from lakeward.adapters.spark.truncates import literal, place_of
 from lakeward.adapters.spark.types import ddl as type_ddl
 from lakeward.adapters.spark.types import from_bound
@@ -109,10 +109,7 @@ class Rows:
         if not self.are_there or not self.plan.dimension.keeps_ended:
             return None
         rows = self.all()
-        if self.history is None:
-            rows = rows.where(names.STANDS)
-        else:
-            rows = self.history.read(rows).where(f"{ENDS} IS NULL")
+        rows = rows.where(STANDS) if self.history is None else self.history.read(rows).where(f"{ENDS} IS NULL")
         if below is not None:
             rows = rows.where(f"{place_of(names.EPOCH)} < {literal(self.plan, below)}")
         return rows.selectExpr(*map(quoted, self.plan.dimension.key))

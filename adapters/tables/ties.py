@@ -15,7 +15,7 @@ from lakeward.adapters.spark.events import IS_LOAD
 from lakeward.adapters.spark.histories import ENDS
 from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.names import text
-from lakeward.adapters.spark.resolve import ID, as_told
+from lakeward.adapters.spark.resolve import ID, STANDS, as_told
 from lakeward.adapters.spark.ties import OTHER_OBJECT, OTHER_ROW, tied
 from lakeward.adapters.tables.companion import CompanionTable
 from lakeward.adapters.tables.quarantine import QuarantineTable
@@ -60,7 +60,7 @@ def shown(plan: MergePlan, rows: Rows) -> DataFrame | None:
     if rows.history is not None:
         stands = rows.history.read(stands).where(f"{ENDS} IS NULL")
     elif plan.dimension.is_soft:
-        stands = stands.where(names.STANDS)
+        stands = stands.where(STANDS)
     return standing_facts(stands, plan)
 
 

@@ -7,9 +7,9 @@ from broken_ports import Whole
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakeward.adapters.spark import names
 from lakeward.adapters.spark.chains import Chains
 from lakeward.adapters.spark.numbering import NOTHING, Numbering
+from lakeward.adapters.spark.resolve import STANDS
 from lakeward.adapters.tables.rows import Rows
 
 
@@ -23,7 +23,7 @@ class DeletesForGood(Whole):
 
         def standing(self: Chains, numbering: Numbering = NOTHING) -> DataFrame:
             found = rows(self, numbering)
-            return found.where(names.STANDS) if self.plan.dimension.is_soft else found
+            return found.where(STANDS) if self.plan.dimension.is_soft else found
 
         patch.setattr(Chains, "rows", standing)
 
@@ -39,7 +39,7 @@ class EmptiesWhatWent(Whole):
         def emptied(self: Chains, numbering: Numbering = NOTHING) -> DataFrame:
             found, dimension = rows(self, numbering), self.plan.dimension
             own = [name for name in dimension.schema.names if dimension.is_soft and name not in dimension.key]
-            return found.withColumns({name: F.expr(f"CASE WHEN {names.STANDS} THEN {name} END") for name in own})
+            return found.withColumns({name: F.expr(f"CASE WHEN {STANDS} THEN {name} END") for name in own})
 
         patch.setattr(Chains, "rows", emptied)
 

@@ -91,5 +91,5 @@ def test_of_a_full_load_that_takes_the_place_of_all_rows(monkeypatch: pytest.Mon
     monkeypatch.setattr(Resolver, "merge", lambda *_: resolved)
     monkeypatch.setattr(resolving, "Rows", lambda *_: judged)
     with pytest.raises(Full):
-        resolver.reload(SimpleNamespace(dimension=SimpleNamespace(history=None)), None, None)
+        resolver.reload(SimpleNamespace(dimension=SimpleNamespace(history=None, is_soft=False)), None, None)
     assert not judged.is_kept
