@@ -60,8 +60,8 @@ class Known:
     """All that a table knows of one key, as of its last commit.
 
     `base` is the row before the first remembered event, or its absence; None where nobody
-    knows. `objects` are the names of the source's objects by their order; `has_loads` says
-    that some batch had rows of a full load.
+    knows. A row that is `gone` stays with its values where deletes are soft. `objects` are the
+    names of the source's objects by their order; `has_loads` says that some batch had rows of a full load.
     """
 
     key: Key
@@ -69,6 +69,7 @@ class Known:
     remembered: Sequence[Remembered] = ()
     refused: Sequence[Refused] = ()
     stored: Stored | None = None
+    gone: Stored | None = None
     base: Base | None = None
     objects: Mapping[int, str] = field(default_factory=dict)
     made: Mapping[int, Made] = field(default_factory=dict)
@@ -78,4 +79,4 @@ class Known:
     def is_anything(self) -> bool:
         """Whether the key itself left a trace; a truncate is none of it."""
         of_key = any(known.event.keys for known in self.remembered)
-        return of_key or bool(self.refused) or self.stored is not None or self.base is not None
+        return of_key or bool(self.refused) or any((self.stored, self.gone, self.base))

@@ -176,7 +176,8 @@ class Configured:
     def _keeps_text(self, name: TableName) -> bool:
         """Whether rows are needed as they were written; then they are for all tables that are made of the same."""
         table = self.tables[name]
-        return table.mode == "history" or table.ties == "quarantine" or policies_of(table.schema_).may_refuse
+        may_be_refused = table.ties == "quarantine" or table.match is not None
+        return table.mode == "history" or may_be_refused or policies_of(table.schema_).may_refuse
 
     def cautions(self, name: TableName) -> Sequence[str]:
         """Return what a person should know of what the catalogue says of a table."""

@@ -98,10 +98,11 @@ class Story:
     def _effect(self, step: Step) -> str:
         if step.verdict in (Verdict.STALE, Verdict.DUPLICATE, Verdict.QUARANTINED) and not step.changes:
             return ""
+        goes = "is deleted, and its values stay" if self.dimension.is_soft else "is removed"
         if step.operation is Operation.DELETE:
-            return "the row is removed"
+            return f"the row {goes}"
         if step.operation is Operation.TRUNCATE:
-            return "every older row is removed"
+            return f"every older row {goes}"
         if step.key != self.known.key:
             return f"the row goes to key {key_words(step.key)}"
         moved = "" if step.old_key is None else f"from key {key_words(step.old_key)}: "
@@ -113,22 +114,26 @@ class Story:
         base = self.known.base
         if base is None:
             return None
-        return "no row" if base.row is None else cell_words(base.row.cells)
+        if base.row is None or not base.row.cells:
+            return "no row"
+        return f"{cell_words(base.row.cells)}{' · deleted' if base.row.deleted else ''}"
 
     def stored(self) -> str:
         """Return what stands now."""
-        stored = self.known.stored
+        stored = self.known.stored or self.known.gone
         if stored is None:
             return "no row"
         position = stored.row.position
         where = position_words(position, None, self.known.progress.sequences)
-        return f"{cell_words(stored.row.cells)} · position {where}, {self.place(position)}"
+        deleted = " · deleted" if stored.row.deleted else ""
+        return f"{cell_words(stored.row.cells)}{deleted} · position {where}, {self.place(position)}"
 
     @property
     def visible_with(self) -> int | None:
         """The batch with which what stands now became visible, where that is known."""
-        if self.known.stored is not None:
-            return self.known.stored.batch
+        stored = self.known.stored or self.known.gone
+        if stored is not None:
+            return stored.batch
         removals = [step.settled for step in self.steps if step.verdict is Verdict.APPLIED and not step.changes]
         return max((batch for batch in removals if batch is not None), default=None) if self.is_whole else None
 

@@ -44,6 +44,10 @@ def test_what_is_deleted_stays_in_its_table_and_leaves_what_is_made_of_it(projec
     told = project.call("explain", "shop.item", "3", "--json").document
     assert [event["operation"] for event in told["events"]] == ["insert", "delete"]
     assert told["is_whole"] is True, told
+    assert (told["stored"]["cells"], told["stored"]["deleted"]) == ({"id": 3, "name": "a"}, True)
+    shown = project.call("explain", "shop.item", "3").out
+    assert "applied: the row is deleted, and its values stay" in " ".join(shown.split())
+    assert "stored now: id 3 · name a · deleted · position 2026-11-06 10:00:00 UTC" in shown
 
 
 @any_kind

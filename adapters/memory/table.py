@@ -372,6 +372,7 @@ class MemoryTable:
                 if key in r.keys and r.position.epoch == self.progress.epoch
             ],
             stored=None if row is None or row.deleted else Stored(row, None if found is None else found.batch),
+            gone=Stored(row, None if found is None else found.batch) if row is not None and row.deleted else None,
             base=self.memory.bases.get(key),
             objects={x.object.order: x.object.name for objects in self.objects.values() for x in objects},
             has_loads=any(record.loads for record in self.memory.records),

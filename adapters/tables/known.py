@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -56,6 +57,7 @@ def known_of(
         remembered=remembered,
         refused=search.refused(),
         stored=search.stored(),
+        gone=search.gone(),
         base=base,
         objects={order: name for _, content in records for name, order, *_ in content["objects"]},
         made=at,
@@ -81,10 +83,19 @@ class _Search:
 
     def stored(self) -> Stored | None:
         """Return the row that stands, of a history the current one."""
-        rows, history = self.find.rows(self.of_key()), self.dimension.history
-        stand = (row for row in rows if not self._went(row))
-        row = next(stand, None) if history is None else current(history, rows)
+        history = self.dimension.history
+        stand = (row for row in self.rows if not self._went(row))
+        row = next(stand, None) if history is None else current(history, self.rows)
         return None if row is None else Stored(self._row(row), batch_of(row))
+
+    def gone(self) -> Stored | None:
+        """Return the row that was deleted and stays, where deletes are soft."""
+        return next((Stored(self._row(row), batch_of(row)) for row in self.rows if self._went(row)), None)
+
+    @cached_property
+    def rows(self) -> Sequence[Entry]:
+        """The rows of the key."""
+        return self.find.rows(self.of_key())
 
     def _row(self, row: Entry) -> Row:
         cells = {name: row[name] for name in self.dimension.schema.names if name in row}

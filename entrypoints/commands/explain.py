@@ -110,13 +110,22 @@ def _document(story: Story) -> Mapping[str, Any]:
         "key": [documents.cell(part) for part in known.key],
         "before": {"is_known": base is not None, "row": None if base is None else _row(story, base.row)},
         "events": [_event(story, count, step) for count, step in enumerate(story.steps, 1)],
-        "stored": None if known.stored is None else _row(story, known.stored.row),
+        "stored": _stored(story),
         "visible": _visible(story),
         "is_whole": story.is_whole,
         "lateness": type(story.dimension.lateness).__name__.lower(),
         "mark": documents.mark(progress),
         "inexact_since": progress.inexact_since,
     }
+
+
+def _stored(story: Story) -> Mapping[str, Any] | None:
+    """Return the row as it is stored; where deletes are soft, it says whether it went."""
+    stored = story.known.stored or story.known.gone
+    if stored is None:
+        return None
+    told = {"deleted": stored.row.deleted} if story.dimension.is_soft else {}
+    return {**(_row(story, stored.row) or {}), **told}
 
 
 def _row(story: Story, row: Row | None) -> Mapping[str, Any] | None:
