@@ -574,10 +574,11 @@ class _Settling:
 
         A tie is events of one key with equal epoch and sequence and different contents. Where
         a source has no sequence, arrival is the order and nothing ties; the rows of a full
-        load have none. Where sequences are unique, what stood before is one of a tie as well.
+        load have none, nor has a table that holds or refuses ties. Where sequences are unique,
+        what stood before is one of a tie as well.
         """
         groups: dict[Hashable, list[ChangeEvent]] = defaultdict(list)
-        for event in events:
+        for event in events if self.dimension.ties is Ties.ARRIVAL else ():
             if event.keys and not event.is_load and event.position.sequence:
                 groups[event.position.mark, event.keys].append(event)
         return sum(self.tied(group) for group in groups.values())

@@ -69,7 +69,7 @@ from lakeward.adapters.tables.ties import shown, without_held, without_ties
 from lakeward.adapters.tables.writing import written
 from lakeward.core import mending
 from lakeward.core.counts import Counts
-from lakeward.core.dimension import Ordered
+from lakeward.core.dimension import Ordered, Ties
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.history.snapshots import Span
 from lakeward.core.memory import HOLDING, Reason
@@ -456,6 +456,7 @@ class Resolver:
             read=plan.facts.read,
             skipped=plan.facts.skipped,
             waiting=0 if waiting is None else waiting.count(),
+            ties=tally.ties if plan.dimension.ties is Ties.ARRIVAL else 0,
         )
 
     def _held(self, plan: MergePlan, frame: DataFrame, done: _Decided | None = None) -> int:
