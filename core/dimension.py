@@ -203,8 +203,8 @@ class Dimension:
     def stored(self) -> Dimension:
         """The dimension as its table has it: of a history each version is a row, told from others by its start.
 
-        Where deletes are soft, a row says whether it went.
         Where it is known since when a row is believed, several may tell of one version, and that tells them apart.
+        Where deletes are soft, a row of a mirror says whether it went.
         """
         if self.history is None:
             deleted = (Column(DELETED, Type("boolean")),) if self.is_soft else ()

@@ -16,7 +16,7 @@ from lakeward.adapters.hudi.options import TableOptions as HudiOptions
 from lakeward.adapters.iceberg.options import TableOptions as IcebergOptions
 from lakeward.plugins.testing.images import pack_images
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.usefixtures("interpreted")]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 def _agree(lake: Lake, seed: int) -> None:
