@@ -103,9 +103,9 @@ def test_another_operation_is_another_content() -> None:
 def test_two_deletes_say_the_same() -> None:
     player = Player(HELD)
     player.deliver([update(4, 1, 1)])
-    player.deliver([update(5, 2, a, operation=Operation.DELETE) for a in (1,)])
-    player.deliver([update(5, 3, 2, operation=Operation.DELETE)])
-    assert player.memory.holds == {}
+    counts = player.deliver([update(5, at, at, operation=Operation.DELETE) for at in (2, 3)])
+    player.deliver([update(5, 4, 3, operation=Operation.DELETE)])
+    assert (player.memory.holds, counts.ties) == ({}, 0)
 
 
 @ANY
