@@ -192,9 +192,9 @@ def pack_late(
         tolerance=TOLERANT,
         sequences=Sequences.UNIQUE if renamed else Sequences.TIMES,
     )
+    load = 0.0 if too_late else random.choice([0.0, 0.3])
     objects: dict[int, list[ChangeEvent]] = {}
     loads: set[int] = set()
-    load = 0.0 if too_late else random.choice([0.0, 0.3])
     for history in range(histories):
         scatter = isinstance(lateness, Unbounded) and random.random() < 0.5
         features = Features(
@@ -208,37 +208,53 @@ def pack_late(
             moves=in_part and not isinstance(lateness, Ordered),
         )
         source = feed(random, features)
-        names = {number: history * OBJECTS_A_HISTORY + number for number in source.objects}
-        loads.update(names[number] for number in source.loads if source.objects[number])
-        transactions = sorted({e.transaction for e in source.events}, key=str) if untold else []
-        hidden = {transaction for transaction in transactions if random.random() < untold}
-        for number, events in source.objects.items():
-            packed = [
-                _of(history, event, keeps_transaction=in_part and event.transaction not in hidden)
-                for event in events
-            ]
-            objects[names[number]] = [_numbered_as_dms(event, history) if renamed else event for event in packed]
+        packed = _packed(random, history, source, keeps_transactions=in_part, untold=untold)
+        objects |= _numbered_as_dms(packed, history) if renamed else packed
+        loads |= {history * OBJECTS_A_HISTORY + number for number in source.loads if source.objects[number]}
     spoilt = _spoilt(random, objects, bad)
     rejects = {e.position: _rejected(e) for events in objects.values() for e in events if e.position in spoilt}
     fixes = _to_be_fixed(random, objects, spoilt, fixed, rejects, has_key=True)
-    for number in [n for n in objects if renamed and n not in loads and random.random() < renamed]:
-        other = random.choice([-1, 1]) * (OTHER_NAMES + number)
-        objects[other] = under_another_name(objects[number], other)
+    objects |= _copies(random, {n: events for n, events in objects.items() if n not in loads}, renamed)
     order = delivery_order(random, objects, Unbounded() if too_late else lateness)
     order.sort(key=lambda number: number not in sorted(loads)[:1])  # that a load has begun is known by its rows
-    deliveries: list[list[Item]] = []
-    loaded_with = 0
-    for batch in batches(random, with_repeats(random, order, 0.1), 3 if too_late else 12):
-        listed = sorted({(event.position, number) for number in set(batch) for event in objects[number]})
-        by_place = {event.position: event for number in set(batch) for event in objects[number]}
-        deliveries.append([rejects.get(place, by_place[place]) for place, _ in listed])
-        if loads & set(batch):
-            loaded_with = len(deliveries) - 1
-            loads -= set(batch)
+    come = batches(random, with_repeats(random, order, 0.1), 3 if too_late else 12)
+    deliveries = [_delivery({number: objects[number] for number in batch}, rejects) for batch in come]
+    loaded_with = max((min(n for n, batch in enumerate(come) if load in batch) for load in loads), default=0)
     good = [event for events in objects.values() for event in events if event.position not in spoilt]
     if renamed:
         good = _first_delivered(deliveries)
     return Script(dimension, deliveries, [*good, *fixes.values()], 0.2, fixes, loaded_with, in_part)
+
+
+def _packed(
+    random: Random, history: int, source: Feed, *, keeps_transactions: bool, untold: float
+) -> dict[int, list[ChangeEvent]]:
+    """Return the objects of a database under names of its own; of so many transactions nothing is said."""
+    transactions = sorted({e.transaction for e in source.events}, key=str) if untold else []
+    hidden = {transaction for transaction in transactions if random.random() < untold}
+    return {
+        history * OBJECTS_A_HISTORY + number: [
+            _of(history, event, keeps_transaction=keeps_transactions and event.transaction not in hidden)
+            for event in events
+        ]
+        for number, events in source.objects.items()
+    }
+
+
+def _copies(
+    random: Random, objects: Mapping[int, Sequence[ChangeEvent]], share: float
+) -> dict[int, list[ChangeEvent]]:
+    """Return copies of so many objects, each under a name that lies before or behind all others."""
+    numbers = [number for number in objects if share and random.random() < share]
+    names = {random.choice([-1, 1]) * (OTHER_NAMES + number): number for number in numbers}
+    return {name: under_another_name(objects[number], name) for name, number in names.items()}
+
+
+def _delivery(objects: Mapping[int, Sequence[ChangeEvent]], rejects: Mapping[Position, Reject]) -> list[Item]:
+    """Return what a batch of objects brings, in order; those that are spoilt as what is rejected."""
+    listed = sorted({(event.position, number) for number, events in objects.items() for event in events})
+    by_place = {event.position: event for events in objects.values() for event in events}
+    return [rejects.get(place, by_place[place]) for place, _ in listed]
 
 
 def pack_reloaded(random: Random, first: Script, histories: int, *, bad: float = 0.0, fixed: float = 0.0) -> Script:
@@ -306,8 +322,12 @@ def _of(history: int, event: ChangeEvent, *, keeps_transaction: bool = True) -> 
     )
 
 
-def _numbered_as_dms(event: ChangeEvent, history: int) -> ChangeEvent:
-    """Give a change a number of 35 digits, its own, which rises with the commit times of all databases."""
+def _numbered_as_dms(objects: Mapping[int, Sequence[ChangeEvent]], history: int) -> dict[int, list[ChangeEvent]]:
+    """Give each change a number of 35 digits, its own, which rises with the commit times of all databases."""
+    return {name: [_with_number(event, history) for event in events] for name, events in objects.items()}
+
+
+def _with_number(event: ChangeEvent, history: int) -> ChangeEvent:
     if event.is_load:
         return event
     number = FIRST_NUMBER + 100_000 * (event.time or 0) + 100 * event.position.sequence + history
