@@ -225,7 +225,7 @@ def test_the_same_scripts_break_no_whole_memory_adapter(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "break_it"),
     [
-        pytest.param(name, break_it, marks=[pytest.mark.long] if place > 1 else [])
+        pytest.param(name, break_it, marks=[pytest.mark.long] if place else [])
         for name, breaks in broken_iceberg.BROKEN.items()
         for place, break_it in enumerate(breaks)
     ],

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from hudi_lake import EVERY_COMMIT, LakeOfHudi
 from hypothesis import settings
-from laps import CRASHES, HISTORIES, LAP, LINES, PARTS, ROLLBACK, SHARED, TRIMMED, WAYS, other_ways, others
+from laps import CRASHES, HISTORIES, LAP, LINES, ROLLBACK, SHARED, TRIMMED, WAYS, other_ways, others
 
 from lakeward.adapters.hudi.options import TableOptions
 from lakeward.adapters.tables import companion
@@ -77,7 +77,7 @@ TestOtherWays = pytest.mark.long(
         cases=other_ways("hudi"),
     )
 )
-TestLines = pytest.mark.lap(table_contract(lambda make_hudi: bench(make_hudi()), laws=LINES | CRASHES | PARTS))
+TestLines = pytest.mark.lap(table_contract(lambda make_hudi: bench(make_hudi()), laws=LINES | CRASHES))
 TestLap = pytest.mark.lap(table_contract(lambda make_hudi: bench(make_hudi()), laws=LAP - SHARED - ROLLBACK))
 TestRollback = pytest.mark.long(
     pytest.mark.lap(table_contract(lambda make_hudi, kept: bench(make_hudi(kept)), laws=ROLLBACK))
@@ -85,6 +85,6 @@ TestRollback = pytest.mark.long(
 TestHudi = pytest.mark.long(
     table_contract(
         lambda make_hudi: bench(make_hudi()),
-        laws=others(EVERY_LAYOUT, (ANY_LAYOUT | HISTORIES | LAP) - SHARED, LINES, CRASHES, PARTS),
+        laws=others(EVERY_LAYOUT, (ANY_LAYOUT | HISTORIES | LAP) - SHARED, LINES, CRASHES),
     )
 )

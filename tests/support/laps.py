@@ -26,9 +26,6 @@ SOFT: Final = frozenset(law.name for law in soft_deletes.LAWS)
 CRASHES: Final = frozenset({"a_crash_at_any_step_changes_nothing"})
 """The law of crashes: the gate tries it once on each format, and what is long on the other line as well."""
 
-PARTS: Final = frozenset({"rows_in_part_and_key_changes_are_mended_into_their_place"})
-"""The law of rows in part: the gate tries it on Hudi; elsewhere ways to keep histories have them, too."""
-
 LAP: Final = frozenset(
     {
         "a_commit_of_another_writer_in_the_midst_of_a_batch_changes_nothing",
@@ -76,7 +73,7 @@ SLOW: Final = frozenset(
         "a_table_without_a_key_takes_away_one_row_that_is_equal_to_an_image",
         "what_ties_is_held_until_a_person_has_said_of_it",
         "what_ties_in_part_or_moves_is_held_alike",
-        *PARTS,
+        "rows_in_part_and_key_changes_are_mended_into_their_place",
     }
 )
 """Laws of what every format shares, which take long; the gate has those of the memory adapter."""
