@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lakeward.core.dimension import TableName
+from lakeward.core.memory import Reason
 from lakeward.core.ports import Entry
 from lakeward.core.replay import is_as_written
 from lakeward.entrypoints import view
@@ -112,7 +113,8 @@ def print_entries(out: Console, entries: Sequence[Entry]) -> None:
 
 
 def _add(grid: Table, entry: Entry, *waits: str) -> None:
-    why = f"{entry.reason}: {escaped(entry.detail)}"
+    of = f" ({entry.operation})" if entry.reason == Reason.NO_KEY.value and entry.operation else ""
+    why = f"{entry.reason}{of}: {escaped(entry.detail)}"
     if entry.mended is not None:
         why += " [green](mended)[/]"
     shown = escaped(key_words(entry))

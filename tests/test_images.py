@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from project import Project
+
+from lakeward.core.images import NOT_THERE, NOT_WHOLE
 
 pytestmark = pytest.mark.spark
 
@@ -40,6 +48,44 @@ def test_a_change_finds_one_row_by_what_it_was_before(project: Project) -> None:
     assert {(e["reason"], e["row"], e["detail"]) for e in project.entries()} == {
         ("no_key", row, "no row of the table is equal to the row before the change") for row in (4, 5)
     }
+    assert [entry["text"] for entry in project.entries()] == changes[3:]
+    assert "no_key (update): no row" in " ".join(project.call("quarantine", "show", "shop.item").out.split())
+
+
+def _debezium(op: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> str:
+    source = {"lsn": 7, "txId": 7, "ts_us": 7, "schema": "shop", "table": "item"}
+    return json.dumps({"before": before, "after": after, "source": source, "op": op})
+
+
+def test_a_message_that_finds_no_row_is_in_quarantine_with_its_image(project: Project) -> None:
+    """That which was sent in part, too: a person sees what there is."""
+    project.configure(tables=ITEM)
+    settings = project.folder / "lakeward.toml"
+    source = 'kind = "files"\nformat = "debezium"\nbefore_images = "whole"'
+    settings.write_text(settings.read_text("utf-8").replace('kind = "dms"', source), "utf-8")
+    row, other = ({"id": key, "name": "a", "price": 1.25} for key in (1, 9))
+    lines = [_debezium("c", None, row), _debezium("u", other, row), _debezium("d", {"id": 1}, None)]
+    project.put("a.json", "".join(f"{line}\n" for line in lines))
+    assert project.run()["shop.item"]["counts"]["quarantined"] == 2
+    found = [(entry["detail"], entry["text"]) for entry in project.entries()]
+    assert found == [(NOT_THERE, lines[1]), (NOT_WHOLE, lines[2])]
+
+
+@pytest.mark.long
+def test_a_row_of_parquet_that_finds_no_row_is_in_quarantine_with_its_image(project: Project) -> None:
+    project.configure(tables=ITEM, source=SOURCE)
+    types = {"id": pa.int32(), "name": pa.string(), "price": pa.decimal128(8, 2)}
+    types |= {f"BI_{name}": type_ for name, type_ in types.items()}
+    types = {"Op": pa.string(), "at": pa.string(), **types}
+    rows = [("I", AT, 1, "a", Decimal(1), None, None, None), ("U", AT, 9, "y", Decimal(9), 9, "x", Decimal("8.5"))]
+    listed = [dict(zip(types, row, strict=True)) for row in rows]
+    file = project.put("20261121-100000000.parquet", b"")
+    pq.write_table(pa.Table.from_pylist(listed, pa.schema(list(types.items()))), file)
+    assert project.run()["shop.item"]["counts"]["quarantined"] == 1
+    (entry,) = project.entries()
+    told = json.loads(entry["text"], parse_float=str)
+    assert [told[f"BI_{name}"] for name in ("id", "name", "price")] == [9, "x", "8.50"]
+    assert entry["operation"] == "update"
 
 
 @pytest.mark.long

@@ -55,6 +55,7 @@ _IS_WRONG, _WHY, _SAID = "_lakeward_is_wrong", "_lakeward_why", "_lakeward_said"
 _BARRIER: Final = "_lakeward_barrier"
 
 INCOMPLETE: Final = "it sends a part of a row, and there is no row of that key"
+_NOT_KEPT: Final = "string(NULL)"
 _AT_THE_MARK: Final = "at or below the mark: by `lateness`, nothing may come there any more"
 
 _KINDS: Final = {"read": 0, "insert": 1, "update": 2, "delete": 3}
@@ -153,10 +154,13 @@ def as_incomplete(events: DataFrame, dimension: Dimension) -> DataFrame:
     return rejected(rejects, dimension, "true", Reason.INCOMPLETE_ROW, INCOMPLETE)
 
 
-def as_rejects(frame: DataFrame, plan: MergePlan, ids: DataFrame, reason: Reason, words: str) -> DataFrame:
-    """Turn the events of these IDs into rejects."""
+def as_rejects(
+    frame: DataFrame, plan: MergePlan, ids: DataFrame, reason: Reason, words: str, written: str = _NOT_KEPT
+) -> DataFrame:
+    """Turn the events of these IDs into rejects, with the text that each was `written` as, where that is known."""
     wrong = F.broadcast(ids.selectExpr(f"shiftright({ID}, 2) AS {names.ARRIVAL}", f"true AS {_IS_WRONG}"))
-    marked = rejected(frame.join(wrong, names.ARRIVAL, "left"), plan.dimension, _IS_WRONG, reason, words)
+    marked = frame.join(wrong, names.ARRIVAL, "left")
+    marked = _rejected(marked, plan.dimension, _IS_WRONG, f"'{reason.value}'", text(words), written)
     return marked.drop(_IS_WRONG)
 
 
@@ -181,11 +185,15 @@ def told_rejects(frame: DataFrame, dimension: Dimension, reason: Reason, words: 
 
 
 def _rejected(
-    frame: DataFrame, dimension: Dimension, is_wrong: str, reason: str, words: str, written: str = "string(NULL)"
+    frame: DataFrame, dimension: Dimension, is_wrong: str, reason: str, words: str, written: str = _NOT_KEPT
 ) -> DataFrame:
-    """Turn rows into rejects; what may be mended keeps the text as which it was `written`, where that is known."""
+    """Turn rows into rejects with the text that each was `written` as, in SQL, where that is known.
+
+    Else it is the row as JSON, with the image of what it was before where rows are found by that.
+    """
     time = f"timestamp_micros({names.TIME}) AS {names.TIME}"
-    row = as_json([names.OPERATION, time, *map(quoted, dimension.schema.names)])
+    image = [names.IMAGE] if names.IMAGE in frame.columns else []
+    row = as_json([names.OPERATION, time, *map(quoted, dimension.schema.names), *image])
     return frame.withColumns(
         {
             names.REASON: F.expr(f"CASE WHEN {is_wrong} THEN {reason} ELSE {names.REASON} END"),
@@ -197,7 +205,8 @@ def _rejected(
 
 def as_no_key(frame: DataFrame, dimension: Dimension, is_wrong: str, words: str) -> DataFrame:
     """Turn the events that are wrong, as SQL, into rejects of a table that has no key to find a row by."""
-    return rejected(frame, dimension, f"({IS_EVENT} AND {is_wrong})", Reason.NO_KEY, words)
+    no_key = f"'{Reason.NO_KEY.value}'"
+    return _rejected(frame, dimension, f"({IS_EVENT} AND {is_wrong})", no_key, text(words), names.TEXT)
 
 
 def holding_rejects(frame: DataFrame, plan: MergePlan) -> DataFrame:

@@ -47,7 +47,7 @@ def by_images(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | 
     meets = rows.are_there and not plan.replaces
     images = Images(plan, events_of(frame), _standing(plan, rows) if meets else None)
     with freed_on_failure(images.close):
-        frame = as_rejects(frame, plan, images.failed, Reason.NO_KEY, NOT_THERE)
+        frame = as_rejects(frame, plan, images.failed, Reason.NO_KEY, NOT_THERE, names.TEXT)
         return _resolved(plan, frame, known, images, rows)
 
 

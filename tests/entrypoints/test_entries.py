@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from lakeward.core.dimension import Dimension, TableName, Unbounded
 from lakeward.core.errors import ConfigError, MendError
@@ -24,6 +25,7 @@ from lakeward.core.schema import Column, Schema, Type
 from lakeward.entrypoints import fixfile
 from lakeward.entrypoints.choosing import choice, moment
 from lakeward.entrypoints.entries import COLUMNS, Kept, document
+from lakeward.entrypoints.entries_view import print_entries
 from lakeward.entrypoints.exporting import export
 
 NAME = TableName("shop", 'odd "item"')
@@ -72,6 +74,19 @@ def test_what_cannot_be_fixed_says_why() -> None:
         kept.at_the_source()
     assert replace(kept, rows=DIMENSION).advice(entry()) == ADVICE[Reason.CAST]
     assert "waits for its row" in kept.advice(entry(3, Reason.INCOMPLETE_ROW, is_waiting=True))
+
+
+def test_a_change_of_a_table_without_a_key_says_what_it_does() -> None:
+    """Its text may not: in a Parquet file the operation is a column beside the row."""
+    out = Console(file=io.StringIO(), width=200)
+    rows = [entry(1, Reason.NO_KEY, key=None), entry(2, Reason.NO_KEY, key=None, operation=None), entry(3)]
+    print_entries(out, [replace(row, detail="no row") for row in rows])
+    shown = [line.split("  ") for line in out.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+    assert [cell for line in shown for cell in line if "no row" in cell] == [
+        "cast: no row",
+        "no_key (update): no row",
+        "no_key: no row",
+    ]
 
 
 @pytest.mark.parametrize(
