@@ -43,7 +43,7 @@ ADVICE: Final[Mapping[Reason, str]] = {
     Reason.UNDATED: "fix the row by giving the column a value that can date a version, or give it up",
     Reason.UNREADABLE: "let the source write the row again; the table stays inexact until it is loaded anew",
     Reason.NULL_KEY: "let the source write the row again, with its key",
-    Reason.NO_KEY: "name a `key` and load the table anew, or let the source send whole images (`match`)",
+    Reason.NO_KEY: "name a `key`, or let the source send whole images (`match`), and load the table anew",
     Reason.TOO_LATE: "let the source write the row again, where it is not as it should be",
     Reason.INCOMPLETE_ROW: "let the source write the whole row again",
 }

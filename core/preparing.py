@@ -214,6 +214,7 @@ def _progress_after(found: Found[F], planned: MergePlan, resolved: Resolved) -> 
         twin=before.twin if planned.releases else first_twin(planned, found.recalled.objects.values()),
         sequences=planned.dimension.sequences,
         key=planned.dimension.key,
+        match=planned.dimension.match,
         history=options_of(planned.dimension),
         digest=digest_of(item.object for item in facts.objects),
         counts=resolved.counts,

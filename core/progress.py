@@ -8,10 +8,11 @@ from typing import Final, Self
 
 from lakeward.core.clock import Ahead, Backwards
 from lakeward.core.counts import Counts
+from lakeward.core.dimension import Match
 from lakeward.core.events import Mark, Position, Sequences
 from lakeward.core.twins import Twin
 
-_OF_FEW: Final = frozenset({"current", "history", "numbered", "joined"})
+_OF_FEW: Final = frozenset({"match", "current", "history", "numbered", "joined"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +24,9 @@ class Progress:
     greatest source time seen, in microseconds since 1970, but for what lay too far `ahead`
     to be believed; the order of the newest batch may run `backwards`, an object of it have a
     `twin`. `sequences` says what that order is made of, `key` by which columns rows are told
-    apart (None: nobody wrote it down). `counts` are those of the batch, `totals` those of all
-    batches of the epoch. `digest` is that of the objects of the batch (None: as before). In a history
+    apart (None: nobody wrote it down), `match` by what a change finds its row. `counts` are
+    those of the batch, `totals` those of all batches of the epoch. `digest` is that of the
+    objects of the batch (None: as before). In a history
     `rows` are versions, of which so many are `current`, and `history` are its options, as
     `core.history.kept` writes them (None: it is none); where deletes are soft, so many rows are `current`, and
     `history` says that. `numbered` is the highest surrogate number that was
@@ -47,6 +49,7 @@ class Progress:
     twin: Twin | None = None
     sequences: Sequences = Sequences.TIMES
     key: tuple[str, ...] | None = None
+    match: Match = Match.KEY
     history: str | None = None
     numbered: int | None = None
     joined: str | None = None
@@ -57,9 +60,10 @@ class Progress:
     def to_json(self) -> str:
         """Return the progress as one line of JSON, small enough for a commit's properties.
 
-        What only histories have, or joined tables, is absent elsewhere.
+        What only histories have, or joined tables, or those that match by images, is absent elsewhere.
         """
-        values = {**asdict(self), "sequences": self.sequences.value}
+        match = None if self.match is Match.KEY else self.match.value
+        values = {**asdict(self), "sequences": self.sequences.value, "match": match}
         told = {name: value for name, value in values.items() if value is not None or name not in _OF_FEW}
         return json.dumps(told, separators=(",", ":"))
 
@@ -80,6 +84,8 @@ class Progress:
             known["twin"] = Twin(*known["twin"])
         if "sequences" in known:
             known["sequences"] = Sequences(known["sequences"])
+        if "match" in known:
+            known["match"] = Match(known["match"])
         if known.get("key") is not None:
             known["key"] = tuple(known["key"])
         for name in ("counts", "totals"):

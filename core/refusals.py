@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from lakeward.core.dimension import SHARE_FROM, Dimension, Ordered, Unreadable
+from lakeward.core.dimension import SHARE_FROM, Dimension, Match, Ordered, Unreadable
 from lakeward.core.errors import AlarmRaised, ConfigError, QuarantineFull, SchemaConflict, SourceError, TableError
 from lakeward.core.events import Operation, Sequences
 from lakeward.core.evolution import SchemaChange
@@ -29,9 +29,13 @@ _SEQUENCES: Final[Mapping[Sequences, str]] = {
 
 
 def refuse_other_options(dimension: Dimension, progress: Progress) -> None:
-    """Refuse what cannot be said anew of a table that has data: order, key, versions, and what deletes leave."""
+    """Refuse what cannot be said anew of a table that has data.
+
+    That is its order, its key, what changes find their rows by, versions, and what deletes leave.
+    """
     _refuse_other_sequences(dimension, progress)
     _refuse_other_key(dimension, progress)
+    _refuse_other_match(dimension, progress)
     refuse_other_history(dimension, progress)
     _refuse_other_deletes(dimension, progress)
 
@@ -88,6 +92,28 @@ def _refuse_other_key(dimension: Dimension, progress: Progress) -> None:
             todo="Nothing of the table was applied; other tables go on. Set `key` as it was, or drop the table and "
             "what is kept beside it (docs/reload.md).",
         )
+
+
+def _refuse_other_match(dimension: Dimension, progress: Progress) -> None:
+    """Refuse to find rows by their images from now on, or no more: not all changes would have found theirs.
+
+    Nor would rows that another writer made, as those of an adopted table: they have no places to be told apart by.
+    """
+    if not progress.batch or progress.match is dimension.match:
+        return
+    was, is_ = "that is append-only", "one whose changes find their rows by images"
+    found = "changes that came before found no row, so that rows may stand which are gone at the source"
+    put_back = "Take `match` out, as it was"
+    if progress.match is Match.IMAGE:
+        was, is_ = "whose changes find their rows by images", "append-only"
+        found = "its changes took rows away so far, and the next ones would find none"
+        put_back = 'Set `match = "image"`, as it was'
+    raise SchemaConflict(
+        f"{dimension.name}: a table {was} cannot become {is_}",
+        found=found,
+        todo=f"Nothing of the table was applied; other tables go on. {put_back}, or drop the table and "
+        "what is kept beside it, and load it anew (docs/reload.md#dropping-a-table).",
+    )
 
 
 def refuse_batch(

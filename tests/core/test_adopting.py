@@ -9,14 +9,15 @@ import pytest
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTarget
 from lakeward.core.adopting import adopt, ask
 from lakeward.core.books import Books
-from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.errors import ConfigError, TableError
+from lakeward.core.dimension import Dimension, Match, TableName
+from lakeward.core.errors import ConfigError, SchemaConflict, TableError
 from lakeward.core.history.options import History
 from lakeward.core.job import Job
 from lakeward.core.ledger import ObjectState
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Foreign
 from lakeward.core.progress import Progress
+from lakeward.core.refusals import refuse_other_options
 from lakeward.core.schema import Column, Schema, Type
 
 NAME = TableName("shop", "item")
@@ -97,3 +98,14 @@ def test_a_history_is_made_of_no_rows_whose_beginning_nobody_knows() -> None:
     with pytest.raises(TableError) as refused:
         ask(made, None)
     assert "it is to be a history" in str(refused.value.found)
+
+
+def test_an_adopted_table_does_not_find_its_rows_by_their_images_later() -> None:
+    """They have no places: nothing tells the one of equal ones that goes, in files that are written anew."""
+    theirs, bare = Theirs(), replace(DIMENSION, key=())
+    made = replace(job(theirs), dimension=bare)
+    adopt(made, ask(made, "00000003"))
+    ((_, progress),) = theirs.adopted
+    refuse_other_options(bare, progress)
+    with pytest.raises(SchemaConflict, match="cannot become one whose changes find their rows by images"):
+        refuse_other_options(replace(bare, match=Match.IMAGE), progress)

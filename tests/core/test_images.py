@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.delivery import Delivery, Resolution, Settled
 from lakeward.core.dimension import Dimension, Match, TableName
-from lakeward.core.errors import ConfigError, MendError
+from lakeward.core.errors import ConfigError, MendError, SchemaConflict
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
 from lakeward.core.facts import BatchFacts, Capability
 from lakeward.core.images import NO_TRUNCATE, NOT_THERE, NOT_WHOLE, match
+from lakeward.core.job import Job
 from lakeward.core.memory import Memory
+from lakeward.core.pipeline import apply_changes
 from lakeward.core.plan import plan
+from lakeward.core.preparing import prepare
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, parse_type
 
@@ -78,3 +83,49 @@ def test_a_format_that_takes_away_no_row_by_its_image_is_refused() -> None:
     with pytest.raises(ConfigError) as refused:
         plan(DIMENSION, BatchFacts(schema=SCHEMA), Progress(), stored=None, capabilities=can)
     assert refused.value.found == "needed: images"
+
+
+def _job(dimension: Dimension) -> Job[Any]:
+    target = MemoryTarget({dimension.name: MemoryTable(dimension)})
+    return Job(dimension=dimension, source=MemorySource(), opened=target.open(dimension))
+
+
+def _deliver(job: Job[Any], place: int) -> Progress:
+    added = ChangeEvent(operation=INSERT, position=Position(1, place, place, 1), cells={"a": 1.0})
+    job.source.put(job.dimension.name, place, [added])  # type: ignore[attr-defined]
+    apply_changes(job)
+    return job.opened.table.standing().progress
+
+
+BARE = replace(DIMENSION, match=Match.KEY)
+
+
+@pytest.mark.parametrize(
+    ("was", "is_", "what", "found", "todo"),
+    [
+        (
+            BARE,
+            DIMENSION,
+            "that is append-only cannot become one whose",
+            "rows may stand which",
+            "Take `match` out",
+        ),
+        (DIMENSION, BARE, "images cannot become append-only", "the next ones would find none", 'Set `match = "im'),
+    ],
+    ids=["on", "off"],
+)
+def test_a_table_with_data_keeps_what_its_changes_find_their_rows_by(
+    was: Dimension, is_: Dimension, what: str, found: str, todo: str
+) -> None:
+    """It is not for the next file to find out: where nothing waits, it is refused as well."""
+    job = _job(was)
+    progress = _deliver(job, 1)
+    assert Progress.from_json(progress.to_json()) == progress
+    other = replace(job, dimension=is_)
+    for refuse in (lambda: prepare(other), lambda: _deliver(other, 2)):
+        with pytest.raises(SchemaConflict, match=what) as refused:
+            refuse()
+        assert found in str(refused.value.found)
+        assert todo in str(refused.value.todo)
+        assert "docs/reload.md#dropping-a-table" in str(refused.value.todo)
+    assert _deliver(job, 3).batch == 2
