@@ -100,8 +100,10 @@ def make_runtime(registry: Registry, configured: Configured, spark: LateSpark) -
 
 
 def make_source(registry: Registry, configured: Configured, runtime: Runtime) -> Source[Any]:
-    """Build the source that the settings name."""
-    return _build(registry.sources, _source_options(configured), runtime)
+    """Build the source that the settings name; raises ConfigError where a table cannot be kept of such a one."""
+    source: Source[Any] = _build(registry.sources, _source_options(configured), runtime)
+    configured.check_lateness(source.lateness)
+    return source
 
 
 def make_landing(registry: Registry, configured: Configured, runtime: Runtime) -> Landing | None:

@@ -69,7 +69,10 @@ def open_settings(file: Path, *, asks: bool = False) -> Configured:
 
 @contextmanager
 def container_of(configured: Configured, manager: PluginManager | None = None) -> Iterator[Any]:
-    """Put the parts together, with the plugins of a manager or of a new one; stop Spark if it was started."""
+    """Put the parts together, with the plugins of a manager or of a new one; stop Spark if it was started.
+
+    What is wrong with the settings is said at once, in every command, also where it takes the source to know it.
+    """
     from lakeward.entrypoints.container import Container  # noqa: PLC0415  # what a command does not need it does not import
     from lakeward.entrypoints.view import Download  # noqa: PLC0415
 
@@ -77,6 +80,8 @@ def container_of(configured: Configured, manager: PluginManager | None = None) -
     if manager is not None:
         container.manager.override(manager)
     try:
+        if configured.depends_on_source:
+            container.source()
         yield container
     finally:
         container.spark().stop()

@@ -240,8 +240,8 @@ class TableSettings(BaseModel):
     match: Literal["image"] | None = Field(
         None,
         description="Of a table without a key: `image` has updates and deletes find their row by all that it was "
-        "before the change, which the source must send; see docs/semantics.md. Without it "
-        "they go into quarantine (`no_key`).",
+        'before the change, which the source must send; it takes `lateness = "ordered"`, and a table with data '
+        "keeps it; see docs/semantics.md. Without it they go into quarantine (`no_key`).",
     )
     columns: dict[str, ColumnSettings] = Field(
         default_factory=dict,

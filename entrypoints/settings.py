@@ -173,6 +173,16 @@ class Configured:
             readers=1 + len(beside),
         )
 
+    @property
+    def depends_on_source(self) -> bool:
+        """Whether it is for the source to say that a table cannot be as the settings have it."""
+        return any(table.match is not None and table.lateness is None for table in self.tables.values())
+
+    def check_lateness(self, lateness: Lateness) -> None:
+        """Raise ConfigError where a table does not go with how late changes of its source may be."""
+        for name, table in self.tables.items():
+            match_of(name, table, lateness_of(table, lateness))
+
     def _keeps_text(self, name: TableName) -> bool:
         """Whether rows are needed as they were written; then they are for all tables that are made of the same."""
         table = self.tables[name]
