@@ -3,14 +3,15 @@
 Above its mark a table remembers every event, and for each key the row as it stood
 before the first of them (its base): the state of a touched key is always *its state at
 the mark, then its changes since, in position order*. An `ordered` table remembers only
-deletes and truncates, for its redelivery window. Entries are stamped with a batch;
-those stamped above the table's own batch were left by a crash and do not exist.
+deletes and truncates, for its redelivery window: with its first batch it forgets all else that
+it knew. Entries are stamped with a batch; those stamped above the table's own batch were left
+by a crash and do not exist.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -135,7 +136,7 @@ class Record:
 
 @dataclass(slots=True)
 class Memory:
-    """What a table remembers as of one of its batches."""
+    """What a table remembers as of one of its batches; of `unsettled` events, without a row, `trim` is to tell."""
 
     epoch: int = 1
     loaded: int = 0
@@ -145,6 +146,7 @@ class Memory:
     bases: dict[Key, Base] = field(default_factory=dict)
     holds: dict[Position, Hold] = field(default_factory=dict)
     closed: dict[Position, ChangeEvent | None] = field(default_factory=dict)
+    unsettled: list[ChangeEvent] = field(default_factory=list)
 
     @property
     def high_water(self) -> Position | None:
@@ -196,19 +198,50 @@ def floor(lateness: Lateness, records: Iterable[Record], mark: Mark | None, epoc
     return max((order for record in passed for order in record.objects), default=None)
 
 
+def leave_departures(dimension: Dimension, memory: Memory, rows: Mapping[Key, Row | None]) -> None:
+    """Forget how rows came to stand, as an `ordered` table does whose batch leaves `rows`.
+
+    The events stay that leave no row, and what waits behind a hold. What comes from now on is not remembered: a
+    row from before would be gone on from without it, should the lateness become a duration again; so what stands
+    counts. An event that finds no row until then finds none any more.
+    """
+    memory.unsettled += [event for event in _incomplete(dimension, memory) if not _is_newer(rows, event)]
+    memory.bases = {}
+    leaving = (Operation.DELETE, Operation.TRUNCATE)
+    memory.changes = {
+        position: change
+        for position, change in memory.changes.items()
+        if change.waiting or change.event.operation in leaving or change.event.old_key is not None
+    }
+
+
+def _incomplete(dimension: Dimension, memory: Memory) -> list[ChangeEvent]:
+    """Return the events that found no row to complete, of keys of which it is known what stood before."""
+    rows = {key: base.row for key, base in memory.bases.items() if base.row is not None}
+    events = [change.event for change in memory.changes.values() if not change.waiting]
+    folded = apply(dimension, rows, events)
+    return [event for event in events if folded.is_waiting(event) and memory.bases.keys() >= {*event.keys}]
+
+
+def _is_newer(rows: Mapping[Key, Row | None], event: ChangeEvent) -> bool:
+    row = rows.get(event.key)
+    return row is not None and row.position > event.position
+
+
 def trim(dimension: Dimension, memory: Memory) -> list[ChangeEvent]:
     """Fold what the mark has passed into the bases; return the events that stayed incomplete.
 
     Keys joined by key changes are trimmed together. A held key pins its chain from the
     first event of the transaction that is held, and every truncate from there on; so does a
-    transaction that the mark parts.
+    transaction that the mark parts. An event of a key without a base did not stay incomplete: an `ordered`
+    table remembers what was applied.
     """
+    incomplete, memory.unsettled = memory.unsettled, []
     if isinstance(dimension.lateness, Ordered):
         _forget_beyond(memory, dimension.lateness.redelivery)
-        return []
+        return incomplete
     if memory.mark is None:
-        return []
-    incomplete: list[ChangeEvent] = []
+        return incomplete
     pins = [hold.position for hold in memory.holds.values()]
     past: set[Position] = set()
     for keys in _chains(memory):
@@ -221,14 +254,15 @@ def trim(dimension: Dimension, memory: Memory) -> list[ChangeEvent]:
         if folded.incomplete:
             after = [c.event for c in memory.changes.values() if not c.waiting and keys & set(c.event.keys)]
             folded_on = apply(dimension, rows, [*after, *_truncates(memory)])
-            incomplete += [event for event in events if folded_on.is_waiting(event)]
+            known = [event for event in events if memory.bases.keys() >= {*event.keys}]
+            incomplete += [event for event in known if folded_on.is_waiting(event)]
         past |= {event.position for event in events}
         kept = {key for event in later for key in event.keys}
         if dimension.keeps_ended and len(truncates) < len(_truncates(memory)):
             kept |= keys  # what a truncate ended, which the mark has not passed
         for key in keys:
             has_base = memory.bases.pop(key, None) is not None
-            if key in kept and (has_base or key in folded.rows):  # else all of it waits behind the row that stands
+            if key in kept and has_base:  # else what stands is the state: all of it waits, or left nothing
                 row = folded.rows.get(key)
                 memory.bases[key] = Base(key, None if row is None or row.is_bare else at_its_end(row), 0)
     pin = min(pins, default=None)

@@ -30,6 +30,7 @@ from lakeward.core.memory import (
     Memory,
     Reason,
     Reject,
+    leave_departures,
     next_mark,
 )
 from lakeward.core.ties import Tie, refuse_tie, ties_with, told
@@ -59,6 +60,7 @@ def absorb(dimension: Dimension, memory: Memory, settled: Settled) -> Memory:
         bases={} if settled.replaces else dict(memory.bases),
         holds={p: h for p, h in memory.holds.items() if p.epoch >= epoch},
         closed={**memory.closed, **settled.closed},
+        unsettled=[*memory.unsettled],
     )
     resolved = {*settled.closed, *(hold.position for hold in settled.holds)}
     after.changes = {p: change for p, change in after.changes.items() if p not in resolved}
@@ -67,6 +69,8 @@ def absorb(dimension: Dimension, memory: Memory, settled: Settled) -> Memory:
         after.bases.setdefault(base.key, base)
     after.holds.update((hold.position, hold) for hold in settled.holds)
     after.holds = {p: hold for p, hold in after.holds.items() if p not in settled.closed}
+    if isinstance(dimension.lateness, Ordered):
+        leave_departures(dimension, after, settled.rows)
     after.mark = next_mark(after, dimension.lateness)
     return after
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_laws import (
     MODES,
+    check_changed_lateness,
     check_feed,
     check_fold,
     check_other_names,
@@ -22,7 +23,7 @@ from model_laws import (
 )
 from tries import tries
 
-from lakeward.core.dimension import Lateness
+from lakeward.core.dimension import Lateness, Unbounded, Within
 
 RANDOMS = st.randoms(use_true_random=False)
 thorough = settings(max_examples=tries(150, 400), deadline=None)
@@ -42,6 +43,13 @@ def test_the_fold_of_a_feed_is_the_database(lateness: Lateness, random: Random) 
 def test_any_delivery_gives_the_same_table(lateness: Lateness, random: Random) -> None:
     """Any split into batches, repetition, and order within the lateness."""
     check_feed(random, lateness)
+
+
+@pytest.mark.parametrize("lateness", [Within(3), Unbounded()], ids=repr)
+@thorough
+@given(random=RANDOMS)
+def test_a_table_that_is_ordered_for_a_while_is_the_same(lateness: Lateness, random: Random) -> None:
+    check_changed_lateness(random, lateness)
 
 
 @pytest.mark.parametrize("lateness", MODES, ids=repr)

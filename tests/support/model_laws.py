@@ -9,7 +9,7 @@ from typing import Any
 
 from lakeward.core.counts import Counts
 from lakeward.core.delivery import Delivery, Resolution
-from lakeward.core.dimension import Dimension, Lateness, Ordered, Ties, Unbounded, Within
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, Ordered, Ties, Unbounded, Within
 from lakeward.core.events import ChangeEvent, Key, Operation, Position, same
 from lakeward.core.fold import Row, apply, row_of
 from lakeward.core.history.options import History
@@ -157,6 +157,24 @@ def check_feed(random: Random, lateness: Lateness, way: Way = MIRROR) -> None:
         player.deliver(events, loaded=loaded_by(source, delivered))
     if way.history is None or not player.memory.holds:  # of keys that are held a history lacks what waits
         assert way.seen(player.rows) == way.seen(apply(player.dimension, {}, source.events).rows)
+
+
+def check_changed_lateness(random: Random, lateness: Lateness, way: Way = MIRROR) -> None:
+    """A table that is `ordered` for a while, as its source is then, is that of the feed."""
+    features = replace(draw_features(random, ORDERED), sequence=random.choice(["commit", "unique"]))
+    source = way.feed(random, features)
+    player = way.player(features, lateness)
+    delivered: set[int] = set()
+    numbers = sorted(source.objects)
+    first, last = sorted(random.choices(range(len(numbers) + 1), k=2))
+    for part, said in ((numbers[:first], lateness), (numbers[first:last], ORDERED), (numbers[last:], lateness)):
+        player.dimension = replace(player.dimension, lateness=said)
+        objects = {number: source.objects[number] for number in part}
+        for batch in batches(random, with_repeats(random, delivery_order(random, objects, said))):
+            delivered.update(batch)
+            events = [event for number in batch for event in objects[number]]
+            player.deliver(events, loaded=loaded_by(source, delivered))
+    assert way.seen(player.rows) == way.seen(apply(player.dimension, {}, source.events).rows)
 
 
 def check_other_names(random: Random, lateness: Lateness, way: Way = MIRROR) -> None:

@@ -12,7 +12,7 @@ import pytest
 from history_laws import check_altered, check_reload
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from model_laws import MODES, Way, check_feed, check_other_names, check_quarantine
+from model_laws import MODES, Way, check_changed_lateness, check_feed, check_other_names, check_quarantine
 from tries import tries
 
 from lakeward.core import memory, settle
@@ -45,6 +45,15 @@ FEEDS = 2000
 def test_any_delivery_gives_the_same_history(lateness: Lateness, random: Random, way: Way) -> None:
     """Batching, idempotence and lateness: any split, any repetition, any order within the lateness."""
     check_feed(random, lateness, way)
+
+
+@pytest.mark.parametrize("lateness", [Within(3), Unbounded()], ids=repr)
+@thorough
+@given(random=RANDOMS, way=st.sampled_from(WAYS))
+def test_a_table_that_is_ordered_for_a_while_has_the_same_history(
+    lateness: Lateness, random: Random, way: Way
+) -> None:
+    check_changed_lateness(random, lateness, way)
 
 
 @pytest.mark.parametrize("lateness", MODES, ids=repr)
@@ -124,6 +133,10 @@ def forgets_without_folding(dimension: Dimension, memory: Memory) -> None:
         memory.changes = {place: c for place, c in memory.changes.items() if place.mark > memory.mark}
 
 
+def remembers_rows_from_before(dimension: Dimension, memory: Memory, rows: Mapping[Key, Row | None]) -> None:
+    return None
+
+
 def ends_nothing(rows: Mapping[Key, Row], *_: object, **__: object) -> Mapping[Key, Row]:
     return rows
 
@@ -165,6 +178,7 @@ bases_to_remember = _Settling.bases_to_remember
         (_Settling, "bases_to_remember", keeps_bases_of_events_alone, check_feed, Within(3)),
         (_Settling, "slow_keys", reads_no_memory, check_feed, Unbounded()),
         (model_laws, "trim", forgets_without_folding, check_feed, Within(3)),
+        (settle, "leave_departures", remembers_rows_from_before, check_changed_lateness, Unbounded()),
         (settle, "outlasting", ends_nothing, check_reload, Ordered()),
         (settle, "outlasting", replaces_all, check_reload, Ordered()),
         (reloads, "_keys", ends_all, check_reload, Ordered()),
@@ -186,7 +200,10 @@ def test_a_broken_model_breaks_a_law(
         play(law, lateness, FEEDS)
 
 
-@pytest.mark.parametrize("law", [check_feed, check_other_names, check_quarantine, check_reload, check_altered])
+@pytest.mark.parametrize(
+    "law",
+    [check_feed, check_changed_lateness, check_other_names, check_quarantine, check_reload, check_altered],
+)
 def test_the_same_feeds_break_nothing_that_is_whole(law: Callable[[Random, Lateness, Way], None]) -> None:
     play(law, Within(3), 200)
 
