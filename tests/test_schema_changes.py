@@ -65,6 +65,16 @@ def test_a_column_that_is_missing_keeps_its_values(project: Project, layout: str
     ]
 
 
+def test_a_row_of_a_full_load_that_lacks_a_column_has_null_there(project: Project) -> None:
+    """As an insert: what it does not say is not what stood."""
+    project.configure(item())
+    project.put("LOAD00000001.csv", "Op,id,name,price\nI,1,a,1.00\nI,2,a,2.00\n")
+    project.run()
+    project.put("LOAD00000002.csv", "Op,id,name\nI,1,b\nI,3,b\n")
+    project.run()
+    assert project.rows() == [(1, "b", None), (2, "a", 2), (3, "b", None)]
+
+
 @every_layout
 def test_a_column_that_is_declared_anew_is_added(project: Project, layout: str) -> None:
     """Rows from before have NULL; earlier snapshots are what they were."""

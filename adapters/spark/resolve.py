@@ -40,10 +40,10 @@ POS: Final = "_lakeward_standing_pos"
 STANDS: Final = f"NOT coalesce({DELETED}, false)"
 """Whether a row of a table whose deletes are soft has not gone, as SQL."""
 
-INSERTS, DELETES = "_lakeward_inserts", "_lakeward_deletes"
+INSERTS, WHOLES, DELETES = "_lakeward_inserts", "_lakeward_wholes", "_lakeward_deletes"
 _EVENTS, _NEWER, _SAME, _TIES = (f"{names.PREFIX}{count}" for count in ("events", "newer", "same", "ties"))
-"""Of a key: how many events it has, how many of them are newer than what stands, and how many of these insert and
-delete; how many are what stands, and how many are tied."""
+"""Of a key: how many events it has, how many of them are newer than what stands, and how many of these insert, put
+whole rows, of a full load ones as well, and delete; how many are what stands, and how many are tied."""
 
 _IS_NEWER, _CONTENT, _LEAST, _MOST = (f"{names.PREFIX}{name}" for name in ("is_newer", "content", "least", "most"))
 """Of an event: whether it is newer than what stands, and its content; of several, the least and the greatest."""
@@ -59,7 +59,7 @@ _NOT_KEPT: Final = "string(NULL)"
 _AT_THE_MARK: Final = "at or below the mark: by `lateness`, nothing may come there any more"
 
 _KINDS: Final = {"read": 0, "insert": 1, "update": 2, "delete": 3}
-_IS_INSERT, _IS_UPDATE, _IS_DELETE = (f"& 3 = {_KINDS[kind]}" for kind in ("insert", "update", "delete"))
+_IS_READ, _IS_INSERT, _IS_UPDATE, _IS_DELETE = (f"& 3 = {code}" for code in _KINDS.values())
 _PLACE: Final = (names.SEQUENCE, names.OBJECT, names.ROW)
 
 
@@ -250,6 +250,7 @@ def verdicts(events: DataFrame, found: DataFrame | None, plan: MergePlan, locato
             F.expr(f"count_if({_IS_NEWER}) AS {_NEWER}"),
             F.expr(f"count_if({is_same}) AS {_SAME}"),
             F.expr(f"count_if({_IS_NEWER} AND {ID} {_IS_INSERT}) AS {INSERTS}"),
+            F.expr(f"count_if({_IS_NEWER} AND ({ID} {_IS_INSERT} OR {ID} {_IS_READ})) AS {WHOLES}"),
             F.expr(f"count_if({_IS_NEWER} AND {ID} {_IS_DELETE}) AS {DELETES}"),
             F.expr(f"min(CASE WHEN {_IS_NEWER} THEN {_CONTENT} END) AS {_LEAST}"),
             F.expr(f"max(CASE WHEN {_IS_NEWER} THEN {_CONTENT} END) AS {_MOST}"),
@@ -259,7 +260,7 @@ def verdicts(events: DataFrame, found: DataFrame | None, plan: MergePlan, locato
     if plan.dimension.unique_sequences:
         stands = f"{_STANDING[0]} = {plan.epoch} AND {_STANDING[1]} = {names.SEQUENCE}"
         tied = f"CASE WHEN {stands} AND {has_order()} THEN {_NEWER} ELSE {tied} END"
-    sums = [F.expr(f"sum({name}) AS {name}") for name in (_EVENTS, _NEWER, _SAME, INSERTS, DELETES)]
+    sums = [F.expr(f"sum({name}) AS {name}") for name in (_EVENTS, _NEWER, _SAME, INSERTS, WHOLES, DELETES)]
     return (
         by_sequence.groupBy(*key)
         .agg(

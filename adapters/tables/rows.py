@@ -18,7 +18,7 @@ from lakeward.adapters.spark.fitting import called_now, fitted, kept_as, with_ke
 from lakeward.adapters.spark.histories import ENDS, VersionRows
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.remaking import remade
-from lakeward.adapters.spark.resolve import DELETES, FILE, ID, INSERTS, IS_LIVE, POS, SMALL, STANDS, standing
+from lakeward.adapters.spark.resolve import DELETES, FILE, ID, IS_LIVE, POS, SMALL, STANDS, WHOLES, standing
 from lakeward.adapters.spark.truncates import literal, place_of
 from lakeward.adapters.spark.types import ddl as type_ddl
 from lakeward.adapters.spark.types import from_bound
@@ -189,7 +189,7 @@ class Rows:
         rows = self.all(self.plan.facts.key_range).selectExpr(
             *map(quoted, [*key, *evolution.absent]), *[f"{quoted(name)} AS {kept_as(name)}" for name in parts]
         )
-        updated = judged.where(f"{IS_LIVE} AND {DELETES} = 0 AND {INSERTS} = 0").selectExpr(ID)
+        updated = judged.where(f"{IS_LIVE} AND {DELETES} = 0 AND {WHOLES} = 0").selectExpr(ID)
         kept = upserts.join(updated, ID, "left_semi").join(rows, key, "left")
         kept = with_kept(kept, evolution.schema, evolution.lacking)
         every = kept.unionByName(upserts.join(updated, ID, "left_anti"), allowMissingColumns=True)
