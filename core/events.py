@@ -104,7 +104,9 @@ class ChangeEvent:
     differs from `key`. `transaction` names the source transaction by the best thing
     known of it: its id, else its commit position, else its commit time. `time` is the
     source time in microseconds since 1970, UTC. `instant` is from when the event counts in
-    a history, in the history's own unit (None: from the instant that its key has reached).
+    a history, in the history's own unit (None: from the instant that its key has reached). Of what is remembered,
+    `was_whole` says that it sent all columns that its table had when it came: it waits for no row, whatever the
+    table got since.
     """
 
     operation: Operation
@@ -116,6 +118,7 @@ class ChangeEvent:
     transaction: Hashable = None
     time: int | None = None
     instant: int | None = None
+    was_whole: bool = field(default=False, compare=False)
 
     @property
     def keys(self) -> tuple[Key, ...]:

@@ -133,7 +133,7 @@ class Fold:
         partial = event.lacks(self.columns)
         base: Row | None = None
         if event.operation is Operation.UPDATE and partial:
-            if standing is None:
+            if standing is None and not event.was_whole:
                 self.result.incomplete.add(event.position)
                 return
             if event.key in self.transaction(event).covered:
@@ -223,7 +223,7 @@ class Fold:
             transaction.entered.discard(old)
         if not self.is_news(event.key, event):
             return
-        if mover is None and event.lacks(self.columns):
+        if mover is None and event.lacks(self.columns) and not event.was_whole:
             self.result.incomplete.add(event.position)
             return
         standing = self.live(event.key)

@@ -117,7 +117,8 @@ class Record:
     """What a batch held: kept for ever, it gives the mark and rebuilds the ledger.
 
     `loads` are the epochs of which it has rows of a full load, `loaded` is the newest whose
-    load is complete with it (0: none). `truncates` are the positions of its truncates.
+    load is complete with it (0: none). `truncates` are the positions of its truncates. With `added` the table
+    got columns with it.
     """
 
     batch: int
@@ -128,6 +129,7 @@ class Record:
     loads: frozenset[int] = frozenset()
     loaded: int = 0
     truncates: tuple[Position, ...] = ()
+    added: bool = False
 
     def is_of(self, epoch: int) -> bool:
         """Whether something of the batch is of an epoch."""

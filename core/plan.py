@@ -6,7 +6,7 @@ it out must amount to is said by `lakeward.core.fold.apply`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakeward.core.clock import Backwards
@@ -113,6 +113,7 @@ class MergePlan:
             frozenset({facts.least.epoch} if facts.has_loads else ()),
             facts.loaded or 0,
             self.truncates.arrived,
+            added=bool(self.evolution.added),
         )
 
     @property
@@ -152,8 +153,10 @@ def plan(
     replaces = facts.loaded is not None and facts.loaded > progress.epoch
     evolution = _evolution(dimension, facts, stored)
     dimension = replace(dimension, schema=evolution.taken(facts.schema))
-    in_parts = facts.with_parts() if _takes_parts(dimension, facts, evolution) else facts
-    completes = evolution.lacks and Operation.UPDATE in facts.operations
+    records = [*records]
+    meets_less = _meets_less(dimension, facts, progress, evolution, records)
+    in_parts = facts.with_parts() if meets_less or _takes_parts(dimension, facts, evolution) else facts
+    completes = meets_less or (evolution.lacks and Operation.UPDATE in facts.operations)
     # What keeps ended rows remembers whole ones as parts, too: the format need not be able to complete any.
     needs = _needs(dimension, in_parts if completes else facts, replaces=replaces)
     facts = in_parts
@@ -161,7 +164,6 @@ def plan(
     refuse_batch(dimension, facts, delivered, lacks=needs - capabilities)
     refuse_history(dimension, facts, evolution)
     epoch = facts.loaded if replaces and facts.loaded else progress.epoch
-    records = [*records]
     splices = span_of(dimension, facts, progress, records)
     records = [record for record in records if record.is_of(epoch)]
     mark = _mark(dimension, progress, epoch)
@@ -212,6 +214,22 @@ def _takes_parts(dimension: Dimension, facts: BatchFacts, evolution: Evolution) 
         lacks_date = history is not None and history.dated_by in evolution.absent
         return lacks_date and Operation.UPDATE in facts.operations
     return dimension.keeps_ended or (evolution.lacks and Operation.UPDATE in facts.operations)
+
+
+def _meets_less(
+    dimension: Dimension, facts: BatchFacts, progress: Progress, evolution: Evolution, records: Sequence[Record]
+) -> bool:
+    """Whether something of a batch lies below what came before its table got columns: updates there lack those.
+
+    They say nothing of them (6.1), so what is older may have their value, and is folded with them.
+    """
+    epoch = progress.epoch if facts.loaded is None else max(facts.loaded, progress.epoch)
+    mark = _mark(dimension, progress, epoch)
+    grown = progress.batch + 1 if evolution.added else max((r.batch for r in records if r.added), default=0)
+    if isinstance(dimension.lateness, Ordered) or not dimension.key or facts.least is None:
+        return False
+    before = [r.greatest for r in records if r.batch < grown and r.is_of(epoch)]
+    return any(facts.least < place and (mark is None or place.mark > mark) for place in before)
 
 
 def _needs(dimension: Dimension, facts: BatchFacts, *, replaces: bool) -> frozenset[Capability]:

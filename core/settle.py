@@ -521,7 +521,11 @@ class _Settling:
         if self.ordered:
             released = {event.position for event in [*self.waited, *self.mended]}
             passed = [e for e in passed if e.position in released or self.leaves_nothing(e)]
-        return [*(Change(event, self.number) for event in passed), *waiting]
+        return [*(Change(self.as_it_came(event), self.number) for event in passed), *waiting]
+
+    def as_it_came(self, event: ChangeEvent) -> ChangeEvent:
+        """Return an event that is remembered: of columns that the table gets later it says nothing."""
+        return replace(event, was_whole=event.was_whole or not event.lacks(self.dimension.schema.names))
 
     def leaves_nothing(self, event: ChangeEvent) -> bool:
         """Whether an event must be remembered because no row carries its position.

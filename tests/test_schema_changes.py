@@ -278,6 +278,25 @@ def test_columns_in_a_commit_of_their_own_are_seen(project: Project, monkeypatch
         test_columns_and_rows_change_in_one_commit_or_not_at_all(project, monkeypatch)
 
 
+@pytest.mark.parametrize("mode", ["mirror", pytest.param("history", marks=pytest.mark.long)])
+def test_an_update_keeps_what_an_older_one_says_of_a_column_that_came_later(project: Project, mode: str) -> None:
+    """It comes late; of a row that is not there the update made one, and does so still."""
+    columns, more = 'id = "int", name = "string", price = "decimal(8,2)"', f'lateness = "30d"\nmode = "{mode}"'
+    at, header = "2026-11-21 {}:00:00", "Op,at,id,name,price"
+    project.configure(item(columns, more), 'timestamp_column = "at"')
+    put(project, 10, header, f"I,{at.format(10)},1,a,1.00")
+    put(project, 13, header, f"U,{at.format(12)},1,b,2.00", f"U,{at.format(13)},2,b,2.00")
+    project.run()
+    project.configure(item(columns + ', city = "string"', more), 'timestamp_column = "at"')
+    put(project, 11, f"{header},city", f"U,{at.format(11)},1,x,1.00,Bonn", f"D,{at.format(11)},2,x,1.00,Bonn")
+    counts = project.run()["shop.item"]["counts"]
+    assert (counts["applied"] + counts["stale"], counts["waiting"]) == (2, 0)
+    newest = {1: [(1, "b", "Bonn")], 2: [(2, "b", None)]}
+    older = [(1, "a", None), (1, "x", "Bonn")] if mode == "history" else []
+    found = sorted(project.rows(columns=("id", "name", "city")), key=str)
+    assert found == sorted([*older, *newest[1], *newest[2]], key=str)
+
+
 @pytest.mark.long
 def test_an_update_that_waits_keeps_what_an_older_one_says_of_a_column_that_came_later(project: Project) -> None:
     """It did not send the column, which was not there yet."""

@@ -21,11 +21,14 @@ from lakeward.adapters.spark.versions import Versions
 from lakeward.core.events import Sequences
 from lakeward.core.schema import Schema, Type
 
-ITEM: Final = ("at", "place", "id", "operation", "key", "old", "transaction", "unset", "cells", "gone", "content")
+ITEM: Final = (
+    *("at", "place", "id", "operation", "key", "old", "transaction", "unset", "waits", "cells", "gone", "content"),
+)
 """The fields of an item: what it sorts by (rank, then place), its place, the ID of an event of
 this batch (else NULL), its operation, the text of its key and of the key that it left, its
-transaction, what was not sent (columns, and fields of structs by their path), its cells, whether
-it is the memory of a delete, and a hash of its content."""
+transaction, what was not sent (columns, and fields of structs by their path), whether it lacked any of
+that when it came, so that it waits for its row, its cells, whether it is the memory of a delete, and a hash
+of its content."""
 
 
 OF_HISTORY: Final = ("instant", "versions")
@@ -137,7 +140,8 @@ class Fold:
             missing=note("s.missing", "e.operation = 'update' AND stood IS NULL"),
         )
         waits = self._state(incomplete=note("s.incomplete", "true"))
-        body = put if self.fills else f"CASE WHEN stood IS NULL AND {partial_update} THEN {waits} ELSE {put} END"
+        is_waiting = "stood IS NULL AND e.operation = 'update' AND e.waits"
+        body = put if self.fills else f"CASE WHEN {is_waiting} THEN {waits} ELSE {put} END"
         return let({"stood": _live("s.rows", "e.key")}, body)
 
     def _move(self) -> str:
@@ -168,7 +172,7 @@ class Fold:
         return let(
             lets,
             f"CASE WHEN NOT {_is_news('s.rows', 'e.key')} THEN {self._state(**begun)} "
-            f"WHEN mover IS NULL AND {_IS_PARTIAL} THEN {waits} ELSE {put} END",
+            f"WHEN mover IS NULL AND e.waits THEN {waits} ELSE {put} END",
         )
 
     def _put(self, base: str) -> str:

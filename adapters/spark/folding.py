@@ -31,7 +31,7 @@ from lakeward.adapters.spark.items import (
     place_literal,
     place_of,
 )
-from lakeward.adapters.spark.judging import FIRST, NEWEST, judged, newest_deletes, newest_of, standing_of
+from lakeward.adapters.spark.judging import FIRST, NEWEST, SINCE, judged, newest_deletes, newest_of, standing_of
 from lakeward.adapters.spark.lone import judged_alone, part_lone
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import ID, SMALL, standing
@@ -61,7 +61,7 @@ class Before:
     events are whole, or the table is `ordered`, what stands is the state (`by_rows`), and of
     deletes what is remembered. `truncates` are those that a batch meets; in a history all that are remembered, with
     from when each counts, and `ending` are the keys whose rows one, or a full `load`, may end though no event names
-    them.
+    them. Up to the batch that `turned` a table from `ordered` it remembered what left no row, and nothing else.
     """
 
     remembered: DataFrame | None
@@ -71,6 +71,7 @@ class Before:
     truncates: Mapping[Position, int | None] = field(default_factory=dict)
     ending: DataFrame | None = None
     load: Load | None = None
+    turned: int = 0
 
 
 def fold(plan: MergePlan, events: DataFrame, before: Before) -> Chains:
@@ -218,23 +219,24 @@ def _known_before(
     if newest is None or based is None:
         return stood, based
     place = place_type(key.dimension.sequences)
-    told = stood.join(newest.select(KEY, NEWEST, FIRST), KEY, "left")
+    told = stood.join(newest.select(KEY, NEWEST, FIRST, SINCE), KEY, "left")
     told = told.join(based.selectExpr(KEY, f"true AS {_HAS_BASE}"), KEY, "left")
-    untold = told.where(_is_untold([place_literal(p, place) for p in before.truncates], history))
-    return untold.drop(NEWEST, FIRST, _HAS_BASE), based.join(untold.select(KEY), KEY, "left_anti")
+    untold = told.where(_is_untold([place_literal(p, place) for p in before.truncates], history, before.turned))
+    return untold.drop(NEWEST, FIRST, SINCE, _HAS_BASE), based.join(untold.select(KEY), KEY, "left_anti")
 
 
-def _is_untold(truncates: Sequence[str], history: VersionRows | None) -> str:
+def _is_untold(truncates: Sequence[str], history: VersionRows | None, turned: int) -> str:
     """Return whether events and base that are remembered of a key do not tell how its row came to stand, as SQL.
 
-    Nothing is; or what stands is newer than all of it, or the first version of a history is older and no base tells
-    that: the table remembered less once, as it was `ordered`, or had whole rows alone. What stands is the state.
+    Nothing is, but what left no row while the table was `ordered`; or what stands is newer than all of it, or the
+    first version of a history is older and no base tells that: the table remembered less once, as it had whole rows
+    alone, or was `ordered` before records of batches said so. What stands is the state.
     """
     place = place_of([standing(name) for name in PLACE_COLUMNS])
     is_newer = f"{place} > {NEWEST}"
     if truncates:  # one ends a version, and is no event of its key
         is_newer += f" AND {place} NOT IN ({', '.join(truncates)})"
-    ways = [f"{NEWEST} IS NULL AND {_HAS_BASE} IS NULL", is_newer]
+    ways = [f"coalesce({SINCE} <= {turned}, true) AND {_HAS_BASE} IS NULL", is_newer]
     if history is not None:
         begins = f"try_element_at({STORED}, 1).begins"
         ways.append(f"{_HAS_BASE} IS NULL AND coalesce({begins} < {FIRST}, true)")

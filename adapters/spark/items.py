@@ -53,6 +53,11 @@ def with_absent(events: DataFrame, plan: MergePlan) -> DataFrame:
     return with_all(events).withColumn(names.UNSET, F.expr(unset))
 
 
+def said_nothing_of(events: DataFrame) -> str:
+    """Return what remembered events did not send, with what the table got since they came, as SQL."""
+    return f"array_union({_SENT_NOT}, {names.CAME_SINCE})" if names.CAME_SINCE in events.columns else _SENT_NOT
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """The key of a table, as a text that is equal where keys are."""
@@ -163,11 +168,13 @@ class Items:
 
     def of_remembered(self, events: DataFrame, identifier: str = "bigint(NULL)") -> DataFrame:
         """Return events of batches before."""
-        return self._of_events(events, id=identifier, unset=_SENT_NOT)
+        unset = said_nothing_of(events)
+        return self._of_events(events, id=identifier, unset=unset)
 
     def _of_events(self, events: DataFrame, **given: str) -> DataFrame:
         at = f"named_struct('rank', 1, 'place', {EVENT_PLACE})"
         known = {"operation": names.OPERATION, "old": OLD_KEY, "transaction": names.TRANSACTION}
+        known |= {"waits": f"size({_SENT_NOT}) > 0"}
         known |= {"instant": names.INSTANT} if self.versions is not None else {}
         return self._items(events, at=at, place=EVENT_PLACE, **known, **given)
 
@@ -229,6 +236,7 @@ class Items:
             "old": "string(NULL)",
             "transaction": "string(NULL)",
             "unset": "CAST(array() AS array<string>)",
+            "waits": "false",
             "cells": f"named_struct({', '.join(cells)})",
             "gone": "false",
             "content": "bigint(NULL)",

@@ -23,9 +23,9 @@ ROWS, VERDICTS, CHANGES = "_lakeward_rows", "_lakeward_verdicts", "_lakeward_cha
 the versions of each of its keys."""
 
 _STANDS, _LEFT = "_lakeward_stands", "_lakeward_left"
-NEWEST, FIRST = "_lakeward_newest", "_lakeward_first_instant"
+NEWEST, FIRST, SINCE = "_lakeward_newest", "_lakeward_first_instant", "_lakeward_since"
 """Of a key: where its row stands, and of the events that are remembered where the newest lies that left none, the
-newest of all, and from when the first counts."""
+newest of all, from when the first counts, and the batch with which the last of them came."""
 
 IS_INCOMPLETE: Final = (
     "(array_contains(state.incomplete, e.id) "
@@ -83,15 +83,17 @@ def _departures(events: DataFrame) -> DataFrame:
 
 
 def newest_of(known: DataFrame) -> DataFrame:
-    """Return of each key of remembered events the newest place, that of who left none, and the first instant."""
+    """Return of each key of remembered events newest place, that of who left none, first instant, last batch."""
     instant = names.INSTANT if names.INSTANT in known.columns else "bigint(NULL)"
-    entered = known.selectExpr(KEY, f"{EVENT_PLACE} AS place", "false AS is_gone", f"{instant} AS instant")
-    left = _departures(known).selectExpr(KEY, f"{EVENT_PLACE} AS place", "true AS is_gone", f"{instant} AS instant")
+    each = (KEY, f"{EVENT_PLACE} AS place", f"{instant} AS instant", names.BATCH)
+    entered = known.selectExpr(*each, "false AS is_gone")
+    left = _departures(known).selectExpr(*each, "true AS is_gone")
     found = entered.unionByName(left).groupBy(KEY)
     return found.agg(
         F.expr(f"max(place) AS {NEWEST}"),
         F.expr(f"max(CASE WHEN is_gone THEN place END) AS {_LEFT}"),
         F.expr(f"min(instant) AS {FIRST}"),
+        F.expr(f"max({names.BATCH}) AS {SINCE}"),
     )
 
 

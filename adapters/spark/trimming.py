@@ -54,14 +54,17 @@ def trim_chains(
     bases: DataFrame,
     pinned: DataFrame,
     truncates: Mapping[Position, int | None] = MappingProxyType({}),
+    turned: int = 0,
 ) -> Trimmed:
     """Fold what the mark has passed into the bases.
+
+    What was remembered up to the batch that `turned` the table from `ordered` waits for no row: it was applied.
 
     The chains of `pinned` keys stay as they are; of the `truncates`, in a history with the instants from when they
     count, those do that it has passed.
     """
     key = Key(dimension)
-    columns = remembered.columns
+    columns = [name for name in remembered.columns if name != names.CAME_SINCE]
     named = key.named(remembered).selectExpr("*", f"monotonically_increasing_id() AS {ID}")
     named = named.localCheckpoint()
     chain = key.chained(links_of(named.sparkSession, [named]))
@@ -79,7 +82,7 @@ def trim_chains(
     return Trimmed(
         events=later.selectExpr(*map(quoted, columns)),
         bases=kept,
-        incomplete=past.join(incomplete, ID, "left_semi"),
+        incomplete=past.where(f"{names.BATCH} > {turned}").join(incomplete, ID, "left_semi"),
     )
 
 

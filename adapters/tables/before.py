@@ -50,6 +50,7 @@ class Remembering:
             bases=None if by_rows or plan.replaces else self.companion.bases(upto),
             rows=self.rows.of,
             by_rows=by_rows,
+            turned=self.companion.turned,
             **self._ending(frame, truncates),
         )
 

@@ -10,7 +10,7 @@ What is stamped above the table's own batch does not exist.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -21,7 +21,9 @@ from pyspark.sql import functions as F
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.fitting import fitted
 from lakeward.adapters.spark.histories import previous_columns, remembered_types
+from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.instants import truncate_instants
+from lakeward.adapters.spark.items import said_nothing_of, with_all
 from lakeward.adapters.spark.names import column, quoted, text
 from lakeward.adapters.spark.resolve import keys_of_both, standing
 from lakeward.adapters.spark.spreading import spread
@@ -66,6 +68,8 @@ BY_PLACE: Final = f"bigint(row_number() OVER (ORDER BY {names.OBJECT}, {names.RO
 """The arrival of events from several objects, as SQL."""
 
 _PLACE: Final = (names.SEQUENCE, names.OBJECT, names.ROW)
+_IS_UPDATE: Final = f"{names.OPERATION} = '{Operation.UPDATE.value}'"
+_WAITS: Final = f"{KIND} = '{WAITING}' AND {_IS_UPDATE}"
 _TRIM_EVERY: Final = 32
 """Trimming is a commit of its own; there is no hurry with it."""
 
@@ -252,25 +256,71 @@ class CompanionTable:
         of_epoch = [found.record for found in self.records.values() if found.epoch == self.epoch]
         return remembered_truncates(record for record in of_epoch if record is not None)
 
+    @property
+    def turned(self) -> int:
+        """The newest batch of a time when the table was `ordered` (0: none).
+
+        From then on what stands of a row counts: of what was remembered up to it, there is no more than the events
+        that left none (`leave_departures` of the core).
+        """
+        return max((batch for batch, found in self.records.items() if found.ordered), default=0)
+
+    @property
+    def counts(self) -> str:
+        """Which entries of a key tell how it stands, as a condition."""
+        left = f" or {OLD_RECORD} is not null" if self.has_parts else ""
+        return f"({names.BATCH} > {self.turned} or {KIND} = '{DELETE}'{left})"
+
+    @property
+    def left_behind(self) -> str:
+        """Which entries tell how a key stood before the table was `ordered`, and count no more, as a condition.
+
+        The companion has `has_parts`: else nothing waits for its row.
+        """
+        truncate = Operation.TRUNCATE.value
+        changes = f"{KIND} = '{CHANGE}' and {names.OPERATION} != '{truncate}' and {OLD_RECORD} is null"
+        return f"(({KIND} = '{BASE}' or ({changes})) and {names.BATCH} <= {self.turned})"
+
     def events(self, upto: int) -> DataFrame | None:
         """Return the events of keys that are remembered, up to `n`, or None where there is no companion."""
-        return self._changes(upto, "!=")
+        found = self._changes(upto, f"!= '{Operation.TRUNCATE.value}' AND {self.counts}")
+        return None if found is None else self._with_what_came(found)
+
+    def _with_what_came(self, events: DataFrame) -> DataFrame:
+        """Say of updates which columns and fields the table got since they came: they say nothing of those."""
+        nothing = since = "CAST(array() AS array<string>)"
+        for batch, remembered in sorted(self.records.items()):
+            is_before = f"{names.BATCH} < {batch}"
+            since = _called_now(since, remembered.renames, is_before)
+            since = _without(since, remembered.added, f"{_IS_UPDATE} AND {is_before}")
+        since = _called_now(since, self.dimension.policies.renames, "true")
+        for batch, added in self.coming.items():
+            since = _without(since, added, f"{_IS_UPDATE} AND {names.BATCH} < {batch}")
+        return events if since == nothing else events.withColumn(names.CAME_SINCE, F.expr(since))
+
+    def every_event(self, upto: int) -> DataFrame | None:
+        """Return the events of keys that are there, up to `n`, whether or not they still tell how one stands."""
+        return self._changes(upto, f"!= '{Operation.TRUNCATE.value}'")
 
     def truncated(self, upto: int) -> DataFrame | None:
         """Return the truncates that are remembered, up to `n`, or None where there is no companion."""
-        return self._changes(upto, "=")
+        return self._changes(upto, f"= '{Operation.TRUNCATE.value}'")
 
-    def _changes(self, upto: int, is_truncate: str) -> DataFrame | None:
+    def _changes(self, upto: int, is_wanted: str) -> DataFrame | None:
         kinds = f"{KIND} IN ('{DELETE}', '{CHANGE}')"
-        return self._frame(f"{kinds} AND {names.OPERATION} {is_truncate} '{Operation.TRUNCATE.value}'", upto)
+        return self._frame(f"{kinds} AND {names.OPERATION} {is_wanted}", upto)
 
     def facts(self, upto: int) -> list[DataFrame]:
         """Return the events that are remembered, and those that wait, up to `n`."""
-        return [found for found in (self.events(upto), self.waiting(upto)) if found is not None]
+        events, waiting = self.events(upto), self.waiting(upto)
+        if events is not None and names.CAME_SINCE in events.columns:
+            events = with_all(events)
+            events = events.withColumn(names.UNSET, F.expr(said_nothing_of(events))).drop(names.CAME_SINCE)
+        return [found for found in (events, waiting) if found is not None]
 
     def bases(self, upto: int) -> DataFrame | None:
         """Return the bases, up to `n`; the position of the row is named as that of a row that stands."""
-        found = self._kind(BASE, upto)
+        found = self._frame(f"{KIND} = '{BASE}' AND {names.BATCH} > {self.turned}", upto)
         place = {name: standing(name) for name in _PLACE}
         return None if found is None else found.withColumnsRenamed(place)
 
@@ -343,10 +393,10 @@ class CompanionTable:
         for batch, remembered in sorted(self.records.items()):
             is_before = f"{names.BATCH} < {batch}"
             unset = _called_now(unset, remembered.renames, is_before)
-            unset = _without(unset, remembered.added, is_before)
+            unset = _without(unset, remembered.added, f"{_WAITS} AND {is_before}")
         unset = _called_now(unset, self.dimension.policies.renames, "true")
         for batch, added in self.coming.items():
-            unset = _without(unset, added, f"{names.BATCH} < {batch}")
+            unset = _without(unset, added, f"{_WAITS} AND {names.BATCH} < {batch}")
         return found if unset == names.UNSET else found.withColumn(names.UNSET, F.expr(unset))
 
     def trim(
@@ -355,17 +405,22 @@ class CompanionTable:
         holds: Sequence[Hold],
         barriers: Callable[[Sequence[Hold]], DataFrame],
         give_up: Callable[[DataFrame], None],
+        unsettled: Collection[tuple[int, int]] = (),
     ) -> None:
         """Forget changes that no older event can meet any more, and what waited once nothing is held.
 
         Of keys that are held by `holds`, whose `barriers` are their keys and places, all is kept
-        that what is mended may meet. `give_up` gets the events that found no row to complete.
+        that what is mended may meet. `give_up` gets the events that found no row to complete, as do those that were
+        `unsettled`, by object and row, when the table became `ordered`.
         """
         if progress.batch % _TRIM_EVERY:
             return
         self.objects(progress)
         folds = self.has_parts and not isinstance(self.dimension.lateness, Ordered)
         done = [] if folds else [self._passed(progress, holds)]
+        if self.has_parts and self.turned:
+            self._give_up_unsettled(progress, unsettled, give_up)
+            done.append(self.left_behind)
         if progress.epoch > 1:
             kinds = "', '".join((DELETE, CHANGE, BASE, WAITING, RELEASED))
             done.append(f"({KIND} in ('{kinds}') and {names.EPOCH} < {progress.epoch})")
@@ -382,16 +437,32 @@ class CompanionTable:
             self.table.gather(f"{KIND} = '{kind}' and {names.BATCH} <= {progress.batch}")
         self.table.expire()
 
+    def _give_up_unsettled(
+        self, progress: Progress, unsettled: Collection[tuple[int, int]], give_up: Callable[[DataFrame], None]
+    ) -> None:
+        """Give up events that waited for their row when the table became `ordered`: none comes any more."""
+        events = self.every_event(progress.batch) if unsettled else None
+        if events is not None:
+            types = {names.OBJECT: "bigint", names.ROW: "bigint"}
+            wanted = inline(events.sparkSession, types, [*unsettled])
+            give_up(events.join(F.broadcast(wanted), [names.OBJECT, names.ROW], "left_semi"))
+
     def _passed(self, progress: Progress, holds: Sequence[Hold]) -> str:
         """Return what of the changes does not matter any more, as a condition.
 
-        What was mended may lie above the mark in a batch that says of no event where it is.
+        It is what lies at or below the mark, whichever batch brought it: what is kept of a key is never older than
+        what was forgotten of it, and nobody takes it for what stood. Of an `ordered` table it goes by batches.
         """
         least, mark = min((hold.position.sequence for hold in holds), default=None), progress.mark
         pinned = "" if least is None else f" and {names.SEQUENCE} < {least}"
-        if mark is not None and mark.epoch == progress.epoch and not isinstance(self.dimension.lateness, Ordered):
+        upto, lateness = progress.batch, self.dimension.lateness
+        if isinstance(lateness, Ordered):
+            upto = beyond({batch: len(found.facts) for batch, found in self.records.items()}, lateness.redelivery)
+        elif mark is None or mark.epoch != progress.epoch:
+            upto = 0
+        else:
             pinned += f" and {names.SEQUENCE} <= {mark.sequence}"
-        return f"({KIND} in ('{DELETE}', '{CHANGE}') and {names.BATCH} <= {self._settled(progress)}{pinned})"
+        return f"({KIND} in ('{DELETE}', '{CHANGE}') and {names.BATCH} <= {upto}{pinned})"
 
     def _fold_into_bases(
         self, mark: Mark, upto: int, held: DataFrame | None, give_up: Callable[[DataFrame], None]
@@ -410,7 +481,7 @@ class CompanionTable:
         truncates = self.truncated(upto)
         instants = truncate_instants([truncates], mark.epoch)
         every = {**dict.fromkeys(self.truncates), **instants}
-        found = trim_chains(self.dimension, mark, events, bases, pinned, every)
+        found = trim_chains(self.dimension, mark, events, bases, pinned, every, self.turned)
         give_up(found.incomplete)
         place = {standing(name): name for name in _PLACE}
         folded = found.bases.withColumnsRenamed(place).selectExpr(
@@ -429,18 +500,6 @@ class CompanionTable:
         if (above := self.table.frame(f"{remembered} AND {names.BATCH} > {upto}")) is not None:
             kept.append(above)
         self.table.replace(remembered, kept, since)
-
-    def _settled(self, progress: Progress) -> int:
-        """Return the newest batch of which, and of those before it, no change matters any more."""
-        lateness = self.dimension.lateness
-        if isinstance(lateness, Ordered):
-            return beyond({b: len(found.facts) for b, found in self.records.items()}, lateness.redelivery)
-        settled = 0
-        for batch, found in sorted(self.records.items()):
-            if found.record is not None and (progress.mark is None or found.record.greatest.mark > progress.mark):
-                break
-            settled = batch
-        return settled
 
 
 def next_trim(batch: int) -> int:
@@ -486,10 +545,9 @@ def _called_now(listed: str, renames: Mapping[str, str], condition: str) -> str:
 
 
 def _without(listed: str, added: Sequence[SchemaChange], condition: str) -> str:
-    """Return a list of names with those that waiting updates lack which meet a condition, as SQL."""
+    """Return a list of names with those that updates lack which meet a condition, as SQL."""
     if not added:
         return listed
     lacking = ", ".join(text(quoted(*change.names) if change.is_nested else change.path) for change in added)
     more = f"array_union(coalesce({listed}, CAST(array() AS array<string>)), array({lacking}))"
-    waits = f"{KIND} = '{WAITING}' AND {names.OPERATION} = '{Operation.UPDATE.value}'"
-    return f"CASE WHEN {waits} AND {condition} THEN {more} ELSE {listed} END"
+    return f"CASE WHEN {condition} THEN {more} ELSE {listed} END"

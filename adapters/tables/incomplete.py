@@ -49,9 +49,23 @@ def incomplete_of(companion: CompanionTable, progress: Progress) -> Sequence[Ent
     """Return the events that wait for their row as of the table's batch, oldest first."""
     if not companion.has_parts or isinstance(companion.dimension.lateness, Ordered):
         return []
-    condition = f"{KIND} in ('{CHANGE}', '{DELETE}', '{BASE}') and {names.BATCH} <= {progress.batch}"
-    condition += f" and {names.EPOCH} = {progress.epoch}"
     companion.objects(progress)
+    return _waiting(companion, progress, f"{names.BATCH} <= {progress.batch} and {companion.counts}")
+
+
+def unsettled_of(companion: CompanionTable, progress: Progress) -> Sequence[Entry]:
+    """Return the events that waited for their row when the table became `ordered`, and were not told of yet."""
+    companion.objects(progress)
+    if not (companion.turned and companion.has_parts):
+        return []
+    if not companion.table.rows(companion.left_behind, (KIND,)).num_rows:
+        return []
+    return _waiting(companion, progress, f"{names.BATCH} <= {companion.turned}")
+
+
+def _waiting(companion: CompanionTable, progress: Progress, among: str) -> Sequence[Entry]:
+    """Return the events among some entries that find no row in what these tell."""
+    condition = f"{KIND} in ('{CHANGE}', '{DELETE}', '{BASE}') and {names.EPOCH} = {progress.epoch} and {among}"
     rows = companion.table.rows(condition, (*_WANTED, *_told_of_ends(companion.dimension)))
     rows = _since(max(companion.truncates, default=None), _marked(_that_stood(rows)))
     moved = rows.filter(pc.is_valid(rows[OLD_RECORD]))

@@ -146,7 +146,7 @@ class Reader:
 
         With an event of one key also the row may go that a key change has carried on to another.
         """
-        events = self.table.kept.companion.events(self._now.batch)
+        events = self.table.kept.companion.every_event(self._now.batch)
         if events is None:
             return []
         if names.OLD in events.columns:

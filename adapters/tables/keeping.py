@@ -24,8 +24,9 @@ from lakeward.adapters.tables.companion import (
     WAITING,
     Coming,
     CompanionTable,
+    next_trim,
 )
-from lakeward.adapters.tables.incomplete import incomplete_of
+from lakeward.adapters.tables.incomplete import incomplete_of, unsettled_of
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.quarantine import QuarantineTable
 from lakeward.core.dimension import Dimension
@@ -116,9 +117,16 @@ class Keeping:
 
     def trim(self, progress: Progress) -> None:
         """Forget what can no longer matter; a key that is held may need all that lies above what holds it."""
+        if next_trim(progress.batch - 1) != progress.batch:
+            return
         holds = self._holds(progress)
+        unsettled = [(entry.order, entry.row) for entry in unsettled_of(self.companion, progress)]
         self.companion.trim(
-            progress, holds, self.quarantine.barriers, lambda events: self._give_up(progress, events)
+            progress,
+            holds,
+            self.quarantine.barriers,
+            lambda events: self._give_up(progress, events),
+            unsettled,
         )
 
     def _give_up(self, progress: Progress, events: DataFrame) -> None:
@@ -137,7 +145,7 @@ class Keeping:
 
     def incomplete(self, progress: Progress) -> Sequence[Entry]:
         """Return the events that send a part of a row and wait for the rest."""
-        return incomplete_of(self.companion, progress)
+        return [*incomplete_of(self.companion, progress), *unsettled_of(self.companion, progress)]
 
     def mend(self, progress: Progress, entries: Sequence[Entry], events: DataFrame) -> None:
         """Write down what a person mended."""

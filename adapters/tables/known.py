@@ -15,7 +15,7 @@ from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.tables import companion, quarantine
 from lakeward.adapters.tables.beside import CHANGES, QUARANTINE
 from lakeward.adapters.tables.columns import batch_of, position_of
-from lakeward.adapters.tables.records import renames_of
+from lakeward.adapters.tables.records import is_ordered, renames_of
 from lakeward.adapters.tables.where import All, AtLeast, AtMost, Is, OneOf, Where
 from lakeward.core.dimension import DELETED, Dimension, Ordered
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position, canonical
@@ -49,6 +49,7 @@ def known_of(
     records = search.records()
     at = {batch: Made(content["at"]) for batch, content in records} | dict(commits)
     search.renames = {batch: renames_of(content) for batch, content in sorted(records)}
+    search.turned = max((batch for batch, content in records if is_ordered(content)), default=0)
     search.truncates = [(batch, Position(*t)) for batch, content in records for t in content.get("truncates", ())]
     remembered, base = search.remembered()
     return Known(
@@ -73,6 +74,7 @@ class _Search:
         self.dimension = dimension
         self.key = key
         self.renames: Mapping[int, Mapping[str, str]] = {}
+        self.turned = 0
         self.truncates: Sequence[tuple[int, Position]] = ()
         self.upto = AtMost(names.BATCH, progress.batch)
         self.of_epoch = All([self.upto, AtLeast(names.EPOCH, progress.epoch)])
@@ -127,12 +129,14 @@ class _Search:
         found = self.find.rows(All([OneOf(wanted), self.of_epoch]), CHANGES)
         rows = [row for row in found if row[companion.KIND] != companion.BATCH]
         events = list(self._events(rows))
-        bases = sorted((row for row in rows if row[companion.KIND] == companion.BASE), key=_batch)
+        bases = [row for row in rows if row[companion.KIND] == companion.BASE and _batch(row) > self.turned]
+        bases.sort(key=_batch)
         if bases:
             newest = _batch(bases[-1])
             stood = [row for row in bases if _batch(row) == newest and row.get(ENDS) is None]
             return events, Base(self.key, self._row(stood[0]) if stood else None, newest)
-        was_absent = in_part and events and not isinstance(self.dimension.lateness, Ordered)
+        was_absent = in_part and not isinstance(self.dimension.lateness, Ordered)
+        was_absent = was_absent and any(event.batch > self.turned for event in events)
         return events, Base(self.key, None, 0) if was_absent else None
 
     def _events(self, rows: Sequence[Entry]) -> Iterator[Remembered]:

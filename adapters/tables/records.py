@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from lakeward.core.dimension import Ordered
 from lakeward.core.events import Position
 from lakeward.core.evolution import Kind, Policy, SchemaChange
 from lakeward.core.facts import ObjectFacts
@@ -23,7 +24,8 @@ class BatchRecord:
     """A batch as its record has it: its objects, what the mark is found from, and how its columns differed.
 
     `shown` are the changes whose rows went into quarantine, `added` the columns and fields that the table got with
-    it. With `spliced` it put a snapshot between others.
+    it. With `spliced` it put a snapshot between others, with `ordered` its table was that, and remembers no more
+    of it than what left no row.
     """
 
     facts: tuple[ObjectFacts, ...]
@@ -33,6 +35,7 @@ class BatchRecord:
     epoch: int = 1
     spliced: bool = False
     added: Sequence[SchemaChange] = ()
+    ordered: bool = False
 
 
 def written(plan: MergePlan) -> str:
@@ -51,6 +54,8 @@ def written(plan: MergePlan) -> str:
         content |= {"loads": sorted(record.loads), "loaded": record.loaded, "truncates": record.truncates}
     if plan.splices is not None:
         content["spliced"] = True
+    if isinstance(plan.dimension.lateness, Ordered):
+        content["ordered"] = True
     return _line(content)
 
 
@@ -141,7 +146,13 @@ def read(batch: int, line: str) -> BatchRecord:
         content.get("epoch", 1),
         content.get("spliced", False),
         _added(content),
+        is_ordered(content),
     )
+
+
+def is_ordered(content: Mapping[str, Any]) -> bool:
+    """Whether a batch is of a time when its table was `ordered`, as its record has it."""
+    return bool(content.get("ordered", False))
 
 
 def _record(batch: int, content: Mapping[str, Any], facts: Sequence[ObjectFacts]) -> Record:
@@ -154,6 +165,7 @@ def _record(batch: int, content: Mapping[str, Any], facts: Sequence[ObjectFacts]
         frozenset(content.get("loads", ())),
         content.get("loaded", 0),
         tuple(Position(*place) for place in content.get("truncates", ())),
+        added=bool(_added(content)),
     )
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from iceberg_lake import LakeOfIceberg
 from spark import MakeLake
 
+from lakeward.adapters.spark import names
 from lakeward.adapters.tables import companion
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, Within
+from lakeward.adapters.tables.companion import CompanionTable
+from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, Within
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
 from lakeward.core.history.options import History
+from lakeward.core.progress import Progress
 from lakeward.plugins.testing.play import Player
 from lakeward.plugins.testing.scripts import NAME, PACKED, TOLERANT, Rows, Script
 
@@ -29,21 +32,53 @@ def event(operation: Operation, at: int, key: int = 1, **cells: Any) -> ChangeEv
     return ChangeEvent(operation=operation, position=Position(1, at, at, key), key=(0, key), cells=every, time=at)
 
 
-def played(lake: LakeOfIceberg, history: History | None, *turns: tuple[Lateness, Sequence[ChangeEvent]]) -> Rows:
-    """Deliver an object a batch, each under the lateness that the settings say then; return the rows."""
+Turn: TypeAlias = tuple[Lateness, Sequence[ChangeEvent]]
+
+
+def turned(lake: LakeOfIceberg, kept: Dimension, *turns: Turn) -> Player:
+    """Deliver an object a batch, each under the lateness that the settings say then."""
     deliveries = [events for _, events in turns]
-    script = Script(replace(DIMENSION, history=history), deliveries, [], in_part=True)
+    script = Script(kept, deliveries, [], in_part=True)
     player = Player(script, lake)
     for number, (lateness, _) in enumerate(turns):
         dimension = replace(script.dimension, lateness=lateness)
         player = Player(replace(script, dimension=dimension), lake, player.queue, player.ledger)
         player.source.arrived = number
         player.deliver()
-    return player.moments[-1].rows
+    return player
+
+
+def played(lake: LakeOfIceberg, history: History | None, *turns: Turn) -> Rows:
+    """Deliver an object a batch, each under the lateness that the settings say then; return the rows."""
+    return turned(lake, replace(DIMENSION, history=history), *turns).moments[-1].rows
 
 
 def cells(rows: Rows, *names: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(row[name] for name in names) for row, _ in rows.values())
+
+
+def straddled(lake: LakeOfIceberg, operation: Operation) -> Rows:
+    """Deliver a change late, in a batch that the mark does not pass as a whole, then a part of its row."""
+    script = Script(replace(DIMENSION, lateness=Within(9)), [], [])
+    late = replace(event(UPDATE, 18), position=Position(1, 18, 27, 1))
+    behind = replace(event(INSERT, 26, 3), position=Position(1, 26, 40, 3))
+    straddling = [late, event(INSERT, 27, 2)], [behind, event(INSERT, 40, 2)]
+    batches = [[event(INSERT, 5)], [event(operation, 20)], *straddling]
+    player = Player(replace(script, deliveries=batches), lake).play()
+    part = replace(script, deliveries=[*batches, [event(UPDATE, 41, b=UNSET)]], in_part=True)
+    other = Player(part, lake, player.queue, player.ledger)
+    other.source.arrived = len(batches)
+    other.deliver()
+    return other.moments[-1].rows
+
+
+def by_batch(self: CompanionTable, progress: Progress, _: object) -> str:
+    """Return what was forgotten once, as a condition: the batches that the mark has passed."""
+    kinds = f"{companion.KIND} in ('{companion.DELETE}', '{companion.CHANGE}')"
+    passed = [
+        n for n, r in self.records.items() if r.record and progress.mark and r.record.greatest.mark <= progress.mark
+    ]
+    return f"({kinds} and {names.BATCH} <= {max(passed, default=0)})"
 
 
 LATER = Within(1000)
@@ -68,29 +103,61 @@ def test_versions_stay_that_were_made_while_the_table_was_ordered(
     assert cells({key: row for key, row in rows.items() if key[1] == 1}, "a") == [(a,) for a in left]
 
 
+BEFORE: Sequence[Turn] = [(LATER, [event(INSERT, 1)]), (LATER, [event(UPDATE, 2)])]
+MEANWHILE: Sequence[Turn] = [(ORDERED, [event(UPDATE, 3)]), (ORDERED, [event(DELETE, 4)])]
+
+
+@pytest.mark.parametrize("late", [5, pytest.param(3, marks=pytest.mark.long)])
+def test_versions_of_a_key_that_is_gone_stay(make_lake: MakeLake, late: int) -> None:
+    """The third was made while nothing but the delete was remembered; what lies before that is stale."""
+    came = replace(event(UPDATE, late), position=Position(1, late, 5, 1))
+    rows = played(make_lake(), History(), *BEFORE, *MEANWHILE, (LATER, [came]))
+    assert cells(rows, "a") == [(1,), (2,), (3,), *([(5,)] if late == 5 else [])]
+
+
+def test_a_row_that_is_gone_keeps_the_values_that_it_had_then(make_lake: MakeLake) -> None:
+    """Also where an object says nothing of them."""
+    soft = replace(DIMENSION, deletes=Deletes.SOFT)
+    player = turned(make_lake(), soft, *BEFORE, *MEANWHILE, (LATER, [event(DELETE, 5)]))
+    assert cells(player.moments[-1].rows, "a", "b") == [(3, 3)]
+
+
+def test_a_part_that_waited_for_its_row_is_told_of(make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing older comes to an `ordered` table."""
+    monkeypatch.setattr(companion, "_TRIM_EVERY", 3)
+    lake, part = make_lake(), event(UPDATE, 2, b=UNSET)
+    others: list[Turn] = [
+        (lateness, [event(INSERT, at, at)]) for at, lateness in enumerate([ORDERED, ORDERED, LATER], 3)
+    ]
+    player = turned(lake, DIMENSION, (LATER, [part]), *others)
+    assert player.reasons == {"incomplete_row"}
+
+
 @pytest.mark.long
 def test_a_row_from_before_the_table_was_ordered_is_not_gone_on_from(make_lake: MakeLake) -> None:
-    came = [(LATER, [event(INSERT, 1)]), (LATER, [event(UPDATE, 2)]), (ORDERED, [event(UPDATE, 3)])]
+    came = [*BEFORE, MEANWHILE[0]]
     again = [(LATER, [event(UPDATE, 4, b=UNSET)]), (LATER, [event(UPDATE, 6, b=UNSET)])]
     rows = played(make_lake(), None, *came, *again, (LATER, [event(UPDATE, 5, b=UNSET)]))
     assert cells(rows, "a", "b") == [(6, 3)]
+
+
+@pytest.mark.parametrize("operation", [UPDATE, DELETE])
+def test_what_was_trimmed_of_a_key_is_newer_than_nothing_that_is_kept(
+    make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch, operation: Operation
+) -> None:
+    """Of two events that the mark has passed the newer one was forgotten: one that came late stood for the row."""
+    monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
+    rows = straddled(make_lake(), operation)
+    left = [] if operation is DELETE else [{"h": 0, "id": 1, "a": 41, "b": 20}]
+    assert [row for key, (row, _) in rows.items() if key == (0, 1)] == left
 
 
 @pytest.mark.long
 def test_a_late_event_that_is_kept_longer_than_a_newer_one_is_not_gone_on_from(
     make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of whole rows, batches are forgotten that the mark has passed as a whole; that of the late one it has not."""
+    """Of whole rows batches were forgotten which the mark had passed whole; that of the late one it had not."""
     monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
-    script = Script(replace(DIMENSION, lateness=Within(9)), [], [])
-    late = replace(event(UPDATE, 18), position=Position(1, 18, 27, 1))
-    behind = replace(event(INSERT, 26, 3), position=Position(1, 26, 40, 3))
-    straddling = [late, event(INSERT, 27, 2)], [behind, event(INSERT, 40, 2)]
-    batches = [[event(INSERT, 5)], [event(UPDATE, 20)], *straddling]
-    lake = make_lake()
-    player = Player(replace(script, deliveries=batches), lake).play()
-    part = replace(script, deliveries=[*batches, [event(UPDATE, 41, b=UNSET)]], in_part=True)
-    other = Player(part, lake, player.queue, player.ledger)
-    other.source.arrived = len(batches)
-    other.deliver()
-    assert other.moments[-1].rows[0, 1][0] | {"a": 41} == {"h": 0, "id": 1, "a": 41, "b": 20}
+    monkeypatch.setattr(CompanionTable, "_passed", by_batch)
+    rows = straddled(make_lake(), UPDATE)
+    assert rows[0, 1][0] == {"h": 0, "id": 1, "a": 41, "b": 20}
