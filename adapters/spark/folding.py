@@ -27,6 +27,7 @@ from lakeward.adapters.spark.items import (
     PLACE_COLUMNS,
     Items,
     Key,
+    links_met,
     links_of,
     place_literal,
     place_of,
@@ -126,7 +127,10 @@ def _meet(
     send = F.broadcast if is_small else as_it_is
     arrived = key.named(events.drop(names.TEXT, names.DETAIL, names.REASON))
     known = None if before.remembered is None else key.named(before.remembered)
-    links = links_of(events.sparkSession, [arrived] if known is None else [arrived, known])
+    if known is None or ending is not None or plan.truncates.arrived:
+        links = links_of(events.sparkSession, [arrived] if known is None else [arrived, known])
+    else:
+        links = links_met(events.sparkSession, arrived, known)
     chain = key.chained(links)
     arrived = parted(chain(arrived), CHAIN, plan.facts.read).localCheckpoint()
     ending = None if ending is None else chain(ending)

@@ -29,7 +29,7 @@ from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Column, Schema
 
 MOST_LINKS: Final = 250_000
-"""More key changes than that are not looked at in one batch."""
+"""More key changes than that are not looked at in one batch: those that it reaches."""
 
 KEY, OLD_KEY, CHAIN = "_lakeward_key_text", "_lakeward_old_text", "_lakeward_chain"
 LINKED: Final = "_lakeward_linked"
@@ -113,16 +113,42 @@ class Key:
         return chain
 
 
-def links_of(spark: SparkSession, events: Sequence[DataFrame]) -> DataFrame | None:
+def links_of(spark: SparkSession, events: Sequence[DataFrame], *, is_bounded: bool = True) -> DataFrame | None:
     """Return the chain of each key that a key change joins to another, or None where there is no key change."""
+    return chains_of(spark, _links(events), "key changes", is_bounded=is_bounded)
+
+
+def links_met(spark: SparkSession, arrived: DataFrame, known: DataFrame) -> DataFrame | None:
+    """Return the chain of each key that key changes join to others, of the keys that the events of a batch reach.
+
+    Of those that are remembered the batch may reach few, where they are too many to be looked at: so the batch is
+    made, the mark moves on, and they are forgotten.
+    """
+    links = _links([arrived, known])
+    if links.limit(MOST_LINKS + 1).count() <= MOST_LINKS:
+        return chains_of(spark, links, "key changes")
+    links = links.localCheckpoint()
+    reached, before = keys_of(arrived).localCheckpoint(), -1
+    while before < (count := reached.count()) <= 2 * MOST_LINKS:
+        before = count
+        near = links.join(reached, KEY, "left_semi").selectExpr(f"{OLD_KEY} AS {KEY}")
+        far = links.join(reached.withColumnRenamed(KEY, OLD_KEY), OLD_KEY, "left_semi").select(KEY)
+        reached = reached.union(near).union(far).distinct().localCheckpoint()
+    return chains_of(spark, links.join(reached, KEY, "left_semi"), "key changes")
+
+
+def _links(events: Sequence[DataFrame]) -> DataFrame:
     parts = [frame.where(f"{OLD_KEY} IS NOT NULL").select(OLD_KEY, KEY) for frame in events]
-    return chains_of(spark, reduce(DataFrame.unionByName, parts), "key changes")
+    return reduce(DataFrame.unionByName, parts)
 
 
-def chains_of(spark: SparkSession, links: DataFrame, what: str) -> DataFrame | None:
-    """Return the chain of each text that a link, `what` it is in words, joins to another; None where none does."""
-    found = to_arrow(links.limit(MOST_LINKS + 1))
-    if found.num_rows > MOST_LINKS:
+def chains_of(spark: SparkSession, links: DataFrame, what: str, *, is_bounded: bool = True) -> DataFrame | None:
+    """Return the chain of each text that a link, `what` it is in words, joins to another; None where none does.
+
+    Raises TableError where there are more than may be looked at, and their number `is_bounded`.
+    """
+    found = to_arrow(links.limit(MOST_LINKS + 1) if is_bounded else links)
+    if is_bounded and found.num_rows > MOST_LINKS:
         raise TableError(
             f"more than {MOST_LINKS:,} {what} meet in one batch",
             found="those that are remembered, and those of the batch",

@@ -10,7 +10,7 @@ import pytest
 from iceberg_lake import LakeOfIceberg
 from spark import MakeLake
 
-from lakeward.adapters.spark import names
+from lakeward.adapters.spark import items, names
 from lakeward.adapters.tables import companion
 from lakeward.adapters.tables.companion import CompanionTable
 from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, Within
@@ -139,6 +139,19 @@ def test_a_row_from_before_the_table_was_ordered_is_not_gone_on_from(make_lake: 
     again = [(LATER, [event(UPDATE, 4, b=UNSET)]), (LATER, [event(UPDATE, 6, b=UNSET)])]
     rows = played(make_lake(), None, *came, *again, (LATER, [event(UPDATE, 5, b=UNSET)]))
     assert cells(rows, "a", "b") == [(6, 3)]
+
+
+def test_a_smaller_lateness_helps_where_more_key_changes_are_remembered_than_are_looked_at(
+    make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stopped each batch, so the mark stayed where it was, and they were remembered for ever."""
+    monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
+    monkeypatch.setattr(items, "MOST_LINKS", 2)
+    moves = [replace(event(UPDATE, at, 10 + at), old_key=(0, at)) for at in (1, 2, 3)]
+    soon: list[Turn] = [(Within(5), [event(INSERT, at, at)]) for at in (500, 600, 700)]
+    player = turned(make_lake(), DIMENSION, *[(LATER, [move]) for move in moves], *soon)
+    assert sorted(key[1] for key in player.moments[-1].rows) == [11, 12, 13, 500, 600, 700]
+    assert player.moments[-1].progress.mark is not None
 
 
 @pytest.mark.parametrize("operation", [UPDATE, DELETE])
