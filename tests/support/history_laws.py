@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 
@@ -145,25 +145,20 @@ def parted(first: Mapping[Key, Row], base: Mapping[Key, Row], second: Mapping[Ke
 
 
 def check_reload(random: Random, lateness: Lateness, way: Way) -> None:
-    """What a full load lacks ends at its greatest instant, or with its run; all else goes on, in any batches.
-
-    Of a key that is held a history lacks what waits, and a load gives that up.
-    """
+    """What a full load lacks ends at its greatest instant, or with its run; all else goes on, in any batches."""
     features = draw_features(random, lateness)
     first = way.feed(random, features)
     second = way.feed(random, features, epoch=2, after=first)
     if random.random() < 0.2:
         without_instants(second)
-    player, delivered = way.player(features, lateness), set[int]()
-    given_up: Set[Position] = set()
+    player, delivered, superseded = way.player(features, lateness), set[int](), False
     for source in (first, second):
         for batch in batches(random, with_repeats(random, way.order(random, source, lateness))):
             delivered.update(batch)
             epoch = 2 if source is second and delivered.issuperset(second.loads) else loaded_by(first, delivered)
+            superseded |= epoch == 2 and player.memory.epoch == 1 and bool(player.memory.holds)
             player.deliver([event for number in batch for event in source.objects[number]], loaded=epoch, ran=RAN)
-            if epoch != 2:
-                given_up = {place for place in player.memory.holds if place.epoch == 1}
-    if not given_up and not player.memory.holds:
+    if not player.memory.holds and not superseded:  # of keys that are held a history lacks what waits
         events = [*first.events, *ended_by_load(player.dimension, first, second), *second.events]
         dated = [event if event.instant is not None else replace(event, instant=RAN) for event in events]
         assert way.seen(player.rows) == way.seen(apply(player.dimension, {}, dated).rows)
