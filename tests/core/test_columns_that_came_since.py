@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 from model_laws import Player
 
-from lakeward.core.dimension import Dimension, TableName, Within
+from lakeward.core.dimension import ORDERED, Dimension, TableName, Within
 from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.facts import BatchFacts, Capability
 from lakeward.core.fold import Row
+from lakeward.core.memory import Record
+from lakeward.core.plan import plan
+from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
 
 NARROW = Schema((Column("id", Type("int")), Column("a", Type("int"))))
@@ -82,3 +86,24 @@ def test_it_is_so_when_the_mark_has_passed_it() -> None:
     assert player.memory.mark is not None
     assert player.memory.mark.sequence >= 5
     assert cells(player.rows[1,]) == (5, None)
+
+
+@pytest.mark.parametrize(("least", "lateness", "is_folded"), [(4, 10, True), (6, 10, False), (4, None, False)])
+def test_a_batch_is_folded_where_it_has_what_is_older_than_that(
+    least: int, lateness: int | None, is_folded: bool
+) -> None:
+    """Batches of whole rows are not: an update that is remembered would say NULL there."""
+    dimension = replace(DIMENSION, schema=WIDE, lateness=ORDERED if lateness is None else Within(lateness))
+    before = Record(1, frozenset({1}), Position(1, 5, 1, 1), Position(1, 5, 1, 1), time=5)
+    grown = replace(before, batch=2, least=Position(1, 9, 2, 1), greatest=Position(1, 9, 2, 1), added=True)
+    place = Position(1, least, 3, 1)
+    facts = BatchFacts(schema=WIDE, operations={UPDATE: 1}, least=place, greatest=place)
+    found = plan(
+        dimension,
+        facts,
+        Progress(batch=2, high_water=grown.greatest),
+        stored=WIDE,
+        capabilities=frozenset(Capability),
+        records=[before, grown],
+    )
+    assert found.in_part is is_folded
