@@ -70,16 +70,17 @@ def _event(operation: Operation, at: int, key: int | None = None) -> ChangeEvent
     return ChangeEvent(operation=operation, position=Position(1, at, at, key), key=(0, key), cells=cells, time=at)
 
 
-_MENDED: Final = _event(Operation.INSERT, 5, 1)
+_MENDED: Final = _event(Operation.UPDATE, 6, 1)
 _TRUNCATED: Final[Sequence[Sequence[Item]]] = (
     [_event(Operation.INSERT, 1, key) for key in (1, 2)],
     [_event(Operation.TRUNCATE, 4)],
     [_event(Operation.TRUNCATE, 3)],
-    [Reject(_MENDED.position, Reason.CAST, _MENDED.keys, time=5), _event(Operation.INSERT, 5, 3)],
+    [_event(Operation.INSERT, 5, 1), _event(Operation.INSERT, 5, 3)],
+    [Reject(_MENDED.position, Reason.CAST, _MENDED.keys, time=6)],
     [_event(Operation.INSERT, 9, 4)],
     [_event(Operation.UPDATE, 10, 3)],
 )
-"""One truncate comes behind a newer one; the mark passes both before a row of a key that they ended is mended."""
+"""One truncate comes behind a newer one; the mark passes both before a row of a key that came back is mended."""
 
 WAYS: Final[Mapping[str, Way]] = {
     "by the day of the run": Way(History(validity=ByRun(), shown=_DAYS), ORDERED, known=True),
