@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 import pytest
-from iceberg_lake import LakeOfIceberg
-from spark import MakeLake
 
 from lakeward.adapters.spark import items, names
 from lakeward.adapters.tables import companion
@@ -17,7 +15,7 @@ from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, Withi
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
 from lakeward.core.history.options import History
 from lakeward.core.progress import Progress
-from lakeward.plugins.testing.play import Player
+from lakeward.plugins.testing.play import Lake, Player
 from lakeward.plugins.testing.scripts import NAME, PACKED, TOLERANT, Rows, Script
 
 pytestmark = pytest.mark.spark
@@ -32,10 +30,26 @@ def event(operation: Operation, at: int, key: int = 1, **cells: Any) -> ChangeEv
     return ChangeEvent(operation=operation, position=Position(1, at, at, key), key=(0, key), cells=every, time=at)
 
 
+Make: TypeAlias = Callable[[], Lake]
+
+
+@pytest.fixture(
+    params=[
+        "make_lake",
+        pytest.param("make_delta", marks=pytest.mark.long),
+        pytest.param("make_hudi", marks=[pytest.mark.long, pytest.mark.hudi]),
+    ]
+)
+def make(request: pytest.FixtureRequest) -> Make:
+    """Return what makes a lake of tables of each format."""
+    maker: Make = request.getfixturevalue(request.param)
+    return maker
+
+
 Turn: TypeAlias = tuple[Lateness, Sequence[ChangeEvent]]
 
 
-def turned(lake: LakeOfIceberg, kept: Dimension, *turns: Turn) -> Player:
+def turned(lake: Lake, kept: Dimension, *turns: Turn) -> Player:
     """Deliver an object a batch, each under the lateness that the settings say then."""
     deliveries = [events for _, events in turns]
     script = Script(kept, deliveries, [], in_part=True)
@@ -48,7 +62,7 @@ def turned(lake: LakeOfIceberg, kept: Dimension, *turns: Turn) -> Player:
     return player
 
 
-def played(lake: LakeOfIceberg, history: History | None, *turns: Turn) -> Rows:
+def played(lake: Lake, history: History | None, *turns: Turn) -> Rows:
     """Deliver an object a batch, each under the lateness that the settings say then; return the rows."""
     return turned(lake, replace(DIMENSION, history=history), *turns).moments[-1].rows
 
@@ -57,7 +71,7 @@ def cells(rows: Rows, *names: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(row[name] for name in names) for row, _ in rows.values())
 
 
-def straddled(lake: LakeOfIceberg, operation: Operation) -> Rows:
+def straddled(lake: Lake, operation: Operation) -> Rows:
     """Deliver a change late, in a batch that the mark does not pass as a whole, then a part of its row."""
     script = Script(replace(DIMENSION, lateness=Within(9)), [], [])
     late = replace(event(UPDATE, 18), position=Position(1, 18, 27, 1))
@@ -84,22 +98,22 @@ def by_batch(self: CompanionTable, progress: Progress, _: object) -> str:
 LATER = Within(1000)
 
 
-def test_a_row_stays_whose_key_was_deleted_while_the_table_was_ordered(make_lake: MakeLake) -> None:
+@pytest.mark.long
+def test_a_row_stays_whose_key_was_deleted_while_the_table_was_ordered(make: Make) -> None:
     """An `ordered` table remembers the delete, and not that the row came again."""
     came = [(ORDERED, [event(INSERT, 1)]), (ORDERED, [event(DELETE, 2)]), (ORDERED, [event(INSERT, 3)])]
-    rows = played(make_lake(), None, *came, (LATER, [event(UPDATE, 4, b=UNSET)]))
+    rows = played(make(), None, *came, (LATER, [event(UPDATE, 4, b=UNSET)]))
     assert cells(rows, "a", "b") == [(4, 3)]
 
 
-@pytest.mark.parametrize(
-    ("more", "left"), [([event(INSERT, 3)], [1, 3, 4]), pytest.param([], [1, 4], marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("more", "left"), [([event(INSERT, 3)], [1, 3, 4]), ([], [1, 4])])
 def test_versions_stay_that_were_made_while_the_table_was_ordered(
-    make_lake: MakeLake, more: list[ChangeEvent], left: list[int]
+    make: Make, more: list[ChangeEvent], left: list[int]
 ) -> None:
     """Also of a row that was gone when the lateness changed."""
     came = [(ORDERED, [event(INSERT, 1)]), (ORDERED, [event(DELETE, 2)]), (ORDERED, [*more, event(INSERT, 3, 2)])]
-    rows = played(make_lake(), History(), *came, (LATER, [event(INSERT, 4)]))
+    rows = played(make(), History(), *came, (LATER, [event(INSERT, 4)]))
     assert cells({key: row for key, row in rows.items() if key[1] == 1}, "a") == [(a,) for a in left]
 
 
@@ -108,69 +122,70 @@ MEANWHILE: Sequence[Turn] = [(ORDERED, [event(UPDATE, 3)]), (ORDERED, [event(DEL
 
 
 @pytest.mark.parametrize("late", [5, pytest.param(3, marks=pytest.mark.long)])
-def test_versions_of_a_key_that_is_gone_stay(make_lake: MakeLake, late: int) -> None:
+def test_versions_of_a_key_that_is_gone_stay(make: Make, late: int) -> None:
     """The third was made while nothing but the delete was remembered; what lies before that is stale."""
     came = replace(event(UPDATE, late), position=Position(1, late, 5, 1))
-    rows = played(make_lake(), History(), *BEFORE, *MEANWHILE, (LATER, [came]))
+    rows = played(make(), History(), *BEFORE, *MEANWHILE, (LATER, [came]))
     assert cells(rows, "a") == [(1,), (2,), (3,), *([(5,)] if late == 5 else [])]
 
 
-def test_a_row_that_is_gone_keeps_the_values_that_it_had_then(make_lake: MakeLake) -> None:
+@pytest.mark.long
+def test_a_row_that_is_gone_keeps_the_values_that_it_had_then(make: Make) -> None:
     """Also where an object says nothing of them."""
     soft = replace(DIMENSION, deletes=Deletes.SOFT)
-    player = turned(make_lake(), soft, *BEFORE, *MEANWHILE, (LATER, [event(DELETE, 5)]))
+    player = turned(make(), soft, *BEFORE, *MEANWHILE, (LATER, [event(DELETE, 5)]))
     assert cells(player.moments[-1].rows, "a", "b") == [(3, 3)]
 
 
-def test_a_part_that_waited_for_its_row_is_told_of(make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.long
+def test_a_part_that_waited_for_its_row_is_told_of(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing older comes to an `ordered` table."""
     monkeypatch.setattr(companion, "_TRIM_EVERY", 3)
-    lake, part = make_lake(), event(UPDATE, 2, b=UNSET)
-    others: list[Turn] = [
-        (lateness, [event(INSERT, at, at)]) for at, lateness in enumerate([ORDERED, ORDERED, LATER], 3)
-    ]
+    lake, part = make(), event(UPDATE, 2, b=UNSET)
+    told: Sequence[Lateness] = (ORDERED, ORDERED, LATER)
+    others: list[Turn] = [(lateness, [event(INSERT, at, at)]) for at, lateness in enumerate(told, 3)]
     player = turned(lake, DIMENSION, (LATER, [part]), *others)
     assert player.reasons == {"incomplete_row"}
 
 
 @pytest.mark.long
-def test_a_row_from_before_the_table_was_ordered_is_not_gone_on_from(make_lake: MakeLake) -> None:
+def test_a_row_from_before_the_table_was_ordered_is_not_gone_on_from(make: Make) -> None:
     came = [*BEFORE, MEANWHILE[0]]
     again = [(LATER, [event(UPDATE, 4, b=UNSET)]), (LATER, [event(UPDATE, 6, b=UNSET)])]
-    rows = played(make_lake(), None, *came, *again, (LATER, [event(UPDATE, 5, b=UNSET)]))
+    rows = played(make(), None, *came, *again, (LATER, [event(UPDATE, 5, b=UNSET)]))
     assert cells(rows, "a", "b") == [(6, 3)]
 
 
 def test_a_smaller_lateness_helps_where_more_key_changes_are_remembered_than_are_looked_at(
-    make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch
+    make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They stopped each batch, so the mark stayed where it was, and they were remembered for ever."""
     monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
     monkeypatch.setattr(items, "MOST_LINKS", 2)
     moves = [replace(event(UPDATE, at, 10 + at), old_key=(0, at)) for at in (1, 2, 3)]
     soon: list[Turn] = [(Within(5), [event(INSERT, at, at)]) for at in (500, 600, 700)]
-    player = turned(make_lake(), DIMENSION, *[(LATER, [move]) for move in moves], *soon)
-    assert sorted(key[1] for key in player.moments[-1].rows) == [11, 12, 13, 500, 600, 700]
+    player = turned(make(), DIMENSION, *[(LATER, [move]) for move in moves], *soon)
+    assert cells(player.moments[-1].rows, "id") == [(key,) for key in (11, 12, 13, 500, 600, 700)]
     assert player.moments[-1].progress.mark is not None
 
 
-@pytest.mark.parametrize("operation", [UPDATE, DELETE])
+@pytest.mark.parametrize("operation", [pytest.param(UPDATE, marks=pytest.mark.long), DELETE])
 def test_what_was_trimmed_of_a_key_is_newer_than_nothing_that_is_kept(
-    make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch, operation: Operation
+    make: Make, monkeypatch: pytest.MonkeyPatch, operation: Operation
 ) -> None:
     """Of two events that the mark has passed the newer one was forgotten: one that came late stood for the row."""
     monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
-    rows = straddled(make_lake(), operation)
+    rows = straddled(make(), operation)
     left = [] if operation is DELETE else [{"h": 0, "id": 1, "a": 41, "b": 20}]
     assert [row for key, (row, _) in rows.items() if key == (0, 1)] == left
 
 
 @pytest.mark.long
 def test_a_late_event_that_is_kept_longer_than_a_newer_one_is_not_gone_on_from(
-    make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch
+    make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of whole rows batches were forgotten which the mark had passed whole; that of the late one it had not."""
     monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
     monkeypatch.setattr(CompanionTable, "_passed", by_batch)
-    rows = straddled(make_lake(), UPDATE)
+    rows = straddled(make(), UPDATE)
     assert rows[0, 1][0] == {"h": 0, "id": 1, "a": 41, "b": 20}
