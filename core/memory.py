@@ -298,7 +298,10 @@ def _chains(memory: Memory) -> list[set[Key]]:
 
 
 def _pin(memory: Memory, keys: set[Key], mark: Mark) -> Position | None:
-    """The first position of the transactions that are held, wait, or are parted by the mark, on these keys."""
+    """The first position of the transactions that are held, wait, or are parted by the mark, on these keys.
+
+    What does not say its transaction may be of any that committed at its time.
+    """
     held = [(h.position, h.transaction) for h in memory.holds.values() if keys & set(h.keys)]
     waiting = [
         (c.event.position, c.event.transaction)
@@ -307,10 +310,11 @@ def _pin(memory: Memory, keys: set[Key], mark: Mark) -> Position | None:
     ]
     transactions = {transaction for _, transaction in [*held, *waiting] if transaction is not None}
     transactions |= _parted(memory, keys, mark)
+    marks = {position.mark for position, transaction in [*held, *waiting] if transaction is None}
     started = [
         c.event.position
         for c in memory.changes.values()
-        if c.event.transaction in transactions and keys & set(c.event.keys)
+        if (c.event.transaction in transactions or c.event.position.mark in marks) and keys & set(c.event.keys)
     ]
     return min([position for position, _ in [*held, *waiting]] + started, default=None)
 

@@ -110,7 +110,8 @@ class MemoryTable:
         counts = replace(settled.counts, read=settled.counts.read + plan.facts.skipped, skipped=plan.facts.skipped)
         holds = [h for h in self.memory.holds.values() if h.position not in settled.closed]
         holds = [h for h in holds if h.position.epoch == settled.epoch]
-        delivered = {item.position for item in frame} if not plan.releases else set()
+        waited = {change.event.position for change in self.memory.changes.values() if change.waiting}
+        told = set() if plan.releases else {item.position for item in frame} - waited
         held = {key for hold in [*holds, *settled.holds] for key in hold.keys}
         held |= Waiters.of(_waiters(settled.changes, settled.epoch)).moved()
         written, removed = self._differences(plan, settled)
@@ -122,7 +123,7 @@ class MemoryTable:
             current=sum(_current(row) - _current(self.rows.get(key)) for key, row in settled.rows.items()),
             numbered=sum(number > plan.numbered for number in numbers.values()),
             held=len(held),
-            rejects=Counter(reject.reason for reject in settled.rejects if reject.position in delivered),
+            rejects=Counter(reject.reason for reject in settled.rejects if reject.position in told),
             detail=settled,
         )
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.facts import Capability
+from lakeward.core.memory import Reason
 from lakeward.plugins.testing.moments import Moment, rows_differ
 from lakeward.plugins.testing.play import CRASHES, Lake, MemoryLake, Player
 from lakeward.plugins.testing.scripts import NAME, PACKED, Script
@@ -122,10 +123,13 @@ class Trial:
     def play(self, script: Script, ends: Sequence[tuple[str, str]] = (), *, is_exact: bool = True) -> Player:
         """Play a script to a new bench; its table must be the reference adapter's at each moment (`is_exact`).
 
-        In the end its rows must be those of the feed, and nothing may hold a key.
+        In the end its rows must be those of the feed, and nothing may hold a key. Where no rule decides what a
+        key change moves, its key is held until a person gives it up: there it is the reference adapter that counts.
         """
         player = self.play_alike(script, ends) if is_exact else Player(script, self.make().lake).play(ends)
         found = player.moments[-1]
+        if Reason.KEY_SHIFT.value in player.reasons:
+            return player
         if found.rows != script.truth:
             raise AssertionError(rows_differ(found.rows, script.truth, player.delivered))
         assert not any(held for _, _, held, _ in found.quarantine.values()), f"keys are held: {found.quarantine}"

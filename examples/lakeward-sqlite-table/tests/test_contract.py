@@ -34,10 +34,12 @@ class SqliteLake:
         return items
 
     def rows(self, dimension: Dimension) -> Rows:
-        """Read what stands with nothing but SQL; where there is a key, by its cells."""
+        """Read what stands with nothing but SQL; where there is a key, by its cells. No table has no rows."""
         found: dict[Any, Any] = {}
         with closing(sqlite3.connect(self.file)) as database:
             database.row_factory = sqlite3.Row
+            if not database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [str(dimension.name)]).fetchone():
+                return found
             for row in database.execute(f'SELECT * FROM "{dimension.name}" WHERE NOT _deleted'):
                 cells = {name: row[name] for name in dimension.schema.names}
                 place = Position(*json.loads(row["_lakeward_position"])["Position"])
