@@ -116,7 +116,7 @@ class Turns:
         hook = self.container.manager().hook.after_commit
         try:
             hook(report=report)
-        except Exception as error:  # noqa: BLE001  # an observer's failure is its own
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # an observer's failure is its own
             failed = log.bind(plugin=who_raised(error, hook))
             failed.warning("failed in after_commit", error=repr(error), todo="--debug logs the stack trace")
             failed.debug("its stack trace", exc_info=True)

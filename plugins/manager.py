@@ -67,13 +67,13 @@ def registry_of(manager: pluggy.PluginManager) -> Registry:
         manager.hook.register(registry=registry)
     except LakewardError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         plugin = who_raised(error, manager.hook.register)
         raise failed(plugin, "its hook `register`", error) from error
     return registry
 
 
-def who_raised(error: Exception, hook: pluggy.HookCaller) -> str:
+def who_raised(error: BaseException, hook: pluggy.HookCaller) -> str:
     """Return the name of the plugin in whose part of a hook an error was raised; pluggy does not say.
 
     Where it was raised in none of them, they are all named.

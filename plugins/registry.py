@@ -77,7 +77,7 @@ Factory: TypeAlias = Callable[[Options, Runtime], P]
 """What every adapter registers: options and runtime to a port."""
 
 
-def failed(plugin: str, doing: str, error: Exception) -> PluginError:
+def failed(plugin: str, doing: str, error: BaseException) -> PluginError:
     """Return what to say of a plugin that raised what is no error of lakeward's."""
     return PluginError(
         f"the plugin {plugin} failed in {doing}",
@@ -128,7 +128,7 @@ class Shelf(Generic[P]):
             return self._factories[name][0](options, runtime)
         except LakewardError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise failed(self.origin(name), f"making the {self.kind} {name!r}", error) from error
 
 

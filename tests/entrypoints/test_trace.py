@@ -75,15 +75,19 @@ def test_where_the_run_cannot_begin_people_see_who_was_asked_until_then(lakeward
     assert (document["command"], document["exit_code"]) == ("plugins trace", 1)
 
 
+@pytest.mark.parametrize(
+    ("module", "raised"), [("lakeward_watcher", "KeyError('a key')"), ("lakeward_leaver", "SystemExit(0)")]
+)
 def test_a_run_says_which_plugin_failed_behind_a_commit_and_its_stack_trace_where_it_is_asked(
-    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, raised: str
 ) -> None:
-    third_party.install(monkeypatch, tmp_path / "more", "lakeward_watcher", WATCHER)
+    watcher = WATCHER.replace('KeyError("a key")', raised)
+    third_party.install(monkeypatch, tmp_path / "more", module, watcher)
     write(tmp_path, shop.SETTINGS)
     ended = lakeward("run")
     assert ended.code == 0
     (first, second) = [line for line in ended.err.splitlines() if "failed in after_commit" in line]
-    assert all(word in first for word in ("lakeward_watcher", "KeyError('a key')", "--debug", "batch=1"))
+    assert all(word in first for word in (module, raised, "--debug", "batch=1"))
     assert "batch=2" in second
     assert "Traceback" not in ended.err
     assert "Traceback" in lakeward("run", "--debug").err

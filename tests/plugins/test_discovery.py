@@ -145,17 +145,18 @@ def test_two_plugins_that_announce_themselves_by_one_name_are_refused_and_named(
     assert "lakeward_second" in str(refused.value)
 
 
-def test_a_plugin_that_fails_as_it_registers_is_named_among_others() -> None:
+@pytest.mark.parametrize("error", [RuntimeError("no licence"), SystemExit("no licence")])
+def test_a_plugin_that_fails_as_it_registers_is_named_among_others(error: BaseException) -> None:
     def fine(registry: Registry) -> None:
         """Register nothing."""
 
     def bad(registry: Registry) -> None:
-        raise RuntimeError("no licence")
+        raise error
 
     manager = load(plugin("lakeward_fine", register=fine), plugin("lakeward_bad", register=bad), entry_points=False)
     with pytest.raises(PluginError, match="the plugin lakeward_bad failed in its hook `register`") as refused:
         registry_of(manager)
-    assert refused.value.found == "RuntimeError: no licence"
+    assert refused.value.found == f"{type(error).__name__}: no licence"
     assert "--debug" in str(refused.value.todo)
 
 

@@ -70,6 +70,17 @@ def test_a_factory_that_fails_is_named_with_its_plugin_and_what_it_raised(shelf:
     assert "--debug" in str(refused.value.todo)
 
 
+def test_a_factory_that_wants_to_end_the_process_is_one_that_fails(shelf: Shelf[Any]) -> None:
+    """With 0 the command would have said nothing, and that all is well."""
+
+    def leave(options: Options, runtime: Runtime) -> Any:
+        raise SystemExit(0)
+
+    shelf.add("paper", leave)
+    with pytest.raises(PluginError, match=f"the plugin {__name__} failed in making the table format 'paper'"):
+        shelf.build("paper", {}, Runtime(no_spark))
+
+
 def test_what_a_factory_says_in_lakewards_words_is_said_as_it_is(shelf: Shelf[Any]) -> None:
     def refuse(options: Options, runtime: Runtime) -> Any:
         raise ConfigError("there is no paper")
