@@ -110,11 +110,8 @@ TestHistories = table_contract(
 TestLargeBatches = table_contract(
     lambda make_lake, all_is_large: bench(make_lake(), make_lake), laws=HISTORIES | KNOWN, cases=LARGE
 )
-TestNumbers = table_contract(
-    lambda make_lake, several_parts: bench(make_lake(), make_lake), laws=NUMBERED, cases={"by hand"}
-)
-TestDrawnNumbers = pytest.mark.long(
-    table_contract(lambda make_lake, several_parts: bench(make_lake(), make_lake), laws=NUMBERED, cases={"drawn"})
+TestNumbers = pytest.mark.long(
+    table_contract(lambda make_lake, several_parts: bench(make_lake(), make_lake), laws=NUMBERED)
 )
 TestOtherWays = pytest.mark.long(
     table_contract(
@@ -136,10 +133,7 @@ TestIceberg = table_contract(
         EVERY_LAYOUT, ANY_LAYOUT, HISTORIES, KNOWN, NUMBERED, LINES, CRASHES, LAP, ONCE, SLOW, CORPUS, SOFT
     ),
 )
-TestSoftDeletes = table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=SOFT, cases={"within"})
-TestOtherSoftDeletes = pytest.mark.long(
-    table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=SOFT, cases={"ordered", "unbounded"})
-)
+TestSoftDeletes = pytest.mark.long(table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=SOFT))
 TestOnce = table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=ONCE, cases={"within"})
 TestOfAnyLateness = pytest.mark.long(
     table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=ONCE, cases={"ordered", "unbounded"})

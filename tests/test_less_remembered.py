@@ -156,6 +156,7 @@ def test_a_row_from_before_the_table_was_ordered_is_not_gone_on_from(make: Make)
     assert cells(rows, "a", "b") == [(6, 3)]
 
 
+@pytest.mark.long
 def test_a_smaller_lateness_helps_where_more_key_changes_are_remembered_than_are_looked_at(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

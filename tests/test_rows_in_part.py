@@ -242,6 +242,7 @@ def test_a_change_of_a_key_is_mended_with_its_old_key(parts: Project) -> None:
     assert parts.call("status", "--json").document["tables"][0]["held"] == 0
 
 
+@pytest.mark.long
 def test_a_plan_says_why_rows_will_be_refused(parts: Project) -> None:
     """Reasons that only the table knows: too late, a part without its row, an undecidable move, no key."""
     ordered, bare = (ITEM.replace("shop.item", name) for name in ("shop.inorder", "shop.bare"))

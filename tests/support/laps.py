@@ -21,7 +21,7 @@ LINES: Final = frozenset(
 """Laws under which a format does all that differs between two lines of Spark."""
 
 SOFT: Final = frozenset(law.name for law in soft_deletes.LAWS)
-"""Laws of soft deletes on random feeds: the gate tries them on Iceberg, in the order that a lateness allows."""
+"""Laws of soft deletes on random feeds, which take long; each format has the small one in its lap."""
 
 CRASHES: Final = frozenset({"a_crash_at_any_step_changes_nothing"})
 """The law of crashes: the gate tries it once on each format, and what is long on the other line as well."""
@@ -90,7 +90,7 @@ KNOWN: Final = frozenset({"what_was_known_is_not_rewritten"})
 """The law of what was believed when: the gate tries it on one format, and ways with it on the others."""
 
 NUMBERED: Final = frozenset({"a_version_keeps_its_number"})
-"""The law of surrogate numbers: the gate tries it on one format."""
+"""The law of surrogate numbers, which takes long; the gate has how they are given, part by part."""
 
 WAYS: Final = {
     "iceberg": {"tracking one column", "of kinds"},

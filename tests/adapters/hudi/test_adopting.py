@@ -83,6 +83,7 @@ def goes_on(project: Project) -> None:
     assert rows(project) == [(1, "A", "x", 5), (2, "again", "x", 0), (3, "C", "x", 0)]
 
 
+@pytest.mark.long
 def test_a_row_that_an_ordering_field_would_keep_is_changed_and_one_that_moves_leaves_no_twin(
     shop: Project,
 ) -> None:
@@ -220,7 +221,6 @@ def test_columns_that_another_job_requires_may_be_null_afterwards(shop: Project)
     assert rows(shop) == [(1, None, "x", 5), (2, None, None, None)]
 
 
-@pytest.mark.long
 def test_a_table_without_a_key_is_appended_to(shop: Project) -> None:
     configure(shop, COPIED, key="")
     upsert(shop, ROWS, **{f"{WRITE}recordkey.field": "", f"{WRITE}operation": "insert"})

@@ -60,6 +60,7 @@ def test_files_that_lie_below_it_are_dropped_whole(make_lake: MakeLake, options:
     assert len(list(table.scan().plan_files())) == 2
 
 
+@pytest.mark.long
 def test_what_waits_behind_a_key_change_that_it_lets_pass_passes_too(make_lake: MakeLake) -> None:
     """A truncate lifts the hold that a move of another key waits behind; a third key stays held."""
     dimension = replace(DIMENSION, lateness=Unbounded(), tolerance=TOLERANT)
