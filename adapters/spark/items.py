@@ -106,16 +106,23 @@ class Key:
         def chain(frame: DataFrame) -> DataFrame:
             if links is None:
                 return frame.selectExpr("*", f"{KEY} AS {CHAIN}")
-            return frame.join(F.broadcast(links), KEY, "left").selectExpr(
+            return frame.join(links, KEY, "left").selectExpr(
                 *map(quoted, frame.columns), f"coalesce({LINKED}, {KEY}) AS {CHAIN}"
             )
 
         return chain
 
 
-def links_of(spark: SparkSession, events: Sequence[DataFrame], *, is_bounded: bool = True) -> DataFrame | None:
+def links_of(spark: SparkSession, events: Sequence[DataFrame]) -> DataFrame | None:
     """Return the chain of each key that a key change joins to another, or None where there is no key change."""
-    return chains_of(spark, _links(events), "key changes", is_bounded=is_bounded)
+    return chains_of(spark, _links(events), "key changes")
+
+
+def links_of_all(spark: SparkSession, events: DataFrame) -> DataFrame | None:
+    """Return the same, however many key changes there are: too many for the driver are worked out by joins."""
+    links = _links([events])
+    found = _few(links)
+    return _joined(links) if found is None else _chains(spark, found)
 
 
 def links_met(spark: SparkSession, arrived: DataFrame, known: DataFrame) -> DataFrame | None:
@@ -125,8 +132,9 @@ def links_met(spark: SparkSession, arrived: DataFrame, known: DataFrame) -> Data
     made, the mark moves on, and they are forgotten.
     """
     links = _links([arrived, known])
-    if links.limit(MOST_LINKS + 1).count() <= MOST_LINKS:
-        return chains_of(spark, links, "key changes")
+    found = _few(links)
+    if found is not None:
+        return _chains(spark, found)
     links = links.localCheckpoint()
     reached, before = keys_of(arrived).localCheckpoint(), -1
     while before < (count := reached.count()) <= 2 * MOST_LINKS:
@@ -142,21 +150,47 @@ def _links(events: Sequence[DataFrame]) -> DataFrame:
     return reduce(DataFrame.unionByName, parts)
 
 
-def chains_of(spark: SparkSession, links: DataFrame, what: str, *, is_bounded: bool = True) -> DataFrame | None:
+def chains_of(spark: SparkSession, links: DataFrame, what: str) -> DataFrame | None:
     """Return the chain of each text that a link, `what` it is in words, joins to another; None where none does.
 
-    Raises TableError where there are more than may be looked at, and their number `is_bounded`.
+    Raises TableError where there are more than may be looked at.
     """
-    found = to_arrow(links.limit(MOST_LINKS + 1) if is_bounded else links)
-    if is_bounded and found.num_rows > MOST_LINKS:
+    found = _few(links)
+    if found is None:
         raise TableError(
             f"more than {MOST_LINKS:,} {what} meet in one batch",
             found="those that are remembered, and those of the batch",
             todo="Nothing was applied. Make `lateness` or `max_files` smaller.",
         )
-    if not found.num_rows:
+    return _chains(spark, found)
+
+
+def _few(links: DataFrame) -> pa.Table | None:
+    """Return links, or None where they are more than may be looked at."""
+    found = to_arrow(links.limit(MOST_LINKS + 1))
+    return None if found.num_rows > MOST_LINKS else found
+
+
+def _chains(spark: SparkSession, links: pa.Table) -> DataFrame | None:
+    if not links.num_rows:
         return None
-    return from_arrow(spark, components(found[OLD_KEY], found[KEY]))
+    return F.broadcast(from_arrow(spark, components(links[OLD_KEY], links[KEY])))
+
+
+def _joined(links: DataFrame) -> DataFrame:
+    """Return what `components` does, by as many joins as the longest chain has links."""
+    one, other, before = (f"{names.PREFIX}{name}" for name in ("one", "other", "before"))
+    ends = [(KEY, OLD_KEY), (OLD_KEY, KEY), (KEY, KEY), (OLD_KEY, OLD_KEY)]
+    near = reduce(DataFrame.union, [links.selectExpr(f"{a} AS {one}", f"{b} AS {other}") for a, b in ends])
+    near = near.distinct().localCheckpoint()
+    labels = near.groupBy(F.col(one).alias(KEY)).agg(F.min(other).alias(LINKED)).localCheckpoint()
+    while True:
+        met = near.join(labels.withColumnRenamed(KEY, other), other)
+        least = met.groupBy(F.col(one).alias(KEY)).agg(F.min(LINKED).alias(LINKED)).localCheckpoint()
+        moved = least.join(labels.withColumnRenamed(LINKED, before), KEY).where(f"{LINKED} < {before}")
+        if moved.isEmpty():
+            return least
+        labels = least
 
 
 def components(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.Table:

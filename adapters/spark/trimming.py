@@ -21,7 +21,7 @@ from lakeward.adapters.spark.items import (
     Items,
     Key,
     keys_of,
-    links_of,
+    links_of_all,
     place_literal,
     place_of,
 )
@@ -67,7 +67,7 @@ def trim_chains(
     columns = [name for name in remembered.columns if name != names.CAME_SINCE]
     named = key.named(remembered).selectExpr("*", f"monotonically_increasing_id() AS {ID}")
     named = named.localCheckpoint()
-    chain = key.chained(links_of(named.sparkSession, [named], is_bounded=False))  # trimmed, they are fewer
+    chain = key.chained(links_of_all(named.sparkSession, named))
     events = chain(named).localCheckpoint()
     stay = chain(pinned.selectExpr(f"{key.text()} AS {KEY}")).select(CHAIN).distinct()
     past = _past(events, mark, dimension).join(stay, CHAIN, "left_anti").localCheckpoint()

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.spark import items
-from lakeward.adapters.spark.items import KEY, LINKED, OLD_KEY, links_met
+from lakeward.adapters.spark.items import KEY, LINKED, OLD_KEY, links_met, links_of_all
 from lakeward.core.errors import TableError
 
 pytestmark = pytest.mark.spark
@@ -36,3 +36,14 @@ def test_one_that_reaches_too_many_is_refused(spark: SparkSession, monkeypatch: 
     monkeypatch.setattr(items, "MOST_LINKS", 3)
     with pytest.raises(TableError, match="more than 3 key changes meet in one batch"):
         links_met(spark, keys(spark, ("a", None), ("e", None), ("g", None)), keys(spark, *MOVES))
+
+
+@pytest.mark.parametrize("most", [3, 4])
+def test_chains_are_the_same_whether_or_not_they_are_too_many_to_be_collected(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(items, "MOST_LINKS", most)
+    found = links_of_all(spark, keys(spark, *MOVES))
+    assert found is not None
+    expected = dict.fromkeys("abc", "a") | dict.fromkeys("ef", "e") | dict.fromkeys("gh", "g")
+    assert {row[KEY]: row[LINKED] for row in found.collect()} == expected
