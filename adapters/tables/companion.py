@@ -288,15 +288,20 @@ class CompanionTable:
 
     def _with_what_came(self, events: DataFrame) -> DataFrame:
         """Say of updates which columns and fields the table got since they came: they say nothing of those."""
-        nothing = since = "CAST(array() AS array<string>)"
+        nothing = "CAST(array() AS array<string>)"
+        since = self._with_added(nothing, _IS_UPDATE)
+        return events if since == nothing else events.withColumn(names.CAME_SINCE, F.expr(since))
+
+    def _with_added(self, listed: str, of: str) -> str:
+        """Return names as columns are called now; of events `of` a condition also those that came later."""
         for batch, remembered in sorted(self.records.items()):
             is_before = f"{names.BATCH} < {batch}"
-            since = _called_now(since, remembered.renames, is_before)
-            since = _without(since, remembered.added, f"{_IS_UPDATE} AND {is_before}")
-        since = _called_now(since, self.dimension.policies.renames, "true")
+            listed = _called_now(listed, remembered.renames, is_before)
+            listed = _without(listed, remembered.added, f"{of} AND {is_before}")
+        listed = _called_now(listed, self.dimension.policies.renames, "true")
         for batch, added in self.coming.items():
-            since = _without(since, added, f"{_IS_UPDATE} AND {names.BATCH} < {batch}")
-        return events if since == nothing else events.withColumn(names.CAME_SINCE, F.expr(since))
+            listed = _without(listed, added, f"{of} AND {names.BATCH} < {batch}")
+        return listed
 
     def every_event(self, upto: int) -> DataFrame | None:
         """Return the events of keys that are there, up to `n`, whether or not they still tell how one stands."""
@@ -389,14 +394,7 @@ class CompanionTable:
         found = fitted(found, self.rows)
         if names.UNSET not in found.columns:
             return found
-        unset = names.UNSET
-        for batch, remembered in sorted(self.records.items()):
-            is_before = f"{names.BATCH} < {batch}"
-            unset = _called_now(unset, remembered.renames, is_before)
-            unset = _without(unset, remembered.added, f"{_WAITS} AND {is_before}")
-        unset = _called_now(unset, self.dimension.policies.renames, "true")
-        for batch, added in self.coming.items():
-            unset = _without(unset, added, f"{_WAITS} AND {names.BATCH} < {batch}")
+        unset = self._with_added(names.UNSET, _WAITS)
         return found if unset == names.UNSET else found.withColumn(names.UNSET, F.expr(unset))
 
     def trim(
