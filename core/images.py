@@ -113,4 +113,3 @@ def is_whole(event: ChangeEvent) -> bool:
 
 def _is_equal(cells: Mapping[str, Cell], image: Mapping[str, Cell]) -> bool:
     return all(canonical(cells.get(name)) == canonical(value) for name, value in image.items())
-

@@ -90,10 +90,7 @@ def values() -> Iterator[type]:
 def test_each_value_that_a_port_takes_or_returns_is_listed_with_its_parts() -> None:
     (listed,) = tables(sections(PAGE)["The values of the ports"])
     shown = {codes(row["value"])[0]: (codes(row["module"])[0], codes(row["parts"])) for row in listed}
-    expected = {
-        value.__name__: (imported_from(value), parts(value))
-        for value in {*values(), *MADE_BY_AUTHORS}
-    }
+    expected = {value.__name__: (imported_from(value), parts(value)) for value in {*values(), *MADE_BY_AUTHORS}}
     assert shown == expected
 
 

@@ -83,9 +83,7 @@ cell = st.integers(0, 9).flatmap(lambda drawn: value if drawn else st.sampled_fr
 field_name = st.sampled_from([f'"{n}"' for n in ("id", "body", "size", "Id", "BODY", "\\u0069d", "id ", "BI_id")])
 fields = st.lists(st.tuples(field_name, cell), max_size=4)
 row = fields.map(object_of)
-right_row = st.builds(
-    lambda body, size: object_of([('"id"', "1"), ('"body"', body), ('"size"', size)]), cell, cell
-)
+right_row = st.builds(lambda body, size: object_of([('"id"', "1"), ('"body"', body), ('"size"', size)]), cell, cell)
 image = st.one_of(right_row, right_row, row, st.sampled_from(["null", '"text"', '"{\\"id\\": 1}"', "{}"]))
 behind = st.sampled_from(
     [*[""] * 20, " ", "\r", "}", ",", " x", "{}", ', "b": 1', '}, {"it": {}', "]", "} x", "],[1"]

@@ -24,9 +24,7 @@ ROWS = [(1, "a", "x", 10), (2, "b", "y", 20), (3, "c", "x", 30)]
 MERGED_ON_READ = {f"{WRITE}table.type": "MERGE_ON_READ"}
 ORDERED = {f"{WRITE}precombine.field": "at"}
 COPIED = 'write_mode = "copy-on-write"'
-COMPACT = (
-    "CALL run_compaction(op => 'run', path => '{}', options => 'hoodie.compact.inline.max.delta.commits=1')"
-)
+COMPACT = "CALL run_compaction(op => 'run', path => '{}', options => 'hoodie.compact.inline.max.delta.commits=1')"
 
 
 @pytest.fixture

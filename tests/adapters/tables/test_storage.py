@@ -103,8 +103,6 @@ def test_another_store_is_refused(tmp_path: Path, url: str) -> None:
         Places(url, "{schema}", tmp_path)
 
 
-
-
 def test_what_keeps_delta_rs_from_a_table_is_said_before_it_is_asked(
     s3: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
