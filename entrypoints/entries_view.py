@@ -74,7 +74,11 @@ def print_waiting_groups(out: Console, found: Sequence[Kept]) -> None:
 
 
 def _oldest(entries: Sequence[Entry]) -> str:
-    return view.ago(min(entry.since for entry in entries))
+    return _ago(min(entry.since for entry in entries))
+
+
+def _ago(since: int) -> str:
+    return view.ago(since) if since else ""
 
 
 def print_waiting(out: Console, entries: Sequence[Entry]) -> None:
@@ -84,7 +88,7 @@ def print_waiting(out: Console, entries: Sequence[Entry]) -> None:
     grid = view.grid("key", "since", "operation", "from", "what it lacks")
     for entry in entries:
         where = (escaped(place(entry)), escaped(entry.detail))
-        grid.add_row(escaped(key_words(entry)), view.ago(entry.since), entry.operation or "", *where)
+        grid.add_row(escaped(key_words(entry)), _ago(entry.since), entry.operation or "", *where)
     out.print("[bold]These wait for their row:[/]")
     out.print(grid)
 
@@ -118,7 +122,7 @@ def _add(grid: Table, entry: Entry, *waits: str) -> None:
     if entry.mended is not None:
         why += " [green](mended)[/]"
     shown = escaped(key_words(entry))
-    grid.add_row(shown, view.ago(entry.since), *waits, why, escaped(place(entry)), plain(entry.text))
+    grid.add_row(shown, _ago(entry.since), *waits, why, escaped(place(entry)), plain(entry.text))
 
 
 def print_next(out: Console, kept: Kept, entries: Sequence[Entry]) -> None:

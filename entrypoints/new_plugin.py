@@ -30,8 +30,8 @@ class Project:
 
     @classmethod
     def called(cls, kind: str, given: str, registry: Registry) -> Project:
-        """Return the project of a name; raises ConfigError for one that is none, or that lakeward's own have."""
-        name = given.replace("-", "_").removeprefix(_PREFIX)
+        """Return the project of a name; raises ConfigError for one that is none, or that another plugin has."""
+        name = given.replace("-", "_").removeprefix(_PREFIX).removesuffix(f"_{kind}")
         if not _NAME.fullmatch(name):
             raise ConfigError(
                 f"{given!r} is no name of a plugin",
@@ -44,16 +44,21 @@ class Project:
         }
         if name in shelves[kind]:
             raise ConfigError(
-                f"a {_WORDS[kind]} called {name!r} comes with lakeward",
-                found=f"in {shelves[kind].origin(name)}",
+                f"there is a {_WORDS[kind]} called {name!r} already",
+                found=f"found {shelves[kind].origin(name)}",
                 todo="Name it otherwise: two of one name cannot be installed.",
             )
         return cls(kind, name)
 
     @property
     def module(self) -> str:
-        """The module that is the plugin."""
-        return _PREFIX + self.name
+        """The module that is the plugin: a source, a table and a queue may have one name."""
+        return f"{_PREFIX}{self.name}_{self.kind}"
+
+    @property
+    def announced(self) -> str:
+        """The name under which the project announces its module."""
+        return f"{self.name}_{self.kind}"
 
     @property
     def distribution(self) -> str:
@@ -76,6 +81,7 @@ class Project:
         return Template(place.read_text("utf-8")).substitute(
             name=self.name,
             module=self.module,
+            announced=self.announced,
             distribution=self.distribution,
             title="".join(word.capitalize() for word in self.name.split("_")),
             words=_WORDS[self.kind],

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import re
 from importlib import import_module
+from importlib.metadata import EntryPoint
 from importlib.metadata import entry_points as installed
+from importlib.util import find_spec
+from pathlib import Path
 from traceback import walk_tb
 from typing import Final, TypeGuard
 
@@ -31,6 +35,9 @@ BUILTIN: Final = (
 )
 """The adapters that come with lakeward; they register as anyone's do."""
 
+HOOKS: Final = tuple(name for name, found in vars(hookspecs).items() if hasattr(found, f"{PROJECT}_spec"))
+"""The names of the hooks."""
+
 
 def load(
     *extra: object, entry_points: bool = True, manager: pluggy.PluginManager | None = None
@@ -51,6 +58,7 @@ def load(
             _load_installed(manager)
         _refuse_other_versions(manager)
         _refuse_unknown_hooks(manager)
+        _refuse_unmarked_hooks(manager)
         manager.check_pending()
     except (pluggy.PluginValidationError, ImportError) as error:
         raise _not_loaded(str(error)) from error
@@ -109,7 +117,17 @@ def _load_installed(manager: pluggy.PluginManager) -> None:
         try:
             manager.load_setuptools_entrypoints(PROJECT, plugin.name)
         except (Exception, SystemExit) as error:
-            raise _not_loaded(f"{plugin.name} ({plugin.value}): {error}") from error
+            raise _not_loaded(f"{plugin.name} ({plugin.value}): {error}{_of_another_version(plugin)}") from error
+
+
+def _of_another_version(plugin: EntryPoint) -> str:
+    """Return what to add where a plugin says in its code, which did not run, that it is for another plugin API."""
+    found = find_spec(plugin.module.partition(".")[0])
+    file = Path("" if found is None else found.origin or "")
+    code = file.read_text("utf-8", "replace") if file.suffix == ".py" else ""
+    said = re.search(r"^LAKEWARD_API\b[^=]*=\s*\((\d+), *(\d+)\)", code, re.MULTILINE)
+    wanted = API if said is None else (int(said[1]), int(said[2]))
+    return "" if _is_had(wanted) else f" (it needs {_shown(wanted)}; lakeward {__version__} has {_shown(API)})"
 
 
 def _not_loaded(found: str) -> PluginError:
@@ -127,12 +145,17 @@ def _refuse_other_versions(manager: pluggy.PluginManager) -> None:
         wanted = getattr(plugin, "LAKEWARD_API", (1, 0))
         if not _is_version(wanted):
             raise _not_loaded(f"{name}: LAKEWARD_API is {wanted!r}, and not two numbers such as {API}")
-        if wanted[0] != API[0] or wanted[1] > API[1]:
+        if not _is_had(wanted):
             raise PluginError(
                 f"{name} is written for another version of the plugin API",
                 found=f"the plugin needs {_shown(wanted)}; lakeward {__version__} has {_shown(API)}",
                 todo=f"Install a newer {'lakeward' if wanted > API else name}, or uninstall the plugin.",
             )
+
+
+def _is_had(wanted: tuple[int, int]) -> bool:
+    """Whether what is written for a version of the plugin API works with that of lakeward."""
+    return wanted[0] == API[0] and wanted[1] <= API[1]
 
 
 def _is_version(value: object) -> TypeGuard[tuple[int, int]]:
@@ -151,3 +174,11 @@ def _refuse_unknown_hooks(manager: pluggy.PluginManager) -> None:
             raise pluggy.PluginValidationError(
                 first.plugin, f"{first.plugin_name} implements {hook.name!r}, and there is no such hook"
             )
+
+
+def _refuse_unmarked_hooks(manager: pluggy.PluginManager) -> None:
+    """Refuse a function with the name of a hook that is not marked as one: pluggy passes it over in silence."""
+    for name, plugin in manager.list_name_plugin():
+        for hook in HOOKS:
+            if inspect.isroutine(getattr(plugin, hook, None)) and manager.parse_hookimpl_opts(plugin, hook) is None:
+                raise _not_loaded(f"{name} has a function {hook!r} without @hookimpl, so that it is never called")

@@ -89,15 +89,22 @@ def failed(plugin: str, doing: str, error: BaseException) -> PluginError:
 class Shelf(Generic[P]):
     """Factories of one kind of port, by name."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, port: type | None = None) -> None:
         self.kind = kind
+        self._members = () if port is None else tuple(_members(port))
         self._factories: dict[str, tuple[Factory[P], str]] = {}
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._factories))
 
     def add(self, name: str, factory: Factory[P]) -> None:
-        """Register a factory; raises PluginError where the name is taken."""
+        """Register a factory; raises PluginError where the name is taken, or is none, or the factory is none."""
+        if not isinstance(name, str) or not callable(factory):
+            raise PluginError(
+                f"a plugin registers a {self.kind} in another way than by a name and a factory",
+                found=f"found add({name!r}, {factory!r})",
+                todo='It is add("name", factory); a factory is called with options and runtime (docs/hooks.md).',
+            )
         if name in self._factories:
             raise PluginError(
                 f"two plugins register a {self.kind} called {name!r}",
@@ -114,7 +121,7 @@ class Shelf(Generic[P]):
         """Make the port of that name.
 
         Raises PluginError where there is none, saying what is installed, and where its factory fails with an
-        error that is none of lakeward's, naming the plugin.
+        error that is none of lakeward's, or makes what is no such port, naming the plugin.
         """
         if name not in self._factories:
             near = difflib.get_close_matches(name, self._factories, n=1)
@@ -125,28 +132,44 @@ class Shelf(Generic[P]):
                 todo="Is the plugin that provides it installed in this environment?",
             )
         try:
-            return self._factories[name][0](options, runtime)
+            made = self._factories[name][0](options, runtime)
         except LakewardError:
             raise
         except (Exception, SystemExit) as error:
             raise failed(self.origin(name), f"making the {self.kind} {name!r}", error) from error
+        lacking = sorted({*self._members} - {*dir(made)})
+        if lacking:
+            raise PluginError(
+                f"what the plugin {self.origin(name)} makes is no {self.kind}",
+                found=f"{name!r} is of the type {type(made).__name__}, which lacks {', '.join(lacking)}",
+                todo="Mend the plugin; `docs/hooks.md` has what belongs to each port.",
+            )
+        return made
+
+
+def _members(port: type) -> Iterator[str]:
+    """Yield the names of what belongs to a port: methods, properties and attributes."""
+    for base in port.__mro__:
+        if getattr(base, "_is_protocol", False):
+            named = {*vars(base), *vars(base).get("__annotations__", {})}
+            yield from (name for name in named if not name.startswith("_"))
 
 
 class Registry:
     """Everything that plugins provide, by kind."""
 
     def __init__(self) -> None:
-        self.sources: Shelf[Source[Any]] = Shelf("source")
-        self.landings: Shelf[Landing] = Shelf("landing")
-        self.strays: Shelf[Strays] = Shelf("quarantine of a pipeline")
-        self.formats: Shelf[Target[Any]] = Shelf("table format")
-        self.queues: Shelf[Queue] = Shelf("queue")
-        self.ledgers: Shelf[Ledger] = Shelf("ledger")
-        self.leases: Shelf[Lease] = Shelf("lease")
-        self.catalogues: Shelf[SourceCatalogue] = Shelf("catalogue")
-        self.scouts: Shelf[Scout] = Shelf("scout")
-        self.statistics: Shelf[Statistics] = Shelf("kind of statistics")
-        self.secrets: Shelf[Secrets] = Shelf("place of secrets")
+        self.sources: Shelf[Source[Any]] = Shelf("source", Source)
+        self.landings: Shelf[Landing] = Shelf("landing", Landing)
+        self.strays: Shelf[Strays] = Shelf("quarantine of a pipeline", Strays)
+        self.formats: Shelf[Target[Any]] = Shelf("table format", Target)
+        self.queues: Shelf[Queue] = Shelf("queue", Queue)
+        self.ledgers: Shelf[Ledger] = Shelf("ledger", Ledger)
+        self.leases: Shelf[Lease] = Shelf("lease", Lease)
+        self.catalogues: Shelf[SourceCatalogue] = Shelf("catalogue", SourceCatalogue)
+        self.scouts: Shelf[Scout] = Shelf("scout", Scout)
+        self.statistics: Shelf[Statistics] = Shelf("kind of statistics", Statistics)
+        self.secrets: Shelf[Secrets] = Shelf("place of secrets", Secrets)
 
     def __iter__(self) -> Iterator[Shelf[Any]]:
         every = (self.sources, self.landings, self.formats, self.queues, self.ledgers, self.leases)

@@ -44,7 +44,8 @@ class Mended:
 class Entry:
     """A row in quarantine, and how many events wait behind it; a key change has another key as well.
 
-    `time` is its source time in microseconds since 1970. One that is `mended` waits to be replayed.
+    `time` is its source time in microseconds since 1970, and `since` when it was put there, 0 where its table
+    does not know. One that is `mended` waits to be replayed.
     What waits behind it may be key changes, which hold their other keys, too: it `also_holds` those.
     One that `is_waiting` is not in quarantine: it sends a part of a row, and waits for the rest.
     """

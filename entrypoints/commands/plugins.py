@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from lakeward.core.errors import PluginError
 from lakeward.entrypoints import documents, new_plugin, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,
@@ -51,7 +52,7 @@ Kind = Annotated[Literal["source", "table", "queue"], typer.Argument(help="What 
 Name = Annotated[str, typer.Argument(help="What settings will call it, as parquet_manifest.")]
 To = Annotated[
     Path | None,
-    typer.Option("--to", help="The folder of the project, which is made.", show_default="lakeward-NAME"),
+    typer.Option("--to", help="The folder of the project, which is made.", show_default="lakeward-NAME-KIND"),
 ]
 
 
@@ -74,7 +75,11 @@ def list_plugins(context: typer.Context, as_json: AsJson = False, debug: Debug =
 
 def new(kind: Kind, name: Name, to: To = None, as_json: AsJson = False, debug: Debug = False) -> int:
     """Write, and say how to go on; a plugin that is installed and broken is no hindrance."""
-    project = new_plugin.Project.called(kind, name, registry_of(load(entry_points=False)))
+    try:
+        registry = registry_of(load())
+    except PluginError:
+        registry = registry_of(load(entry_points=False))
+    project = new_plugin.Project.called(kind, name, registry)
     folder = to or Path(project.distribution)
     new_plugin.write(project, folder)
     files = [*project.content()]
@@ -106,7 +111,7 @@ def trace(
     try:
         ran = run.carry_out_once(configured, chosen(configured, tables or ()), manager)
     except BaseException:
-        if not as_json:
+        if not as_json and manager.calls:
             _show(manager.calls)
         raise
     if as_json:

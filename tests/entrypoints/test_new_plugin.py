@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import third_party
 from commands import Command
 from repository import ports_as_written
 
@@ -65,7 +66,7 @@ def test_it_is_installed_and_listed_before_anything_is_written(project: Path, ki
         text=True,
         check=True,
     ).stdout
-    assert re.search(rf"{kind}.* +{NAME} +lakeward_{NAME}", listed), listed
+    assert re.search(rf"{kind}.* +{NAME} +lakeward_{NAME}_{kind}", listed), listed
 
 
 def test_its_code_is_in_the_style_that_ruff_has_by_itself(project: Path) -> None:
@@ -96,7 +97,7 @@ def methods(code: str, name: str) -> dict[str, str]:
     ],
 )
 def test_what_is_to_be_written_is_what_the_ports_ask_for(kind: str, title: str, of: list[str]) -> None:
-    code = Project(kind, NAME).content()[f"src/lakeward_{NAME}/{kind}.py"]
+    code = Project(kind, NAME).content()[f"src/lakeward_{NAME}_{kind}/{kind}.py"]
     asked = ports_as_written()
     assert methods(code, f"ParquetManifest{title}") == {
         k: v for port in of for k, v in methods(asked, port).items()
@@ -110,11 +111,13 @@ def test_it_says_what_was_written_and_how_to_go_on(
     ended = lakeward("plugins", "new", "queue", "night-bell")
     assert (ended.code, ended.err) == (0, "")
     first, *_, last = ended.out.splitlines()
-    assert first.startswith("Wrote lakeward-night-bell: pyproject.toml, README.md, src/lakeward_night_bell/")
-    assert last == "Next: cd lakeward-night-bell && pip install -e '.[test]' && pytest"
-    document = lakeward("plugins", "new", "queue", "lakeward-night-bell", "--to", "other", "--json").document
-    assert (document["command"], document["module"]) == ("plugins new", "lakeward_night_bell")
-    one, other = tmp_path / "lakeward-night-bell", tmp_path / "other"
+    assert first.startswith(
+        "Wrote lakeward-night-bell-queue: pyproject.toml, README.md, src/lakeward_night_bell_queue/"
+    )
+    assert last == "Next: cd lakeward-night-bell-queue && pip install -e '.[test]' && pytest"
+    document = lakeward("plugins", "new", "queue", "lakeward-night-bell-queue", "--to", "other", "--json").document
+    assert (document["command"], document["module"]) == ("plugins new", "lakeward_night_bell_queue")
+    one, other = tmp_path / "lakeward-night-bell-queue", tmp_path / "other"
     assert {str(path.relative_to(one)) for path in one.rglob("*") if path.is_file()} == {*document["files"]}
     assert [(one / file).read_bytes() for file in document["files"]] == [
         (other / file).read_bytes() for file in document["files"]
@@ -132,7 +135,20 @@ def test_what_is_no_name_is_refused(lakeward: Command, tmp_path: Path, name: str
 def test_the_name_of_one_that_comes_with_lakeward_is_refused(lakeward: Command) -> None:
     ended = lakeward("plugins", "new", "table", "iceberg")
     assert ended.code == 1
-    assert "a table format called 'iceberg' comes with lakeward\n  in lakeward.adapters.iceberg" in ended.err
+    assert "there is a table format called 'iceberg' already\n  found lakeward.adapters.iceberg" in ended.err
+
+
+def test_the_name_of_an_installed_plugin_is_refused(
+    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "from lakeward.plugins import hookimpl\n@hookimpl\ndef register(registry):\n"
+    third_party.install(
+        monkeypatch, tmp_path / "more", "lakeward_bell", f"{code}    registry.queues.add('bell', print)"
+    )
+    ended = lakeward("plugins", "new", "queue", "bell")
+    assert ended.code == 1
+    assert "there is a queue called 'bell' already\n  found builtins" in ended.err
+    assert lakeward("plugins", "new", "source", "bell", "--to", str(tmp_path / "other")).code == 0
 
 
 @pytest.mark.parametrize("there", ["folder", "file"])
@@ -161,9 +177,10 @@ def test_a_kind_that_cannot_be_begun_is_wrong_usage(lakeward: Command) -> None:
 def test_an_installed_plugin_that_is_broken_does_not_stop_it(
     lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakeward.plugins.manager._load_installed", None)
+    third_party.install(monkeypatch, tmp_path / "more", "lakeward_torn", "raise ImportError")
     assert lakeward("plugins", "new", "table", NAME, "--to", str(tmp_path / "project")).code == 0
 
 
 def test_names_may_be_given_as_a_distribution() -> None:
-    assert Project.called("table", "lakeward-my-lake", Registry()) == Project("table", "my_lake")
+    for given in ("my-lake", "lakeward-my-lake", "lakeward-my-lake-table", "my_lake_table"):
+        assert Project.called("table", given, Registry()) == Project("table", "my_lake")

@@ -62,7 +62,9 @@ def test_it_runs_the_tables_that_are_named_and_ends_as_a_run_does(lakeward: Comm
     assert ended.code == 4
     assert "error: shop.broken: LOAD00000001.csv cannot be read" in ended.err
     assert shop.REPORTS == []
-    assert lakeward("plugins", "trace", "shop.brken").err.startswith("error: shop.brken is not configured")
+    misspelt = lakeward("plugins", "trace", "shop.brken")
+    assert misspelt.err.startswith("error: shop.brken is not configured")
+    assert misspelt.out == ""
 
 
 def test_where_the_run_cannot_begin_people_see_who_was_asked_until_then(lakeward: Command, tmp_path: Path) -> None:

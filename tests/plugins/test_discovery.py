@@ -72,18 +72,28 @@ def test_a_plugin_that_announces_itself_is_found_and_usable(
     code = """
         from lakeward.plugins import hookimpl
 
+        class Bell:
+            def __init__(self, options, base):
+                self.options, self.base = options, base
+
+            def receive(self):
+                return []
+
+            def acknowledge(self, notices):
+                pass
+
         def build(options, runtime):
-            return ("a paper source", dict(options), runtime.base.name)
+            return Bell(dict(options), runtime.base.name)
 
         @hookimpl
         def register(registry):
-            registry.sources.add("paper", build)
+            registry.queues.add("paper", build)
     """
     third_party.install(monkeypatch, tmp_path / "site", "lakeward_paper", code)
     registry = registry_of(load())
-    assert registry.sources.origin("paper") == "lakeward_paper"
-    built: Any = registry.sources.build("paper", {"tray": 2}, Runtime(lambda: None, tmp_path / "here"))
-    assert built == ("a paper source", {"tray": 2}, "here")
+    assert registry.queues.origin("paper") == "lakeward_paper"
+    built: Any = registry.queues.build("paper", {"tray": 2}, Runtime(lambda: None, tmp_path / "here"))
+    assert (built.options, built.base) == ({"tray": 2}, "here")
 
 
 def test_a_plugin_may_not_take_the_name_of_another() -> None:
@@ -132,6 +142,33 @@ def test_a_plugin_that_cannot_be_imported_is_named(
         load()
     assert module in str(refused.value)
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("LAKEWARD_API = (2, 0)", f" (it needs 2.0; lakeward {__version__} has {API[0]}.{API[1]})"),
+        ("LAKEWARD_API: tuple[int, int] = (1,7)", f" (it needs 1.7; lakeward {__version__} has {API[0]}.{API[1]})"),
+        ("LAKEWARD_API = (1, 0)", ""),
+        ("", ""),
+    ],
+)
+def test_of_one_that_cannot_be_imported_and_is_for_another_version_both_versions_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str, shown: str
+) -> None:
+    code = f"{said}\nfrom lakeward.plugins import what_is_new"
+    third_party.install(monkeypatch, tmp_path / "site", "lakeward_new", code)
+    with pytest.raises(PluginError, match="a plugin cannot be loaded") as refused:
+        load()
+    assert str(refused.value.found).partition(".py)")[2] == shown
+
+
+@pytest.mark.parametrize("hook", ["register", "after_commit"])
+def test_a_hook_without_its_mark_is_refused_and_named(hook: str) -> None:
+    module = ModuleType("lakeward_unmarked")
+    setattr(module, hook, lambda registry: None)
+    with pytest.raises(PluginError, match=f"lakeward_unmarked has a function '{hook}' without @hookimpl"):
+        load(module, entry_points=False)
 
 
 def test_two_plugins_that_announce_themselves_by_one_name_are_refused_and_named(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -88,6 +89,25 @@ def test_what_a_factory_says_in_lakewards_words_is_said_as_it_is(shelf: Shelf[An
     shelf.add("paper", refuse)
     with pytest.raises(ConfigError, match="there is no paper"):
         shelf.build("paper", {}, Runtime(no_spark))
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [(None, "NoneType, which lacks acknowledge, receive"), (SimpleNamespace(receive=list), "lacks acknowledge")],
+)
+def test_what_a_factory_makes_and_is_no_such_port_is_refused_with_what_it_lacks(made: object, words: str) -> None:
+    shelf = Registry().queues
+    shelf.add("bell", lambda options, runtime: made)  # type: ignore[arg-type, return-value]
+    with pytest.raises(PluginError, match=f"what the plugin {__name__} makes is no queue") as refused:
+        shelf.build("bell", {}, Runtime(no_spark))
+    assert words in str(refused.value.found)
+
+
+@pytest.mark.parametrize(("name", "factory"), [(7, make), ("bell", "a text"), (None, None)])
+def test_what_is_no_name_and_no_factory_is_refused(name: Any, factory: Any) -> None:
+    with pytest.raises(PluginError, match="registers a queue in another way") as refused:
+        Registry().queues.add(name, factory)
+    assert f"add({name!r}, {factory!r})" in str(refused.value.found)
 
 
 def test_every_kind_of_port_has_a_shelf() -> None:
