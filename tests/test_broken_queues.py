@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from threading import Barrier, BrokenBarrierError
+from threading import Barrier, BrokenBarrierError, Event
 
 import pytest
 
@@ -25,6 +25,12 @@ class TellsTheTableAlone(MemoryQueue):
 class TellsOfAllWhereThereIsNone(MemoryQueue):
     def receive(self) -> Sequence[Notice]:
         return self.notices or [Notice(table) for table in queues.TABLES]
+
+
+class TellsWhatWasThereAtFirst(MemoryQueue):
+    def receive(self) -> Sequence[Notice]:
+        self.first = getattr(self, "first", [*self.notices])
+        return self.first
 
 
 class ForgetsWhatItTold(MemoryQueue):
@@ -67,6 +73,7 @@ class PutsBackWhatAnotherThreadForgot(MemoryQueue):
 BROKEN: Mapping[str, type[MemoryQueue]] = {
     "a_table_is_told_by_its_name": TellsTheTableAlone,
     "a_queue_without_a_notice_tells_nothing": TellsOfAllWhereThereIsNone,
+    "a_queue_that_is_open_tells_what_is_new": TellsWhatWasThereAtFirst,
     "a_notice_stays_until_it_is_acknowledged": ForgetsWhatItTold,
     "what_is_acknowledged_is_forgotten_and_nothing_else": ForgetsEverything,
     "a_notice_that_came_meanwhile_stays": ForgetsAllOfATable,
@@ -99,3 +106,27 @@ def test_a_queue_that_another_process_does_not_see_breaks_a_law() -> None:
         queues.a_notice_stays_until_it_is_acknowledged(
             Bell(open=lambda: next(opened), ring=lambda table: queue.notices.append(Notice(table)))
         )
+
+
+class WaitsForANotice(MemoryQueue):
+    def receive(self) -> Sequence[Notice]:
+        NEVER.wait()
+        return self.notices
+
+
+NEVER = Event()
+
+
+def test_a_queue_that_waits_for_a_notice_does_not_hang_its_laws() -> None:
+    with pytest.raises(AssertionError, match="has not returned"):
+        queues.received(WaitsForANotice(), patience=0.1)
+    NEVER.set()
+
+
+def test_what_a_queue_raises_is_what_its_laws_raise() -> None:
+    class Raises(MemoryQueue):
+        def receive(self) -> Sequence[Notice]:
+            raise LookupError("it is not there")
+
+    with pytest.raises(LookupError, match="it is not there"):
+        queues.received(Raises())

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 import pytest
 
 from lakeward.adapters.memory import Frame, MemorySource
-from lakeward.core.dimension import Dimension
+from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import LakewardError, MendError
-from lakeward.core.events import ChangeEvent, Position
+from lakeward.core.events import ChangeEvent, Position, Sequences
 from lakeward.core.facts import Capability
 from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.memory import Reject
@@ -34,6 +35,95 @@ class TakesObjectsAsTheyAreListed(MemorySource):
         taken = MemorySource.take(self, dimension, past)
         listed = [one.object for one in self.tables.get(dimension.name, [])]
         return replace(taken, objects=tuple(sorted(taken.objects, key=listed.index)))
+
+
+class ListsTheFirstTen(MemorySource):
+    def take(self, dimension: Dimension, past: Past) -> Taken:
+        names = sorted(one.object.name for one in self.tables.get(dimension.name, []))[:10]
+        taken = MemorySource.take(self, dimension, past)
+        return replace(taken, objects=tuple(item for item in taken.objects if item.name in names))
+
+
+class OrdersNamesAsTexts(MemorySource):
+    def put(self, table: TableName, order: int, items: Sequence[Item], *rest: Any, **more: Any) -> None:
+        MemorySource.put(self, table, int(f"{order}".ljust(9, "0")), items, *rest, **more)
+
+
+class ReadsEqualRowsOnce(MemorySource):
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, taken, epoch)
+        once = {repr(replace(item, position=item.position._replace(row=0))): item for item in batch.frame}
+        return changed(batch, [*once.values()])
+
+
+class TakesTheEmptyTextForNull(MemorySource):
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        return bent(MemorySource.read(self, dimension, taken, epoch), lambda cell: None if cell == "" else cell)
+
+
+class CutsTextsAtLines(MemorySource):
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, taken, epoch)
+        return bent(batch, lambda cell: cell.splitlines()[0] if isinstance(cell, str) and cell else cell)
+
+
+class ReadsNumbersAsDoubles(MemorySource):
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, taken, epoch)
+        return bent(batch, lambda cell: int(float(cell)) if isinstance(cell, int) else cell)
+
+
+def bent(batch: Batch[Frame], bend: Callable[[Any], Any]) -> Batch[Frame]:
+    events = [item for item in batch.frame if isinstance(item, ChangeEvent)]
+    return changed(
+        batch,
+        [
+            replace(
+                event,
+                key=tuple(map(bend, event.key)),
+                cells={name: bend(cell) for name, cell in event.cells.items()},
+            )
+            for event in events
+        ],
+    )
+
+
+class CallsTimesNumbersOfTheirOwn(MemorySource):
+    def __init__(self) -> None:
+        MemorySource.__init__(self, sequences=Sequences.UNIQUE)
+
+
+class CallsTimesNoOrder(MemorySource):
+    def __init__(self) -> None:
+        MemorySource.__init__(self, sequences=Sequences.ARRIVAL)
+
+
+class CallsPlacesTimes(MemorySource):
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, taken, epoch)
+        return changed(
+            batch,
+            [replace(item, position=item.position._replace(sequence=7)) for item in batch.frame],
+        )
+
+
+class CallsNothingPlaces(MemorySource):
+    def __init__(self) -> None:
+        MemorySource.__init__(self, sequences=Sequences.PLACES)
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, taken, epoch)
+        return changed(
+            batch,
+            [replace(item, position=item.position._replace(sequence=0)) for item in batch.frame],
+        )
+
+
+class LooksAtSizesAlone(MemorySource):
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        now = {one.object.name: one.object for one in self.tables[dimension.name]}
+        equal = [now[item.name] if now[item.name].size == item.size else item for item in taken.objects]
+        return MemorySource.read(self, dimension, replace(taken, objects=tuple(equal)), epoch)
 
 
 class RemembersWhatItTook(MemorySource):
@@ -213,14 +303,25 @@ def placed(item: Item, *, row: int) -> ChangeEvent | Reject:
 BROKEN: Mapping[str, Sequence[type[MemorySource]]] = {
     "of_a_table_without_objects_nothing_is_taken": [MixesTables],
     "objects_come_in_order_however_they_were_delivered": [TakesObjectsAsTheyAreListed],
+    "many_objects_of_many_rows_come_whole": [ListsTheFirstTen, OrdersNamesAsTexts, ReadsEqualRowsOnce],
+    "a_cell_comes_as_it_was_written": [TakesTheEmptyTextForNull, CutsTextsAtLines, ReadsNumbersAsDoubles],
     "what_is_taken_is_taken_again_until_it_is_applied": [RemembersWhatItTook],
     "what_was_applied_is_not_taken_again": [TakesTheLastAgain],
     "a_listing_from_the_last_object_on_finds_the_same": [BeginsBehindTheStart],
     "each_row_has_a_place_of_its_own": [NumbersRowsFromTheEnd],
+    "sequences_are_what_the_source_says_of_them": [
+        CallsTimesNumbersOfTheirOwn,
+        CallsTimesNoOrder,
+        CallsPlacesTimes,
+        CallsNothingPlaces,
+    ],
     "each_row_is_counted": [DropsWhatItCannotRead],
     "facts_bound_the_rows": [BoundsTheFirstObjectAlone],
     "what_is_read_again_is_the_same_to_the_position": [CountsOnFromReadToRead],
-    "an_object_that_changed_since_it_was_taken_is_left_out_with_all_behind_it": [ReadsOnBehindAChangedObject],
+    "an_object_that_changed_since_it_was_taken_is_left_out_with_all_behind_it": [
+        ReadsOnBehindAChangedObject,
+        LooksAtSizesAlone,
+    ],
     "an_object_that_changed_after_it_was_applied_stops_the_table": [BelievesWhatWasApplied],
     "an_object_that_comes_late_is_taken_and_said_to_be_late": [LooksBehindTheLastAlone, SaysNothingOfTheFloor],
     "a_truncation_is_one_truncate_at_its_place": [TruncatesAtTheBeginning, TruncatesAtNoTime],

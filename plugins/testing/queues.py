@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from multiprocessing.pool import ThreadPool
 from typing import Final, TypeAlias
 
 from lakeward.core.ports import Notice, Queue
 from lakeward.plugins.testing.contract import Closed, port_contract
 
 TABLES: Final = ("shop.orders", "shop.lines")
+
+PATIENCE: Final = 60.0
+"""Seconds after which a queue counts as one that waits for a notice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +39,7 @@ class Bell:
 
     def waiting(self) -> Collection[str]:
         """Return the tables that a new process is told of."""
-        return {notice.table for notice in self.open().receive()}
+        return {notice.table for notice in received(self.open())}
 
 
 Law: TypeAlias = Callable[[Bell], None]
@@ -43,6 +48,19 @@ Law: TypeAlias = Callable[[Bell], None]
 def queue_contract(make: Callable[..., Bell]) -> type:
     """Return a test class with the laws of a queue; parameters of `make` are fixtures of pytest."""
     return port_contract("The laws of a queue.", make, LAWS)
+
+
+def received(queue: Queue, patience: float = PATIENCE) -> Sequence[Notice]:
+    """Return what a queue tells; raises AssertionError for one that waits until there is something."""
+    pool = ThreadPool(1)
+    try:
+        return pool.apply_async(queue.receive).get(patience)
+    except multiprocessing.TimeoutError:
+        raise AssertionError(
+            f"`receive` has not returned for {patience:g} seconds: it must tell what there is, and not wait"
+        ) from None
+    finally:
+        pool.close()
 
 
 def _of(notices: Sequence[Notice], table: str) -> Sequence[Notice]:
@@ -59,8 +77,20 @@ def a_table_is_told_by_its_name(bell: Bell) -> None:
 def a_queue_without_a_notice_tells_nothing(bell: Bell) -> None:
     """It does not wait for one, either; and there is nothing to acknowledge."""
     bell.rung()
-    assert not bell.open().receive()
+    assert not bell.waiting()
     bell.open().acknowledge([])
+
+
+def a_queue_that_is_open_tells_what_is_new(bell: Bell) -> None:
+    """A process that follows its tables opens a queue once, and asks it again and again."""
+    bell.rung()
+    queue = bell.open()
+    assert not received(queue)
+    for table in TABLES:
+        bell.rung(table)
+        notices = received(queue)
+        assert [notice.table for notice in notices] == [table]
+        queue.acknowledge(notices)
 
 
 def a_notice_stays_until_it_is_acknowledged(bell: Bell) -> None:
@@ -117,6 +147,7 @@ def threads_share_it(bell: Bell) -> None:
 LAWS: Final[tuple[Law, ...]] = (
     a_table_is_told_by_its_name,
     a_queue_without_a_notice_tells_nothing,
+    a_queue_that_is_open_tells_what_is_new,
     a_notice_stays_until_it_is_acknowledged,
     what_is_acknowledged_is_forgotten_and_nothing_else,
     a_notice_that_came_meanwhile_stays,

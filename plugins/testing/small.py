@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
 
-from lakeward.core.dimension import DELETED, ORDERED, Deletes, Dimension, Lateness, Ties, Unbounded
+from lakeward.core.dimension import DELETED, ORDERED, Deletes, Dimension, Lateness, TableName, Ties, Unbounded
 from lakeward.core.errors import SourceError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
 from lakeward.core.evolution import Policies, Policy
@@ -17,6 +17,7 @@ from lakeward.core.memory import Reason, Reject
 from lakeward.core.ports import Ack, Care, Word
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, parse_type
+from lakeward.plugins.testing import values
 from lakeward.plugins.testing.bench import FOREIGN, Law, Trial, expected
 from lakeward.plugins.testing.play import ABOUT_THE_COMMIT, CRASHES, Lake, Player
 from lakeward.plugins.testing.scripts import NAME, PACKED, TOLERANT, Item, Script
@@ -230,6 +231,28 @@ def a_process_that_ends_anywhere_leaves_a_table_that_goes_on(trial: Trial) -> No
         trial.play(_script(*deliveries), ends)
 
 
+NEIGHBOURS: Final = (NAME, TableName(NAME.schema, f"{NAME.table}s"), TableName(f"{NAME.schema}s", NAME.table))
+
+
+def tables_of_one_lake_are_apart(trial: Trial) -> None:
+    """Where the name of one begins as another's, and in another schema: rows, progress, memory and quarantine."""
+    players = []
+    for number, name in enumerate(NEIGHBOURS, 1):
+        bad = Reject(Position(1, 4, 4, 1), Reason.CAST, ((0, number),), time=4)
+        own = [_insert(2, key, a=number) for key in (1, 2, 3)], [bad, _update(5, number), _delete(1, 3, late=5)]
+        script = _script(*own, lateness=Unbounded())
+        script = replace(script, dimension=replace(script.dimension, name=name))
+        players.append(Player(script, trial.bench.lake, expected=expected(script)))
+    for _ in range(2):
+        for player in players:
+            player.deliver()
+        for player in players:
+            assert player.look() == player.moments[-1], f"{player.script.dimension.name}: another table changed it"
+    for player in players:
+        player.settle(Random(0), 1.0, iter(()))
+        assert player.moments[-1].rows == player.script.truth
+
+
 def a_commit_of_another_writer_hides_no_progress(trial: Trial) -> None:
     """Rows, progress and what is remembered are read back behind it, and the next batch follows."""
     script = _script([_insert(1), _insert(1, 2)], [_update(2), _delete(2, 2)], [_update(1, late=3), _insert(4, 2)])
@@ -307,8 +330,10 @@ LAWS: Final = tuple(
         (a_row_that_cannot_be_applied_holds_its_key,),
         (of_two_changes_at_one_place_the_first_stands_where_the_table_has_it,),
         (rows_that_show_a_change_of_columns_are_refused_alone,),
+        (values.a_value_is_read_back_as_it_came,),
         (what_a_person_said_is_known_to_whoever_opens_the_table,),
         (a_process_that_ends_anywhere_leaves_a_table_that_goes_on,),
+        (tables_of_one_lake_are_apart,),
         (a_commit_of_another_writer_hides_no_progress, FOREIGN),
         (maintenance_changes_no_row_and_hides_no_progress, Capability.MAINTAIN.value),
     )

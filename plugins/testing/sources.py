@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
 import pytest
 
 from lakeward.core.errors import AlarmRaised
-from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.events import ChangeEvent, Operation, Position, Sequences
 from lakeward.core.ledger import Past, SourceObject
 from lakeward.core.memory import Reject
-from lakeward.plugins.testing import mended_rows
+from lakeward.plugins.testing import mended_rows, values
 from lakeward.plugins.testing.contract import port_contract
 from lakeward.plugins.testing.feeds import BEGIN, DIMENSION, EPOCH, OTHER, ROWS, Feed, Law, Read, past, told
+from lakeward.plugins.testing.scripts import Item
 
 
 def source_contract(make: Callable[..., Feed]) -> type:
@@ -44,6 +45,21 @@ def objects_come_in_order_however_they_were_delivered(feed: Feed) -> None:
     assert len(orders) == 4, f"orders of objects: {orders}"
     found = [words for batch in batches for words in told(batch.by_arrival)]
     assert found == [words for place in (1, 2, 3, 4) for words in told(feed.items(place))]
+
+
+def many_objects_of_many_rows_come_whole(feed: Feed) -> None:
+    """In order beyond the tenth, too; rows that are equal in all but their place are as many as were written."""
+    objects = [[*feed.items(place, 1 + place % 3)] for place in range(1, 13)]
+    last = feed.items(13, 60)
+    objects.append([*last, *(_in_row(61 + number, item) for number, item in enumerate(last[-1:] * 3))])
+    for place, items in enumerate(objects, 1):
+        feed.put(DIMENSION, place, items)
+    found = [words for batch in feed.batches() for words in told(batch.by_arrival)]
+    assert found == [words for items in objects for words in told(items)]
+
+
+def _in_row(row: int, item: Item) -> Item:
+    return replace(item, position=item.position._replace(row=row))
 
 
 def what_is_taken_is_taken_again_until_it_is_applied(feed: Feed) -> None:
@@ -101,6 +117,29 @@ def each_row_has_a_place_of_its_own(feed: Feed) -> None:
         assert times == sorted(times, key=lambda time: time or 0), "rows are not in order"
 
 
+def sequences_are_what_the_source_says_of_them(feed: Feed) -> None:
+    """Commit times, or none; or places, or numbers of which each change has its own.
+
+    The core goes by it: of what it takes for commit times it makes the mark, and by numbers of their own it knows
+    a copy under another name.
+    """
+    items = [replace(item, time=BEGIN, position=item.position._replace(sequence=BEGIN)) for item in feed.items(1)]
+    feed.put(DIMENSION, 1, items)
+    feed.deliver(2, 3)
+    events = [item for batch in feed.batches() for item in batch.by_arrival if isinstance(item, ChangeEvent)]
+    said, found = feed.open().sequences, [event.position.sequence for event in events]
+    times = [event.time for event in events]
+    match said:
+        case Sequences.TIMES:
+            assert found in (times, [0] * len(found)), f"said are commit times, which are {times}; found is {found}"
+        case Sequences.ARRIVAL:
+            assert not any(found), f"said is that there is no order but that of arrival; sequences are {found}"
+        case Sequences.UNIQUE:
+            assert len({*found}) == len(found), f"said is that each change has its own; sequences are {found}"
+        case Sequences.PLACES:
+            assert all(found), f"said is that sequences are places in a log; found is {found}"
+
+
 def each_row_is_counted(feed: Feed) -> None:
     """As an event by its operation, as a reject by its reason: nothing that was written goes in silence."""
     feed.deliver(1, 2, 3)
@@ -126,19 +165,31 @@ def facts_bound_the_rows(feed: Feed) -> None:
 
 
 def an_object_that_changed_since_it_was_taken_is_left_out_with_all_behind_it(feed: Feed) -> None:
-    """What it holds now is read once it is taken so."""
+    """In as many characters or in more; what it holds now is read once it is taken so."""
     feed.deliver(1, 2, 3)
-    source = feed.open()
-    taken = source.take(feed.dimension, Past())
-    changed = min(2, len(taken.objects))
-    feed.deliver(changed, rows=ROWS + 1)
-    batch = source.read(feed.dimension, taken, EPOCH)
-    found = Read(batch.facts, list(feed.rows(batch.frame)))
-    batch.close()
-    assert [item.order for item in found.objects] == [item.order for item in taken.objects[: changed - 1]]
-    assert len(found.rows) == ROWS * (changed - 1)
-    (now,) = [item for item in feed.take(*found.objects) if item.name == taken.objects[changed - 1].name]
-    assert now != taken.objects[changed - 1], "a changed object is listed as it was"
+    for change in (lambda place: _of_equal_size(feed.items(place)), lambda place: feed.items(place, ROWS + 1)):
+        source = feed.open()
+        taken = source.take(feed.dimension, Past())
+        changed = min(2, len(taken.objects))
+        feed.put(DIMENSION, changed, change(changed))
+        batch = source.read(feed.dimension, taken, EPOCH)
+        found = Read(batch.facts, list(feed.rows(batch.frame)))
+        batch.close()
+        assert [item.order for item in found.objects] == [item.order for item in taken.objects[: changed - 1]]
+        assert len(found.rows) == ROWS * (changed - 1)
+        (now,) = [item for item in feed.take(*found.objects) if item.name == taken.objects[changed - 1].name]
+        assert now != taken.objects[changed - 1], "a changed object is listed as it was"
+
+
+def _of_equal_size(items: Sequence[Item]) -> Sequence[Item]:
+    """Return rows that say something else in as many characters, a moment later."""
+    later = [replace(item, time=(item.time or 0) + 1) for item in items]
+    return [
+        replace(item, cells={**item.cells, "a": str(item.cells["a"]).upper()})
+        if isinstance(item, ChangeEvent)
+        else item
+        for item in later
+    ]
 
 
 def an_object_that_changed_after_it_was_applied_stops_the_table(feed: Feed) -> None:
@@ -200,10 +251,13 @@ def what_is_archived_is_what_was_applied(feed: Feed) -> None:
 LAWS: Final[tuple[Law, ...]] = (
     of_a_table_without_objects_nothing_is_taken,
     objects_come_in_order_however_they_were_delivered,
+    many_objects_of_many_rows_come_whole,
+    values.a_cell_comes_as_it_was_written,
     what_is_taken_is_taken_again_until_it_is_applied,
     what_was_applied_is_not_taken_again,
     a_listing_from_the_last_object_on_finds_the_same,
     each_row_has_a_place_of_its_own,
+    sequences_are_what_the_source_says_of_them,
     each_row_is_counted,
     facts_bound_the_rows,
     what_is_read_again_is_the_same_to_the_position,

@@ -6,14 +6,27 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from broken_ports import Whole
+from broken_ports import BrokenLake, Whole
 
-from lakeward.core.dimension import Ties
+from lakeward.core.dimension import Dimension, TableName, Ties
 from lakeward.core.errors import CommitConflict
 from lakeward.core.history.options import Track
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Batch, Care, Cared, Commit, Entry, Recalled, Resolved, Standing, Undone, Word
+from lakeward.core.ports import (
+    Batch,
+    Care,
+    Cared,
+    Commit,
+    Entry,
+    Opened,
+    Recalled,
+    Resolved,
+    Standing,
+    Undone,
+    Word,
+)
 from lakeward.core.progress import Progress
+from lakeward.plugins.testing.scripts import NAME
 
 # What a batch is planned to do.
 
@@ -178,6 +191,25 @@ class KnowsTheLastWordAlone(Whole):
         """Return the last."""
         found = Whole.recall(self, progress)
         return replace(found, words=found.words[-1:])
+
+
+class GoesByTheBeginningOfAName(Whole):
+    """Takes a table for the one whose name its own begins with."""
+
+    def __init__(self, opened: Opened[Any], lake: BrokenLake, dimension: Dimension) -> None:
+        """Open the other one."""
+        name = TableName(dimension.name.schema, dimension.name.table[: len(NAME.table)])
+        opened = lake.lake.open(replace(dimension, name=name))
+        super().__init__(opened, lake, dimension)
+
+
+class GoesByTheNameWithoutItsSchema(Whole):
+    """Takes a table for the one of its name in another schema."""
+
+    def __init__(self, opened: Opened[Any], lake: BrokenLake, dimension: Dimension) -> None:
+        """Open the other one."""
+        opened = lake.lake.open(replace(dimension, name=TableName(NAME.schema, dimension.name.table)))
+        super().__init__(opened, lake, dimension)
 
 
 class HearsNothingBeforeThereIsATable(Whole):

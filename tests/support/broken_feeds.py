@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from unicodedata import normalize
 
 from broken_ports import BrokenLake, Whole
 
@@ -27,6 +28,57 @@ class LosesTheLastEvent(Whole):
         events = [item for item in items if isinstance(item, ChangeEvent)]
         last = max(events, key=lambda event: event.position, default=None)
         return [item for item in items if item is not last]
+
+
+def _bent(event: ChangeEvent, bend: Callable[[Cell], Cell]) -> ChangeEvent:
+    """Return an event with other values, in its key, too."""
+    cells = {name: bend(cell) for name, cell in event.cells.items()}
+    return replace(event, cells=cells, key=tuple(map(bend, event.key)))
+
+
+class ReadsNumbersAsDoubles(Whole):
+    """Has no other number than one of 53 bits."""
+
+    @staticmethod
+    def told_event(event: ChangeEvent) -> ChangeEvent:
+        """Return the event with such numbers."""
+        return _bent(event, lambda cell: min(int(float(cell)), 2**63 - 1) if isinstance(cell, int) else cell)
+
+
+class TakesLettersForOthers(Whole):
+    """Knows no small letter from a capital one."""
+
+    @staticmethod
+    def told_event(event: ChangeEvent) -> ChangeEvent:
+        """Return the event in small letters."""
+        return _bent(event, lambda cell: cell.lower() if isinstance(cell, str) else cell)
+
+
+class ComposesTexts(Whole):
+    """Has one text for what Unicode calls equivalent."""
+
+    @staticmethod
+    def told_event(event: ChangeEvent) -> ChangeEvent:
+        """Return the event with composed texts."""
+        return _bent(event, lambda cell: normalize("NFC", cell) if isinstance(cell, str) else cell)
+
+
+class CutsTexts(Whole):
+    """Has texts of up to 255 characters."""
+
+    @staticmethod
+    def told_event(event: ChangeEvent) -> ChangeEvent:
+        """Return the event with short texts."""
+        return _bent(event, lambda cell: cell[:255] if isinstance(cell, str) else cell)
+
+
+class TakesTheEmptyTextForNull(Whole):
+    """As some databases do."""
+
+    @staticmethod
+    def told_event(event: ChangeEvent) -> ChangeEvent:
+        """Return the event without empty texts outside of its key."""
+        return _mistold(event, {"a": event.cells.get("a") or None})
 
 
 class NeverUpdates(Whole):

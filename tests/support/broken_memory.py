@@ -482,6 +482,30 @@ class HoldsNothing(MemoryTable):
         return MemoryTable.resolve(self, plan, items)
 
 
+class CutsTexts(MemoryTable):
+    """Keeps texts of up to 255 characters."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        items = [_cut(item) if isinstance(item, ChangeEvent) else item for item in frame]
+        return MemoryTable.resolve(self, plan, items)
+
+
+def _cut(event: ChangeEvent) -> ChangeEvent:
+    cells = {name: cell[:255] if isinstance(cell, str) else cell for name, cell in event.cells.items()}
+    return replace(event, cells=cells)
+
+
+class TellsWhatAnotherTableHolds(MemoryTable):
+    """Keeps the rows in quarantine of all tables in one place."""
+
+    every: ClassVar[dict[int, list[Reject]]] = {}
+
+    def hold(self, plan: MergePlan, resolved: Resolved) -> None:
+        MemoryTable.hold(self, plan, resolved)
+        self.every.setdefault(plan.batch, []).extend(self.quarantined[plan.batch])
+        self.quarantined[plan.batch] = self.every[plan.batch]
+
+
 class ForgetsItsProgressBehindAnothersCommit(Contested):
     """Looks for its progress in the last commit alone, whoever made it."""
 
@@ -711,6 +735,7 @@ BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
         RefusesWhateverComesWithAChange,
         RefusesDeletesThatShowAChange,
     ),
+    "a_value_is_read_back_as_it_came": (CutsTexts,),
     "what_a_person_said_is_known_to_whoever_opens_the_table": (
         KnowsTheLastWordAlone,
         ForgetsWordsWithABatch,
@@ -718,6 +743,7 @@ BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
         TakesAWordForABatch,
     ),
     "a_process_that_ends_anywhere_leaves_a_table_that_goes_on": (KeepsProgressApart,),
+    "tables_of_one_lake_are_apart": (TellsWhatAnotherTableHolds,),
     "a_commit_of_another_writer_hides_no_progress": (ForgetsItsProgressBehindAnothersCommit,),
     "maintenance_changes_no_row_and_hides_no_progress": (ForgetsItsProgressInMaintenance, MaintainsInADryRun),
     "of_two_processes_that_worked_out_one_batch_one_commits": (CommitsWhateverStands, SaysThatItCommitted),

@@ -38,11 +38,22 @@ BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
     "what_ties_is_held_until_a_person_has_said_of_it": (broken_answers.LetsArrivalOrderWhatTies,),
     "what_ties_in_part_or_moves_is_held_alike": (broken_answers.LetsArrivalOrderWhatTies,),
     "rows_that_show_a_change_of_columns_are_refused_alone": (broken_answers.AppliesWhatShowsAChange,),
+    "a_value_is_read_back_as_it_came": (
+        broken_feeds.ReadsNumbersAsDoubles,
+        broken_feeds.TakesLettersForOthers,
+        broken_feeds.ComposesTexts,
+        broken_feeds.CutsTexts,
+        broken_feeds.TakesTheEmptyTextForNull,
+    ),
     "what_a_person_said_is_known_to_whoever_opens_the_table": (
         broken_answers.KnowsTheLastWordAlone,
         broken_answers.HearsNothingBeforeThereIsATable,
     ),
     "a_process_that_ends_anywhere_leaves_a_table_that_goes_on": (broken_answers.BelievesWhatACrashLeft,),
+    "tables_of_one_lake_are_apart": (
+        broken_answers.GoesByTheBeginningOfAName,
+        broken_answers.GoesByTheNameWithoutItsSchema,
+    ),
     "a_commit_of_another_writer_hides_no_progress": (broken_answers.ForgetsItsProgressBehindAnothersCommit,),
     "maintenance_changes_no_row_and_hides_no_progress": (
         broken_answers.TellsWhatItDidNotDo,

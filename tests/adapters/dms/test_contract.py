@@ -39,7 +39,7 @@ def feed(
     def put(dimension: Dimension, place: int, items: Sequence[Item]) -> None:
         file = folder / "landing" / dimension.name.schema / dimension.name.table / f"20231114-{place:09}.csv"
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("\n".join(["Op,changed,id,a", *map(_line, items), ""]), "utf-8")
+        file.write_bytes("\n".join(["Op,changed,id,a", *map(_line, items), ""]).encode())
         lines.update({item.cells["id"]: _line(item) for item in items if isinstance(item, ChangeEvent)})
 
     (folder / "landing").mkdir()
@@ -55,7 +55,15 @@ def _line(item: Item) -> str:
     at = datetime.fromtimestamp((item.time or 0) / 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
     if isinstance(item, Reject):
         return f"I,{at},NULL,of nobody"
-    return f"{LETTERS[item.operation]},{at},{item.cells['id']},{item.cells['a']}"
+    return f"{LETTERS[item.operation]},{at},{item.cells['id']},{_field(item.cells['a'])}"
+
+
+def _field(cell: object) -> str:
+    """Return a cell as DMS writes it: a text is quoted where it has to be."""
+    if cell is None:
+        return "NULL"
+    text = str(cell)
+    return f'"{text.replace(chr(34), 2 * chr(34))}"' if set(text) & set('",\r\n') else text
 
 
 def _items(frame: DataFrame) -> Iterable[Item]:

@@ -1,0 +1,88 @@
+"""Odd values: texts and numbers that an engine, a file or a converter bends, drops or takes for each other.
+
+What is in the lists was met in the field: identifiers beyond 2^53 that went through a double, texts cut at
+255 characters, keys that a collation takes for one, the empty text taken for NULL, rows cut in two by U+2028.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from lakeward.core.dimension import Dimension, Unbounded
+from lakeward.core.events import Cell, ChangeEvent, Operation, Position
+from lakeward.core.memory import Reason, Reject
+from lakeward.core.schema import Column, Schema, parse_type
+from lakeward.plugins.testing.bench import Trial
+from lakeward.plugins.testing.feeds import BEGIN, DIMENSION, Feed, told
+from lakeward.plugins.testing.scripts import NAME, TOLERANT, Script
+
+TEXTS: Final[Sequence[str]] = (
+    *("", " ", "a", "A", "a ", " a", "\u00e9", "e\u0301", "\u00df", "ss", "\U0001d11e", "\ufeffa"),
+    *("'", '"', '""', "a,b;c|d", "\\", "\\n", "\\N", "a\tb", "a\nb", "a\r\nb", "a\rb", "a\u2028b", "a\u0085b"),
+    *("0", "00", "-0", "1e5", "1.50", "true", "null", "None", "NaN", "2024-02-30", "{}", "[1]", "%20", "a/b", ".."),
+    *("x" * 300, "x" * 300 + "y", "x" * 70_000),
+)
+"""No two of them are equal, and none is NULL."""
+
+NUMBERS: Final[Sequence[int]] = (
+    *(0, -1, 2**31, -(2**31) - 1, 2**53 + 1, -(2**53) - 1, 2**63 - 2, 2**63 - 1, 1 - 2**63, -(2**63)),
+)
+"""Each fits a bigint, and no two of them are equal."""
+
+COLUMNS: Final = Schema(
+    (*(Column(name, parse_type("string")) for name in ("t", "u", "a")), Column("n", parse_type("bigint")))
+)
+KEY: Final = ("t", "u")
+KEYS: Final[Sequence[tuple[str, str]]] = (
+    *((text, "") for text in TEXTS if len(text) < 1000),
+    *(("a", "b,c"), ("a,b", "c"), ("1", "23"), ("12", "3"), ('a","b', "c"), ("a", 'b","c')),
+)
+"""Keys of two texts, some of which are one where they are put together without care."""
+
+
+def a_value_is_read_back_as_it_came(trial: Trial) -> None:
+    """In keys and in other cells, in rows, in memory and in quarantine; no two of them are taken for one."""
+    inserts = [_change(Operation.INSERT, 1, row) for row in range(len(KEYS))]
+    gone = {row: _change(Operation.DELETE, 3, row) for row in range(0, len(KEYS), 5)}
+    updates = [gone.get(row) or _change(Operation.UPDATE, 3, row) for row in range(len(KEYS))]
+    bad = [Reject(Position(1, 4, 4, row), Reason.CAST, (KEYS[row],), time=4) for row in range(1, len(KEYS), 5)]
+    waiting = [_change(Operation.UPDATE, 5, row) for row in range(1, len(KEYS), 5)]
+    late = [_change(Operation.UPDATE, 2, row, arrives=6) for row in range(len(KEYS))]
+    dimension = Dimension(name=NAME, schema=COLUMNS, key=KEY, lateness=Unbounded(), tolerance=TOLERANT)
+    events = [*inserts, *updates, *waiting, *late]
+    trial.play(Script(dimension, [inserts, updates, [*bad, *waiting], late], events))
+
+
+def _change(operation: Operation, at: int, row: int, *, arrives: int | None = None) -> ChangeEvent:
+    """Return a change of a key; what its row says moves on through the lists `at` each time."""
+    other = row + at * 7
+    texts: list[Cell] = [None, *TEXTS]
+    numbers: list[Cell] = [None, *NUMBERS]
+    cells = dict(zip(KEY, KEYS[row], strict=True)) | {
+        "a": texts[other % len(texts)],
+        "n": numbers[other % len(numbers)],
+    }
+    place = Position(1, at, arrives or at, row + 1)
+    return ChangeEvent(operation=operation, position=place, key=KEYS[row], cells=cells, time=at)
+
+
+def a_cell_comes_as_it_was_written(feed: Feed) -> None:
+    """Every text and every number, each in a row of its own, and NULL apart from the empty text."""
+    items = list(_rows(next(one for one in feed.operations if one is not Operation.DELETE)))
+    feed.put(DIMENSION, 1, items)
+    found = [event for batch in feed.batches() for event in batch.by_arrival]
+    assert len(found) == len(items), f"{len(items)} rows were written, and {len(found)} are read"
+    bent = [(came, was) for came, was in zip(told(found), told(items), strict=True) if came != was]
+    assert not bent, f"read is {bent[0][0]}, and written was {bent[0][1]}"
+
+
+def _rows(operation: Operation) -> Iterator[ChangeEvent]:
+    """Yield rows with keys of odd numbers first, and then of others."""
+    cells: list[Cell] = [None, *TEXTS]
+    ids = [*NUMBERS, *range(1, len(cells) + 1 - len(NUMBERS))]
+    for row, (number, cell) in enumerate(zip(ids, cells, strict=True), 1):
+        time = BEGIN + 1_000_000 * row
+        place = Position(1, time, 1, row)
+        sent = {"id": number, "a": cell}
+        yield ChangeEvent(operation=operation, position=place, key=(number,), cells=sent, time=time)
