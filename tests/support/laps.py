@@ -36,6 +36,7 @@ LAP: Final = frozenset(
         "a_row_of_nulls_is_equal_to_its_image",
         "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there",
         "a_soft_delete_leaves_the_last_values",
+        "a_value_is_read_back_as_it_came",
     }
 )
 """One lap of a format's own ways for every change, with those of `LINES` and `CRASHES`."""
@@ -60,6 +61,9 @@ ONCE: Final = frozenset(
     }
 )
 """Laws that the gate tries on Spark under one lateness, and on the memory adapter under all."""
+
+RACES: Final = frozenset({"what_another_process_applied_meanwhile_is_not_applied_again"})
+"""The race that a table loses before it writes: the gate tries the others, in which it loses as it commits."""
 
 SLOW: Final = frozenset(
     {
