@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -29,9 +29,12 @@ class Project:
     name: str
 
     @classmethod
-    def called(cls, kind: str, given: str, registry: Registry) -> Project:
-        """Return the project of a name; raises ConfigError for one that is none, or that another plugin has."""
-        name = given.replace("-", "_").removeprefix(_PREFIX).removesuffix(f"_{kind}")
+    def called(cls, kind: str, given: str, registry: Registry, announced: Collection[str] = ()) -> Project:
+        """Return the project of a name.
+
+        Raises ConfigError for one that is none, that another of its kind has, or that a plugin is `announced` by.
+        """
+        name = given.replace("-", "_").removeprefix(_PREFIX)
         if not _NAME.fullmatch(name):
             raise ConfigError(
                 f"{given!r} is no name of a plugin",
@@ -42,23 +45,19 @@ class Project:
             "table": registry.formats,
             "queue": registry.queues,
         }
-        if name in shelves[kind]:
+        if name in shelves[kind] or name in announced:
+            what = f"a {_WORDS[kind]}" if name in shelves[kind] else "a plugin"
             raise ConfigError(
-                f"there is a {_WORDS[kind]} called {name!r} already",
-                found=f"found {shelves[kind].origin(name)}",
-                todo="Name it otherwise: two of one name cannot be installed.",
+                f"there is {what} called {name!r} already",
+                found=f"found {shelves[kind].origin(name) if name in shelves[kind] else _PREFIX + name}",
+                todo=f"Name it otherwise, as {name}_{kind}: two of one name cannot be installed.",
             )
         return cls(kind, name)
 
     @property
     def module(self) -> str:
-        """The module that is the plugin: a source, a table and a queue may have one name."""
-        return f"{_PREFIX}{self.name}_{self.kind}"
-
-    @property
-    def announced(self) -> str:
-        """The name under which the project announces its module."""
-        return f"{self.name}_{self.kind}"
+        """The module that is the plugin."""
+        return _PREFIX + self.name
 
     @property
     def distribution(self) -> str:
@@ -81,7 +80,6 @@ class Project:
         return Template(place.read_text("utf-8")).substitute(
             name=self.name,
             module=self.module,
-            announced=self.announced,
             distribution=self.distribution,
             title="".join(word.capitalize() for word in self.name.split("_")),
             words=_WORDS[self.kind],

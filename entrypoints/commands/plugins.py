@@ -52,7 +52,7 @@ Kind = Annotated[Literal["source", "table", "queue"], typer.Argument(help="What 
 Name = Annotated[str, typer.Argument(help="What settings will call it, as parquet_manifest.")]
 To = Annotated[
     Path | None,
-    typer.Option("--to", help="The folder of the project, which is made.", show_default="lakeward-NAME-KIND"),
+    typer.Option("--to", help="The folder of the project, which is made.", show_default="lakeward-NAME"),
 ]
 
 
@@ -76,10 +76,13 @@ def list_plugins(context: typer.Context, as_json: AsJson = False, debug: Debug =
 def new(kind: Kind, name: Name, to: To = None, as_json: AsJson = False, debug: Debug = False) -> int:
     """Write, and say how to go on; a plugin that is installed and broken is no hindrance."""
     try:
-        registry = registry_of(load())
+        manager = load()
+        registry = registry_of(manager)
     except PluginError:
-        registry = registry_of(load(entry_points=False))
-    project = new_plugin.Project.called(kind, name, registry)
+        manager = load(entry_points=False)
+        registry = registry_of(manager)
+    announced = [plugin for plugin, _ in manager.list_name_plugin()]
+    project = new_plugin.Project.called(kind, name, registry, announced)
     folder = to or Path(project.distribution)
     new_plugin.write(project, folder)
     files = [*project.content()]

@@ -89,7 +89,7 @@ def test_the_order_of_the_methods_is_that_in_which_the_laws_ask_for_them() -> No
 
 def test_what_is_red_at_first_says_what_the_page_shows() -> None:
     (red,) = [block.content.strip() for block in fences(PAGE, "text") if block.name == "red"]
-    raised = Project("table", "my_sqlite").content()["src/lakeward_my_sqlite_table/table.py"]
+    raised = Project("table", "my_sqlite").content()["src/lakeward_my_sqlite/table.py"]
     assert f"raise {red.replace(': ', '(', 1)}".replace("Error(", 'Error("') + '")' in raised
 
 

@@ -66,7 +66,7 @@ def test_it_is_installed_and_listed_before_anything_is_written(project: Path, ki
         text=True,
         check=True,
     ).stdout
-    assert re.search(rf"{kind}.* +{NAME} +lakeward_{NAME}_{kind}", listed), listed
+    assert re.search(rf"{kind}.* +{NAME} +lakeward_{NAME}", listed), listed
 
 
 def test_its_code_is_in_the_style_that_ruff_has_by_itself(project: Path) -> None:
@@ -97,7 +97,7 @@ def methods(code: str, name: str) -> dict[str, str]:
     ],
 )
 def test_what_is_to_be_written_is_what_the_ports_ask_for(kind: str, title: str, of: list[str]) -> None:
-    code = Project(kind, NAME).content()[f"src/lakeward_{NAME}_{kind}/{kind}.py"]
+    code = Project(kind, NAME).content()[f"src/lakeward_{NAME}/{kind}.py"]
     asked = ports_as_written()
     assert methods(code, f"ParquetManifest{title}") == {
         k: v for port in of for k, v in methods(asked, port).items()
@@ -111,13 +111,11 @@ def test_it_says_what_was_written_and_how_to_go_on(
     ended = lakeward("plugins", "new", "queue", "night-bell")
     assert (ended.code, ended.err) == (0, "")
     first, *_, last = ended.out.splitlines()
-    assert first.startswith(
-        "Wrote lakeward-night-bell-queue: pyproject.toml, README.md, src/lakeward_night_bell_queue/"
-    )
-    assert last == "Next: cd lakeward-night-bell-queue && pip install -e '.[test]' && pytest"
-    document = lakeward("plugins", "new", "queue", "lakeward-night-bell-queue", "--to", "other", "--json").document
-    assert (document["command"], document["module"]) == ("plugins new", "lakeward_night_bell_queue")
-    one, other = tmp_path / "lakeward-night-bell-queue", tmp_path / "other"
+    assert first.startswith("Wrote lakeward-night-bell: pyproject.toml, README.md, src/lakeward_night_bell/")
+    assert last == "Next: cd lakeward-night-bell && pip install -e '.[test]' && pytest"
+    document = lakeward("plugins", "new", "queue", "lakeward-night-bell", "--to", "other", "--json").document
+    assert (document["command"], document["module"]) == ("plugins new", "lakeward_night_bell")
+    one, other = tmp_path / "lakeward-night-bell", tmp_path / "other"
     assert {str(path.relative_to(one)) for path in one.rglob("*") if path.is_file()} == {*document["files"]}
     assert [(one / file).read_bytes() for file in document["files"]] == [
         (other / file).read_bytes() for file in document["files"]
@@ -138,17 +136,23 @@ def test_the_name_of_one_that_comes_with_lakeward_is_refused(lakeward: Command) 
     assert "there is a table format called 'iceberg' already\n  found lakeward.adapters.iceberg" in ended.err
 
 
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("queue", "there is a queue called 'bell' already\n  found builtins"),
+        ("source", "there is a plugin called 'bell' already\n  found lakeward_bell"),
+    ],
+)
 def test_the_name_of_an_installed_plugin_is_refused(
-    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, said: str
 ) -> None:
     code = "from lakeward.plugins import hookimpl\n@hookimpl\ndef register(registry):\n"
-    third_party.install(
-        monkeypatch, tmp_path / "more", "lakeward_bell", f"{code}    registry.queues.add('bell', print)"
-    )
-    ended = lakeward("plugins", "new", "queue", "bell")
+    code += "    registry.queues.add('bell', print)"
+    third_party.install(monkeypatch, tmp_path / "more", "lakeward_bell", code, called="bell")
+    ended = lakeward("plugins", "new", kind, "bell")
     assert ended.code == 1
-    assert "there is a queue called 'bell' already\n  found builtins" in ended.err
-    assert lakeward("plugins", "new", "source", "bell", "--to", str(tmp_path / "other")).code == 0
+    assert said in ended.err
+    assert f"as bell_{kind}" in ended.err
 
 
 @pytest.mark.parametrize("there", ["folder", "file"])
@@ -182,5 +186,5 @@ def test_an_installed_plugin_that_is_broken_does_not_stop_it(
 
 
 def test_names_may_be_given_as_a_distribution() -> None:
-    for given in ("my-lake", "lakeward-my-lake", "lakeward-my-lake-table", "my_lake_table"):
+    for given in ("my-lake", "lakeward-my-lake"):
         assert Project.called("table", given, Registry()) == Project("table", "my_lake")
