@@ -283,7 +283,7 @@ class MemoryTable:
         """Return the texts of a key's parts, as a list in JSON."""
         types = {column.name: column.type for column in self.dimension.schema}
         parts = [text_of(part, types[name]) for part, name in zip(key, self.dimension.key, strict=True)]
-        return json.dumps(parts, separators=(",", ":"))
+        return json.dumps(parts, separators=(",", ":"), ensure_ascii=False)
 
     def incomplete(self, progress: Progress) -> Sequence[Entry]:
         """Return the events that send a part of a row and wait for the rest."""

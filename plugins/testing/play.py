@@ -6,6 +6,7 @@ shows then, which the model judges, is what every other table must show.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
@@ -189,7 +190,12 @@ class Player:
         opened = self.lake.open(self.script.dimension)
         progress = opened.table.standing().progress
         quarantine = {
-            entry.position: (entry.reason, entry.waits, frozenset(entry.held_keys), entry.mended is not None)
+            entry.position: (
+                entry.reason,
+                entry.waits,
+                frozenset(map(_key, entry.held_keys)),
+                entry.mended is not None,
+            )
             for entry in self._entries()
         }
         incomplete = frozenset(entry.position for entry in opened.quarantine.incomplete(progress))
@@ -241,6 +247,11 @@ class Player:
         opened = self.lake.open(self.script.dimension)
         entries = opened.quarantine.entries(opened.table.standing().progress)
         return sorted(entries, key=lambda entry: entry.position)
+
+
+def _key(text: str) -> str:
+    """Return the text of a key, a list in JSON, in one of the ways in which JSON may be written."""
+    return json.dumps(json.loads(text), ensure_ascii=False)
 
 
 def _mended(entry: Entry, event: ChangeEvent) -> Mended:

@@ -78,6 +78,7 @@ SLOW: Final = frozenset(
         "what_ties_is_held_until_a_person_has_said_of_it",
         "what_ties_in_part_or_moves_is_held_alike",
         "rows_in_part_and_key_changes_are_mended_into_their_place",
+        "tables_of_one_lake_are_apart",
     }
 )
 """Laws of what every format shares, which take long; the gate has those of the memory adapter."""
