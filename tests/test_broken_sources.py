@@ -18,7 +18,7 @@ from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.memory import Reject
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.remaking import Remaking
-from lakeward.plugins.testing import Feed, sources
+from lakeward.plugins.testing import Feed, sources, values
 from lakeward.plugins.testing.scripts import Item
 
 SEEN = (AssertionError, LakewardError, LookupError, ValueError, pytest.fail.Exception)
@@ -363,3 +363,12 @@ def test_a_broken_source_breaks_its_law(law: sources.Law) -> None:
 
 def test_every_law_has_a_source_that_breaks_it() -> None:
     assert [law.__name__ for law in sources.LAWS] == [*BROKEN]
+
+
+def test_a_source_is_held_to_the_texts_that_can_stand_in_it() -> None:
+    def without_lines(kind: type[MemorySource]) -> Feed:
+        return replace(feed(kind), holds=lambda text: len(text.splitlines()) <= 1)
+
+    values.a_cell_comes_as_it_was_written(without_lines(CutsTextsAtLines))
+    with pytest.raises(AssertionError, match=r"read is .* and written was"):
+        values.a_cell_comes_as_it_was_written(without_lines(TakesTheEmptyTextForNull))

@@ -37,8 +37,8 @@ class Feed:
     them; one that is put again takes the place of the one before. A row is a change, at its `time`, or a
     reject: a row whose key is NULL. `rows` reads events and rejects of a frame, in any order. A source
     that does not tell all `operations` apart says those that it does. One that tells the cells of a row by
-    its original text gives the `texts` of a frame, by position. The tables are those of `DIMENSION` and
-    `OTHER`.
+    its original text gives the `texts` of a frame, by position. One in which not every text can stand (a line
+    of a log has no line breaks) says which it `holds`. The tables are those of `DIMENSION` and `OTHER`.
     """
 
     open: Callable[[], Source[Any]]
@@ -46,6 +46,7 @@ class Feed:
     rows: Callable[[Any], Iterable[Item]]
     operations: Sequence[Operation] = (Operation.INSERT, Operation.UPDATE, Operation.DELETE)
     texts: Callable[[Any], Mapping[Position, str]] = lambda _frame: {}
+    holds: Callable[[str], bool] = lambda _text: True
 
     @property
     def dimension(self) -> Dimension:

@@ -239,8 +239,8 @@ def tables_of_one_lake_are_apart(trial: Trial) -> None:
     players = []
     for number, name in enumerate(NEIGHBOURS, 1):
         bad = Reject(Position(1, 4, 4, 1), Reason.CAST, ((0, number),), time=4)
-        own = [_insert(2, key, a=number) for key in (1, 2, 3)], [bad, _update(5, number), _delete(1, 3, late=5)]
-        script = _script(*own, lateness=Unbounded())
+        inserts = [_insert(2, key, a=number) for key in (1, 2, 3)]
+        script = _script(inserts, [bad, _update(5, number), _delete(1, 3, late=5)], lateness=Unbounded())
         script = replace(script, dimension=replace(script.dimension, name=name))
         players.append(Player(script, trial.bench.lake, expected=expected(script)))
     for _ in range(2):

@@ -7,6 +7,7 @@ What is in the lists was met in the field: identifiers beyond 2^53 that went thr
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Final
 
 from lakeward.core.dimension import Dimension, Unbounded
@@ -69,7 +70,8 @@ def _change(operation: Operation, at: int, row: int, *, arrives: int | None = No
 
 def a_cell_comes_as_it_was_written(feed: Feed) -> None:
     """Every text and every number, each in a row of its own, and NULL apart from the empty text."""
-    items = list(_rows(next(one for one in feed.operations if one is not Operation.DELETE)))
+    operation = next(one for one in feed.operations if one is not Operation.DELETE)
+    items = list(_rows(operation, [None, *filter(feed.holds, TEXTS)]))
     feed.put(DIMENSION, 1, items)
     found = [event for batch in feed.batches() for event in batch.by_arrival]
     assert len(found) == len(items), f"{len(items)} rows were written, and {len(found)} are read"
@@ -77,11 +79,10 @@ def a_cell_comes_as_it_was_written(feed: Feed) -> None:
     assert not bent, f"read is {bent[0][0]}, and written was {bent[0][1]}"
 
 
-def _rows(operation: Operation) -> Iterator[ChangeEvent]:
-    """Yield rows with keys of odd numbers first, and then of others."""
-    cells: list[Cell] = [None, *TEXTS]
-    ids = [*NUMBERS, *range(1, len(cells) + 1 - len(NUMBERS))]
-    for row, (number, cell) in enumerate(zip(ids, cells, strict=True), 1):
+def _rows(operation: Operation, cells: Sequence[Cell]) -> Iterator[ChangeEvent]:
+    """Yield rows with keys of odd numbers first, and then of others; behind the last cell all have NULL."""
+    numbers = [*NUMBERS, *range(1, len(cells))]
+    for row, (number, cell) in enumerate(zip_longest(numbers, cells), 1):
         time = BEGIN + 1_000_000 * row
         place = Position(1, time, 1, row)
         sent = {"id": number, "a": cell}
