@@ -113,7 +113,7 @@ class Choice:
             and (self.at is None or place(entry) == self.at)
             and (not self.reasons or Reason(entry.reason) in self.reasons)
             and (self.since is None or entry.since >= self.since)
-            and (self.before is None or entry.since < self.before)
+            and (self.before is None or 0 < entry.since < self.before)
             and (self.file is None or fnmatch.fnmatchcase(entry.object, self.file))
         )
 

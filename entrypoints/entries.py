@@ -156,7 +156,7 @@ def document(table: TableName, entry: Entry, advice: str | None = None) -> dict[
         "position": entry.position,
         "time": documents.time(entry.time),
         "batch": entry.batch,
-        "since": documents.time(entry.since),
+        "since": documents.time(entry.since or None),
         "text": entry.text,
         "waits": entry.waits,
     }

@@ -74,7 +74,7 @@ def print_waiting_groups(out: Console, found: Sequence[Kept]) -> None:
 
 
 def _oldest(entries: Sequence[Entry]) -> str:
-    return _ago(min(entry.since for entry in entries))
+    return _ago(min((entry.since for entry in entries if entry.since), default=0))
 
 
 def _ago(since: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -29,10 +29,10 @@ class Project:
     name: str
 
     @classmethod
-    def called(cls, kind: str, given: str, registry: Registry, announced: Collection[str] = ()) -> Project:
+    def called(cls, kind: str, given: str, registry: Registry, announced: Mapping[str, str]) -> Project:
         """Return the project of a name.
 
-        Raises ConfigError for one that is none, that another of its kind has, or that a plugin is `announced` by.
+        Raises ConfigError for one that is none, that another of its kind has, or by which a plugin is announced.
         """
         name = given.replace("-", "_").removeprefix(_PREFIX)
         if not _NAME.fullmatch(name):
@@ -45,12 +45,12 @@ class Project:
             "table": registry.formats,
             "queue": registry.queues,
         }
-        if name in shelves[kind] or name in announced:
-            what = f"a {_WORDS[kind]}" if name in shelves[kind] else "a plugin"
+        found = shelves[kind].origin(name) if name in shelves[kind] else announced.get(name)
+        if found is not None:
             raise ConfigError(
-                f"there is {what} called {name!r} already",
-                found=f"found {shelves[kind].origin(name) if name in shelves[kind] else _PREFIX + name}",
-                todo=f"Name it otherwise, as {name}_{kind}: two of one name cannot be installed.",
+                f"there is a {_WORDS[kind] if name in shelves[kind] else 'plugin'} called {name!r} already",
+                found=f"found {found}",
+                todo="Name it otherwise: two of one name cannot be installed.",
             )
         return cls(kind, name)
 

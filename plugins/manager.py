@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint
 from importlib.metadata import entry_points as installed
@@ -35,17 +36,14 @@ BUILTIN: Final = (
 )
 """The adapters that come with lakeward; they register as anyone's do."""
 
-HOOKS: Final = tuple(name for name, found in vars(hookspecs).items() if hasattr(found, f"{PROJECT}_spec"))
-"""The names of the hooks."""
-
 
 def load(
     *extra: object, entry_points: bool = True, manager: pluggy.PluginManager | None = None
 ) -> pluggy.PluginManager:
     """Return a manager of the built-in, the given and the installed plugins: a new one, or `manager`.
 
-    Raises PluginError for a hook that does not exist, for a plugin that cannot be imported, and
-    for one that is written for another version of the plugin API, naming it.
+    Raises PluginError for a hook that does not exist or is not marked as one, for a plugin that cannot be
+    imported, and for one that is written for another version of the plugin API, naming it.
     """
     manager = pluggy.PluginManager(PROJECT) if manager is None else manager
     manager.add_hookspecs(hookspecs)
@@ -104,6 +102,11 @@ def raised_in(error: BaseException) -> str | None:
     return through[-1] if through else None
 
 
+def announced() -> Mapping[str, str]:
+    """Return what announces itself as a plugin, by name: the module, which is not imported."""
+    return {plugin.name: plugin.value for plugin in installed(group=PROJECT)}
+
+
 def _load_installed(manager: pluggy.PluginManager) -> None:
     """Load what announces itself as a plugin; whatever its import raises is said with its name."""
     values: dict[str, str] = {}
@@ -117,17 +120,27 @@ def _load_installed(manager: pluggy.PluginManager) -> None:
         try:
             manager.load_setuptools_entrypoints(PROJECT, plugin.name)
         except (Exception, SystemExit) as error:
-            raise _not_loaded(f"{plugin.name} ({plugin.value}): {error}{_of_another_version(plugin)}") from error
+            found = f"{plugin.name} ({plugin.value}): {error}"
+            wanted = _version_in_the_code_of(plugin)
+            if wanted is None or _is_had(wanted):
+                raise _not_loaded(found) from error
+            raise _of_another_version(plugin.name, wanted, found) from error
 
 
-def _of_another_version(plugin: EntryPoint) -> str:
-    """Return what to add where a plugin says in its code, which did not run, that it is for another plugin API."""
-    found = find_spec(plugin.module.partition(".")[0])
-    file = Path("" if found is None else found.origin or "")
-    code = file.read_text("utf-8", "replace") if file.suffix == ".py" else ""
-    said = re.search(r"^LAKEWARD_API\b[^=]*=\s*\((\d+), *(\d+)\)", code, re.MULTILINE)
-    wanted = API if said is None else (int(said[1]), int(said[2]))
-    return "" if _is_had(wanted) else f" (it needs {_shown(wanted)}; lakeward {__version__} has {_shown(API)})"
+def _version_in_the_code_of(plugin: EntryPoint) -> tuple[int, int] | None:
+    """Return the version of the plugin API that the code of a plugin says it is for; it is read, and not run."""
+    codes = (_code_of(plugin.value.partition(end)[0]) for end in (":", "."))
+    every = (re.search(r"^LAKEWARD_API\b[^=\n]*=\s*\((\d+), *(\d+)\)", code, re.MULTILINE) for code in codes)
+    said = next(filter(None, every), None)
+    return None if said is None else (int(said[1]), int(said[2]))
+
+
+def _code_of(module: str) -> str:
+    try:
+        found = find_spec(module)
+        return "" if found is None or found.origin is None else Path(found.origin).read_text("utf-8")
+    except Exception:  # noqa: BLE001  # a package around it may fail as it does, and it need have no file
+        return ""
 
 
 def _not_loaded(found: str) -> PluginError:
@@ -146,11 +159,16 @@ def _refuse_other_versions(manager: pluggy.PluginManager) -> None:
         if not _is_version(wanted):
             raise _not_loaded(f"{name}: LAKEWARD_API is {wanted!r}, and not two numbers such as {API}")
         if not _is_had(wanted):
-            raise PluginError(
-                f"{name} is written for another version of the plugin API",
-                found=f"the plugin needs {_shown(wanted)}; lakeward {__version__} has {_shown(API)}",
-                todo=f"Install a newer {'lakeward' if wanted > API else name}, or uninstall the plugin.",
-            )
+            raise _of_another_version(name, wanted)
+
+
+def _of_another_version(name: str, wanted: tuple[int, int], found: str | None = None) -> PluginError:
+    versions = f"the plugin needs {_shown(wanted)}; lakeward {__version__} has {_shown(API)}"
+    return PluginError(
+        f"{name} is written for another version of the plugin API",
+        found=versions if found is None else f"{versions}; {found}",
+        todo=f"Install a newer {'lakeward' if wanted > API else name}, or uninstall the plugin.",
+    )
 
 
 def _is_had(wanted: tuple[int, int]) -> bool:
@@ -177,8 +195,16 @@ def _refuse_unknown_hooks(manager: pluggy.PluginManager) -> None:
 
 
 def _refuse_unmarked_hooks(manager: pluggy.PluginManager) -> None:
-    """Refuse a function with the name of a hook that is not marked as one: pluggy passes it over in silence."""
-    for name, plugin in manager.list_name_plugin():
-        for hook in HOOKS:
-            if inspect.isroutine(getattr(plugin, hook, None)) and manager.parse_hookimpl_opts(plugin, hook) is None:
-                raise _not_loaded(f"{name} has a function {hook!r} without @hookimpl, so that it is never called")
+    """Refuse what looks like a hook in all but its mark, where nothing else is it: pluggy says nothing of it."""
+    for hook in vars(manager.hook).values():
+        marked = [part.plugin for part in hook.get_hookimpls()]
+        for name, plugin in manager.list_name_plugin():
+            function = inspect.getattr_static(plugin, hook.name, None)
+            if plugin not in marked and inspect.isfunction(function) and _takes(function) == hook.spec.argnames:
+                raise _not_loaded(
+                    f"{name} has a function {hook.name!r} without @hookimpl: it would never be called"
+                )
+
+
+def _takes(function: Callable[..., object]) -> tuple[str, ...]:
+    return tuple(name for name in inspect.signature(function).parameters if name != "self")

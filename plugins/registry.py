@@ -6,6 +6,7 @@ import difflib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -98,20 +99,16 @@ class Shelf(Generic[P]):
         return iter(sorted(self._factories))
 
     def add(self, name: str, factory: Factory[P]) -> None:
-        """Register a factory; raises PluginError where the name is taken, or is none, or the factory is none."""
+        """Register a factory; raises PluginError where the name is taken, TypeError for what is none of both."""
         if not isinstance(name, str) or not callable(factory):
-            raise PluginError(
-                f"a plugin registers a {self.kind} in another way than by a name and a factory",
-                found=f"found add({name!r}, {factory!r})",
-                todo='It is add("name", factory); a factory is called with options and runtime (docs/hooks.md).',
-            )
+            raise TypeError(f"add({name!r}, {factory!r}): a {self.kind} is registered by its name and a factory")
         if name in self._factories:
             raise PluginError(
                 f"two plugins register a {self.kind} called {name!r}",
-                found=f"found {self.origin(name)} and {factory.__module__}",
+                found=f"found {self.origin(name)} and {_module_of(factory)}",
                 todo="Uninstall one of them.",
             )
-        self._factories[name] = (factory, factory.__module__)
+        self._factories[name] = (factory, _module_of(factory))
 
     def origin(self, name: str) -> str:
         """Return the module that registered a name."""
@@ -137,14 +134,18 @@ class Shelf(Generic[P]):
             raise
         except (Exception, SystemExit) as error:
             raise failed(self.origin(name), f"making the {self.kind} {name!r}", error) from error
-        lacking = sorted({*self._members} - {*dir(made)})
+        lacking = [name for name in {*self._members} - {*dir(made)} if not hasattr(made, name)]
         if lacking:
             raise PluginError(
                 f"what the plugin {self.origin(name)} makes is no {self.kind}",
-                found=f"{name!r} is of the type {type(made).__name__}, which lacks {', '.join(lacking)}",
+                found=f"{name!r} is of the type {type(made).__name__}, which lacks {', '.join(sorted(lacking))}",
                 todo="Mend the plugin; `docs/hooks.md` has what belongs to each port.",
             )
         return made
+
+
+def _module_of(factory: Callable[..., object]) -> str:
+    return factory.func.__module__ if isinstance(factory, partial) else factory.__module__
 
 
 def _members(port: type) -> Iterator[str]:

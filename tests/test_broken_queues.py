@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from threading import Barrier, BrokenBarrierError, Event
@@ -108,25 +109,34 @@ def test_a_queue_that_another_process_does_not_see_breaks_a_law() -> None:
         )
 
 
-class WaitsForANotice(MemoryQueue):
+class WaitsWhereThereIsNothingNew(ForgetsWhatItTold):
     def receive(self) -> Sequence[Notice]:
-        NEVER.wait()
-        return self.notices
+        if not self.notices:
+            NEVER.wait()
+        return ForgetsWhatItTold.receive(self)
 
 
 NEVER = Event()
 
 
-def test_a_queue_that_waits_for_a_notice_does_not_hang_its_laws() -> None:
+@pytest.mark.parametrize("law", queues.LAWS)
+def test_a_queue_that_waits_for_a_notice_does_not_hang_its_laws(
+    law: queues.Law, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queues.notices_of, "__defaults__", (0.1,))
+    with suppress(AssertionError):
+        law(bell(WaitsWhereThereIsNothingNew))
     with pytest.raises(AssertionError, match="has not returned"):
-        queues.received(WaitsForANotice(), patience=0.1)
+        queues.a_queue_without_a_notice_tells_nothing(bell(WaitsWhereThereIsNothingNew))
     NEVER.set()
+    NEVER.clear()
 
 
-def test_what_a_queue_raises_is_what_its_laws_raise() -> None:
+@pytest.mark.parametrize("error", [LookupError("it is not there"), SystemExit("it is not there")])
+def test_what_a_queue_raises_is_what_its_laws_raise(error: BaseException) -> None:
     class Raises(MemoryQueue):
         def receive(self) -> Sequence[Notice]:
-            raise LookupError("it is not there")
+            raise error
 
-    with pytest.raises(LookupError, match="it is not there"):
-        queues.received(Raises())
+    with pytest.raises(type(error), match="it is not there"):
+        queues.notices_of(Raises())

@@ -46,13 +46,17 @@ class ListsTheFirstTen(MemorySource):
 
 class OrdersNamesAsTexts(MemorySource):
     def put(self, table: TableName, order: int, items: Sequence[Item], *rest: Any, **more: Any) -> None:
-        MemorySource.put(self, table, int(f"{order}".ljust(9, "0")), items, *rest, **more)
+        rank = sorted(map(str, range(1, 100))).index(str(order)) + 1
+        placed = [replace(item, position=item.position._replace(object=rank)) for item in items]
+        MemorySource.put(self, table, rank, placed, *rest, **more)
 
 
 class ReadsEqualRowsOnce(MemorySource):
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
         batch = MemorySource.read(self, dimension, taken, epoch)
-        once = {repr(replace(item, position=item.position._replace(row=0))): item for item in batch.frame}
+        once = {
+            repr(replace(item, position=item.position._replace(sequence=0, row=0))): item for item in batch.frame
+        }
         return changed(batch, [*once.values()])
 
 
@@ -92,13 +96,18 @@ class CallsTimesNumbersOfTheirOwn(MemorySource):
     def __init__(self) -> None:
         MemorySource.__init__(self, sequences=Sequences.UNIQUE)
 
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, taken, epoch)
+        items = [replace(item, position=item.position._replace(sequence=item.time or 0)) for item in batch.frame]
+        return changed(batch, items)
+
 
 class CallsTimesNoOrder(MemorySource):
     def __init__(self) -> None:
         MemorySource.__init__(self, sequences=Sequences.ARRIVAL)
 
 
-class CallsPlacesTimes(MemorySource):
+class CallsAConstantATime(MemorySource):
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
         batch = MemorySource.read(self, dimension, taken, epoch)
         return changed(
@@ -107,7 +116,7 @@ class CallsPlacesTimes(MemorySource):
         )
 
 
-class CallsNothingPlaces(MemorySource):
+class CallsZeroAPlace(MemorySource):
     def __init__(self) -> None:
         MemorySource.__init__(self, sequences=Sequences.PLACES)
 
@@ -312,8 +321,8 @@ BROKEN: Mapping[str, Sequence[type[MemorySource]]] = {
     "sequences_are_what_the_source_says_of_them": [
         CallsTimesNumbersOfTheirOwn,
         CallsTimesNoOrder,
-        CallsPlacesTimes,
-        CallsNothingPlaces,
+        CallsAConstantATime,
+        CallsZeroAPlace,
     ],
     "each_row_is_counted": [DropsWhatItCannotRead],
     "facts_bound_the_rows": [BoundsTheFirstObjectAlone],
@@ -362,7 +371,7 @@ def test_a_broken_source_breaks_its_law(law: sources.Law) -> None:
 
 
 def test_every_law_has_a_source_that_breaks_it() -> None:
-    assert [law.__name__ for law in sources.LAWS] == [*BROKEN]
+    assert sorted(law.__name__ for law in sources.LAWS) == sorted(BROKEN)
 
 
 def test_a_source_is_held_to_the_texts_that_can_stand_in_it() -> None:

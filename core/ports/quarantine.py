@@ -44,6 +44,7 @@ class Mended:
 class Entry:
     """A row in quarantine, and how many events wait behind it; a key change has another key as well.
 
+    A key is a list in JSON: the texts of its parts.
     `time` is its source time in microseconds since 1970, and `since` when it was put there, 0 where its table
     does not know. One that is `mended` waits to be replayed.
     What waits behind it may be key changes, which hold their other keys, too: it `also_holds` those.

@@ -24,7 +24,7 @@ from lakeward.entrypoints.context import (
 )
 from lakeward.entrypoints.joining import chosen
 from lakeward.entrypoints.printable import escaped
-from lakeward.plugins.manager import load, registry_of
+from lakeward.plugins.manager import announced, load, registry_of
 from lakeward.plugins.tracing import Call, Tracing
 
 HELP = """List the sources, table formats and queues that are installed, and where each comes from.
@@ -76,13 +76,10 @@ def list_plugins(context: typer.Context, as_json: AsJson = False, debug: Debug =
 def new(kind: Kind, name: Name, to: To = None, as_json: AsJson = False, debug: Debug = False) -> int:
     """Write, and say how to go on; a plugin that is installed and broken is no hindrance."""
     try:
-        manager = load()
-        registry = registry_of(manager)
+        registry = registry_of(load())
     except PluginError:
-        manager = load(entry_points=False)
-        registry = registry_of(manager)
-    announced = [plugin for plugin, _ in manager.list_name_plugin()]
-    project = new_plugin.Project.called(kind, name, registry, announced)
+        registry = registry_of(load(entry_points=False))
+    project = new_plugin.Project.called(kind, name, registry, announced())
     folder = to or Path(project.distribution)
     new_plugin.write(project, folder)
     files = [*project.content()]

@@ -190,12 +190,7 @@ class Player:
         opened = self.lake.open(self.script.dimension)
         progress = opened.table.standing().progress
         quarantine = {
-            entry.position: (
-                entry.reason,
-                entry.waits,
-                frozenset(map(_key, entry.held_keys)),
-                entry.mended is not None,
-            )
+            entry.position: (entry.reason, entry.waits, _held_keys(entry), entry.mended is not None)
             for entry in self._entries()
         }
         incomplete = frozenset(entry.position for entry in opened.quarantine.incomplete(progress))
@@ -249,9 +244,12 @@ class Player:
         return sorted(entries, key=lambda entry: entry.position)
 
 
-def _key(text: str) -> str:
-    """Return the text of a key, a list in JSON, in one of the ways in which JSON may be written."""
-    return json.dumps(json.loads(text), ensure_ascii=False)
+def _held_keys(entry: Entry) -> frozenset[str]:
+    """Return the keys that a row in quarantine holds, each in one of the ways in which JSON may be written."""
+    try:
+        return frozenset(json.dumps(json.loads(key), ensure_ascii=False) for key in entry.held_keys)
+    except ValueError as error:
+        raise AssertionError(f"a key of a row in quarantine is no list in JSON: {entry}") from error
 
 
 def _mended(entry: Entry, event: ChangeEvent) -> Mended:

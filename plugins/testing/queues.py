@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from multiprocessing.pool import ThreadPool
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Final, TypeAlias
 
 from lakeward.core.ports import Notice, Queue
@@ -39,7 +39,7 @@ class Bell:
 
     def waiting(self) -> Collection[str]:
         """Return the tables that a new process is told of."""
-        return {notice.table for notice in received(self.open())}
+        return {notice.table for notice in notices_of(self.open())}
 
 
 Law: TypeAlias = Callable[[Bell], None]
@@ -50,17 +50,26 @@ def queue_contract(make: Callable[..., Bell]) -> type:
     return port_contract("The laws of a queue.", make, LAWS)
 
 
-def received(queue: Queue, patience: float = PATIENCE) -> Sequence[Notice]:
+def notices_of(queue: Queue, patience: float = PATIENCE) -> Sequence[Notice]:
     """Return what a queue tells; raises AssertionError for one that waits until there is something."""
-    pool = ThreadPool(1)
+    told: SimpleQueue[Sequence[Notice] | BaseException] = SimpleQueue()
+
+    def ask() -> None:
+        try:
+            told.put(queue.receive())
+        except BaseException as error:  # noqa: BLE001  # whatever it is, it is raised where it was asked for
+            told.put(error)
+
+    Thread(target=ask, daemon=True).start()
     try:
-        return pool.apply_async(queue.receive).get(patience)
-    except multiprocessing.TimeoutError:
+        found = told.get(timeout=patience)
+    except Empty:
         raise AssertionError(
             f"`receive` has not returned for {patience:g} seconds: it must tell what there is, and not wait"
         ) from None
-    finally:
-        pool.close()
+    if isinstance(found, BaseException):
+        raise found
+    return found
 
 
 def _of(notices: Sequence[Notice], table: str) -> Sequence[Notice]:
@@ -85,10 +94,10 @@ def a_queue_that_is_open_tells_what_is_new(bell: Bell) -> None:
     """A process that follows its tables opens a queue once, and asks it again and again."""
     bell.rung()
     queue = bell.open()
-    assert not received(queue)
+    assert not notices_of(queue)
     for table in TABLES:
         bell.rung(table)
-        notices = received(queue)
+        notices = notices_of(queue)
         assert {notice.table for notice in notices} == {table}
         queue.acknowledge(notices)
 
@@ -99,7 +108,7 @@ def a_notice_stays_until_it_is_acknowledged(bell: Bell) -> None:
         bell.rung(*TABLES)
     queue = bell.open()
     for opened in (queue, queue, bell.open()):
-        assert {notice.table for notice in opened.receive()} == set(TABLES)
+        assert {notice.table for notice in notices_of(opened)} == set(TABLES)
     queue.acknowledge([])
     assert bell.waiting() == set(TABLES)
 
@@ -108,9 +117,9 @@ def what_is_acknowledged_is_forgotten_and_nothing_else(bell: Bell) -> None:
     """For good, also for another process."""
     bell.rung(*TABLES)
     queue = bell.open()
-    queue.acknowledge(_of(queue.receive(), TABLES[0]))
+    queue.acknowledge(_of(notices_of(queue), TABLES[0]))
     assert bell.waiting() == {TABLES[1]}
-    queue.acknowledge(queue.receive())
+    queue.acknowledge(notices_of(queue))
     assert not bell.waiting()
 
 
@@ -118,7 +127,7 @@ def a_notice_that_came_meanwhile_stays(bell: Bell) -> None:
     """Of the same table: the commit that is acknowledged may not contain what it tells of."""
     bell.rung(TABLES[0])
     queue = bell.open()
-    received = queue.receive()
+    received = notices_of(queue)
     bell.rung(TABLES[0])
     queue.acknowledge(received)
     assert bell.waiting() == {TABLES[0]}
@@ -128,7 +137,7 @@ def a_notice_may_be_acknowledged_twice(bell: Bell) -> None:
     """After a crash by another process; it is no error, and takes nothing else away."""
     if bell.ring is not None:
         bell.rung(*TABLES)
-    received = _of(bell.open().receive(), TABLES[0])
+    received = _of(notices_of(bell.open()), TABLES[0])
     for _ in range(2):
         bell.open().acknowledge(received)
     assert TABLES[1] in bell.waiting()
@@ -138,7 +147,7 @@ def threads_share_it(bell: Bell) -> None:
     """A run works on tables side by side, with one queue, and acknowledges each for itself."""
     bell.rung(*TABLES)
     queue = bell.open()
-    notices = [_of(queue.receive(), table) for table in TABLES]
+    notices = [_of(notices_of(queue), table) for table in TABLES]
     with ThreadPoolExecutor(len(TABLES)) as pool:
         list(pool.map(queue.acknowledge, notices))
     assert not bell.waiting()

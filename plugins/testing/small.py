@@ -238,7 +238,7 @@ def tables_of_one_lake_are_apart(trial: Trial) -> None:
     """Where the name of one begins as another's, and in another schema: rows, progress, memory and quarantine."""
     players = []
     for number, name in enumerate(NEIGHBOURS, 1):
-        bad = Reject(Position(1, 4, 4, 1), Reason.CAST, ((0, number),), time=4)
+        bad = Reject(Position(1, 4, 4, number), Reason.CAST, ((0, number),), time=4)
         inserts = [_insert(2, key, a=number) for key in (1, 2, 3)]
         script = _script(inserts, [bad, _update(5, number), _delete(1, 3, late=5)], lateness=Unbounded())
         script = replace(script, dimension=replace(script.dimension, name=name))
@@ -330,12 +330,12 @@ LAWS: Final = tuple(
         (a_row_that_cannot_be_applied_holds_its_key,),
         (of_two_changes_at_one_place_the_first_stands_where_the_table_has_it,),
         (rows_that_show_a_change_of_columns_are_refused_alone,),
-        (values.a_value_is_read_back_as_it_came,),
         (what_a_person_said_is_known_to_whoever_opens_the_table,),
         (a_process_that_ends_anywhere_leaves_a_table_that_goes_on,),
-        (tables_of_one_lake_are_apart,),
         (a_commit_of_another_writer_hides_no_progress, FOREIGN),
         (maintenance_changes_no_row_and_hides_no_progress, Capability.MAINTAIN.value),
+        (tables_of_one_lake_are_apart,),
+        (values.a_value_is_read_back_as_it_came,),
     )
 )
 """In the order in which a new table learns them."""

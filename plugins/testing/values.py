@@ -80,8 +80,8 @@ def a_cell_comes_as_it_was_written(feed: Feed) -> None:
 
 
 def _rows(operation: Operation, cells: Sequence[Cell]) -> Iterator[ChangeEvent]:
-    """Yield rows with keys of odd numbers first, and then of others; behind the last cell all have NULL."""
-    numbers = [*NUMBERS, *range(1, len(cells))]
+    """Yield rows with keys of odd numbers first, then of others; where there are fewer cells, with NULL."""
+    numbers = [*NUMBERS, *range(1, len(cells) + 1 - len(NUMBERS))]
     for row, (number, cell) in enumerate(zip_longest(numbers, cells), 1):
         time = BEGIN + 1_000_000 * row
         place = Position(1, time, 1, row)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 from lakeward.adapters.memory import MemorySource
+from lakeward.core.events import Sequences
 from lakeward.core.ledger import Limits
 from lakeward.plugins.testing import Feed, source_contract
 
@@ -20,3 +21,5 @@ def feed(source: MemorySource) -> Feed:
 
 TestMemory = source_contract(lambda: feed(MemorySource()))
 TestObjectByObject = source_contract(lambda: feed(MemorySource(Limits(files=1))))
+TestNumbers = source_contract(lambda: feed(MemorySource(sequences=Sequences.UNIQUE)))
+TestPlaces = source_contract(lambda: feed(MemorySource(sequences=Sequences.PLACES)))

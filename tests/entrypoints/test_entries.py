@@ -25,7 +25,7 @@ from lakeward.core.schema import Column, Schema, Type
 from lakeward.entrypoints import fixfile
 from lakeward.entrypoints.choosing import choice, moment
 from lakeward.entrypoints.entries import COLUMNS, Kept, document
-from lakeward.entrypoints.entries_view import print_entries
+from lakeward.entrypoints.entries_view import print_entries, print_waiting, print_waiting_groups
 from lakeward.entrypoints.exporting import export
 
 NAME = TableName("shop", 'odd "item"')
@@ -44,15 +44,37 @@ def entry(row: int = 1, reason: Reason = Reason.CAST, **more: object) -> Entry:
 
 def test_options_narrow_each_other_down() -> None:
     rows = [entry(1), entry(2, Reason.NULL_KEY, key=None), entry(3, object="b.csv"), entry(4, key='["2"]')]
+    rows.append(entry(5, Reason.TOO_LATE, key='["2"]', object="b.csv", since=0))
     chosen = {
         "key": choice(key=["1"]),
         "place": choice(at="a.csv:2"),
         "reasons": choice(reason=["cast", "null_key"], file="a.*"),
         "since": choice(since="1970-01-01T00:00:03Z"),
+        "before": choice(before="1970-01-01T00:00:03Z"),
         "both": choice(since="1970-01-01T00:00:02Z", before="1970-01-01T00:00:03+00:00"),
     }
     found = {name: [one.row for one in choose(rows, DIMENSION)] for name, choose in chosen.items()}
-    assert found == {"key": [1, 3], "place": [2], "reasons": [1, 2, 4], "since": [3, 4], "both": [2]}
+    assert found == {
+        "key": [1, 3],
+        "place": [2],
+        "reasons": [1, 2, 4],
+        "since": [3, 4],
+        "before": [1, 2],
+        "both": [2],
+    }
+
+
+def test_where_a_table_does_not_know_since_when_a_row_is_there_nothing_is_said() -> None:
+    unknown, known = entry(1, since=0), entry(2, since=time.time_ns() // 1000 - 7_300_000_000)
+    printed = []
+    for rows in ([unknown], [unknown, known]):
+        console = Console(file=io.StringIO(), width=200)
+        print_waiting_groups(console, [Kept(NAME, DIMENSION, DIMENSION, [], rows)])
+        print_waiting(console, rows)
+        printed.append(console.file.getvalue())  # type: ignore[attr-defined]
+    assert " d " not in printed[0]
+    assert printed[1].count("2 h") == 2
+    assert document(NAME, unknown)["since"] is None
 
 
 def test_a_key_is_a_value_of_its_type_and_either_of_a_key_change() -> None:

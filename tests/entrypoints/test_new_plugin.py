@@ -136,23 +136,38 @@ def test_the_name_of_one_that_comes_with_lakeward_is_refused(lakeward: Command) 
     assert "there is a table format called 'iceberg' already\n  found lakeward.adapters.iceberg" in ended.err
 
 
+BELL = """
+from lakeward.plugins import hookimpl
+
+def build(options, runtime):
+    pass
+
+@hookimpl
+def register(registry):
+    registry.queues.add("night", build)
+"""
+
+
+@pytest.mark.parametrize("also", ["", "raise ImportError"])
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "name", "said"),
     [
-        ("queue", "there is a queue called 'bell' already\n  found builtins"),
-        ("source", "there is a plugin called 'bell' already\n  found lakeward_bell"),
+        ("queue", "night", "there is a queue called 'night' already\n  found acme_bell"),
+        ("source", "bell", "there is a plugin called 'bell' already\n  found acme_bell"),
     ],
 )
 def test_the_name_of_an_installed_plugin_is_refused(
-    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, said: str
+    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, name: str, said: str, also: str
 ) -> None:
-    code = "from lakeward.plugins import hookimpl\n@hookimpl\ndef register(registry):\n"
-    code += "    registry.queues.add('bell', print)"
-    third_party.install(monkeypatch, tmp_path / "more", "lakeward_bell", code, called="bell")
-    ended = lakeward("plugins", "new", kind, "bell")
-    assert ended.code == 1
-    assert said in ended.err
-    assert f"as bell_{kind}" in ended.err
+    third_party.install(monkeypatch, tmp_path / "more", "acme_bell", BELL, called="bell")
+    if also:
+        third_party.install(monkeypatch, tmp_path / "torn", "lakeward_torn", also)
+    ended = lakeward("plugins", "new", kind, name)
+    if also and name == "night":  # a name on a shelf is known where all plugins can be loaded
+        assert ended.code == 0
+    else:
+        assert ended.code == 1
+        assert said in ended.err
 
 
 @pytest.mark.parametrize("there", ["folder", "file"])
@@ -187,4 +202,4 @@ def test_an_installed_plugin_that_is_broken_does_not_stop_it(
 
 def test_names_may_be_given_as_a_distribution() -> None:
     for given in ("my-lake", "lakeward-my-lake"):
-        assert Project.called("table", given, Registry()) == Project("table", "my_lake")
+        assert Project.called("table", given, Registry(), {}) == Project("table", "my_lake")

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import atexit
 import re
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import pluggy
 import pytest
 import third_party
 from repository import pyproject
 
 from lakeward import __version__
 from lakeward.core.errors import PluginError
-from lakeward.plugins import API, Registry, Runtime, hookimpl
+from lakeward.plugins import API, Registry, Runtime, hookimpl, manager
 from lakeward.plugins.manager import BUILTIN, load, registry_of, who_raised
 
 
@@ -145,30 +148,77 @@ def test_a_plugin_that_cannot_be_imported_is_named(
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"),
-    [
-        ("LAKEWARD_API = (2, 0)", f" (it needs 2.0; lakeward {__version__} has {API[0]}.{API[1]})"),
-        ("LAKEWARD_API: tuple[int, int] = (1,7)", f" (it needs 1.7; lakeward {__version__} has {API[0]}.{API[1]})"),
-        ("LAKEWARD_API = (1, 0)", ""),
-        ("", ""),
-    ],
+    ("said", "wanted"), [("LAKEWARD_API = (2, 0)", "2.0"), ("LAKEWARD_API: tuple[int, int] = (1,7)", "1.7")]
 )
 def test_of_one_that_cannot_be_imported_and_is_for_another_version_both_versions_are_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str, shown: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str, wanted: str
 ) -> None:
     code = f"{said}\nfrom lakeward.plugins import what_is_new"
     third_party.install(monkeypatch, tmp_path / "site", "lakeward_new", code)
+    with pytest.raises(PluginError, match="lakeward_new is written for another version") as refused:
+        load()
+    assert f"needs {wanted}; lakeward {__version__} has {API[0]}.{API[1]}" in str(refused.value.found)
+    assert "what_is_new" in str(refused.value.found)
+
+
+def test_the_version_is_read_in_the_module_that_is_announced(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    package = tmp_path / "site" / "acme_new"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "bells.py").write_text("LAKEWARD_API = (3, 0)\nimport what_is_not_there\n", "utf-8")
+    third_party.announce(monkeypatch, tmp_path / "site", "acme_new.bells", called="bells")
+    with pytest.raises(PluginError, match="bells is written for another version"):
+        load()
+
+
+@pytest.mark.parametrize("value", ["acme_torn", "lakeward-bells", "a module", "sys", "acme_torn.none"])
+def test_of_one_that_cannot_be_imported_the_version_may_be_unknown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str
+) -> None:
+    third_party.install(monkeypatch, tmp_path / "site", "acme_torn", "LAKEWARD_API = (1, 0)\nraise RuntimeError")
+    plugin = EntryPoint("torn", value, "lakeward")
+    monkeypatch.setattr(manager, "installed", lambda group: [plugin])
+    monkeypatch.setattr(pluggy.PluginManager, "load_setuptools_entrypoints", fail)
     with pytest.raises(PluginError, match="a plugin cannot be loaded") as refused:
         load()
-    assert str(refused.value.found).partition(".py)")[2] == shown
+    assert f"torn ({value}): it is torn" in str(refused.value.found)
 
 
-@pytest.mark.parametrize("hook", ["register", "after_commit"])
-def test_a_hook_without_its_mark_is_refused_and_named(hook: str) -> None:
+def fail(*_: object) -> None:
+    raise RuntimeError("it is torn")
+
+
+def unmarked(**functions: Any) -> ModuleType:
     module = ModuleType("lakeward_unmarked")
-    setattr(module, hook, lambda registry: None)
-    with pytest.raises(PluginError, match=f"lakeward_unmarked has a function '{hook}' without @hookimpl"):
+    vars(module).update(functions)
+    return module
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        unmarked(register=lambda registry: None),
+        unmarked(after_commit=lambda report: None, register=hookimpl(lambda registry: None)),
+    ],
+)
+def test_a_hook_without_its_mark_is_refused_and_named(module: ModuleType) -> None:
+    with pytest.raises(PluginError, match="lakeward_unmarked has a function"):
         load(module, entry_points=False)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        unmarked(register=atexit.register, after_commit=hookimpl(lambda report: None)),
+        unmarked(register=lambda registry, more: None),
+        unmarked(register=lambda registry: None, other=hookimpl(specname="register")(lambda registry: None)),
+        SimpleNamespace(__name__="lakeward_bare"),
+    ],
+)
+def test_what_has_the_name_of_a_hook_and_is_another_thing_is_left_alone(module: object) -> None:
+    assert load(module, entry_points=False).is_registered(module)
 
 
 def test_two_plugins_that_announce_themselves_by_one_name_are_refused_and_named(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 from lakeward.core.errors import ConfigError, PluginError
-from lakeward.plugins import Options, Registry, Runtime, Shelf
+from lakeward.plugins import Options, Registry, Runtime, Shelf, hookimpl
+from lakeward.plugins.manager import load, registry_of
 
 
 def no_spark() -> Any:
@@ -103,11 +105,42 @@ def test_what_a_factory_makes_and_is_no_such_port_is_refused_with_what_it_lacks(
     assert words in str(refused.value.found)
 
 
+class Passes:
+    """A queue that passes on whatever it is asked."""
+
+    def __getattr__(self, name: str) -> Any:
+        return list
+
+
+def test_a_port_may_pass_on_what_it_is_asked() -> None:
+    shelf = Registry().queues
+    shelf.add("bell", lambda options, runtime: Passes())  # type: ignore[arg-type, return-value]
+    assert isinstance(shelf.build("bell", {}, Runtime(no_spark)), Passes)
+
+
+def test_what_belongs_to_a_port_are_its_methods_properties_and_attributes() -> None:
+    shelf = Registry().sources
+    shelf.add("bare", lambda options, runtime: object())  # type: ignore[arg-type, return-value]
+    with pytest.raises(PluginError) as refused:
+        shelf.build("bare", {}, Runtime(no_spark))
+    assert "archive, cells, lateness, mend, read, remaking, sequences" in str(refused.value.found)
+
+
 @pytest.mark.parametrize(("name", "factory"), [(7, make), ("bell", "a text"), (None, None)])
-def test_what_is_no_name_and_no_factory_is_refused(name: Any, factory: Any) -> None:
-    with pytest.raises(PluginError, match="registers a queue in another way") as refused:
-        Registry().queues.add(name, factory)
-    assert f"add({name!r}, {factory!r})" in str(refused.value.found)
+def test_what_is_no_name_and_no_factory_is_refused_by_the_name_of_its_plugin(name: Any, factory: Any) -> None:
+    def register(registry: Registry) -> None:
+        registry.queues.add(name, factory)
+
+    module = ModuleType("lakeward_bell")
+    vars(module)["register"] = hookimpl(register)
+    with pytest.raises(PluginError, match="the plugin lakeward_bell failed in its hook `register`") as refused:
+        registry_of(load(module, entry_points=False))
+    assert f"add({name!r}, {factory!r}): a queue is registered by" in str(refused.value.found)
+
+
+def test_of_a_factory_in_part_the_module_is_that_of_the_whole(shelf: Shelf[Any]) -> None:
+    shelf.add("paper", partial(make))
+    assert shelf.origin("paper") == __name__
 
 
 def test_every_kind_of_port_has_a_shelf() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from broken_ports import BrokenLake, Whole
+from broken_ports import Whole
 
 from lakeward.core.dimension import Dimension, TableName, Ties
 from lakeward.core.errors import CommitConflict
@@ -18,7 +18,6 @@ from lakeward.core.ports import (
     Cared,
     Commit,
     Entry,
-    Opened,
     Recalled,
     Resolved,
     Standing,
@@ -196,20 +195,20 @@ class KnowsTheLastWordAlone(Whole):
 class GoesByTheBeginningOfAName(Whole):
     """Takes a table for the one whose name its own begins with."""
 
-    def __init__(self, opened: Opened[Any], lake: BrokenLake, dimension: Dimension) -> None:
-        """Open the other one."""
+    @staticmethod
+    def named(dimension: Dimension) -> Dimension:
+        """Return that one."""
         name = TableName(dimension.name.schema, dimension.name.table[: len(NAME.table)])
-        opened = lake.lake.open(replace(dimension, name=name))
-        super().__init__(opened, lake, dimension)
+        return replace(dimension, name=name)
 
 
 class GoesByTheNameWithoutItsSchema(Whole):
     """Takes a table for the one of its name in another schema."""
 
-    def __init__(self, opened: Opened[Any], lake: BrokenLake, dimension: Dimension) -> None:
-        """Open the other one."""
-        opened = lake.lake.open(replace(dimension, name=TableName(NAME.schema, dimension.name.table)))
-        super().__init__(opened, lake, dimension)
+    @staticmethod
+    def named(dimension: Dimension) -> Dimension:
+        """Return that one."""
+        return replace(dimension, name=TableName(NAME.schema, dimension.name.table))
 
 
 class HearsNothingBeforeThereIsATable(Whole):

@@ -34,6 +34,7 @@ from lakeward.core.ports import (
 from lakeward.core.progress import Progress
 from lakeward.core.ties import ties_with
 from lakeward.plugins.testing.bench import COLUMNS
+from lakeward.plugins.testing.scripts import NAME
 
 
 def _events(frame: Frame) -> list[ChangeEvent]:
@@ -495,15 +496,64 @@ def _cut(event: ChangeEvent) -> ChangeEvent:
     return replace(event, cells=cells)
 
 
+class TakesKeysForOthers(MemoryTable):
+    """Takes a key for the first one that came and looks like it."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        items = [
+            replace(item, key=self.seen(item.key)) if isinstance(item, ChangeEvent) else item for item in frame
+        ]
+        return MemoryTable.resolve(self, plan, items)
+
+    def seen(self, key: Key) -> Key:
+        return next((other for other in (*self.rows, key) if self.looks(other) == self.looks(key)), key)
+
+    @staticmethod
+    def looks(key: Key) -> str:
+        raise NotImplementedError
+
+
+class TakesKeysForOthersInSmallLetters(TakesKeysForOthers):
+    """Looks at keys as a collation without case does."""
+
+    @staticmethod
+    def looks(key: Key) -> str:
+        return repr(key).lower()
+
+
+class TakesKeysForOthersBetweenCommas(TakesKeysForOthers):
+    """Puts the parts of a key together, with a comma between."""
+
+    @staticmethod
+    def looks(key: Key) -> str:
+        return ",".join(map(str, key))
+
+
+class CutsKeysInQuarantine(MemoryTable):
+    """Keeps keys of up to 255 characters with the rows that it holds."""
+
+    def key_text(self, key: Key) -> str:
+        return MemoryTable.key_text(self, tuple(part[:255] if isinstance(part, str) else part for part in key))
+
+
 class TellsWhatAnotherTableHolds(MemoryTable):
-    """Keeps the rows in quarantine of all tables in one place."""
+    """Keeps the rows in quarantine of all tables in one place; the first table of a lake is that of the kit."""
 
     every: ClassVar[dict[int, list[Reject]]] = {}
+
+    def __post_init__(self) -> None:
+        if self.dimension.name == NAME:
+            self.every.clear()
 
     def hold(self, plan: MergePlan, resolved: Resolved) -> None:
         MemoryTable.hold(self, plan, resolved)
         self.every.setdefault(plan.batch, []).extend(self.quarantined[plan.batch])
-        self.quarantined[plan.batch] = self.every[plan.batch]
+
+    def entries(self, progress: Progress) -> Sequence[Entry]:
+        own, self.quarantined = self.quarantined, self.every
+        found = MemoryTable.entries(self, progress)
+        self.quarantined = own
+        return found
 
 
 class ForgetsItsProgressBehindAnothersCommit(Contested):
@@ -735,7 +785,12 @@ BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
         RefusesWhateverComesWithAChange,
         RefusesDeletesThatShowAChange,
     ),
-    "a_value_is_read_back_as_it_came": (CutsTexts,),
+    "a_value_is_read_back_as_it_came": (
+        CutsTexts,
+        TakesKeysForOthersInSmallLetters,
+        TakesKeysForOthersBetweenCommas,
+        CutsKeysInQuarantine,
+    ),
     "what_a_person_said_is_known_to_whoever_opens_the_table": (
         KnowsTheLastWordAlone,
         ForgetsWordsWithABatch,
