@@ -302,6 +302,9 @@ def failing(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
             def receive(self):
                 return {}["bell"]
 
+            def acknowledge(self, notices):
+                pass
+
         @hookimpl
         def register(registry):
             registry.queues.add("broken", lambda options, runtime: Broken())
