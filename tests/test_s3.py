@@ -12,11 +12,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 from buckets import Buckets
-from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
 
 SETTINGS = """
@@ -73,11 +74,13 @@ class Pipeline:
         assert ended.stdout, ended.stderr
         return ended.returncode, json.loads(ended.stdout)
 
-    def table(self) -> Table:
+    def catalog(self) -> Catalog:
         uri = f"sqlite:///{self.folder}/catalog.db"
         properties = {"s3.endpoint": self.s3.endpoint, "s3.region": "eu-central-1"}
-        catalog = load_catalog("lake", type="sql", uri=uri, warehouse=f"s3://{self.bucket}/lake", **properties)
-        return catalog.load_table("shop.item")
+        return load_catalog("lake", type="sql", uri=uri, warehouse=f"s3://{self.bucket}/lake", **properties)
+
+    def table(self) -> Table:
+        return self.catalog().load_table("shop.item")
 
     def rows(self) -> list[tuple[Any, ...]]:
         found = self.table().scan(selected_fields=("id", "name", "price")).to_arrow().to_pylist()
@@ -178,3 +181,38 @@ def test_init_looks_into_a_bucket(pipeline: Pipeline) -> None:
     assert code == 1
     assert "no-such-bucket" in told["error"]["what"] + str(told["error"]["found"])
     assert not (pipeline.folder / "none.toml").exists()
+
+
+LOAD = "".join(f"2026-11-21 09:00:00,{key},{name},{key}.00\n" for key, name in ((1, "a"), (2, "b")))
+
+
+@pytest.mark.spark
+@pytest.mark.long
+def test_a_history_in_a_bucket_is_read_as_of_a_time(pipeline: Pipeline) -> None:
+    pipeline.configure(more='mode = "history"\nlateness = "30d"\n')
+    pipeline.put("LOAD00000001.csv", LOAD)
+    pipeline.put("20261121-100000000.csv", "U,2026-11-21 10:00:00,2,Köln,3.00\nD,2026-11-21 10:00:01,1,a,1.00\n")
+    pipeline.call("run", "--once")
+    pipeline.put("20261121-093000000.csv", "U,2026-11-21 09:30:00,2,late,9.00\n")
+    code, said = pipeline.call("run", "--once")
+    assert code == 0, said
+    for clock, expected in (("09:15", {1: "a", 2: "b"}), ("09:45", {1: "a", 2: "late"}), ("10:30", {2: "Köln"})):
+        code, told = pipeline.call("as-of", "shop.item", f"2026-11-21T{clock}:00Z")
+        assert (code, {row["id"]: row["name"] for row in told["first"]}) == (0, expected)
+
+
+@pytest.mark.spark
+@pytest.mark.long
+def test_a_table_of_another_job_in_a_bucket_is_gone_on_with(pipeline: Pipeline) -> None:
+    catalog = pipeline.catalog()
+    catalog.create_namespace("shop")
+    schema = pa.schema([("id", pa.int32()), ("name", pa.string()), ("price", pa.decimal128(8, 2))])
+    rows = [{"id": key, "name": name, "price": Decimal(key)} for key, name in ((1, "a"), (2, "b"))]
+    catalog.create_table("shop.item", schema).append(pa.Table.from_pylist(rows, schema))
+    pipeline.put("LOAD00000001.csv", LOAD)
+    pipeline.put("20261121-100000000.csv", "U,2026-11-21 10:00:00,2,Köln,3.00\nI,2026-11-21 10:00:01,3,c,4.00\n")
+    code, told = pipeline.call("adopt", "shop.item", "--from", "LOAD00000001.csv")
+    assert code == 0, told
+    code, said = pipeline.call("run", "--once")
+    assert (code, said["tables"][0]["batches"][0]["counts"]["read"]) == (0, 2)
+    assert pipeline.rows() == [(1, "a", Decimal(1)), (2, "Köln", Decimal(3)), (3, "c", Decimal(4))]

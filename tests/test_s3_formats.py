@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -119,6 +121,35 @@ def everything_else(shop: Shop, play: Played) -> None:
     assert shop.rows(play) == [(1, "one", D("1.00")), *AFTER[1:]]
 
 
+def history(shop: Shop, play: Played) -> None:
+    """What comes late is spliced in, and the table as of a time is what it was then."""
+    shop.configure('mode = "history"\nlateness = "30d"\n')
+    for name, content in (("LOAD00000001", LOAD), ("20261121-100000000", CHANGES), ("20261121-093000000", LATE)):
+        shop.put(f"{name}.csv", content)
+        shop.batches(play)
+    every = [(key, "late", price) for key, price in ((1, D("1.50")), (2, D("9.00")), (3, D("9.00")))]
+    for clock, expected in (("09:45", every), ("10:30", AFTER)):
+        found = answer(play.call("as-of", "shop.item", f"2026-11-21T{clock}:00Z", "--json"))["first"]
+        assert sorted((row["id"], row["name"], D(row["price"])) for row in found) == expected
+
+
+WRITES = """
+import sys
+from decimal import Decimal
+
+import pyarrow as pa
+from deltalake import write_deltalake
+
+from lakeward.adapters.s3.access import find_access, split
+
+schema = pa.schema([("id", pa.int32()), ("name", pa.string()), ("price", pa.decimal128(8, 2))])
+rows = [{"id": key, "name": name, "price": Decimal(key)} for key, name in ((1, "a"), (2, "b"), (3, "c"))]
+options = dict(find_access().object_store_options(split(sys.argv[1])[0]))
+write_deltalake(sys.argv[1], pa.Table.from_pylist(rows, schema), storage_options=options)
+"""
+"""What another job makes of the full load, in a process of its own as `played.py` has it."""
+
+
 def printed(shop: Shop) -> str:
     """Return all that Java wrote, and what the project's own files say."""
     files = [file for file in shop.folder.rglob("*") if file.is_file() and file.suffix in (".log", ".toml")]
@@ -162,3 +193,35 @@ def test_a_hudi_table_in_a_bucket_goes_back_and_all_commands_know_it(s3: Buckets
         lap(shop, play)
         way_back(shop, play)
         everything_else(shop, play)
+
+
+@pytest.mark.spark
+@pytest.mark.long
+def test_a_history_of_delta_in_a_bucket_is_read_as_of_a_time(s3: Buckets, tmp_path: Path) -> None:
+    shop = shop_of("delta", s3, tmp_path)
+    with playing(tmp_path, "delta") as play:
+        history(shop, play)
+
+
+@pytest.mark.spark
+@pytest.mark.hudi
+@pytest.mark.long
+def test_a_history_of_hudi_in_a_bucket_is_read_as_of_a_time(s3: Buckets, tmp_path: Path) -> None:
+    shop = shop_of("hudi", s3, tmp_path)
+    with playing(tmp_path, "hudi") as play:
+        history(shop, play)
+
+
+@pytest.mark.spark
+@pytest.mark.long
+def test_a_delta_table_of_another_job_in_a_bucket_is_gone_on_with(s3: Buckets, tmp_path: Path) -> None:
+    shop = shop_of("delta", s3, tmp_path)
+    subprocess.run([sys.executable, "-c", WRITES, f"s3://{shop.bucket}/lake/shop/item"], check=True)
+    shop.put("LOAD00000001.csv", LOAD)
+    shop.put("20261121-100000000.csv", CHANGES)
+    with playing(tmp_path, "delta") as play:
+        answer(play.call("adopt", "shop.item", "--from", "LOAD00000001.csv", "--json"))
+        assert [row[0] for row in shop.rows(play)] == [1, 2, 3]
+        (batch,) = shop.batches(play)
+        assert batch["counts"]["read"] == 3
+        assert shop.rows(play) == [(1, "a", D("1.00")), *AFTER[1:]]
