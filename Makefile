@@ -74,8 +74,9 @@ docs: setup ## Write docs/settings.md from the models of the settings
 	$(BIN)/python -m lakeward.entrypoints.reference > docs/settings.new
 	mv docs/settings.new docs/settings.md
 
-bench: setup ## Measure against the naive job; fails where a target is missed
-	$(BIN)/python benchmarks/run.py
+bench: setup ## Measure against the naive job, and Hudi on Spark 3.5; fails where a target is missed
+	$(BIN)/python benchmarks/run.py; code=$$?; \
+	$(MAKE) setup LINE=3.5 && .venv-3.5/bin/python benchmarks/run.py --phase 8,9,10 && exit $$code
 
 lock: ## Resolve the dependencies anew, from pyproject.toml into requirements/ (needs the network)
 	$(PYTHON) -m venv build/lock

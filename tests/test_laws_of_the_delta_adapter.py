@@ -6,6 +6,7 @@ rows with their positions, every count, and what waits in quarantine.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -32,8 +33,13 @@ ANY_LAYOUT = {
 }
 
 
-def bench(lake: LakeOfDelta) -> Bench:
-    return Bench(lake=lake, histories=40, foreign=lake.commit_as_another_writer)
+def bench(lake: LakeOfDelta, make: Callable[..., LakeOfDelta]) -> Bench:
+    return Bench(
+        lake=lake,
+        histories=40,
+        foreign=lake.commit_as_another_writer,
+        partitioned=lambda columns: make(TableOptions(partition_by=list(columns))),
+    )
 
 
 @pytest.fixture(params=[*[*LAYOUTS][:1], *[pytest.param(name, marks=pytest.mark.long) for name in [*LAYOUTS][1:]]])
@@ -53,26 +59,34 @@ def trimming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
 
 
-TestLayouts = table_contract(lambda make_delta, layout: bench(make_delta(layout)), laws=EVERY_LAYOUT)
-TestReloads = table_contract(lambda make_delta, any_layout: bench(make_delta(any_layout)), laws=ANY_LAYOUT - SHARED)
+TestLayouts = table_contract(lambda make_delta, layout: bench(make_delta(layout), make_delta), laws=EVERY_LAYOUT)
+TestReloads = table_contract(
+    lambda make_delta, any_layout: bench(make_delta(any_layout), make_delta), laws=ANY_LAYOUT - SHARED
+)
 TestHistories = table_contract(
-    lambda make_delta, any_layout: bench(make_delta(any_layout)),
+    lambda make_delta, any_layout: bench(make_delta(any_layout), make_delta),
     laws=HISTORIES - SHARED,
     cases=WAYS["delta"],
 )
 TestOtherWays = pytest.mark.long(
     table_contract(
-        lambda make_delta, any_layout: bench(make_delta(any_layout)),
+        lambda make_delta, any_layout: bench(make_delta(any_layout), make_delta),
         laws=HISTORIES - SHARED,
         cases=other_ways("delta"),
     )
 )
-TestLines = pytest.mark.lap(pytest.mark.lines(table_contract(lambda make_delta: bench(make_delta()), laws=LINES)))
-TestLap = pytest.mark.lap(table_contract(lambda make_delta: bench(make_delta()), laws=LAP - SHARED - ROLLBACK))
-TestCrashes = pytest.mark.lap(on_each_line(table_contract(lambda make_delta: bench(make_delta()), laws=CRASHES)))
+TestLines = pytest.mark.lap(
+    pytest.mark.lines(table_contract(lambda make_delta: bench(make_delta(), make_delta), laws=LINES))
+)
+TestLap = pytest.mark.lap(
+    table_contract(lambda make_delta: bench(make_delta(), make_delta), laws=LAP - SHARED - ROLLBACK)
+)
+TestCrashes = pytest.mark.lap(
+    on_each_line(table_contract(lambda make_delta: bench(make_delta(), make_delta), laws=CRASHES))
+)
 TestDelta = pytest.mark.long(
     table_contract(
-        lambda make_delta: bench(make_delta()),
+        lambda make_delta: bench(make_delta(), make_delta),
         laws=others(EVERY_LAYOUT, (ANY_LAYOUT | HISTORIES | LAP) - SHARED - ROLLBACK, LINES, CRASHES),
     )
 )

@@ -6,6 +6,7 @@ rows with their positions, every count, and what waits in quarantine.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -35,8 +36,13 @@ ANY_LAYOUT = {
 }
 
 
-def bench(lake: LakeOfHudi) -> Bench:
-    return Bench(lake=lake, histories=40, foreign=lake.commit_as_another_writer)
+def bench(lake: LakeOfHudi, make: Callable[..., LakeOfHudi]) -> Bench:
+    return Bench(
+        lake=lake,
+        histories=40,
+        foreign=lake.commit_as_another_writer,
+        partitioned=lambda columns: make(TableOptions(partition_by=list(columns), buckets=1)),
+    )
 
 
 @pytest.fixture(
@@ -63,28 +69,32 @@ def trimming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
 
 
-TestLayouts = table_contract(lambda make_hudi, layout: bench(make_hudi(layout)), laws=EVERY_LAYOUT)
-TestReloads = table_contract(lambda make_hudi, any_layout: bench(make_hudi(any_layout)), laws=ANY_LAYOUT - SHARED)
+TestLayouts = table_contract(lambda make_hudi, layout: bench(make_hudi(layout), make_hudi), laws=EVERY_LAYOUT)
+TestReloads = table_contract(
+    lambda make_hudi, any_layout: bench(make_hudi(any_layout), make_hudi), laws=ANY_LAYOUT - SHARED
+)
 TestHistories = table_contract(
-    lambda make_hudi, any_layout: bench(make_hudi(any_layout)),
+    lambda make_hudi, any_layout: bench(make_hudi(any_layout), make_hudi),
     laws=HISTORIES - SHARED,
     cases=WAYS["hudi"],
 )
 TestOtherWays = pytest.mark.long(
     table_contract(
-        lambda make_hudi, any_layout: bench(make_hudi(any_layout)),
+        lambda make_hudi, any_layout: bench(make_hudi(any_layout), make_hudi),
         laws=HISTORIES - SHARED,
         cases=other_ways("hudi"),
     )
 )
-TestLines = pytest.mark.lap(table_contract(lambda make_hudi: bench(make_hudi()), laws=LINES | CRASHES))
-TestLap = pytest.mark.lap(table_contract(lambda make_hudi: bench(make_hudi()), laws=LAP - SHARED - ROLLBACK))
+TestLines = pytest.mark.lap(table_contract(lambda make_hudi: bench(make_hudi(), make_hudi), laws=LINES | CRASHES))
+TestLap = pytest.mark.lap(
+    table_contract(lambda make_hudi: bench(make_hudi(), make_hudi), laws=LAP - SHARED - ROLLBACK)
+)
 TestRollback = pytest.mark.long(
-    pytest.mark.lap(table_contract(lambda make_hudi, kept: bench(make_hudi(kept)), laws=ROLLBACK))
+    pytest.mark.lap(table_contract(lambda make_hudi, kept: bench(make_hudi(kept), make_hudi), laws=ROLLBACK))
 )
 TestHudi = pytest.mark.long(
     table_contract(
-        lambda make_hudi: bench(make_hudi()),
+        lambda make_hudi: bench(make_hudi(), make_hudi),
         laws=others(EVERY_LAYOUT, (ANY_LAYOUT | HISTORIES | LAP) - SHARED, LINES, CRASHES),
     )
 )

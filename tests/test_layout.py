@@ -192,3 +192,25 @@ def test_delta_clusters_no_table_that_is_partitioned(fed: Project) -> None:
     assert "Delta clusters no such table" in ended.err
     says(fed, 'cluster_by = ["id"]', 'partition_by = ["name"]')
     assert "partitioned or clustered" in fed.call("maintain").err
+
+
+@pytest.mark.hudi
+def test_hudi_refuses_whatever_says_where_its_rows_lie_before_anything_is_done(fed: Project) -> None:
+    fed.kind = "hudi"
+    fed.configure()
+    fed.run()
+    says(
+        fed, 'partition_by = ["name"]', "buckets = 2", 'properties = { "hoodie.parquet.max.file.size" = "1000000" }'
+    )
+    timeline = fed.folder / "lake/shop/item/.hoodie/timeline"
+    before = {*timeline.iterdir()}
+    ended = fed.call("maintain")
+    assert ended.code == 4
+    assert "partition_by is none, and the settings say name" in ended.err
+    assert "Write partition_by = []." in ended.err
+    planned = fed.call("plan", "--json").document["tables"][0]["warnings"]
+    assert [warning.split(",")[0].split(": ")[-1] for warning in planned] == [
+        "partition_by is none",
+        "buckets is 1",
+    ]
+    assert {*timeline.iterdir()} == before

@@ -64,17 +64,29 @@ class DeltaMaintenance:
         """Remove the files that only versions older than the policy need, and those of nobody; return which.
 
         VACUUM tells the two not apart, so neither may be kept for ever; and what the table itself says it keeps
-        (`delta.deletedFileRetentionDuration`) it keeps.
+        (`delta.deletedFileRetentionDuration`) it keeps, as it does what the last versions need.
         """
         if care.keep is None or care.orphans is None:
             return ()
         kept = jvm.single(jvm.delta, "DeltaLog").tombstoneRetentionMillis(jvm.snapshot(self.table.path).metadata())
-        hours = math.ceil(max(care.keep, care.orphans, int(kept) * 1000) / _HOUR)
+        last = self._age(jvm.spark, care.keep_last)
+        hours = math.ceil(max(care.keep, care.orphans, int(kept) * 1000, last) / _HOUR)
         vacuum = f"VACUUM delta.{quoted(self.table.path)} RETAIN {hours} HOURS"
         due = sorted(str(row[0]) for row in jvm.spark.sql(f"{vacuum} DRY RUN").collect())
         if due and not is_dry:
             jvm.spark.sql(vacuum).collect()
         return tuple(due)
+
+    def _age(self, spark: SparkSession, versions: int) -> int:
+        """Return how long ago the oldest of the last versions was committed, in microseconds, or more.
+
+        What it needs was removed by a later commit. The newest alone needs nothing that was removed.
+        """
+        if versions == 1:
+            return 0
+        history = spark.sql(f"DESCRIBE HISTORY delta.{quoted(self.table.path)} LIMIT {versions}")
+        age = "unix_micros(current_timestamp()) - unix_micros(min(timestamp))"
+        return int(history.selectExpr(age).collect()[0][0]) + _HOUR
 
 
 def _worn(files: DataFrame, care: Care) -> DataFrame:

@@ -63,7 +63,8 @@ class HudiLake:
     def open(self, dimension: Dimension) -> Opened[DataFrame]:
         """Return the table of a dimension; it is made by its first commit."""
         _check_line()
-        from lakeward.adapters.hudi.maintenance import HudiMaintenance  # noqa: PLC0415  # Spark is imported late
+        from lakeward.adapters.hudi.layout import HudiLayout  # noqa: PLC0415  # Spark is imported late
+        from lakeward.adapters.hudi.maintenance import HudiMaintenance  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.adopting import TableAdoption  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.reading import TableReading  # noqa: PLC0415  # and here
         from lakeward.adapters.tables.undoing import TableVersions  # noqa: PLC0415  # and here
@@ -74,9 +75,8 @@ class HudiLake:
         versions = TableVersions(table.kept, table.line)
         care, whole = HudiMaintenance(table), TableVerification(table.kept, table.loaded)
         adoption, reading = TableAdoption(table.kept, table.theirs), TableReading(table.kept, table.loaded)
-        return Opened(
-            name, table, table.kept, table.kept, versions, care, adoption, verification=whole, reading=reading
-        )
+        layout = HudiLayout(table)
+        return Opened(name, table, table.kept, table.kept, versions, care, adoption, layout, whole, reading)
 
     def joined(self, joining: Joining) -> Joint:
         """Return a joined table, which is made by its first commit."""
@@ -96,9 +96,15 @@ class HudiLake:
 
 
 def _check_line() -> None:
-    """Raise SetupError where there is no Spark, or none that Hudi tables are read and written with."""
+    """Raise SetupError where there is no Spark, or none that Hudi tables are read and written with.
+
+    A platform has a Hudi of its own, for whatever Spark it has: a session that it started is asked for it as it is
+    used (`session.ready`).
+    """
     check_spark()
-    if line() != "3.5":
+    from lakeward.adapters.spark.session import running  # noqa: PLC0415  # Spark is imported late
+
+    if line() != "3.5" and running() is None:
         raise SetupError(
             f"there is no Hudi for Spark {line()}",
             found="Hudi 1.2 is built for Spark 3.5",

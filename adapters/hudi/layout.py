@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lakeward.adapters.hudi.columns import KEY
 from lakeward.adapters.hudi.options import LASTING, TableOptions
@@ -16,6 +16,10 @@ from lakeward.adapters.hudi.timeline import LAYOUT, Instant
 from lakeward.adapters.spark.names import quoted
 from lakeward.core.dimension import Dimension, Match
 from lakeward.core.errors import TableError
+from lakeward.core.ports import LayoutChange
+
+if TYPE_CHECKING:
+    from lakeward.adapters.hudi.table import HudiTable
 
 DELETED: Final = -1
 """The batch of a row that is sent to be deleted: no row that stands has it."""
@@ -112,3 +116,33 @@ def layout_of(instants: Iterable[Instant], table: str) -> Layout | None:
             todo="Nothing was applied. Install that version of lakeward.",
         )
     return Layout(**found)
+
+
+class HudiLayout:
+    """What the settings of one table say of how it is made, and it has otherwise: none of it can change."""
+
+    def __init__(self, table: HudiTable) -> None:
+        self.table = table
+
+    def differences(self) -> Sequence[LayoutChange]:
+        """Return what a batch refuses as well; nothing where there is no table yet."""
+        made, options = self.table.layout, self.table.options
+        return [
+            LayoutChange(
+                option=name,
+                before=_shown(getattr(made, name)),
+                after=_shown(getattr(options, name)),
+                refused="Where the rows of a Hudi table lie, and how, is said once, when it is made.",
+                todo=f"Write {name} = {json.dumps(getattr(made, name))}. Or drop the table together with what "
+                "stands beside it, to load it anew.",
+            )
+            for name in LASTING
+            if getattr(made, name) != getattr(options, name)
+        ]
+
+    def change(self, changes: Sequence[LayoutChange]) -> None:
+        """Change nothing: each change is refused."""
+
+
+def _shown(value: object) -> str:
+    return ", ".join(value) or "none" if isinstance(value, list) else str(value)

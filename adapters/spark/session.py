@@ -149,7 +149,7 @@ class Sessions:
         """Return the session of the calling thread, with all settings in place."""
         with self._lock:
             if self._first is None:
-                self._first = _running() or self._start()
+                self._first = running() or self._start()
         session: SparkSession | None = getattr(self._of_thread, "session", None)
         if session is None:
             session = self._of_thread.session = self._first.newSession()
@@ -244,7 +244,7 @@ class Sessions:
         return SetupError(f"Spark {line()} did not start", found=found, todo=todo)
 
 
-def _running() -> SparkSession | None:
+def running() -> SparkSession | None:
     """Return the session that a platform (or a test) has started, whatever thread asks."""
     try:
         return SparkSession.active()

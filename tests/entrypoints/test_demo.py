@@ -400,7 +400,7 @@ ONLY_IN_A_LAP = [pytest.mark.lap, pytest.mark.long]
     ("kind", "reader", "times"),
     [
         ("iceberg", "PyIceberg", lambda rows: min(rows, 5)),
-        pytest.param("delta", "delta-rs", lambda _rows: 1, marks=pytest.mark.long),
+        pytest.param("delta", "delta-rs", lambda _rows: 1, marks=ONLY_IN_A_LAP),
         pytest.param("hudi", "hudi-rs", lambda rows: min(rows, 5), marks=[pytest.mark.hudi, *ONLY_IN_A_LAP]),
     ],
 )

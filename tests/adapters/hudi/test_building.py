@@ -9,6 +9,7 @@ from buckets import Buckets
 
 from lakeward.adapters import hudi
 from lakeward.adapters.hudi import lake
+from lakeward.adapters.spark import session
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SetupError
 from lakeward.core.ports import Standing
@@ -42,6 +43,14 @@ def test_on_another_line_it_says_where_a_table_stands(runtime: Runtime, monkeypa
     made = hudi.build({"warehouse": "lake", "tables": {}}, runtime)
     assert made.standing(ITEM) == Standing(Progress(), None)
     assert not made.schema_changes(ITEM)
+
+
+def test_a_session_that_a_platform_started_is_taken_on_any_line(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lake, "line", lambda: "4.1")
+    monkeypatch.setattr(session, "running", object)
+    assert hudi.build({"warehouse": "lake", "tables": {}}, runtime).open(ITEM).name == "shop.item"
 
 
 def test_a_package_that_is_missing_is_named(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,6 +152,10 @@ def test_what_does_not_fit_is_said(found: str, wrong: Joined) -> None:
 
 BOTH = {"customer": CUSTOMER, "address": ADDRESS}
 OF_HISTORIES: Mapping[str, tuple[Joined, Mapping[str, History]]] = {
+    "shop.customer also has versions that are not believed any more (`known`)": (
+        joined(HISTORY, customer=CUSTOMER, address=ADDRESS),
+        {"customer": History(known=True), "address": HISTORY},
+    ),
     "of customer current_name, is_current is taken, which its history adds": (
         joined(
             HISTORY,
