@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import venv
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -41,12 +42,12 @@ GREEN = {
 }
 
 
-def kit(site: Path, folder: Path, example: str, *options: str) -> str:
+def kit(site: Path | None, folder: Path, example: str, *options: str, python: str = sys.executable) -> str:
     """Return what pytest prints of an example's own tests."""
     tests = ROOT / "examples" / example / "tests"
     shutil.copytree(tests, folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
-    path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "tests"]
+    path = "" if site is None else os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
+    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "tests"]
     environment = {**os.environ, "PYTHONPATH": path, "EXAMPLES": "1", "PYTEST_ADDOPTS": ""}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False).stdout
 
@@ -64,6 +65,22 @@ def test_the_kit_of_an_example_is_green_and_closed_is_only_what_it_says_that_it_
     closed = re.findall(r"not run(?:, for want of ([^:]*))?", printed)
     assert {name for by in closed for name in by.split(", ")} <= LACKS
     assert re.search(r"^\d+ passed(, \d+ skipped)? in ", printed, re.MULTILINE), printed[-3000:]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("example", GREEN)
+def test_the_kit_of_an_example_is_green_in_an_environment_of_its_own(
+    wheel: Path, tmp_path: Path, example: str
+) -> None:
+    """It has the wheel, what its extra `testing` brings (from the network), the example, and nothing of ours."""
+    venv.create(tmp_path / "env", with_pip=True)
+    python, copy = str(tmp_path / "env/bin/python"), tmp_path / example
+    left = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
+    shutil.copytree(ROOT / "examples" / example, copy, ignore=left)
+    install = [python, "-m", "pip", "install", "--quiet", f"{wheel}[testing]", str(copy)]
+    subprocess.run(install, check=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": ""})
+    printed = kit(None, tmp_path, example, python=python)
+    assert GREEN[example] in printed, printed[-3000:]
 
 
 @pytest.mark.parametrize(

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 import zipfile
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-import pytest
-from repository import FOLDERS, ROOT, imported, modules, pyproject
+from repository import ROOT, imported, modules, pyproject
 
 import lakeward
 from lakeward.adapters.spark.line import LINES
-
-BUILDS_FROM = ("pyproject.toml", "README.md", "LICENSE", *FOLDERS)
 
 
 def packaged(module: Path) -> str:
@@ -26,21 +22,6 @@ def packaged(module: Path) -> str:
 
 def normalized(distribution: str) -> str:
     return re.sub(r"[-_.]+", "-", distribution).lower()
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from a copy: building leaves files behind."""
-    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    for name in BUILDS_FROM:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(ROOT / name, source / name)
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*command, "--wheel-dir", target, source], check=True)
-    (made,) = target.glob("*.whl")
-    return made
 
 
 def test_every_folder_with_modules_is_a_listed_package() -> None:

@@ -1,4 +1,4 @@
-"""The plugins in `examples/`, installed as others install them."""
+"""lakeward and the plugins in `examples/`, built and installed as others have them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from repository import ROOT
+from repository import FOLDERS, ROOT
+
+BUILDS_FROM = ("pyproject.toml", "README.md", "LICENSE", *FOLDERS)
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +22,18 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
     subprocess.run([*command, "--target", target, *sorted(copies.iterdir())], check=True)
     return target
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from a copy: building leaves files behind."""
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for name in BUILDS_FROM:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, source / name)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*command, "--wheel-dir", target, source], check=True)
+    (made,) = target.glob("*.whl")
+    return made
