@@ -41,7 +41,7 @@ lines: setup ## Run the tests on Spark, one line after the other, whatever the f
 	$(MAKE) line; code=$$?; wait; $(MAKE) line LINE=3.5 && exit $$code
 
 line: setup ## Run the tests of a line on Spark (LINE=3.5 has Hudi); with LAKEWARD_LAP=1, a lap of each format
-	$(BIN)/python -m pytest -m spark
+	$(BIN)/python -m pytest -m spark --durations=40
 
 test-all: lint servers ## Run everything, also what the gate has no time for: hours
 	LAKEWARD_LONG=1 $(MAKE) --jobs=3 --keep-going types fast lines
