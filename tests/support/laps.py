@@ -42,7 +42,7 @@ LAP: Final = frozenset(
 """One lap of a format's own ways for every change, with those of `LINES` and `CRASHES`."""
 
 ROLLBACK: Final = frozenset({"a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there"})
-"""The law of tables that are taken back: the gate tries it on Iceberg, and single cases on Hudi."""
+"""The law of tables that are taken back, which takes long: the gate tries single cases on each format."""
 
 SHARED: Final = frozenset(
     {
