@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.delta.java import Jvm, committing
 from lakeward.adapters.spark.names import quoted
+from lakeward.core.errors import ConfigError
 from lakeward.core.ports import Care, Cared
 
 if TYPE_CHECKING:
@@ -37,7 +38,16 @@ class DeltaMaintenance:
         self.table = table
 
     def maintain(self, care: Care, *, is_dry: bool) -> Cared:
-        """Write anew the files that are due for their deleted rows or their size; then remove what is old."""
+        """Write anew the files that are due for their deleted rows or their size; then remove what is old.
+
+        Raises ConfigError for a number of versions that are to stay: VACUUM goes by time alone.
+        """
+        if care.keep_last > 1:
+            raise ConfigError(
+                f"{self.table.dimension.name}: `keep_last` is not for Delta tables",
+                found=f"{care.keep_last} versions are to stay, whatever their age; VACUUM goes by their age alone",
+                todo="Take it out of `maintain`, and let `snapshots` say for how long versions stay.",
+            )
         if self.table.places.load(self.table.dimension.name) is None:
             return Cared()
         with committing(str(self.table.dimension.name)):
@@ -64,29 +74,17 @@ class DeltaMaintenance:
         """Remove the files that only versions older than the policy need, and those of nobody; return which.
 
         VACUUM tells the two not apart, so neither may be kept for ever; and what the table itself says it keeps
-        (`delta.deletedFileRetentionDuration`) it keeps, as it does what the last versions need.
+        (`delta.deletedFileRetentionDuration`) it keeps.
         """
         if care.keep is None or care.orphans is None:
             return ()
         kept = jvm.single(jvm.delta, "DeltaLog").tombstoneRetentionMillis(jvm.snapshot(self.table.path).metadata())
-        last = self._age(jvm.spark, care.keep_last)
-        hours = math.ceil(max(care.keep, care.orphans, int(kept) * 1000, last) / _HOUR)
+        hours = math.ceil(max(care.keep, care.orphans, int(kept) * 1000) / _HOUR)
         vacuum = f"VACUUM delta.{quoted(self.table.path)} RETAIN {hours} HOURS"
         due = sorted(str(row[0]) for row in jvm.spark.sql(f"{vacuum} DRY RUN").collect())
         if due and not is_dry:
             jvm.spark.sql(vacuum).collect()
         return tuple(due)
-
-    def _age(self, spark: SparkSession, versions: int) -> int:
-        """Return how long ago the oldest of the last versions was committed, in microseconds, or more.
-
-        What it needs was removed by a later commit. The newest alone needs nothing that was removed.
-        """
-        if versions == 1:
-            return 0
-        history = spark.sql(f"DESCRIBE HISTORY delta.{quoted(self.table.path)} LIMIT {versions}")
-        age = "unix_micros(current_timestamp()) - unix_micros(min(timestamp))"
-        return int(history.selectExpr(age).collect()[0][0]) + _HOUR
 
 
 def _worn(files: DataFrame, care: Care) -> DataFrame:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import time
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -104,46 +100,6 @@ def test_vacuum_ends_the_way_back(shop: Project, spark: SparkSession) -> None:
     assert "were removed, by VACUUM, say" in take_back(shop, before[2], code=1).err
     assert shop.rows() == [(1, "c", D("3.00"))]
     assert shop.run()["shop.item"]["batches"] == []
-
-
-def let_pass(commit: Path, days: int) -> None:
-    """Make a commit so many days old, and what it wrote and removed with it."""
-    then = time.time() - days * 86_400
-    actions = [json.loads(line) for line in commit.read_text("utf-8").splitlines()]
-    for action in actions:
-        if "remove" in action:
-            action["remove"]["deletionTimestamp"] = int(then * 1000)
-        if "commitInfo" in action:
-            action["commitInfo"]["timestamp"] = int(then * 1000)
-            action["commitInfo"].pop("inCommitTimestamp", None)
-        if "add" in action:
-            file = commit.parents[1] / action["add"]["path"]
-            os.utime(file, (then, then))
-    commit.write_text("".join(json.dumps(action) + "\n" for action in actions), "utf-8")
-    commit.with_name(f".{commit.name}.crc").unlink(missing_ok=True)
-    commit.with_suffix(".crc").unlink(missing_ok=True)
-    os.utime(commit, (then, then))
-
-
-@pytest.mark.parametrize(("keep_last", "left"), [(1, [3]), (2, [3, 2]), (9, [3, 2, 1])])
-def test_so_many_of_the_last_versions_can_be_gone_back_to_as_the_policy_says(
-    shop: Project, spark: SparkSession, keep_last: int, left: list[int]
-) -> None:
-    """The commits of the log and what they removed are made to be months old."""
-    properties = 'properties = { "delta.deletedFileRetentionDuration" = "interval 0 hours" }\n'
-    care = f'maintain = {{ snapshots = "1d", orphans = "1d", keep_last = {keep_last}, small_files = 0 }}\n'
-    shop.configure(
-        ITEM.replace("columns", f'write_mode = "copy-on-write"\n{properties}{care}columns'), source="max_files = 1"
-    )
-    for hour, line in ((10, "I,1,a,1.00"), (11, "U,1,b,2.00"), (12, "U,1,c,3.00")):
-        put(shop, hour, line)
-    shop.run()
-    log = sorted((Path(path_of(shop)) / "_delta_log").glob("*.json"))
-    for file, days in zip(log, (90, 60, 30), strict=True):
-        let_pass(file, days)
-    ended = shop.call("maintain")
-    assert ended.code == 0, ended.out + ended.err
-    assert sorted([*versions(shop), 3], reverse=True) == left
 
 
 @pytest.mark.long
