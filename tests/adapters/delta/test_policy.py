@@ -17,6 +17,6 @@ TABLE: Any = SimpleNamespace(dimension=SimpleNamespace(name=TableName("shop", "i
 
 @pytest.mark.parametrize("is_dry", [True, False])
 def test_a_number_of_versions_that_are_to_stay_is_refused(is_dry: bool) -> None:
-    with pytest.raises(ConfigError, match="shop.item: `keep_last` is not for Delta tables") as refused:
+    with pytest.raises(ConfigError, match="`keep_last` is not for Delta tables") as refused:
         DeltaMaintenance(TABLE).maintain(Care(keep_last=3), is_dry=is_dry)
     assert "3 versions are to stay" in str(refused.value.found)
