@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import deltalake
+import numpy as np
 import pyarrow as pa
 from deltalake import CommitProperties, QueryBuilder
 from pyspark.sql import DataFrame, SparkSession
@@ -228,7 +229,7 @@ class DeltaBeside(Beside):
             if is_small:
                 schema = arrow_of(table)
                 whole = pa.concat_tables([shaped(part, schema) for part in parts])
-                deltalake.write_deltalake(table, whole, mode="append", commit_properties=_AT_ONCE)
+                deltalake.write_deltalake(table, _whole_buffers(whole), mode="append", commit_properties=_AT_ONCE)
             else:
                 every = [*frames, *([from_arrow(self.spark(), rows)] if rows.num_rows else [])]
                 added = through_spark.written(self.folder, table, self._whole(table, every))
@@ -300,6 +301,16 @@ class DeltaBeside(Beside):
                         keep_versions=needed,
                     )
                 clean_up(self.folder.within("_delta_log"), needed)
+
+
+def _whole_buffers(rows: pa.Table) -> pa.Table:
+    """Return rows whose nested values have all their buffers.
+
+    Of inner texts and lists of which there are none Spark sends no offsets, as Arrow's format allows
+    (arrow.apache.org/docs/format/Columnar.html); delta-rs 1.6 reads one all the same, and panics at what it finds.
+    """
+    is_nested = any(pa.types.is_nested(field.type) for field in rows.schema)
+    return rows.take(pa.array(np.arange(rows.num_rows))) if is_nested else rows
 
 
 def _called(type_: Type, renames: Mapping[str, str], column: str) -> Type:
