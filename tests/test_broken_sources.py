@@ -18,7 +18,8 @@ from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.memory import Reject
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.remaking import Remaking
-from lakeward.plugins.testing import Feed, sources, values
+from lakeward.core.schema import Column, parse_type
+from lakeward.plugins.testing import Feed, mended_rows, sources, values
 from lakeward.plugins.testing.scripts import Item
 
 SEEN = (AssertionError, LakewardError, LookupError, ValueError, pytest.fail.Exception)
@@ -381,3 +382,27 @@ def test_a_source_is_held_to_the_texts_that_can_stand_in_it() -> None:
     values.a_cell_comes_as_it_was_written(without_lines(CutsTextsAtLines))
     with pytest.raises(AssertionError, match=r"read is .* and written was"):
         values.a_cell_comes_as_it_was_written(without_lines(TakesTheEmptyTextForNull))
+
+
+class ShowsItsOrder(MemorySource):
+    def cells(self, dimension: Dimension, entry: Entry) -> Cells:
+        return Cells({"rev": str(entry.sequence)})
+
+
+class ShowsTheOrderOfAnother(MemorySource):
+    def cells(self, dimension: Dimension, entry: Entry) -> Cells:
+        return Cells({"rev": str(entry.sequence + 1)})
+
+
+def test_a_column_beside_those_of_the_kit_is_held_to_its_text() -> None:
+    rev = Column("rev", parse_type("bigint"))
+
+    def with_order(kind: type[MemorySource]) -> Feed:
+        return replace(feed(kind), beside={rev: lambda item: str(item.position.sequence)})
+
+    law = mended_rows.the_cells_of_a_row_in_quarantine_are_those_that_were_written
+    law(with_order(ShowsItsOrder))
+    with pytest.raises(AssertionError, match="told is"):
+        law(with_order(ShowsTheOrderOfAnother))
+    with pytest.raises(AssertionError, match="cells of columns that no row has"):
+        law(feed(ShowsItsOrder))

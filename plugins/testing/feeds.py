@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 from lakeward.core.dimension import Dimension, TableName
@@ -38,7 +38,9 @@ class Feed:
     reject: a row whose key is NULL. `rows` reads events and rejects of a frame, in any order. A source
     that does not tell all `operations` apart says those that it does. One that tells the cells of a row by
     its original text gives the `texts` of a frame, by position. One in which not every text can stand (a line
-    of a log has no line breaks) says which it `holds`. The tables are those of `DIMENSION` and `OTHER`.
+    of a log has no line breaks) says which it `holds`. The tables are those of `DIMENSION` and `OTHER`; where
+    they have columns `beside` those, as one by which a source orders its rows, each comes with the text that
+    a row has in it, as `Source.cells` tells it.
     """
 
     open: Callable[[], Source[Any]]
@@ -47,12 +49,18 @@ class Feed:
     operations: Sequence[Operation] = (Operation.INSERT, Operation.UPDATE, Operation.DELETE)
     texts: Callable[[Any], Mapping[Position, str]] = lambda _frame: {}
     holds: Callable[[str], bool] = lambda _text: True
+    beside: Mapping[Column, Callable[[Item], str]] = field(default_factory=dict)
 
     @property
     def dimension(self) -> Dimension:
         """The table, in the order that the source offers."""
-        source = self.open()
-        return replace(DIMENSION, lateness=source.lateness, sequences=source.sequences)
+        source, schema = self.open(), Schema((*COLUMNS, *self.beside))
+        return replace(DIMENSION, schema=schema, lateness=source.lateness, sequences=source.sequences)
+
+    def written(self, item: ChangeEvent) -> Mapping[str, str]:
+        """Return the text that a row has in each column."""
+        own = {name: str(cell) for name, cell in item.cells.items()}
+        return {**own, **{column.name: text(item) for column, text in self.beside.items()}}
 
     def deliver(self, *places: int, rows: int = ROWS) -> None:
         """Put objects, in this order."""
