@@ -1,0 +1,97 @@
+"""The source `files`, held to the kit: rows that say in columns what they do, and which of two is newer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import landed_feeds
+import pyarrow as pa
+import pytest
+from landed_feeds import Form, Line
+from pyspark.sql import SparkSession
+
+from lakeward.adapters import files
+from lakeward.core.schema import Column, parse_type
+from lakeward.plugins.testing import Feed, Item, source_contract
+
+pytestmark = pytest.mark.spark
+
+CHANGED = Column("changed", parse_type("timestamp"))
+REV = Column("rev", parse_type("bigint"))
+
+OPERATION = {"column": "what", "insert": ["I"], "update": ["U"], "delete": ["D"]}
+BY_TIME = {"operation": OPERATION, "order_by": "changed"}
+BY_NUMBER = {"operation": OPERATION, "order_by": "rev", "time": "changed"}
+
+TYPES = {
+    "id": pa.int64(),
+    "a": pa.string(),
+    "rev": pa.int64(),
+    "changed": pa.timestamp("us", "UTC"),
+    "what": pa.string(),
+}
+
+
+def order_of(item: Item) -> int:
+    """Return the number that orders a row."""
+    return item.position.sequence
+
+
+def line(item: Item) -> Line:
+    """Return a row of a table that is ordered by its time."""
+    return {**landed_feeds.own(item), "changed": landed_feeds.written(item), "what": landed_feeds.letter(item)}
+
+
+def line_with_a_number(item: Item) -> Line:
+    """Return a row of a table that is ordered by a number."""
+    return {**line(item), "rev": order_of(item)}
+
+
+CSV = Form(
+    name="{}.csv".format,
+    line=line,
+    write=lambda lines: landed_feeds.csv(lines, "", lambda text: not text or bool(set(text) & set('",\r\n'))),
+    beside={CHANGED: landed_feeds.written},
+)
+JSON = Form(
+    name="20231114-2213{:02}.jsonl".format,
+    line=line_with_a_number,
+    write=lambda lines: "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines).encode(),
+    beside={REV: lambda item: str(order_of(item)), CHANGED: landed_feeds.written},
+)
+PARQUET = Form(
+    name="part-{:x}.parquet".format,
+    line=lambda item: {**line_with_a_number(item), "changed": landed_feeds.moment(item)},
+    write=lambda lines: landed_feeds.parquet(lines, TYPES),
+    beside={
+        REV: lambda item: str(order_of(item)),
+        CHANGED: lambda item: landed_feeds.moment(item).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+    },
+)
+
+
+def feed(form: Form, options: Mapping[str, Any], spark: SparkSession, folder: Path) -> Feed:
+    return landed_feeds.feed(files.build, options, form, spark, folder)
+
+
+def of_csv(spark: SparkSession, tmp_path: Path) -> Feed:
+    """Files with a header, ordered by numbers in their names; an unquoted field of no text is NULL."""
+    return feed(CSV, {**BY_TIME, "names": r"(?P<counter>\d+)\.csv"}, spark, tmp_path)
+
+
+def of_json(spark: SparkSession, tmp_path: Path) -> Feed:
+    """Lines of JSON in files whose names tell their times."""
+    return feed(JSON, {**BY_NUMBER, "names": r"(?P<time>\d{8}-\d{6})\.jsonl"}, spark, tmp_path)
+
+
+def of_parquet(spark: SparkSession, tmp_path: Path) -> Feed:
+    """Files of Parquet whose names are numbers in hexadecimal."""
+    return feed(PARQUET, {**BY_NUMBER, "names": r"part-(?P<hex>[0-9a-f]+)\.parquet"}, spark, tmp_path)
+
+
+TestCsv = source_contract(of_csv)
+TestJson = pytest.mark.long(source_contract(of_json))
+TestParquet = pytest.mark.long(source_contract(of_parquet))

@@ -1,0 +1,127 @@
+"""Files in a landing folder as a feed of the kit: what is put there, and the rows of the frames that are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from lakeward.adapters.spark import names
+from lakeward.core.dimension import Dimension
+from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.memory import Reason, Reject
+from lakeward.core.ports import Source
+from lakeward.core.schema import Column
+from lakeward.plugins import Options, Runtime
+from lakeward.plugins.testing import Feed, Item
+from lakeward.plugins.testing.feeds import COLUMNS, EPOCH
+
+LETTERS: Final = {Operation.INSERT: "I", Operation.UPDATE: "U", Operation.DELETE: "D"}
+
+NOW: Final = 1_796_083_200_000_000
+
+Line = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """What files look like: their names by their places, a row as a line, and lines as a file.
+
+    The table has columns `beside` those of the kit, each with its text in a row.
+    """
+
+    name: Callable[[int], str]
+    line: Callable[[Item], Line]
+    write: Callable[[Sequence[Line]], bytes]
+    beside: Mapping[Column, Callable[[Item], str]] = field(default_factory=dict)
+
+
+def feed(
+    build: Callable[[Options, Runtime], Source[Any]],
+    options: Mapping[str, Any],
+    form: Form,
+    spark: SparkSession,
+    folder: Path,
+) -> Feed:
+    """Make a landing folder without files."""
+    runtime = Runtime(lambda: spark, folder, state=folder / "state", now=lambda: NOW)
+
+    def put(dimension: Dimension, place: int, items: Sequence[Item]) -> None:
+        file = folder / "landing" / dimension.name.schema / dimension.name.table / form.name(place)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(form.write([form.line(item) for item in items]))
+
+    (folder / "landing").mkdir()
+    return Feed(
+        open=lambda: build({"path": "landing", "formats": {}, **options}, runtime),
+        put=put,
+        rows=_items,
+        texts=lambda frame: {_place(row): row[names.TEXT] for row in frame.collect()},
+        beside=form.beside,
+    )
+
+
+def letter(item: Item) -> str:
+    """Return what a row says of its operation; one without a key says that it is new."""
+    return "I" if isinstance(item, Reject) else LETTERS[item.operation]
+
+
+def own(item: Item) -> Line:
+    """Return the cells of the kit's columns in a row; one without a key has a text."""
+    if isinstance(item, Reject):
+        return {"id": None, "a": "of nobody"}
+    return {name: item.cells[name] for name in COLUMNS.names}
+
+
+def moment(item: Item) -> datetime:
+    """Return the time of a row."""
+    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=item.time or 0)
+
+
+def written(item: Item) -> str:
+    """Return the time of a row as a text, in UTC."""
+    return moment(item).strftime("%Y-%m-%d %H:%M:%S.%f")
+
+
+def csv(lines: Sequence[Line], null: str, quotes: Callable[[str], bool]) -> bytes:
+    """Return a file of CSV with a header, in which those texts are quoted."""
+
+    def cell(value: object) -> str:
+        text = null if value is None else str(value)
+        return f'"{text.replace(chr(34), 2 * chr(34))}"' if value is not None and quotes(text) else text
+
+    rows = [",".join(map(cell, line.values())) for line in lines]
+    return "\n".join([",".join(lines[0]), *rows, ""]).encode()
+
+
+def parquet(lines: Sequence[Line], types: Mapping[str, pa.DataType]) -> bytes:
+    """Return a file of Parquet."""
+    file = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist([*lines], pa.schema(list(types.items()))), file)
+    return bytes(file.getvalue())
+
+
+def _items(frame: DataFrame) -> Iterable[Item]:
+    for row in frame.collect():
+        if row[names.REASON] is not None:
+            yield Reject(_place(row), Reason(row[names.REASON]), time=row[names.TIME])
+            continue
+        yield ChangeEvent(
+            operation=Operation(row[names.OPERATION]),
+            position=_place(row),
+            key=() if row["id"] is None else (row["id"],),
+            cells={name: row[name] for name in COLUMNS.names},
+            time=row[names.TIME],
+        )
+
+
+def _place(row: Row) -> Position:
+    """Return a row's place; a frame has no epoch, which is that of its batch (a truncation is of the first)."""
+    epoch = 1 if row[names.OPERATION] == "truncate" else EPOCH
+    return Position(epoch, int(row[names.SEQUENCE]), row[names.OBJECT], row[names.ROW])
