@@ -41,8 +41,8 @@ def of_csv(spark: SparkSession, tmp_path: Path) -> Feed:
 
 
 def of_parquet(spark: SparkSession, tmp_path: Path) -> Feed:
-    """Files of changes as DMS writes them where DataFormat is parquet: the commit time is a text."""
-    return landed_feeds.feed(dms.build, DMS, PARQUET, spark, tmp_path)
+    """Files of changes as DMS writes them where DataFormat is parquet, the commit time as a text; and archived."""
+    return landed_feeds.feed(dms.build, {**DMS, "landing": "archived"}, PARQUET, spark, tmp_path)
 
 
 TestDms = source_contract(of_csv)

@@ -83,13 +83,15 @@ def of_csv(spark: SparkSession, tmp_path: Path) -> Feed:
 
 
 def of_json(spark: SparkSession, tmp_path: Path) -> Feed:
-    """Lines of JSON in files whose names tell their times."""
-    return feed(JSON, {**BY_NUMBER, "names": r"(?P<time>\d{8}-\d{6})\.jsonl"}, spark, tmp_path)
+    """Lines of JSON in files whose names tell their times, and which are moved away when they were applied."""
+    names = r"(?P<time>\d{8}-\d{6})\.jsonl"
+    return feed(JSON, {**BY_NUMBER, "names": names, "landing": "archived"}, spark, tmp_path)
 
 
 def of_parquet(spark: SparkSession, tmp_path: Path) -> Feed:
-    """Files of Parquet whose names are numbers in hexadecimal."""
-    return feed(PARQUET, {**BY_NUMBER, "names": r"part-(?P<hex>[0-9a-f]+)\.parquet"}, spark, tmp_path)
+    """Files of Parquet whose names are numbers in hexadecimal, two of which are a batch."""
+    names = r"part-(?P<hex>[0-9a-f]+)\.parquet"
+    return feed(PARQUET, {**BY_NUMBER, "names": names, "max_files": 2}, spark, tmp_path)
 
 
 TestCsv = source_contract(of_csv)
