@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from delta_lake import by_duckdb
@@ -15,8 +20,14 @@ from outside import CASES, duck
 from outside import metadata as metadata_of
 from project import Project
 from pyiceberg.catalog import load_catalog
+from pyspark.sql import SparkSession
+
+from lakeward.adapters.iceberg.catalog import IcebergCatalog
+from lakeward.adapters.iceberg.options import IcebergOptions
 
 pytestmark = [pytest.mark.spark, pytest.mark.skipif(not CASES.exists(), reason="the cases are not there")]
+
+Row = Mapping[str, Any]
 
 TABLE = '[tables."shop.item"]\nkey = [{key}]\nlateness = "24h"\ncolumns = {{ {columns} }}\n'
 
@@ -26,71 +37,149 @@ def configured(project: Project, columns: Mapping[str, str], *key: str) -> None:
     project.configure(tables=TABLE.format(key=", ".join(f'"{name}"' for name in key), columns=listed))
 
 
-def adopted(project: Project, *lines: str) -> dict[str, Any]:
-    """Take the table over where no file was applied, and apply these lines."""
-    project.put("20261121-100000000.csv", "".join(f"{line}\n" for line in lines))
+def adopted(project: Project, name: str, content: str | bytes) -> dict[str, Any]:
+    """Take the table over where no file was applied, and apply this one."""
+    project.put(f"20261121-{name}", content)
     ended = project.call("adopt", "shop.item", "--none", "--json")
     assert ended.code == 0, ended.err
     project.run()
     return dict(ended.document)
 
 
-GOLDEN = {
-    "delta-golden-tables/{}/basic-with-inserts-merge": ({"id": "int", "str": "string"}, "id"),
-    "delta-golden-tables/{}/basic-with-inserts-updates": ({"id": "int", "str": "string"}, "id"),
-    "delta-golden-tables-features/{}/dv-with-columnmapping": (
-        {"part": "int", "col1": "int", "col2": "string"},
-        "col1",
+@dataclass(frozen=True, kw_only=True)
+class Golden:
+    """A golden table as it is declared; what its last column changes into, and the key of a row that is new."""
+
+    columns: Mapping[str, str]
+    key: str
+    changed: Any = "changed"
+    new: Any = 10_000
+
+    def change(self, row: Row) -> Row:
+        """Return a row with another value in its last column, unless that is its key."""
+        last = [*self.columns][-1]
+        return row if last == self.key else {**row, last: self.changed}
+
+
+PARTED = Golden(columns={"part": "int", "col1": "int", "col2": "string"}, key="col1")
+PLAIN = Golden(columns={"id": "int", "str": "string"}, key="id")
+KEYS_ALONE = Golden(columns={"id": "bigint"}, key="id")
+
+GOLDEN: Mapping[str, Golden] = {
+    "delta-golden-tables/basic-with-inserts-merge": PLAIN,
+    "delta-golden-tables/basic-with-inserts-updates": PLAIN,
+    "delta-golden-tables-features/dv-with-columnmapping": PARTED,
+    "delta-golden-tables-features/dv-partitioned-with-checkpoint": PARTED,
+}
+
+LONG: Mapping[str, Golden] = {
+    "delta-golden-tables/basic-decimal-table": Golden(
+        columns={
+            "part": "decimal(12,5)",
+            "col1": "decimal(5,2)",
+            "col2": "decimal(10,5)",
+            "col3": "decimal(20,10)",
+        },
+        key="part",
+        changed=Decimal("7.5000000001"),
     ),
-    "delta-golden-tables-features/{}/dv-partitioned-with-checkpoint": (
-        {"part": "int", "col1": "int", "col2": "string"},
-        "col1",
+    "delta-golden-tables/data-reader-escaped-chars": Golden(
+        columns={"_1": "string", "_2": "string"}, key="_1", changed="bar+%24 = /", new="foo9"
+    ),
+    "delta-golden-tables/data-reader-timestamp_ntz": Golden(
+        columns={"id": "int", "tsNtz": "timestamp_ntz", "tsNtzPartition": "timestamp_ntz"},
+        key="id",
+        changed=datetime(2026, 11, 21, 10, 0, 0, 1),
+    ),
+    "delta-golden-tables/snapshot-data2-deleted": Golden(columns={"col1": "int", "col2": "string"}, key="col1"),
+    "delta-golden-tables/time-travel-schema-changes-b": Golden(
+        columns={"id": "bigint", "part": "bigint"}, key="id", changed=-1
+    ),
+    "delta-golden-tables-features/basic-with-inserts-deletes-checkpoint": KEYS_ALONE,
+    "delta-golden-tables-features/log-replay-dv-key-cases": KEYS_ALONE,
+    "delta-golden-tables-features/v2-checkpoint-parquet": KEYS_ALONE,
+    "delta-golden-tables-features/data-reader-nested-struct": Golden(
+        columns={"a": "struct<aa: string, ab: string, ac: struct<aca: int, acb: bigint>>", "b": "int"}, key="b"
     ),
 }
 
 
-@pytest.mark.parametrize("name", GOLDEN, ids=lambda name: name.rsplit("/", 1)[1])
+def given(project: Project, table: Path) -> Path:
+    """Put a table of Delta where lakeward would have made it."""
+    target = project.folder / "lake/shop/item"
+    target.parent.mkdir(parents=True)
+    shutil.copytree(table, target)
+    return target
+
+
+def parquet(lines: Sequence[tuple[str, Row]], types: pa.Schema) -> bytes:
+    """Return a file of changes; texts would have no structs."""
+    file = pa.BufferOutputStream()
+    rows = [{"Op": operation, **row} for operation, row in lines]
+    pq.write_table(pa.Table.from_pylist(rows, pa.schema([("Op", pa.string()), *types])), file)
+    return bytes(file.getvalue())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*GOLDEN, *(pytest.param(name, marks=pytest.mark.long) for name in LONG)],
+    ids=lambda name: name.rsplit("/", 1)[1],
+)
 def test_a_golden_table_of_delta_is_gone_on_with(project: Project, name: str) -> None:
     """A row is deleted, one is changed and one is new; all others are those that its origin states."""
     project.kind = "delta"
-    columns, key = GOLDEN[name]
+    golden, (case, table) = {**GOLDEN, **LONG}[name], name.split("/")
+    columns, key = golden.columns, golden.key
     configured(project, columns, key)
-    target = project.folder / "lake/shop/item"
-    target.parent.mkdir(parents=True)
-    shutil.copytree(CASES / name.format("input"), target)
-    expected = pq.read_table(CASES / name.format("expected")).select(list(columns)).to_pylist()
-    rows = {row[key]: row for row in expected}
+    target = given(project, CASES / case / "input" / table)
+    expected = pq.read_table(CASES / case / "expected" / table).select(list(columns))
+    rows: dict[Any, Row] = {row[key]: row for row in expected.to_pylist()}
     gone, other = sorted(rows)[:2]
-    changed = {**rows[other], [*columns][-1]: "changed"}
-    new = {**changed, key: 10_000}
+    changed = golden.change(rows[other])
+    new = {**changed, key: golden.new}
     lines = [("D", rows.pop(gone)), ("U", changed), ("I", new)]
-    told = adopted(project, *[",".join(map(str, (operation, *row.values()))) for operation, row in lines])
+    told = adopted(project, "100000000.parquet", parquet(lines, expected.schema))
     assert told["rows"] == len(expected)
-    wanted = [*(rows | {other: changed, 10_000: new}).values()]
+    wanted = [*(rows | {other: changed, golden.new: new}).values()]
     found = [{name: row[name] for name in columns} for row in by_duckdb(str(target)).to_pylist()]
     assert sorted(found, key=lambda row: row[key]) == sorted(wanted, key=lambda row: row[key])
 
 
-def test_a_golden_table_with_types_that_lakeward_has_not_is_refused(project: Project) -> None:
+@pytest.mark.parametrize(
+    ("name", "key", "column"),
+    [
+        ("delta-golden-tables-features/input/parquet-all-types", "IntegerType", "ByteType"),
+        pytest.param(
+            *("delta-golden-tables/input/table-with-columnmapping-mode-name", "IntegerType", "ByteType"),
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            *("delta-golden-tables-features/input/data-reader-partition-values", "as_int", "as_byte"),
+            marks=pytest.mark.long,
+        ),
+    ],
+)
+def test_a_golden_table_with_types_that_lakeward_has_not_is_refused(
+    project: Project, name: str, key: str, column: str
+) -> None:
     project.kind = "delta"
-    configured(project, {"IntegerType": "int"}, "IntegerType")
-    target = project.folder / "lake/shop/item"
-    target.parent.mkdir(parents=True)
-    shutil.copytree(CASES / "delta-golden-tables-features/input/parquet-all-types", target)
+    configured(project, {key: "int"}, key)
+    given(project, CASES / name)
     ended = project.call("adopt", "shop.item", "--none")
     assert ended.code == 1
-    assert "the column ByteType has a type that lakeward does not hold" in ended.err
+    assert f"the column {column} has a type that lakeward does not hold" in ended.err
 
 
 FLINKS = "data/persistent/equality_deletes/warehouse/mydb"
 """Where the tables with equality deletes lay when they were written."""
 
 
-def registered(project: Project, case: str, was: str) -> Path:
+def registered(project: Project, case: str, was: str, *, is_mended: bool = False) -> Path:
     """Bring a table of Iceberg into the catalog of a project; return the warehouse."""
     folder = project.folder / "lake"
     folder.mkdir()
-    metadata = moved(CASES / case / "input" / was.removeprefix("data/persistent/"), folder / "shop/item", was)
+    source = CASES / case / "input" / was.removeprefix("data/persistent/")
+    metadata = moved(source, folder / "shop/item", was, is_mended=is_mended)
     catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
     catalog.create_namespace("shop")
     catalog.register_table(("shop", "item"), f"file://{metadata}")
@@ -108,6 +197,12 @@ def by_duckdb_iceberg(folder: Path, columns: str) -> set[tuple[str, ...]]:
     return rows
 
 
+def written_by(project: Project, write_mode: str) -> None:
+    """Say how the table is written."""
+    settings = project.folder / "lakeward.toml"
+    settings.write_text(settings.read_text().replace("lateness", f'write_mode = "{write_mode}"\nlateness'))
+
+
 @pytest.mark.parametrize("name", ["mytable", "mytable_partitioned"])
 @pytest.mark.parametrize("write_mode", ["merge-on-read", "copy-on-write"])
 def test_equality_deletes_stay_in_force_and_reach_no_row_that_comes_behind(
@@ -115,12 +210,11 @@ def test_equality_deletes_stay_in_force_and_reach_no_row_that_comes_behind(
 ) -> None:
     """Rows 1 to 3 were deleted so, by their key or their name, and come again."""
     configured(project, {"id": "int", "name": "string", "bir": "date"}, "id")
-    settings = project.folder / "lakeward.toml"
-    settings.write_text(settings.read_text().replace("lateness", f'write_mode = "{write_mode}"\nlateness'))
+    written_by(project, write_mode)
     folder = registered(project, "iceberg-equality-deletes", f"{FLINKS}/{name}")
     before = by_duckdb_iceberg(folder, "id, name, bir")
-    lines = ["I,1,a,2025-02-01", "I,2,b,2025-02-02", "U,5,changed,2025-01-05", "D,4,d,2025-01-04"]
-    assert adopted(project, *lines)["rows"] == len(before)
+    lines = "I,1,a,2025-02-01\nI,2,b,2025-02-02\nU,5,changed,2025-01-05\nD,4,d,2025-01-04\n"
+    assert adopted(project, "100000000.csv", lines)["rows"] == len(before)
     stays = {row for row in before if row[0] not in ("1", "2", "4", "5")}
     new = {("1", "a", "2025-02-01"), ("2", "b", "2025-02-02"), ("5", "changed", "2025-01-05")}
     assert by_duckdb_iceberg(folder, "id, name, bir") == stays | new
@@ -128,11 +222,70 @@ def test_equality_deletes_stay_in_force_and_reach_no_row_that_comes_behind(
     assert ended.code == 0 or "another writer left equality deletes" in ended.err
 
 
-def test_a_table_that_spark_does_not_read_is_refused(project: Project) -> None:
+def by_iceberg(project: Project, spark: SparkSession, *columns: str) -> set[tuple[str, ...]]:
+    """Read the table by Iceberg's own classes: for DuckDB an equality delete reaches all partitions."""
+    session = spark.newSession()
+    for name, value in IcebergCatalog(IcebergOptions(warehouse="lake"), project.folder).spark_settings.items():
+        session.conf.set(name, value)
+    return {tuple(map(str, row)) for row in session.table("lake.shop.item").select(*columns).collect()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class HandMade:
+    """A table whose equality deletes were made by hand, changes of it, and its rows then."""
+
+    columns: Mapping[str, str]
+    key: Sequence[str]
+    lines: str
+    wanted: set[tuple[str, ...]]
+
+    @staticmethod
+    def place(name: str) -> tuple[str, str]:
+        """Return the case, and where the table lay."""
+        folder = f"equality_delete_{name}"
+        return f"iceberg-{folder.replace('_', '-')}", f"data/persistent/{folder}/warehouse/ns/t"
+
+
+HAND_MADE = {
+    "cross_partition": HandMade(
+        columns={"part": "bigint", "key": "bigint", "val": "string"},
+        key=("part", "key"),
+        lines="I,0,100,again\nU,1,100,changed\nD,1,888,p1-k888\n",
+        wanted={("0", "100", "again"), ("0", "999", "p0-k999"), ("1", "100", "changed")},
+    ),
+    "extra_column": HandMade(
+        columns={"id": "bigint", "val": "string"},
+        key=("id",),
+        lines="I,2,again\nU,1,changed\nD,3,c\n",
+        wanted={("1", "changed"), ("2", "again")},
+    ),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", HAND_MADE)
+@pytest.mark.parametrize("write_mode", ["merge-on-read", "copy-on-write"])
+def test_an_equality_delete_reaches_the_rows_of_its_partition_alone(
+    project: Project, spark: SparkSession, name: str, write_mode: str
+) -> None:
+    """A row that was deleted so comes again; one of the same key in another partition was not, and changes."""
+    made, (case, was) = HAND_MADE[name], HandMade.place(name)
+    configured(project, made.columns, *made.key)
+    written_by(project, write_mode)
+    registered(project, case, was, is_mended=True)
+    with (CASES / case / "expected/rows.csv").open(newline="") as file:
+        _, *expected = csv.reader(file)
+    assert by_iceberg(project, spark, *made.columns) == {*map(tuple, expected)}
+    assert adopted(project, "100000000.csv", made.lines)["rows"] == len(expected)
+    assert by_iceberg(project, spark, *made.columns) == made.wanted
+
+
+@pytest.mark.parametrize("name", ["extra_column", pytest.param("cross_partition", marks=pytest.mark.long)])
+def test_a_table_that_spark_does_not_read_is_refused(project: Project, name: str) -> None:
     """Its manifests were made by hand, with types that Iceberg's own classes do not take."""
-    configured(project, {"id": "bigint", "val": "string"}, "id")
-    case, name = "iceberg-equality-delete-extra-column", "equality_delete_extra_column/warehouse/ns/t"
-    registered(project, case, f"data/persistent/{name}")
+    made = HAND_MADE[name]
+    configured(project, made.columns, *made.key)
+    registered(project, *HandMade.place(name))
     ended = project.call("adopt", "shop.item", "--none")
     assert ended.code == 1
     assert "shop.item: the table cannot be read" in ended.err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import fastavro
 
@@ -13,8 +13,16 @@ _MOST = 2**63 - 1
 """No longer number is one that Java reads."""
 
 
-def moved(source: Path, target: Path, was: str) -> Path:
-    """Copy a table whose paths begin with `was`, and let them lead to where they are; return its metadata."""
+_EQUALITY_ID: Final = 136
+"""The number that the field of each column's id has, by which rows are deleted: an `int`, as Java has it."""
+
+
+def moved(source: Path, target: Path, was: str, *, is_mended: bool = False) -> Path:
+    """Copy a table whose paths begin with `was`, and let them lead to where they are; return its metadata.
+
+    Manifests that were made by hand, with a `long` for the ids of columns, are as the specification has
+    them where that is mended.
+    """
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.crc"))
 
     def here(value: Any) -> Any:
@@ -28,7 +36,7 @@ def moved(source: Path, target: Path, was: str) -> Path:
 
     metadata = target / "metadata"
     for manifest in sorted(metadata.glob("*-m*.avro")):
-        _rewrite(manifest, here)
+        _rewrite(manifest, here, _with_ids if is_mended else _as_it_is)
     sizes = {str(file): file.stat().st_size for file in metadata.glob("*-m*.avro")}
 
     def listed(entry: Any) -> Any:
@@ -36,16 +44,27 @@ def moved(source: Path, target: Path, was: str) -> Path:
         return {**found, "manifest_length": sizes[found["manifest_path"]]}
 
     for manifests in metadata.glob("snap-*.avro"):
-        _rewrite(manifests, listed)
+        _rewrite(manifests, listed, _as_it_is)
     newest = max(metadata.glob("*.metadata.json"), key=lambda file: len(json.loads(file.read_text())["snapshots"]))
     newest.write_text(json.dumps(here(json.loads(newest.read_text()))))
     return newest
 
 
-def _rewrite(file: Path, change: Any) -> None:
+def _as_it_is(schema: Any) -> Any:
+    return schema
+
+
+def _with_ids(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        found = {key: _with_ids(part) for key, part in schema.items()}
+        return {**found, "items": "int"} if found.get("element-id") == _EQUALITY_ID else found
+    return [_with_ids(part) for part in schema] if isinstance(schema, list) else schema
+
+
+def _rewrite(file: Path, change: Any, form: Any) -> None:
     with file.open("rb") as stream:
         reader = fastavro.reader(stream)
-        schema, rows = reader.writer_schema, [change(row) for row in reader]
+        schema, rows = form(reader.writer_schema), [change(row) for row in reader]
         metadata = {name: value for name, value in reader.metadata.items() if not name.startswith("avro.")}
     with file.open("wb") as stream:
         fastavro.writer(stream, schema, rows, metadata=metadata)
