@@ -18,7 +18,7 @@ lateness = "30d"
 
 [tables."shop.customer"]
 mode = "history"
-history.surrogate = "hash"
+history.surrogate = "{surrogate}"
 
 [tables."shop.customer".columns]
 id = "int"
@@ -70,8 +70,12 @@ def facts(project: Project) -> dict[int, Any]:
     """Return of each fact which version it has, by whose it is and since when, or the key of none, and the name."""
     members = project.rows("customer", "shop", ("version_key", "id", "valid_from"))
     versions = {key: (id_, _day(begins)) for key, id_, begins in members}
-    found = project.rows("facts", "dw", ("id", "customer_key", "name"))
-    return {id_: (versions.get(key, key), name) for id_, key, name in found}
+    return {id_: (versions.get(key, key), name) for id_, (key, name) in keys(project).items()}
+
+
+def keys(project: Project) -> dict[int, Any]:
+    """Return of each fact the key and the name of its member, as they stand."""
+    return {id_: member for id_, *member in project.rows("facts", "dw", ("id", "customer_key", "name"))}
 
 
 def _day(moment: datetime) -> str:
@@ -79,23 +83,29 @@ def _day(moment: datetime) -> str:
 
 
 @any_kind
-def test_a_fact_has_the_version_of_its_time_and_what_comes_late_corrects_it(project: Project) -> None:
-    project.configure(SHOP.format(unknown=IS_UNKNOWN), source=TIMED)
+@pytest.mark.parametrize(("surrogate", "unknown"), [("hash", "-1"), ("number", -1)])
+def test_a_fact_has_the_version_of_its_time_and_what_comes_late_corrects_it(
+    project: Project, surrogate: str, unknown: str | int
+) -> None:
+    """A number stays with a version whose beginning a late change moves; a hash is another then."""
+    project.configure(SHOP.format(surrogate=surrogate, unknown=IS_UNKNOWN), source=TIMED)
     begun(project)
     assert "customer as it was at orders.ordered; a row that finds none has customer_key -1, name NULL" in " ".join(
         project.call("plan").out.split()
     )
     joined(project)
-    ann, none = (ANN, "Ann"), ("-1", None)
+    ann, none = (ANN, "Ann"), (unknown, None)
     assert facts(project) == {10: none, 11: ann, 12: ann, 13: none}
     put(project, "customer", "09", "U,@04/,1,Anna", "I,@06/,2,Bea")
     last = joined(project)["last"]
     assert (last["whole"], last["since"], last["written"], last["removed"]) == ([], {"customer": 1}, 2, 2)
     assert facts(project) == {10: none, 11: ann, 12: (ANNA, "Anna"), 13: (BEA, "Bea")}
-    put(project, "customer", "10", "U,@01/,1,Andy")
-    last = joined(project)["last"]
-    assert (last["whole"], last["written"], last["removed"]) == ([], 1, 1)
-    assert facts(project)[10] == ((1, "2026-11-01"), "Andy")
+    bea, stays = keys(project)[13], surrogate == "number"
+    put(project, "customer", "10", "U,@01/,1,Andy", "U,@05/,2,Bea")
+    last, changed = joined(project)["last"], 1 if stays else 2
+    assert (last["whole"], last["written"], last["removed"]) == ([], changed, changed)
+    assert (facts(project)[10], facts(project)[13]) == (((1, "2026-11-01"), "Andy"), ((2, "2026-11-05"), "Bea"))
+    assert (keys(project)[13] == bea) is stays
     put(project, "customer", "11", "D,@08/,1,Anna")
     put(project, "orders", "12", "I,@12/,15,1,@08/", "U,@12/,12,1,2026-11-04 09:59:59.999999", "D,@12/,13,2,@06/")
     joined(project)
@@ -104,7 +114,7 @@ def test_a_fact_has_the_version_of_its_time_and_what_comes_late_corrects_it(proj
 
 @any_kind
 def test_a_fact_waits_for_its_member_and_keeps_it_when_that_is_truncated(project: Project) -> None:
-    project.configure(SHOP.format(unknown=WAITS), source=TIMED)
+    project.configure(SHOP.format(surrogate="hash", unknown=WAITS), source=TIMED)
     begun(project)
     assert joined(project)["last"]["written"] == 2
     assert facts(project) == {11: (ANN, "Ann"), 12: (ANN, "Ann")}
