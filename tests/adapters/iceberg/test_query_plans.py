@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
 
 import pytest
 from project import ITEM, Project
 from pyspark.sql import DataFrame
 
+from lakeward.adapters.spark import folding
 from lakeward.adapters.tables import rows
 from lakeward.adapters.tables.rows import Rows
 
@@ -35,41 +39,64 @@ def above(lines: list[str], index: int) -> list[str]:
     return found
 
 
-def above_the_scan(project: Project, monkeypatch: pytest.MonkeyPatch) -> tuple[str, list[str]]:
-    """Run two batches; return the scan of the table in the second, and what its rows go through."""
-    seen = []
-    found = Rows.found
+@dataclass(frozen=True)
+class Way:
+    """How a table is kept, what returns the rows that stand of a batch's keys, and where it says what is small."""
 
-    def watched(self: Rows, *arguments: object) -> DataFrame:
-        frame: DataFrame = found(self, *arguments)  # type: ignore[arg-type]
+    settings: str
+    reads: tuple[Any, str]
+    module: ModuleType
+
+
+WAYS = {
+    "mirror": Way(ITEM, (Rows, "found"), rows),
+    "history": Way(f'{ITEM}mode = "history"\n', (folding, "_going_on"), folding),
+}
+any_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+
+
+def up_to_the_keys(project: Project, monkeypatch: pytest.MonkeyPatch, way: Way) -> tuple[str, list[str], str]:
+    """Run two batches; return the scan of the table in the second, what its rows go through, and what they meet.
+
+    That is the batch's keys: behind it, as where versions are put together, are rows of these alone.
+    """
+    seen = []
+    reads = getattr(*way.reads)
+
+    def watched(*arguments: object) -> DataFrame:
+        frame: DataFrame = reads(*arguments)
         seen.append(plan_of(frame))
         return frame
 
-    monkeypatch.setattr(Rows, "found", watched)
+    monkeypatch.setattr(*way.reads, watched)
     project.put("LOAD00000001.csv", "1,a,1.00\n2,b,2.00\n3,c,3.00\n")
     project.put("20261121-100000000.csv", "U,2,x,2.00\nU,3,y,3.00\n")
     project.run()
-    [lines] = seen
-    [scan] = [index for index, line in enumerate(lines) if SCAN.search(line)]
-    return lines[scan], above(lines, scan)
+    [(lines, scan)] = [(lines, n) for lines in seen for n, line in enumerate(lines) if SCAN.search(line)]
+    higher = above(lines, scan)
+    [meets, *_] = [n for n, line in enumerate(higher) if "Join" in line]
+    return lines[scan], higher[:meets], higher[meets]
 
 
+@any_way
 def test_the_table_is_not_moved_and_only_read_where_the_keys_lie(
-    project: Project, monkeypatch: pytest.MonkeyPatch
+    project: Project, monkeypatch: pytest.MonkeyPatch, way: Way
 ) -> None:
-    project.configure(source="max_files = 1")
-    scan, higher = above_the_scan(project, monkeypatch)
+    project.configure(way.settings, source="max_files = 1")
+    scan, through, meeting = up_to_the_keys(project, monkeypatch, way)
     assert "id >= 2" in scan
     assert "id <= 3" in scan
-    assert higher
-    assert not [line for line in higher if "Exchange" in line]
+    assert "BroadcastHashJoin [id" in meeting
+    assert "LeftSemi, BuildRight" in meeting
+    assert not [line for line in through if "Exchange" in line]
 
 
-def test_a_table_that_is_moved_would_be_seen(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+@any_way
+def test_a_table_that_is_moved_would_be_seen(project: Project, monkeypatch: pytest.MonkeyPatch, way: Way) -> None:
     """The check above can fail."""
-    monkeypatch.setattr(rows, "SMALL", -1)
-    project.configure(
-        ITEM + '[spark.settings]\n"spark.sql.autoBroadcastJoinThreshold" = "-1"\n', source="max_files = 1"
-    )
-    _, higher = above_the_scan(project, monkeypatch)
-    assert [line for line in higher if "Exchange" in line]
+    monkeypatch.setattr(way.module, "SMALL", -1)
+    spark = '[spark.settings]\n"spark.sql.autoBroadcastJoinThreshold" = "-1"\n'
+    project.configure(way.settings + spark, source="max_files = 1")
+    _, through, meeting = up_to_the_keys(project, monkeypatch, way)
+    assert "BroadcastHashJoin" not in meeting
+    assert [line for line in through if "Exchange" in line]
