@@ -9,10 +9,14 @@ from typing import Any
 
 import duckdb
 import outside
+import pyarrow as pa
 import pytest
 from delta_lake import by_duckdb
 from hudi_lake import by_hudi_rs
 from project import Project, any_kind
+from pyspark.sql import SparkSession
+
+from lakeward.adapters.spark.line import to_arrow
 
 pytestmark = pytest.mark.spark
 
@@ -26,6 +30,8 @@ columns = { id = "int", city = "string", tier = "string", seen = "int" }
 """
 WAYS = {"times": "", "closed days": "history.closed = true\nhistory.open_end = 9999-12-31\n"}
 BEGAN = datetime(2026, 11, 1, tzinfo=UTC)
+ZONE = "Asia/Kathmandu"
+"""Where those sit who ask: the time that they name is one in UTC all the same."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,7 @@ def told(project: Project, *words: str) -> Any:
 
 
 def by_duckdb_as(project: Project, query: str) -> dict[int, tuple[str, str]]:
-    """Ask DuckDB the query that is printed for it, of the table under the name that it has there."""
+    """Read in DuckDB a view of the query that is printed for it, of the table under the name that it has there."""
     lake, columns = project.folder / "lake", ("id", "city", "tier", "valid_from", "valid_to")
     columns = columns if "is_current" not in query else (*columns, "is_current")
     match project.kind:
@@ -95,15 +101,39 @@ def by_duckdb_as(project: Project, query: str) -> dict[int, tuple[str, str]]:
     with duckdb.connect() as connection:
         connection.register("found", rows)
         connection.execute("ATTACH ':memory:' AS lake; CREATE SCHEMA lake.shop")
-        connection.execute("CREATE TABLE lake.shop.customer AS FROM found; USE lake")
-        return {
-            row["id"]: (row["city"], row["tier"]) for row in connection.execute(query).to_arrow_table().to_pylist()
-        }
+        connection.execute(f"CREATE TABLE lake.shop.customer AS FROM found; USE lake; SET TimeZone = '{ZONE}'")
+        connection.execute(f"CREATE VIEW that_time AS {query}")
+        return dict_of(connection.execute("FROM that_time").to_arrow_table())
+
+
+def by_spark_as(project: Project, query: str, spark: SparkSession) -> dict[int, tuple[str, str]]:
+    """Read in a session of a reader's own a view of the query that is printed for Spark."""
+    session, lake = spark.newSession(), project.folder / "lake"
+    settings = {
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        ".type": "jdbc",
+        ".uri": f"jdbc:sqlite:{lake / 'catalog.db'}",
+        ".jdbc.schema-version": "V1",
+        ".warehouse": str(lake),
+    }
+    for name, value in settings.items():
+        session.conf.set(f"spark.sql.catalog.lake{name}", value)
+    session.conf.set("spark.sql.session.timeZone", ZONE)
+    session.sql(f"CREATE TEMPORARY VIEW that_time AS {query}")
+    return dict_of(to_arrow(session.table("that_time")))
+
+
+def dict_of(rows: pa.Table) -> dict[int, tuple[str, str]]:
+    found = {row["id"]: (row["city"], row["tier"]) for row in rows.to_pylist()}
+    assert len(found) == rows.num_rows, "each key once"
+    return found
 
 
 @any_kind
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_a_history_as_of_a_time_is_the_mirror_of_the_events_up_to_then(project: Project, way: str) -> None:
+def test_a_history_as_of_a_time_is_the_mirror_of_the_events_up_to_then(
+    project: Project, spark: SparkSession, way: str
+) -> None:
     project.configure(TABLE + way, source='timestamp_column = "at"')
     random = Random(f"{project.kind} {way}")
     happened = events(random)
@@ -123,6 +153,8 @@ def test_a_history_as_of_a_time_is_the_mirror_of_the_events_up_to_then(project: 
         assert {row["id"]: (row["city"], row["tier"]) for row in found["first"]} == expected, at
         assert found["rows"] == len(found["first"]), "each key once"
         assert by_duckdb_as(project, told(project, words, "--sql", "duckdb")["sql"]) == expected, at
+        if project.kind == "iceberg":
+            assert by_spark_as(project, told(project, words, "--sql", "spark")["sql"], spark) == expected, at
     assert told(project, words, "--to", "then")["rows"] == len(expected)
     written = duckdb.sql(f"SELECT id, city, tier, valid_from, valid_to FROM '{project.folder}/then/*.parquet'")
     assert {key: cells for key, *cells in written.project("id, city, tier").fetchall()} == {
