@@ -110,7 +110,10 @@ TestHistories = table_contract(
     cases=WAYS["iceberg"] - LARGE,
 )
 TestLargeBatches = table_contract(
-    lambda make_lake, all_is_large: bench(make_lake(), make_lake), laws=HISTORIES | KNOWN, cases=LARGE
+    lambda make_lake, all_is_large: bench(make_lake(), make_lake), laws=HISTORIES, cases=LARGE
+)
+TestKnown = pytest.mark.long(
+    table_contract(lambda make_lake, all_is_large: bench(make_lake(), make_lake), laws=KNOWN, cases=LARGE)
 )
 TestNumbers = pytest.mark.long(
     table_contract(lambda make_lake, several_parts: bench(make_lake(), make_lake), laws=NUMBERED)

@@ -92,7 +92,7 @@ HISTORIES: Final = frozenset(
 """Laws of tables that keep every version."""
 
 KNOWN: Final = frozenset({"what_was_known_is_not_rewritten"})
-"""The law of what was believed when: the gate tries it on one format, and ways with it on the others."""
+"""The law of what was believed when, which takes long; the gate tries ways with it, and single cases."""
 
 NUMBERED: Final = frozenset({"a_version_keeps_its_number"})
 """The law of surrogate numbers, which takes long; the gate has how they are given, part by part."""
