@@ -23,9 +23,9 @@ class Sequences(Enum):
     `TIMES` are commit times in microseconds since 1970, or 0 throughout where there are none.
     `ARRIVAL` is 0 throughout though there are commit times: changes come in the order of their
     transactions, which those need not have.
-    `PLACES` are places in the source's log, which several changes may share; `UNIQUE` are
-    numbers of which each change has its own, so that a copy of it is known by its number. Both
-    have more digits than a bigint holds.
+    `PLACES` are places in the source's log, which several changes may share, or 0 throughout in
+    a table whose rows tell none; `UNIQUE` are numbers of which each change has its own, so that a
+    copy of it is known by its number. Both have more digits than a bigint holds.
     """
 
     TIMES = "times"

@@ -19,7 +19,7 @@ from lakeward.core.memory import Reject
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.remaking import Remaking
 from lakeward.core.schema import Column, parse_type
-from lakeward.plugins.testing import Feed, mended_rows, sources, values
+from lakeward.plugins.testing import Feed, mended_rows, read_rows, sources, values
 from lakeward.plugins.testing.scripts import Item
 
 SEEN = (AssertionError, LakewardError, LookupError, ValueError, pytest.fail.Exception)
@@ -373,6 +373,16 @@ def test_a_broken_source_breaks_its_law(law: sources.Law) -> None:
 
 def test_every_law_has_a_source_that_breaks_it() -> None:
     assert sorted(law.__name__ for law in sources.LAWS) == sorted(BROKEN)
+
+
+def test_a_source_of_places_may_have_a_table_that_tells_none() -> None:
+    """Its sequences are 0 then: there is no order but that of arrival."""
+    law = read_rows.sequences_are_what_the_source_says_of_them
+    law(replace(feed(CallsZeroAPlace), has_places=False))
+    places = MemorySource(sequences=Sequences.PLACES)
+    told = replace(feed(MemorySource), open=lambda: places, has_places=False)
+    with pytest.raises(AssertionError, match="no order but that of arrival"):
+        law(replace(told, put=lambda dimension, place, items: places.put(dimension.name, place, items)))
 
 
 def test_a_source_is_held_to_the_texts_that_can_stand_in_it() -> None:

@@ -40,7 +40,8 @@ class Feed:
     its original text gives the `texts` of a frame, by position. One in which not every text can stand (a line
     of a log has no line breaks) says which it `holds`. The tables are those of `DIMENSION` and `OTHER`; where
     they have columns `beside` those, as one by which a source orders its rows, each comes with the text that
-    a row has in it, as `Source.cells` tells it.
+    a row has in it, as `Source.cells` tells it. One of a source that says `Sequences.PLACES` for all of its
+    tables, in which no row tells a place, is no `has_places`: sequences are 0 there.
     """
 
     open: Callable[[], Source[Any]]
@@ -50,6 +51,7 @@ class Feed:
     texts: Callable[[Any], Mapping[Position, str]] = lambda _frame: {}
     holds: Callable[[str], bool] = lambda _text: True
     beside: Mapping[Column, Callable[[Item], str]] = field(default_factory=dict)
+    has_places: bool = True
 
     @property
     def dimension(self) -> Dimension:
