@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import landed_feeds
@@ -25,11 +26,17 @@ def line(item: Item) -> Line:
     return {"Op": landed_feeds.letter(item), "changed": landed_feeds.written(item), **landed_feeds.own(item)}
 
 
+def line_with_a_sequence(item: Item) -> Line:
+    """Return a change with its place in the source's own order as well."""
+    return {**line(item), "seq": item.position.sequence}
+
+
 CSV = Form(
     name="20231114-{:09}.csv".format,
     line=line,
     write=lambda lines: landed_feeds.csv(lines, "NULL", lambda text: bool(set(text) & set('",\r\n'))),
 )
+SEQUENCES = replace(CSV, line=line_with_a_sequence)
 PARQUET = Form(
     name="20231114-{:09}.parquet".format, line=line, write=lambda lines: landed_feeds.parquet(lines, TYPES)
 )
@@ -40,6 +47,11 @@ def of_csv(spark: SparkSession, tmp_path: Path) -> Feed:
     return landed_feeds.feed(dms.build, DMS, CSV, spark, tmp_path)
 
 
+def of_sequences(spark: SparkSession, tmp_path: Path) -> Feed:
+    """The same, with a column that has the change sequence."""
+    return landed_feeds.feed(dms.build, {**DMS, "sequence_column": "seq"}, SEQUENCES, spark, tmp_path)
+
+
 def of_parquet(spark: SparkSession, tmp_path: Path) -> Feed:
     """Files of changes as DMS writes them where DataFormat is parquet, the commit time as a text; and archived."""
     return landed_feeds.feed(dms.build, {**DMS, "landing": "archived"}, PARQUET, spark, tmp_path)
@@ -47,3 +59,4 @@ def of_parquet(spark: SparkSession, tmp_path: Path) -> Feed:
 
 TestDms = source_contract(of_csv)
 TestParquet = pytest.mark.long(source_contract(of_parquet))
+TestSequences = pytest.mark.long(source_contract(of_sequences))
