@@ -12,11 +12,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from project import Project
+from project import Project, any_kind
 from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
+from pyspark.sql import SparkSession
 
+from lakeward.adapters.hudi.columns import META_COLUMNS
+from lakeward.adapters.hudi.options import TableOptions
+from lakeward.adapters.hudi.writing import options_of
+from lakeward.adapters.spark.line import from_arrow, to_arrow
+from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.history.check import Broken
+from lakeward.core.schema import Column, Schema, Type
 
 pytestmark = pytest.mark.spark
 
@@ -90,7 +97,7 @@ def put(project: Project, number: str) -> None:
 
 @contextmanager
 def opened(project: Project) -> Iterator[Table]:
-    """Open the table as another writer does."""
+    """Open an Iceberg table as another writer does."""
     catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{project.folder}/lake/catalog.db")
     try:
         yield catalog.load_table(("shop", "item"))
@@ -98,16 +105,31 @@ def opened(project: Project) -> Iterator[Table]:
         catalog.close()
 
 
-def alter(project: Project) -> list[Row]:
+def alter(project: Project, spark: SparkSession) -> list[Row]:
     """Do to the versions of each key what its place in the list says; return the rows as they were."""
-    with opened(project) as table:
-        found = table.scan().to_arrow()
-        rows = sorted(found.to_pylist(), key=lambda row: (row["id"], row["valid_from"]))
-        before = [dict(row) for row in rows]
-        for key, (change, *_) in zip(KEYS, ALTERED, strict=True):
-            change([row for row in rows if row["id"] == key])
-        table.overwrite(pa.Table.from_pylist(rows, found.schema))
+    path = str(project.folder / "lake" / "shop" / "item")
+    if project.kind == "iceberg":
+        with opened(project) as table:
+            altered, before = altered_of(table.scan().to_arrow())
+            table.overwrite(altered)
+        return before
+    stands = spark.read.format(project.kind).load(path)
+    altered, before = altered_of(to_arrow(stands.drop(*META_COLUMNS)))
+    frame = from_arrow(spark, altered)
+    if project.kind == "delta":
+        frame.write.format("delta").mode("overwrite").save(path)
+    else:
+        item = Dimension(name=TableName("shop", "item"), schema=Schema((Column("id", Type("int")),)), key=("id",))
+        frame.write.format("hudi").options(**options_of(item, TableOptions())).mode("append").save(path)
     return before
+
+
+def altered_of(found: pa.Table) -> tuple[pa.Table, list[Row]]:
+    rows = sorted(found.to_pylist(), key=lambda row: (row["id"], row["valid_from"]))
+    before = [dict(row) for row in rows]
+    for key, (change, *_) in zip(KEYS, ALTERED, strict=True):
+        change([row for row in rows if row["id"] == key])
+    return pa.Table.from_pylist(rows, found.schema), before
 
 
 def verified(project: Project, code: int) -> Any:
@@ -126,12 +148,15 @@ def shop(project: Project) -> Project:
     return project
 
 
+@any_kind
 @pytest.mark.filterwarnings("ignore:Merge on read is not yet supported")
-def test_what_others_altered_is_found_by_its_rule_and_waits_with_the_event_that_meets_it(shop: Project) -> None:
+def test_what_others_altered_is_found_by_its_rule_and_waits_with_the_event_that_meets_it(
+    shop: Project, spark: SparkSession
+) -> None:
     right = {"table": "shop.item", "keys": len(KEYS), "versions": 3 * len(KEYS), "examples": []}
     none = {rule.name.lower(): 0 for rule in Broken}
     assert verified(shop, 0) == {**right, "broken": none}
-    rows = alter(shop)
+    rows = alter(shop, spark)
     broken = [(key, rule, begins) for key, (_, rule, begins) in zip(KEYS, ALTERED, strict=True) if rule]
     found = verified(shop, 3)
     assert found["broken"] == {**none, **{rule.name.lower(): 1 for _, rule, _ in broken}}
