@@ -211,6 +211,6 @@ def test_hudi_refuses_whatever_says_where_its_rows_lie_before_anything_is_done(f
     planned = fed.call("plan", "--json").document["tables"][0]["warnings"]
     assert [warning.split(",")[0].split(": ")[-1] for warning in planned] == [
         "partition_by is none",
-        "buckets is 1",
+        "buckets is 4",
     ]
     assert {*timeline.iterdir()} == before
