@@ -12,18 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from project import Project, any_kind
+from project import Project
 from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.hudi.columns import META_COLUMNS
-from lakeward.adapters.hudi.options import TableOptions
-from lakeward.adapters.hudi.writing import options_of
 from lakeward.adapters.spark.line import from_arrow, to_arrow
-from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.history.check import Broken
-from lakeward.core.schema import Column, Schema, Type
 
 pytestmark = pytest.mark.spark
 
@@ -113,14 +108,8 @@ def alter(project: Project, spark: SparkSession) -> list[Row]:
             altered, before = altered_of(table.scan().to_arrow())
             table.overwrite(altered)
         return before
-    stands = spark.read.format(project.kind).load(path)
-    altered, before = altered_of(to_arrow(stands.drop(*META_COLUMNS)))
-    frame = from_arrow(spark, altered)
-    if project.kind == "delta":
-        frame.write.format("delta").mode("overwrite").save(path)
-    else:
-        item = Dimension(name=TableName("shop", "item"), schema=Schema((Column("id", Type("int")),)), key=("id",))
-        frame.write.format("hudi").options(**options_of(item, TableOptions())).mode("append").save(path)
+    altered, before = altered_of(to_arrow(spark.read.format("delta").load(path)))
+    from_arrow(spark, altered).write.format("delta").mode("overwrite").save(path)
     return before
 
 
@@ -148,7 +137,7 @@ def shop(project: Project) -> Project:
     return project
 
 
-@any_kind
+@pytest.mark.parametrize("project", ["iceberg", pytest.param("delta", marks=pytest.mark.long)], indirect=True)
 @pytest.mark.filterwarnings("ignore:Merge on read is not yet supported")
 def test_what_others_altered_is_found_by_its_rule_and_waits_with_the_event_that_meets_it(
     shop: Project, spark: SparkSession
