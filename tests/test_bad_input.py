@@ -400,11 +400,22 @@ def test_one_row_whose_key_does_not_fit_is_one_row_in_quarantine(project: Projec
     assert [entry["reason"] for entry in project.entries()] == ["unreadable"]
 
 
+def test_a_row_with_what_a_parser_takes_for_an_end_is_refused_alone(project: Project) -> None:
+    """And the next row is its own: the rest of the one before may look like one."""
+    project.configure(ITEM.replace('id = "int"', 'id = "string"'))
+    project.put("LOAD00000001.csv", "a,one,1.00\nb\uffffc,two,2.00\nd,three,3.00\n")
+    project.run(3)
+    assert [row[:2] for row in project.rows()] == [("a", "one"), ("d", "three")]
+    (entry,) = project.entries()
+    assert (entry["reason"], entry["row"]) == ("unreadable", 2)
+    assert "U+FFFF" in entry["detail"]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["iceberg", "delta", pytest.param("hudi", marks=pytest.mark.hudi)])
 def test_a_text_may_have_any_character_where_statistics_cut_it_off(project: Project, kind: str) -> None:
     """They count up its last character, of which some have no next one."""
-    edges = ("\ud7ff", "\ue000", "\uffff", "\U0010ffff")
+    edges = ("\ud7ff", "\ue000", "\ufffd", "\U0010ffff")
     names = [f"{edge * (length - 1)}{edge}x" for edge in edges for length in (16, 32)]
     names += [f"{'a' * (length - 1)}{edge}x" for edge in edges for length in (16, 32)]
     project.kind = kind

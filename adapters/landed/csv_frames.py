@@ -49,6 +49,9 @@ LINE_NUMBER: Final = f"((monotonically_increasing_id() & {_LINE_MASK}L) + 1)"
 _PARSED: Final = "_lakeward_parsed"
 _RAW: Final = "_lakeward_raw"
 
+_END_OF_INPUT: Final = "\uffff"
+"""What Spark's parser takes for the end of its input: the rest of such a row would be read as the next one's."""
+
 _UNQUOTED_EMPTY: Final = "\ue000\ue001"
 _QUOTED: Final = "\ue002\ue003"
 _QUOTED_NO_SUP: Final = "\ue002\ue004"
@@ -131,7 +134,7 @@ def _split(lines: DataFrame, layout: Layout, dialect: Dialect) -> DataFrame:
     The parse is a column of its own: within one expression Spark would repeat it for
     each field.
     """
-    keeps_rules = f"{is_valid_utf8(VALUE)}"
+    keeps_rules = f"{is_valid_utf8(VALUE)} AND NOT contains({VALUE}, {text(_END_OF_INPUT)})"
     if dialect.quote:
         has_quote = f"contains({VALUE}, {text(dialect.quote)})"
         keeps_rules += f" AND (NOT {has_quote} OR {_is_well_quoted(dialect)})"
@@ -286,6 +289,7 @@ def _why_broken(layout: Layout, dialect: Dialect) -> str:
     count, width = fields_of(dialect), len(layout.columns)
     return (
         f"CASE WHEN NOT {is_valid_utf8(VALUE)} THEN 'the row is not valid UTF-8' "
+        f"WHEN contains({VALUE}, {text(_END_OF_INPUT)}) THEN 'the row has U+FFFF, which is no character' "
         f"WHEN {count} != {width} THEN concat('the row has ', {count}, ' fields where {width} are expected') "
         "ELSE 'a quote stands where none may stand' END"
     )
