@@ -66,7 +66,10 @@ class MaintainSettings(Strict):
     snapshots: Annotated[str, AfterValidator(_age)] = Field(
         "5d", description="The age from which snapshots expire: a duration, or `never`."
     )
-    keep_last: PositiveInt = Field(1, description="So many snapshots stay, whatever their age.")
+    keep_last: PositiveInt = Field(
+        1,
+        description="So many snapshots stay, whatever their age; refused for Delta Lake, where age alone decides.",
+    )
     orphans: Annotated[str, AfterValidator(_days)] = Field(
         "3d", description="The age from which files that no snapshot names are removed: at least `1d`, or `never`."
     )

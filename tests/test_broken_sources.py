@@ -93,14 +93,18 @@ def bent(batch: Batch[Frame], bend: Callable[[Any], Any]) -> Batch[Frame]:
     )
 
 
+def in_order(batch: Batch[Frame], sequence: Callable[[Item], int]) -> Batch[Frame]:
+    items = [replace(item, position=item.position._replace(sequence=sequence(item))) for item in batch.frame]
+    return changed(batch, items)
+
+
 class CallsTimesNumbersOfTheirOwn(MemorySource):
     def __init__(self) -> None:
         MemorySource.__init__(self, sequences=Sequences.UNIQUE)
 
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
         batch = MemorySource.read(self, dimension, taken, epoch)
-        items = [replace(item, position=item.position._replace(sequence=item.time or 0)) for item in batch.frame]
-        return changed(batch, items)
+        return in_order(batch, lambda item: item.time or 0)
 
 
 class CallsTimesNoOrder(MemorySource):
@@ -111,10 +115,7 @@ class CallsTimesNoOrder(MemorySource):
 class CallsAConstantATime(MemorySource):
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
         batch = MemorySource.read(self, dimension, taken, epoch)
-        return changed(
-            batch,
-            [replace(item, position=item.position._replace(sequence=7)) for item in batch.frame],
-        )
+        return in_order(batch, lambda _: 7)
 
 
 class CallsZeroAPlace(MemorySource):
@@ -123,10 +124,7 @@ class CallsZeroAPlace(MemorySource):
 
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
         batch = MemorySource.read(self, dimension, taken, epoch)
-        return changed(
-            batch,
-            [replace(item, position=item.position._replace(sequence=0)) for item in batch.frame],
-        )
+        return in_order(batch, lambda _: 0)
 
 
 class LooksAtSizesAlone(MemorySource):

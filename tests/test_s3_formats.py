@@ -121,18 +121,6 @@ def everything_else(shop: Shop, play: Played) -> None:
     assert shop.rows(play) == [(1, "one", D("1.00")), *AFTER[1:]]
 
 
-def history(shop: Shop, play: Played) -> None:
-    """What comes late is spliced in, and the table as of a time is what it was then."""
-    shop.configure('mode = "history"\nlateness = "30d"\n')
-    for name, content in (("LOAD00000001", LOAD), ("20261121-100000000", CHANGES), ("20261121-093000000", LATE)):
-        shop.put(f"{name}.csv", content)
-        shop.batches(play)
-    every = [(key, "late", price) for key, price in ((1, D("1.50")), (2, D("9.00")), (3, D("9.00")))]
-    for clock, expected in (("09:45", every), ("10:30", AFTER)):
-        found = answer(play.call("as-of", "shop.item", f"2026-11-21T{clock}:00Z", "--json"))["first"]
-        assert sorted((row["id"], row["name"], D(row["price"])) for row in found) == expected
-
-
 WRITES = """
 import sys
 from decimal import Decimal
@@ -197,19 +185,23 @@ def test_a_hudi_table_in_a_bucket_goes_back_and_all_commands_know_it(s3: Buckets
 
 @pytest.mark.spark
 @pytest.mark.long
-def test_a_history_of_delta_in_a_bucket_is_read_as_of_a_time(s3: Buckets, tmp_path: Path) -> None:
-    shop = shop_of("delta", s3, tmp_path)
-    with playing(tmp_path, "delta") as play:
-        history(shop, play)
-
-
-@pytest.mark.spark
-@pytest.mark.hudi
-@pytest.mark.long
-def test_a_history_of_hudi_in_a_bucket_is_read_as_of_a_time(s3: Buckets, tmp_path: Path) -> None:
-    shop = shop_of("hudi", s3, tmp_path)
-    with playing(tmp_path, "hudi") as play:
-        history(shop, play)
+@pytest.mark.parametrize("kind", ["delta", pytest.param("hudi", marks=pytest.mark.hudi)])
+def test_a_history_in_a_bucket_is_read_as_of_a_time(s3: Buckets, tmp_path: Path, kind: str) -> None:
+    """What comes late is spliced in, and the table as of a time is what it was then."""
+    shop = shop_of(kind, s3, tmp_path)
+    shop.configure('mode = "history"\nlateness = "30d"\n')
+    every = [(key, "late", price) for key, price in ((1, D("1.50")), (2, D("9.00")), (3, D("9.00")))]
+    with playing(tmp_path, kind) as play:
+        for name, content in (
+            ("LOAD00000001", LOAD),
+            ("20261121-100000000", CHANGES),
+            ("20261121-093000000", LATE),
+        ):
+            shop.put(f"{name}.csv", content)
+            shop.batches(play)
+        for clock, expected in (("09:45", every), ("10:30", AFTER)):
+            found = answer(play.call("as-of", "shop.item", f"2026-11-21T{clock}:00Z", "--json"))["first"]
+            assert sorted((row["id"], row["name"], D(row["price"])) for row in found) == expected
 
 
 @pytest.mark.spark
