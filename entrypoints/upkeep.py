@@ -68,7 +68,8 @@ class MaintainSettings(Strict):
     )
     keep_last: PositiveInt = Field(
         1,
-        description="So many snapshots stay, whatever their age; refused for Delta Lake, where age alone decides.",
+        description="So many snapshots stay, whatever their age; refused for Delta Lake, where age alone decides, "
+        "and beyond what each write of Hudi leaves.",
     )
     orphans: Annotated[str, AfterValidator(_days)] = Field(
         "3d", description="The age from which files that no snapshot names are removed: at least `1d`, or `never`."

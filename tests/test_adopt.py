@@ -160,6 +160,21 @@ def test_a_truncate_and_a_reload_take_the_rows_that_were_there(shop: Project, wr
     assert shop.rows() == [(2, "y", D("9.00")), (4, "d", D("4.00"))]
 
 
+@pytest.mark.parametrize("shop", ["iceberg"], indirect=True)
+@pytest.mark.parametrize(("said", "deletions"), [("", False), ('write_mode = "merge-on-read"\n', True)])
+def test_an_iceberg_table_is_written_as_it_was_unless_the_settings_name_it(
+    shop: Project, said: str, deletions: bool
+) -> None:
+    """What says nothing of it is rewritten, by Iceberg's own default; readers of it may know no deletions."""
+    shop.configure(tables=ITEM.replace("columns", f"{said}columns"))
+    written(shop, THEIRS)
+    adopt(shop, "--from", FIRST)
+    shop.run()
+    assert shop.rows() == AFTER
+    files = catalog(shop).load_table(("shop", "item")).scan().plan_files()
+    assert any(file.delete_files for file in files) == deletions
+
+
 @pytest.mark.parametrize("shop", ["iceberg", DELTA], indirect=True)
 def test_keys_that_are_null_or_stand_twice_are_counted_and_refused(shop: Project) -> None:
     rows = [*THEIRS, (2, "again", None), (5, "again", None), (5, "and again", None), (None, "nobody", None)]

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from lakeward.adapters.delta.table import DeltaTable
 
 _HOUR: Final = 3_600_000_000
+_DAY: Final = 24 * _HOUR
+
+_RETENTION: Final = "delta.deletedFileRetentionDuration"
 
 _SIZE: Final = "spark.databricks.delta.optimize.{}FileSize"
 
@@ -40,7 +43,8 @@ class DeltaMaintenance:
     def maintain(self, care: Care, *, is_dry: bool) -> Cared:
         """Write anew the files that are due for their deleted rows or their size; then remove what is old.
 
-        Raises ConfigError for a number of versions that are to stay: VACUUM goes by time alone.
+        Raises ConfigError for a number of versions that are to stay, as VACUUM goes by time alone, and for versions
+        that are to stay for longer than the table remembers which files they have.
         """
         if care.keep_last > 1:
             raise ConfigError(
@@ -52,6 +56,8 @@ class DeltaMaintenance:
             return Cared()
         with committing(str(self.table.dimension.name)):
             jvm = Jvm(self.table.spark())
+            if _vacuums(care) and not (is_dry and _RETENTION in self.table.options.properties):
+                self._check_age(care, self._retention(jvm))
             every = DataFrame(jvm.snapshot(self.table.path).allFiles().toDF(), jvm.spark).selectExpr(*_FILES)
             worn, small = _worn(every, care), _small(every, care)
             due = worn.unionByName(small).distinct()
@@ -70,21 +76,48 @@ class DeltaMaintenance:
             with _set(spark, {_SIZE.format(of): str(size) for of, size in sizes.items()}):
                 spark.sql(f"OPTIMIZE {name}").collect()
 
+    def _retention(self, jvm: Jvm) -> int:
+        """Return for how long the table keeps, and knows, what it no longer has, in microseconds."""
+        metadata = jvm.snapshot(self.table.path).metadata()
+        return int(jvm.single(jvm.delta, "DeltaLog").tombstoneRetentionMillis(metadata)) * 1000
+
+    def _check_age(self, care: Care, retention: int) -> None:
+        """Refuse an age of versions beyond that.
+
+        A checkpoint names no file that was removed longer ago than that; VACUUM takes such a file for one of
+        nobody, whatever it is told to retain, once the file itself is as old.
+        """
+        keep = care.keep or 0
+        if keep <= retention:
+            return
+        days = math.ceil(keep / _DAY)
+        raise ConfigError(
+            f"{self.table.dimension.name}: `snapshots` is longer than the table remembers their files",
+            found=f"snapshots of {keep / _DAY:g} days are to stay, and `{_RETENTION}` is "
+            f"{retention / _DAY:g} days: VACUUM would take away files that they have",
+            todo=f'Give the table `properties = {{ "{_RETENTION}" = "interval {days} days" }}`, or a shorter '
+            "`snapshots` under `maintain`.",
+        )
+
     def _vacuum(self, jvm: Jvm, care: Care, *, is_dry: bool) -> tuple[str, ...]:
         """Remove the files that only versions older than the policy need, and those of nobody; return which.
 
         VACUUM tells the two not apart, so neither may be kept for ever; and what the table itself says it keeps
         (`delta.deletedFileRetentionDuration`) it keeps.
         """
-        if care.keep is None or care.orphans is None:
+        if not _vacuums(care):
             return ()
-        kept = jvm.single(jvm.delta, "DeltaLog").tombstoneRetentionMillis(jvm.snapshot(self.table.path).metadata())
-        hours = math.ceil(max(care.keep, care.orphans, int(kept) * 1000) / _HOUR)
+        hours = math.ceil(max(care.keep or 0, care.orphans or 0, self._retention(jvm)) / _HOUR)
         vacuum = f"VACUUM delta.{quoted(self.table.path)} RETAIN {hours} HOURS"
         due = sorted(str(row[0]) for row in jvm.spark.sql(f"{vacuum} DRY RUN").collect())
         if due and not is_dry:
             jvm.spark.sql(vacuum).collect()
         return tuple(due)
+
+
+def _vacuums(care: Care) -> bool:
+    """Whether files are ever removed."""
+    return care.keep is not None and care.orphans is not None
 
 
 def _worn(files: DataFrame, care: Care) -> DataFrame:

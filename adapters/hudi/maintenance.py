@@ -15,6 +15,7 @@ from lakeward.adapters.hudi import writing
 from lakeward.adapters.hudi.java import Jvm
 from lakeward.adapters.hudi.logs import Group, with_logs
 from lakeward.adapters.hudi.session import ready
+from lakeward.core.errors import ConfigError
 from lakeward.core.ports import Care, Cared
 
 if TYPE_CHECKING:
@@ -27,6 +28,12 @@ _NOW: Final[Mapping[str, str]] = {
 """What has a compaction made whenever there are logs: whether it is due, the policy has said."""
 
 
+_RETAINED: Final = "hoodie.clean.commits.retained"
+_RETAINED_BY_DEFAULT: Final = 10
+_OTHER_CLEANING: Final = ("hoodie.clean.automatic", "hoodie.clean.policy")
+"""Properties by which a write removes nothing, or goes by something else than the number of commits."""
+
+
 class HudiMaintenance:
     """Care of one table; what stands beside it takes care of itself."""
 
@@ -34,7 +41,11 @@ class HudiMaintenance:
         self.table = table
 
     def maintain(self, care: Care, *, is_dry: bool) -> Cared:
-        """Write logs into the rows' files, then remove files that are needed by old commits alone."""
+        """Write logs into the rows' files, then remove files that are needed by old commits alone.
+
+        Raises ConfigError for more commits that are to stay than each write of Hudi leaves.
+        """
+        self._check_number(care.keep_last)
         if not self.table.timeline.is_there:
             return Cared()
         with self.table.committing():
@@ -48,6 +59,19 @@ class HudiMaintenance:
                     snapshots = self._clean(care, is_dry=False)
         return Cared(
             files=sum(group.files for group in due), bytes=sum(group.size for group in due), snapshots=snapshots
+        )
+
+    def _check_number(self, keep: int) -> None:
+        properties = self.table.options.properties
+        retained = int(properties.get(_RETAINED, _RETAINED_BY_DEFAULT))
+        if keep <= retained or any(name in properties for name in _OTHER_CLEANING):
+            return
+        raise ConfigError(
+            f"{self.table.dimension.name}: `keep_last` is more than a write of Hudi leaves",
+            found=f"{keep} commits are to stay, and each batch removes what the last {retained} do not need "
+            f"(`{_RETAINED}`)",
+            todo=f'Give the table `properties = {{ "{_RETAINED}" = "{keep}", … }}` with an archive that begins '
+            "behind them (docs/hudi.md, Taking a table back), or take `keep_last` out of `maintain`.",
         )
 
     def _compact(self) -> None:

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from lakeward.adapters.iceberg.table import IcebergTable
 
 MODES: Final = ("write.delete.mode", "write.update.mode", "write.merge.mode")
-"""What tells other engines how to write; lakeward goes by its settings."""
+"""What tells all engines how to write; lakeward goes by its settings where these name it, else by the last."""
+
+DEFAULT_MODE: Final = "copy-on-write"
+"""That of a table which says nothing of it (iceberg.apache.org/docs/latest/configuration/#write-properties)."""
 
 OPTIONS: Final = frozenset({"partition_by", "sort_by", "format_version", "write_mode"})
 """Settings of a table; all else that may differ is a property."""
@@ -88,7 +91,7 @@ def _differences(table: Table, options: TableOptions, dimension: Dimension) -> I
         yield LayoutChange(option="sort_by", before=_listed(order), after=_listed(wished), how=_NEW_FILES)
     if "format_version" in named and options.format_version != version:
         yield _version(version, options.format_version)
-    has = {table.properties.get(name, "copy-on-write") for name in MODES}
+    has = {table.properties.get(name, DEFAULT_MODE) for name in MODES}
     if "write_mode" in named and has != {options.write_mode}:
         how = "what other engines that write to it are told; lakeward goes by its settings"
         yield LayoutChange(option="write_mode", before=", ".join(sorted(has)), after=options.write_mode, how=how)

@@ -23,6 +23,7 @@ from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.change import Change
 from lakeward.adapters.iceberg.java import Jvm, committing
 from lakeward.adapters.iceberg.keeping import IcebergEarlier
+from lakeward.adapters.iceberg.layout import DEFAULT_MODE, MODES
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.iceberg.progress import standing_of
 from lakeward.adapters.iceberg.rollback import IcebergLine
@@ -202,7 +203,7 @@ class IcebergTable:
                 dropped = change.drop_below(outcome.drops_below)
                 whole = pa.table({FILE: pa.array(dropped, pa.string())})
                 removed = removed.join(from_arrow(self.spark(), whole), FILE, "left_anti")
-            if self.options.write_mode == "copy-on-write":
+            if self._rewrites(change.table):
                 if files := to_arrow(removed.select(FILE).distinct())[FILE].to_pylist():
                     gone = removed.selectExpr(*map(quoted, told_apart_by(plan.stored)))
                     change.rewrite(files, gone, plan, rows if resolved.written else None)
@@ -211,3 +212,9 @@ class IcebergTable:
                 change.delete(to_arrow(runs(removed)))
         if resolved.written:
             change.add(rows)
+
+    def _rewrites(self, table: Any) -> bool:
+        """Whether files of changed rows are written anew: as the settings name it, else as the table does."""
+        if "write_mode" in self.options.model_fields_set:
+            return self.options.write_mode == "copy-on-write"
+        return str(table.properties().getOrDefault(MODES[-1], DEFAULT_MODE)) == "copy-on-write"

@@ -10,6 +10,7 @@ from typing import Any, Final
 from lakeward.core.dimension import Dimension
 from lakeward.core.facts import Capability
 from lakeward.core.memory import Reason
+from lakeward.core.schema import SCALARS
 from lakeward.plugins.testing.moments import Moment, rows_differ
 from lakeward.plugins.testing.play import CRASHES, Lake, MemoryLake, Player
 from lakeward.plugins.testing.scripts import NAME, PACKED, Script
@@ -19,6 +20,9 @@ EXAMPLES: Final = 50
 
 FOREIGN: Final = "foreign commits"
 COLUMNS: Final = "changes of columns"
+
+TYPES: Final = frozenset({*SCALARS, "list", "map", "struct"})
+"""The names of all types that a column may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +35,8 @@ class Bench:
     makes a commit of another writer, one that changes no row, where there is a table; without it, the
     laws of foreign commits are not run. `partitioned` makes a lake whose tables are partitioned by
     these columns, for a format that has partitions. Of one whose tables keep the columns that they
-    have (`changes_columns` is false), what needs others is not run.
+    have (`changes_columns` is false), what needs others is not run. Its tables hold values of `types`, by
+    their names, and refuse the others.
     """
 
     lake: Lake
@@ -40,6 +45,7 @@ class Bench:
     foreign: Callable[[Dimension], object] | None = None
     partitioned: Callable[[Sequence[str]], Lake] | None = None
     changes_columns: bool = True
+    types: frozenset[str] = TYPES
 
     @property
     def can(self) -> frozenset[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
@@ -9,6 +10,9 @@ from typing import Any, Final
 from lakeward.core.events import ChangeEvent, Key, Position
 from lakeward.core.progress import Progress
 from lakeward.plugins.testing.scripts import Item, Rows
+
+NAN: Final = math.nan
+"""The one NaN of the kit: equal to itself where it is the same object, as within dicts and tuples."""
 
 _SHOWN: Final = 3
 """How many keys are shown of those in which two tables differ."""
@@ -35,6 +39,17 @@ class Moment:
         old (stale) depends on what is still remembered; their sum does not.
         """
         return self.rows, self.quarantine, self.incomplete, _merged(self.progress)
+
+
+def with_one_nan(rows: Rows) -> Rows:
+    """Return rows in which every NaN is the kit's."""
+    return {
+        key: ({name: _one(cell) for name, cell in cells.items()}, place) for key, (cells, place) in rows.items()
+    }
+
+
+def _one(cell: object) -> object:
+    return NAN if isinstance(cell, float) and math.isnan(cell) else cell
 
 
 def difference(found: Moment, expected: Moment, delivered: Sequence[Item]) -> str:

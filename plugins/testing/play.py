@@ -26,7 +26,7 @@ from lakeward.core.memory import Reason
 from lakeward.core.pipeline import apply_changes, mend, release
 from lakeward.core.ports import Entry, Mended, Notice, Opened, Standing
 from lakeward.core.rollback import ask, roll_back, versions
-from lakeward.plugins.testing.moments import Moment, difference
+from lakeward.plugins.testing.moments import Moment, difference, with_one_nan
 from lakeward.plugins.testing.scripted import ScriptedSource
 from lakeward.plugins.testing.scripts import NAME, PACKED, Item, Rows, Script, stored_rows
 
@@ -194,7 +194,7 @@ class Player:
             for entry in self._entries()
         }
         incomplete = frozenset(entry.position for entry in opened.quarantine.incomplete(progress))
-        rows = self.lake.rows(self.script.table_after(self.source.arrived))
+        rows = with_one_nan(self.lake.rows(self.script.table_after(self.source.arrived)))
         return Moment(progress, rows, quarantine, incomplete)
 
     def _check(self, found: Moment, expected: Moment) -> None:

@@ -17,7 +17,7 @@ from lakeward.core.memory import Reason, Reject
 from lakeward.core.ports import Ack, Care, Word
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, parse_type
-from lakeward.plugins.testing import values
+from lakeward.plugins.testing import typed, values
 from lakeward.plugins.testing.bench import FOREIGN, Law, Trial, expected
 from lakeward.plugins.testing.play import ABOUT_THE_COMMIT, CRASHES, Lake, Player
 from lakeward.plugins.testing.scripts import NAME, PACKED, TOLERANT, Item, Script
@@ -336,6 +336,7 @@ LAWS: Final = tuple(
         (maintenance_changes_no_row_and_hides_no_progress, Capability.MAINTAIN.value),
         (tables_of_one_lake_are_apart,),
         (values.a_value_is_read_back_as_it_came,),
+        (typed.a_value_of_every_type_is_read_back_as_it_came,),
     )
 )
 """In the order in which a new table learns them."""

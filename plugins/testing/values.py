@@ -6,12 +6,12 @@ What is in the lists was met in the field: identifiers beyond 2^53 that went thr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Final
 
 from lakeward.core.dimension import Dimension, Unbounded
-from lakeward.core.events import Cell, ChangeEvent, Operation, Position
+from lakeward.core.events import Cell, ChangeEvent, Key, Operation, Position
 from lakeward.core.memory import Reason, Reject
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.plugins.testing.bench import Trial
@@ -44,18 +44,30 @@ KEYS: Final[Sequence[tuple[str, str]]] = (
 
 def a_value_is_read_back_as_it_came(trial: Trial) -> None:
     """In keys and in other cells, in rows, in memory and in quarantine; no two of them are taken for one."""
-    inserts = [_change(Operation.INSERT, 1, row) for row in range(len(KEYS))]
-    gone = {row: _change(Operation.DELETE, 3, row) for row in range(0, len(KEYS), 5)}
-    updates = [gone.get(row) or _change(Operation.UPDATE, 3, row) for row in range(len(KEYS))]
-    bad = [Reject(Position(1, 4, 4, row), Reason.CAST, (KEYS[row],), time=4) for row in range(1, len(KEYS), 5)]
-    waiting = [_change(Operation.UPDATE, 5, row) for row in range(1, len(KEYS), 5)]
-    late = [_change(Operation.UPDATE, 2, row, arrives=6) for row in range(len(KEYS))]
-    dimension = Dimension(name=NAME, schema=COLUMNS, key=KEY, lateness=Unbounded(), tolerance=TOLERANT)
-    events = [*inserts, *updates, *waiting, *late]
-    trial.play(Script(dimension, [inserts, updates, [*bad, *waiting], late], events))
+    trial.play(moving(COLUMNS, KEY, KEYS, _change))
 
 
-def _change(operation: Operation, at: int, row: int, *, arrives: int | None = None) -> ChangeEvent:
+def moving(
+    columns: Schema,
+    key: Sequence[str],
+    keys: Sequence[Key],
+    change: Callable[[Operation, int, int, int], ChangeEvent],
+) -> Script:
+    """Return a feed of each of the keys: an insert, a change, what waits behind a bad row, and what comes late.
+
+    `change` makes an event of the operation, the time, which of the keys, and the object with which it arrives.
+    """
+    rows = range(len(keys))
+    inserts = [change(Operation.INSERT, 1, row, 1) for row in rows]
+    changes = [change(Operation.UPDATE if row % 5 else Operation.DELETE, 3, row, 3) for row in rows]
+    bad = [Reject(Position(1, 4, 4, row), Reason.CAST, (keys[row],), time=4) for row in rows[1::5]]
+    waiting = [change(Operation.UPDATE, 5, row, 5) for row in rows[1::5]]
+    late = [change(Operation.UPDATE, 2, row, 6) for row in rows]
+    dimension = Dimension(name=NAME, schema=columns, key=tuple(key), lateness=Unbounded(), tolerance=TOLERANT)
+    return Script(dimension, [inserts, changes, [*bad, *waiting], late], [*inserts, *changes, *waiting, *late])
+
+
+def _change(operation: Operation, at: int, row: int, arrives: int) -> ChangeEvent:
     """Return a change of a key; what its row says moves on through the lists `at` each time."""
     other = row + at * 7
     texts: list[Cell] = [None, *TEXTS]
@@ -64,7 +76,7 @@ def _change(operation: Operation, at: int, row: int, *, arrives: int | None = No
         "a": texts[other % len(texts)],
         "n": numbers[other % len(numbers)],
     }
-    place = Position(1, at, arrives or at, row + 1)
+    place = Position(1, at, arrives, row + 1)
     return ChangeEvent(operation=operation, position=place, key=KEYS[row], cells=cells, time=at)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,15 +12,21 @@ import pytest
 from pages import codes, sections, tables
 from pyspark.sql import SparkSession
 
+from lakeward.adapters.delta_rs.columns import written
+from lakeward.adapters.hudi.columns import schema_of
+from lakeward.adapters.iceberg.columns import to_iceberg
 from lakeward.adapters.landed.parquet import footer
 from lakeward.adapters.spark.casts import TextFormat, to_type
 from lakeward.adapters.spark.names import text
 from lakeward.core.errors import SourceError
-from lakeward.core.schema import SCALARS, parse_type
+from lakeward.core.schema import SCALARS, Column, Schema, parse_type
 
 PAGE = "docs/types.md"
 (FROM_TEXT,) = tables(sections(PAGE)["From text"])
 (FROM_PARQUET,) = tables(sections(PAGE)["From Parquet"])
+(IN_TABLES,) = tables(sections(PAGE)["In the tables"])
+SCALARS_IN_TABLES = [row for row in IN_TABLES if "<" not in row["lakeward"]]
+NESTED_IN_TABLES = [row for row in IN_TABLES if "<" in row["lakeward"]]
 FOOTERS = {
     "bool": pa.bool_(),
     **{f"{sign}int{bits}": getattr(pa, f"{sign}int{bits}")() for sign in ("", "u") for bits in (8, 16, 32, 64)},
@@ -37,7 +45,20 @@ FOOTERS = {
 
 def test_every_type_is_on_the_page() -> None:
     assert {codes(row["type"])[0].split("(")[0] for row in FROM_TEXT} == set(SCALARS)
-    assert all(f"`{name}" in sections(PAGE)["In Iceberg"] for name in SCALARS)
+    assert {parse_type(codes(row["lakeward"])[0]).name for row in SCALARS_IN_TABLES} == set(SCALARS)
+    assert [codes(row["lakeward"])[0] for row in NESTED_IN_TABLES] == ["list<…>", "map<…, …>", "struct<…>"]
+
+
+@pytest.mark.parametrize("row", SCALARS_IN_TABLES, ids=lambda row: row["lakeward"])
+def test_a_type_is_in_tables_what_the_page_says(row: Mapping[str, str]) -> None:
+    (name,) = codes(row["lakeward"])
+    (field,) = to_iceberg(Schema((Column("a", parse_type(name)),))).fields
+    assert codes(row["Iceberg"]) == [str(field.field_type)]
+    assert codes(row["Delta Lake"]) == [written(parse_type(name))]
+    avro, *logical = codes(row["Hudi (Avro)"])
+    said = {"type": avro, "logicalType": logical[0], "precision": 12, "scale": 2} if logical else avro
+    (found,) = schema_of(json.dumps({"fields": [{"name": "a", "type": ["null", said]}]}), "shop.item")
+    assert found == Column("a", parse_type(name))
 
 
 @pytest.mark.spark

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import date, datetime, timedelta
+from decimal import Context, Decimal
 from unicodedata import normalize
 
 from broken_ports import BrokenLake, Whole
@@ -70,6 +72,46 @@ class CutsTexts(Whole):
     def told_event(event: ChangeEvent) -> ChangeEvent:
         """Return the event with short texts."""
         return _bent(event, lambda cell: cell[:255] if isinstance(cell, str) else cell)
+
+
+class CutsTimes(Whole):
+    """Has times of milliseconds."""
+
+    @staticmethod
+    def told_event(event: ChangeEvent) -> ChangeEvent:
+        """Return the event with such times."""
+        return _bent(event, _cut_time)
+
+
+def _cut_time(cell: Cell) -> Cell:
+    return cell.replace(microsecond=cell.microsecond // 1000 * 1000) if isinstance(cell, datetime) else cell
+
+
+class ReadsDecimalsAsDoubles(Whole):
+    """Has no other fraction than one of 53 bits."""
+
+    @staticmethod
+    def told_event(event: ChangeEvent) -> ChangeEvent:
+        """Return the event with such numbers, as many digits behind the point as they had."""
+        return _bent(event, _of_53_bits)
+
+
+def _of_53_bits(cell: Cell) -> Cell:
+    return Decimal(float(cell)).quantize(cell, context=Context(prec=60)) if isinstance(cell, Decimal) else cell
+
+
+class CountsDaysAsTheRomansDid(Whole):
+    """Has the dates before the reform of the calendar ten days later."""
+
+    @staticmethod
+    def told_event(event: ChangeEvent) -> ChangeEvent:
+        """Return the event with such dates."""
+        return _bent(event, _julian)
+
+
+def _julian(cell: Cell) -> Cell:
+    is_old = type(cell) is date and date(1500, 1, 1) < cell < date(1582, 10, 15)
+    return cell + timedelta(days=10) if is_old and isinstance(cell, date) else cell
 
 
 class TakesTheEmptyTextForNull(Whole):

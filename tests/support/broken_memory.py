@@ -496,6 +496,19 @@ def _cut(event: ChangeEvent) -> ChangeEvent:
     return replace(event, cells=cells)
 
 
+class TakesNoListForAnEmptyOne(MemoryTable):
+    """Keeps an empty list where there was NULL, and where there was one."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        items = [_listed(plan, item) if isinstance(item, ChangeEvent) else item for item in frame]
+        return MemoryTable.resolve(self, plan, items)
+
+
+def _listed(plan: MergePlan, event: ChangeEvent) -> ChangeEvent:
+    lists = [column.name for column in plan.evolution.schema if column.type.name == "list"]
+    return replace(event, cells={**event.cells, **{name: event.cells.get(name) or [] for name in lists}})
+
+
 class TakesKeysForOthers(MemoryTable):
     """Takes a key for the first one that came and looks like it."""
 
@@ -791,6 +804,7 @@ BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
         TakesKeysForOthersBetweenCommas,
         CutsKeysInQuarantine,
     ),
+    "a_value_of_every_type_is_read_back_as_it_came": (TakesNoListForAnEmptyOne,),
     "what_a_person_said_is_known_to_whoever_opens_the_table": (
         KnowsTheLastWordAlone,
         ForgetsWordsWithABatch,

@@ -45,6 +45,11 @@ BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
         broken_feeds.CutsTexts,
         broken_feeds.TakesTheEmptyTextForNull,
     ),
+    "a_value_of_every_type_is_read_back_as_it_came": (
+        broken_feeds.CutsTimes,
+        broken_feeds.ReadsDecimalsAsDoubles,
+        broken_feeds.CountsDaysAsTheRomansDid,
+    ),
     "what_a_person_said_is_known_to_whoever_opens_the_table": (
         broken_answers.KnowsTheLastWordAlone,
         broken_answers.HearsNothingBeforeThereIsATable,

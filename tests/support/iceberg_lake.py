@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyspark.sql import DataFrame, SparkSession
 
+from lakeward.adapters.iceberg.columns import to_iceberg
 from lakeward.adapters.iceberg.lake import IcebergLake
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.adapters.spark import names
@@ -24,7 +26,6 @@ from lakeward.plugins import Runtime
 from lakeward.plugins.testing.scripts import Item, Rows
 
 _numbers = itertools.count(1)
-_ARROW = {"int": pa.int32(), "bigint": pa.int64(), "string": pa.string()}
 
 
 @dataclass
@@ -78,13 +79,14 @@ class LakeOfIceberg:
 
 
 def event_table(dimension: Dimension, items: Sequence[Item], *, in_part: bool = False) -> pa.Table:
-    """Return items as an Arrow table; columns of the dimension are whole numbers or texts.
+    """Return items as an Arrow table.
 
     With `in_part` it says which cells were not sent, which keys were left, and in which transaction.
     """
     items = sorted(items, key=lambda item: item.position[2:])
     columns: dict[str, pa.Array] = {}
-    types = {column.name: _ARROW[column.type.name] for column in dimension.schema}
+    arrow = schema_to_pyarrow(to_iceberg(dimension.schema), include_field_ids=False)
+    types = dict(zip(arrow.names, arrow.types, strict=True))
     for name, type_ in types.items():
         columns[name] = pa.array([_cell(dimension, item, name) for item in items], type_)
     is_event = [isinstance(item, ChangeEvent) for item in items]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lakeward_sqlite_table import SqliteTarget
+from lakeward_sqlite_table import TYPES, SqliteTarget
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Position
@@ -60,7 +60,11 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     lake = SqliteLake(tmp_path_factory.mktemp("lake"))
     examples = int(os.environ.get("EXAMPLES", "50"))
     return Bench(
-        lake=lake, examples=examples, foreign=lambda dimension: vacuum(lake, dimension), changes_columns=False
+        lake=lake,
+        examples=examples,
+        foreign=lambda dimension: vacuum(lake, dimension),
+        changes_columns=False,
+        types=frozenset(TYPES),
     )
 
 

@@ -315,3 +315,21 @@ def test_files_of_nobody_go_with_age_and_what_the_table_keeps_stays(shop: Projec
     os.utime(old, (time.time(), time.time() - 8 * 86_400))
     assert shop.call("maintain", "--json").document["tables"][0]["orphans"] == []
     assert old.exists()
+
+
+def test_versions_stay_no_longer_than_the_table_knows_their_files(shop: Project) -> None:
+    """Refused until the property is as long; a dry run takes the settings at their word."""
+    policy = 'maintain = { deleted_rows = 0, small_files = 0, snapshots = "10d", orphans = "3d" }\n'
+    shop.configure(item('id = "int", name = "string"', policy))
+    put(shop, 10, "Op,id,name", "I,1,a", "I,2,b")
+    shop.run()
+    for arguments in (["--dry-run"], []):
+        refused = shop.call("maintain", *arguments)
+        assert refused.code == 4, refused.out + refused.err
+        assert "snapshots of 10 days" in refused.err
+        assert "is 7 days" in refused.err
+    longer = 'properties = { "delta.deletedFileRetentionDuration" = "interval 10 days" }\n'
+    assert longer.strip() in " ".join(refused.err.split())
+    shop.configure(item('id = "int", name = "string"', policy + longer))
+    for arguments in (["--dry-run"], [], []):
+        assert shop.call("maintain", *arguments).code == 0

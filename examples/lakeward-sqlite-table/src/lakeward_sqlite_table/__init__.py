@@ -6,9 +6,9 @@ from pydantic import BaseModel, ConfigDict
 
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
-from lakeward_sqlite_table.table import SqliteTable, SqliteTarget
+from lakeward_sqlite_table.table import TYPES, SqliteTable, SqliteTarget
 
-__all__ = ["SqliteTable", "SqliteTarget"]
+__all__ = ["TYPES", "SqliteTable", "SqliteTarget"]
 
 LAKEWARD_API = (1, 0)
 
