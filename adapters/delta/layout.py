@@ -48,7 +48,8 @@ class DeltaLayout:
         check(self.table.dimension.stored, self.table.options)
         spark = Jvm(self.table.spark()).spark
         properties = dict(_property(change) for change in changes if change.option != "cluster_by")
-        with committing(str(self.table.dimension.name)):
+        name = self.table.dimension.name
+        with committing(str(name)), self.table.places.apart(name):
             if len(properties) < len(changes):
                 ddl.cluster(spark, self.table.path, self.table.options.cluster_by)
             if properties:

@@ -62,8 +62,9 @@ class DeltaMaintenance:
             worn, small = _worn(every, care), _small(every, care)
             due = worn.unionByName(small).distinct()
             files, size = due.selectExpr("count(*)", "coalesce(sum(size), 0)").collect()[0]
-            if not is_dry:
-                self._write_anew(jvm.spark, care, purges=not worn.isEmpty(), packs=not small.isEmpty())
+            if not is_dry and files:
+                with self.table.places.apart(self.table.dimension.name):
+                    self._write_anew(jvm.spark, care, purges=not worn.isEmpty(), packs=not small.isEmpty())
             removed = self._vacuum(jvm, care, is_dry=is_dry)
         return Cared(files=int(files), bytes=int(size), orphans=removed)
 

@@ -116,7 +116,7 @@ class DeltaLine:
 
     def take_back(self, version: Version) -> None:
         """Make the files, the progress and the columns of then those of a version of its own."""
-        with committing(str(self.name)):
+        with committing(str(self.name)), self.places.apart(self.name):
             jvm, path = Jvm(self.spark()), self.places.of(self.name)
             now = jvm.snapshot(path)
             if int(now.version()) != self.table.version():

@@ -147,7 +147,7 @@ class DeltaTable:
         """Make rows and progress visible in one commit."""
         outcome: Outcome = resolved.detail
         jvm, what = Jvm(self.spark()), str(self.dimension.name)
-        with committing(what):
+        with committing(what), self.places.apart(self.dimension.name):
             version = outcome.table if isinstance(outcome.table, _Version) else self._made(jvm)
             changes = () if plan.creates else plan.changes
             snapshot = self._enabled(jvm, version.java, properties_for(changes))

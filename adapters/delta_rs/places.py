@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -75,6 +76,13 @@ class Places:
     def name(self, table: TableName, suffix: str = "") -> tuple[str, str]:
         """Return namespace and name of a table, or of one that stands beside it."""
         return identifier(table, self.namespace, suffix)
+
+    def apart(self, table: TableName) -> AbstractContextManager[object]:
+        """Keep other processes of lakeward from committing to a table of a bucket; on a disk its log does.
+
+        There a commit takes the place of one that was made since it was looked for, by Delta's own `LogStore`.
+        """
+        return nullcontext() if self.access is None else self.at(table).alone(str(table))
 
     def at(self, table: TableName, suffix: str = "") -> Folder:
         """Return the folder of a table; no name leads out of the warehouse."""

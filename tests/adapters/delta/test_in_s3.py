@@ -18,8 +18,10 @@ from lakeward.adapters.delta.rollback import DeltaLine
 from lakeward.adapters.delta_rs.columns import to_delta
 from lakeward.adapters.delta_rs.committing import lost_race
 from lakeward.adapters.delta_rs.places import Places
+from lakeward.adapters.tables import bucket
 from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
 from lakeward.core.dimension import TableName
+from lakeward.core.errors import TableError
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Type
 from lakeward.plugins import Runtime
@@ -90,3 +92,19 @@ def test_a_lake_in_a_bucket_is_told_to_spark(s3: Buckets, tmp_path: Path) -> Non
     assert runtime.jars == {"delta", "s3"}
     assert runtime.settings["spark.hadoop.fs.s3a.endpoint"] == s3.endpoint
     assert "secret word" not in str(runtime.settings)
+
+
+def test_of_two_that_would_commit_one_waits(
+    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a bucket, table by table; on a disk the log itself keeps them apart, and nobody waits."""
+    monkeypatch.setattr(bucket, "PATIENCE", 0)
+    with places.apart(ITEM), places.apart(TableName("shop", "orders")):
+        with pytest.raises(TableError, match=r"\.item\.lock") as taken, places.apart(ITEM):
+            pytest.fail("two are in it")
+        assert "shop.item" in str(taken.value)
+    with places.apart(ITEM):
+        pass
+    on_disk = Places("lake", "{schema}", tmp_path)
+    with on_disk.apart(ITEM), on_disk.apart(ITEM):
+        assert not list(tmp_path.rglob("*.lock"))

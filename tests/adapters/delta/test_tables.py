@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from operator import itemgetter
 from pathlib import Path
@@ -19,6 +21,8 @@ from project import ITEM, Project
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.delta import table as delta
+from lakeward.adapters.delta_rs.places import Places
+from lakeward.core.dimension import TableName
 from lakeward.core.errors import TableError
 
 pytestmark = pytest.mark.spark
@@ -315,6 +319,32 @@ def test_files_of_nobody_go_with_age_and_what_the_table_keeps_stays(shop: Projec
     os.utime(old, (time.time(), time.time() - 8 * 86_400))
     assert shop.call("maintain", "--json").document["tables"][0]["orphans"] == []
     assert old.exists()
+
+
+def test_a_commit_is_made_apart_from_others_that_commit(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch, a rollback, a layout, and maintenance: the log of a bucket would let two do so at once."""
+    seen: list[tuple[int, int]] = []
+
+    @contextmanager
+    def noted(places: Places, table: TableName) -> Iterator[None]:
+        found = places.load(table)
+        before = -1 if found is None else found.version()
+        yield
+        seen.append((before, places.opened(table).version()))
+
+    monkeypatch.setattr(Places, "apart", noted)
+    policy = 'maintain = { deleted_rows = 0.1, small_files = 2, snapshots = "never" }\n'
+    shop.configure(ITEM + policy, source="max_files = 1")
+    first(shop)
+    second(shop)
+    assert shop.call("maintain").code == 0
+    shop.configure(ITEM + policy + 'cluster_by = ["id"]\n', source="max_files = 1")
+    assert shop.call("maintain").code == 0
+    version = shop.call("rollback", "shop.item", "--json").document["versions"][-1]["name"]
+    assert shop.call("rollback", "shop.item", "--to", version, "--json").code == 0
+    assert [before for before, _ in seen[1:]] == [after for _, after in seen[:-1]], "a version was made by others"
+    assert seen[-1][1] == DeltaTable(path_of(shop)).version()
+    assert len(seen) == 5
 
 
 def test_versions_stay_no_longer_than_the_table_knows_their_files(shop: Project) -> None:
