@@ -58,8 +58,8 @@ class ObjectFacts:
 class BatchFacts:
     """What the core needs to know of a batch to decide, found in one pass over it.
 
-    `key_range` holds the least and the greatest value of each key column whose type
-    makes that cheap, in the form that the adapters agree on, else None. `needs` are the
+    `key_range` holds the least and the greatest value of each key column of numbers, dates (as days since
+    1970) or times (as microseconds since 1970), and None for others or where there are none. `needs` are the
     capabilities that its events call for, `may_need` those that events of its source may
     call for, in this batch or another. `time` is its greatest source time, up to the latest
     that is `believed` (None: all are). `least` and `greatest` bound the rows whose place in the

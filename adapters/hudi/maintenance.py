@@ -29,7 +29,8 @@ _NOW: Final[Mapping[str, str]] = {
 
 
 _RETAINED: Final = "hoodie.clean.commits.retained"
-_RETAINED_BY_DEFAULT: Final = 10
+_FORMERLY: Final = "hoodie.cleaner.commits.retained"
+_RETAINED_BY_DEFAULT: Final = "10"
 _OTHER_CLEANING: Final = ("hoodie.clean.automatic", "hoodie.clean.policy")
 """Properties by which a write removes nothing, or goes by something else than the number of commits."""
 
@@ -63,8 +64,8 @@ class HudiMaintenance:
 
     def _check_number(self, keep: int) -> None:
         properties = self.table.options.properties
-        retained = int(properties.get(_RETAINED, _RETAINED_BY_DEFAULT))
-        if keep <= retained or any(name in properties for name in _OTHER_CLEANING):
+        retained = properties.get(_RETAINED, properties.get(_FORMERLY, _RETAINED_BY_DEFAULT))
+        if any(name in properties for name in _OTHER_CLEANING) or not retained.isdecimal() or keep <= int(retained):
             return
         raise ConfigError(
             f"{self.table.dimension.name}: `keep_last` is more than a write of Hudi leaves",

@@ -80,10 +80,14 @@ _FROM_NUMBER: Final[Mapping[str, str]] = {
 """Times travel as numbers: as Python's, they would pass through the zone of this machine. Sessions are in UTC."""
 
 
+def is_bounded(type_: Type) -> bool:
+    """Whether values of a type have bounds that are found without a sort."""
+    return type_.name in _AS_NUMBER
+
+
 def bound_of(value: str, type_: Type) -> str | None:
     """Return a value as a number, as SQL, or None for a type whose bounds take a sort to find."""
-    form = _AS_NUMBER.get(type_.name)
-    return None if form is None else form.format(value)
+    return _AS_NUMBER[type_.name].format(value) if is_bounded(type_) else None
 
 
 def from_bound(bound: object, type_: Type) -> str:

@@ -21,7 +21,7 @@ from lakeward.adapters.spark.remaking import remade
 from lakeward.adapters.spark.resolve import DELETES, FILE, ID, IS_LIVE, POS, SMALL, STANDS, WHOLES, standing
 from lakeward.adapters.spark.truncates import literal, place_of
 from lakeward.adapters.spark.types import ddl as type_ddl
-from lakeward.adapters.spark.types import from_bound
+from lakeward.adapters.spark.types import from_bound, is_bounded
 from lakeward.adapters.tables.columns import BEFORE, row_columns
 from lakeward.core.dimension import DELETED
 from lakeward.core.events import LOAD_SEQUENCE, Position
@@ -166,7 +166,7 @@ class Rows:
         target = target if self.history is None else self.history.believed(target)
         for name, bounds in zip(plan.dimension.key, key_range, strict=False):
             item = plan.dimension.schema.find(name)
-            if bounds is not None and item is not None:
+            if bounds is not None and item is not None and is_bounded(item.type):
                 least, most = (from_bound(bound, item.type) for bound in bounds)
                 target = target.where(f"{quoted(name)} BETWEEN {least} AND {most}")
         return target

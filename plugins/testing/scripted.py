@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final
 
 from lakeward.adapters.memory import event_of, facts_of
 from lakeward.core.clock import beyond
 from lakeward.core.dimension import Dimension, Lateness
-from lakeward.core.events import ChangeEvent, Operation, Position, Sequences
+from lakeward.core.events import Cell, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.facts import PARTIAL, Capability, ObjectFacts
 from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.remaking import Remaking
+from lakeward.core.schema import Type
 from lakeward.plugins.testing.scripts import Item, Script
+
+_BEGIN: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass
@@ -108,6 +112,21 @@ def _object_facts(found: SourceObject, items: Sequence[Item], limit: int | None)
     return ObjectFacts(found, len(items), min(places), max(places), ahead=beyond([i.time for i in items], limit))
 
 
-def _key_range(dimension: Dimension, items: Sequence[Item]) -> tuple[Any, ...]:
+def _key_range(dimension: Dimension, items: Sequence[Item]) -> tuple[tuple[Cell, Cell] | None, ...]:
     keys = [item.key for item in items if isinstance(item, ChangeEvent) and item.keys]
-    return tuple((min(part), max(part)) for part in zip(*keys, strict=True)) or (None,) * len(dimension.key)
+    types = [column.type for name in dimension.key for column in dimension.schema if column.name == name]
+    return tuple(_range([key[place] for key in keys], type_) for place, type_ in enumerate(types))
+
+
+def _range(values: Sequence[Any], type_: Type) -> tuple[Cell, Cell] | None:
+    """Return the bounds of values as `BatchFacts` has them."""
+    match type_.name:
+        case "int" | "bigint" | "decimal":
+            found = values
+        case "date":
+            found = [(value - date(1970, 1, 1)).days for value in values]
+        case "timestamp" | "timestamp_ntz":
+            found = [(value.replace(tzinfo=UTC) - _BEGIN) // timedelta(microseconds=1) for value in values]
+        case _:
+            return None
+    return (min(found), max(found)) if found else None
