@@ -37,6 +37,7 @@ LAP: Final = frozenset(
         "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there",
         "a_soft_delete_leaves_the_last_values",
         "a_value_is_read_back_as_it_came",
+        "a_value_of_every_type_is_read_back_as_it_came",
     }
 )
 """One lap of a format's own ways for every change, with those of `LINES` and `CRASHES`."""
