@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from lakeward.adapters.iceberg.options import TableOptions
@@ -11,16 +12,34 @@ from lakeward.adapters.spark.names import quoted
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError
 
+MODES: Final = ("write.delete.mode", "write.update.mode", "write.merge.mode")
+"""What tells all engines how to write; lakeward goes by its settings where these name it, else by the last."""
+
+_KEPT_BY_ICEBERG: Final = (
+    *("uuid", "snapshot-count", "current-snapshot-id", "current-snapshot-summary", "current-snapshot-timestamp-ms"),
+    *("current-schema", "default-partition-spec", "default-sort-order"),
+)
+"""Iceberg's `TableProperties.RESERVED_PROPERTIES` but for the version: what they say is not for a writer to set."""
+
+_NOT_FOR_PROPERTIES: Final[Mapping[str, str]] = {
+    "format-version": "Say it by `format_version`.",
+    **dict.fromkeys(MODES, "Say it by `write_mode`: lakeward goes by that, and other engines are told so."),
+    **dict.fromkeys(_KEPT_BY_ICEBERG, "Take it out: Iceberg keeps that itself."),
+}
+
 _TRANSFORMS: Final = ("day", "days", "hour", "hours", "month", "months", "year", "years")
 _CALL: Final = re.compile(r"^\s*(?P<name>\w+)\s*\(\s*(?:(?P<number>\d+)\s*,\s*)?(?P<column>.+?)\s*\)\s*$")
 
 
 def check(dimension: Dimension, options: TableOptions) -> None:
-    """Refuse columns under `partition_by` and `sort_by` that there are not, and what is no transform."""
+    """Refuse columns that there are not, what is no transform, and properties that other options say."""
     for item in options.partition_by:
         transform_parts(item, dimension)
     for item in options.sort_by:
         sort_field(item, dimension)
+    for name in options.properties:
+        if (todo := _NOT_FOR_PROPERTIES.get(name)) is not None:
+            raise ConfigError(f"{dimension.name}: {name} is not for `properties` to say", todo=todo)
 
 
 def transform(item: str, dimension: Dimension) -> str:

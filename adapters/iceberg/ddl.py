@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.iceberg.checking import check, sort_field, transform
+from lakeward.adapters.iceberg.checking import MODES, check, sort_field, transform
 from lakeward.adapters.iceberg.java import Jvm
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.spark.names import quoted, text
@@ -36,7 +36,7 @@ def create_main(
     """Create the table of a dimension."""
     properties = {
         "format-version": str(options.format_version),
-        **{f"write.{command}.mode": options.write_mode for command in ("delete", "update", "merge")},
+        **dict.fromkeys(MODES, options.write_mode),
         **options.properties,
     }
     columns = {**{c.name: c.type for c in dimension.stored.schema}, **row_columns(dimension)}

@@ -17,7 +17,7 @@ from pyiceberg.table.sorting import SortDirection, SortField
 from pyiceberg.transforms import IdentityTransform, VoidTransform
 
 from lakeward.adapters.iceberg import ddl
-from lakeward.adapters.iceberg.checking import plain_transform, sort_field, transform_parts
+from lakeward.adapters.iceberg.checking import MODES, plain_transform, sort_field, transform_parts
 from lakeward.adapters.iceberg.columns import columns_of
 from lakeward.adapters.iceberg.java import Jvm, committing
 from lakeward.adapters.iceberg.options import TableOptions
@@ -26,9 +26,6 @@ from lakeward.core.ports import LayoutChange
 
 if TYPE_CHECKING:
     from lakeward.adapters.iceberg.table import IcebergTable
-
-MODES: Final = ("write.delete.mode", "write.update.mode", "write.merge.mode")
-"""What tells all engines how to write; lakeward goes by its settings where these name it, else by the last."""
 
 DEFAULT_MODE: Final = "copy-on-write"
 """That of a table which says nothing of it (iceberg.apache.org/docs/latest/configuration/#write-properties)."""

@@ -21,9 +21,10 @@ from lakeward.adapters.iceberg.adopting import IcebergTheirs
 from lakeward.adapters.iceberg.beside import IcebergBeside
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.change import Change
+from lakeward.adapters.iceberg.checking import MODES
 from lakeward.adapters.iceberg.java import Jvm, committing
 from lakeward.adapters.iceberg.keeping import IcebergEarlier
-from lakeward.adapters.iceberg.layout import DEFAULT_MODE, MODES
+from lakeward.adapters.iceberg.layout import DEFAULT_MODE
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.iceberg.progress import standing_of
 from lakeward.adapters.iceberg.rollback import IcebergLine
