@@ -9,6 +9,7 @@ from typing import Final
 
 from lakeward.adapters.hudi.columns import check_columns
 from lakeward.adapters.hudi.layout import Layout, has_record_key
+from lakeward.adapters.hudi.names import meant
 from lakeward.adapters.hudi.options import LASTING, TableOptions, is_harmless
 from lakeward.adapters.hudi.timeline import METADATA, Timeline
 from lakeward.adapters.tables.columns import check_names
@@ -33,12 +34,7 @@ def check(dimension: Dimension, options: TableOptions) -> None:
 def check_options(dimension: Dimension, options: TableOptions) -> None:
     """Refuse properties that lakeward decides, and partitions by columns that there are not, or cannot be."""
     for name in options.properties:
-        if not is_harmless(name):
-            raise ConfigError(
-                f"{dimension.name}: {name} is not for `properties` to say",
-                todo="It may say how files are written, compacted and cleaned up. `write_mode`, `partition_by` and "
-                "`buckets` say how a table is made; lakeward says how a row is found and which one counts.",
-            )
+        _check_property(dimension, name)
     for name in options.partition_by:
         column = dimension.schema.find(name)
         if column is None:
@@ -54,6 +50,17 @@ def check_options(dimension: Dimension, options: TableOptions) -> None:
                 found=f"it is {column.type}; it may be {', '.join(_PARTITIONS)}",
                 todo="Choose another column, or none.",
             )
+
+
+def _check_property(dimension: Dimension, name: str) -> None:
+    if not is_harmless(name):
+        raise ConfigError(
+            f"{dimension.name}: {name} is not for `properties` to say",
+            todo="It may say how files are written, compacted and cleaned up. `write_mode`, `partition_by` and "
+            "`buckets` say how a table is made; lakeward says how a row is found and which one counts.",
+        )
+    if (near := meant(name)) is not None:
+        raise ConfigError(f"{dimension.name}: Hudi knows no setting {name!r}", todo=f"Did you mean {near!r}?")
 
 
 def check_place(dimension: Dimension, folder: Folder) -> None:

@@ -18,6 +18,14 @@ _HARMLESS: Final = re.compile(
 )
 """What properties may say: how files are written and cleaned up, and never which rows there are."""
 
+_MERGING: Final = frozenset(
+    {
+        *("hoodie.compaction.payload.class", "hoodie.compaction.record.merger.strategy"),
+        "hoodie.compact.merge.handle.class",
+    }
+)
+"""What Hudi calls so, and says which row counts."""
+
 
 class HudiOptions(BaseModel):
     """Apache Hudi tables by path: `<warehouse>/<namespace>/<table>`."""
@@ -60,4 +68,4 @@ class TableOptions(BaseModel):
 
 def is_harmless(name: str) -> bool:
     """Whether a property is for the settings to say."""
-    return _HARMLESS.fullmatch(name) is not None
+    return _HARMLESS.fullmatch(name) is not None and name not in _MERGING

@@ -31,6 +31,8 @@ def configure(folder: Path, kind: str, option: str) -> None:
         ("hudi", 'partition_by = ["nam"]', "shop.orders: 'nam' under partition_by names no column"),
         ("hudi", 'partition_by = ["at"]', "shop.orders: rows cannot be partitioned by 'at'"),
         ("hudi", 'properties = { "hoodie.index.type" = "SIMPLE" }', "is not for `properties` to say"),
+        ("hudi", 'properties = { "hoodie.compaction.payload.class" = "x.Y" }', "is not for `properties` to say"),
+        ("hudi", 'properties = { "hoodie.clean.commits.retaned" = "9" }', "mean 'hoodie.clean.commits.retained'?"),
         ("delta", "write_mode = true", '[tables."shop.orders".write_mode]'),
         ("delta", 'partition_by = ["day(at)"]', "Delta knows no transforms"),
         ("delta", 'partition_by = ["nam"]', "Did you mean 'name'?"),
@@ -56,9 +58,16 @@ def test_an_option_that_cannot_be_is_an_error_of_the_settings(
     assert not (tmp_path / "lake").exists()
 
 
-@pytest.mark.parametrize("option", ['partition_by = ["day(at)", "name"]', 'sort_by = ["name desc"]'])
-def test_options_that_can_be_are_taken(lakeward: Command, tmp_path: Path, option: str) -> None:
-    configure(tmp_path, "iceberg", option)
+@pytest.mark.parametrize(
+    ("kind", "option"),
+    [
+        ("iceberg", 'partition_by = ["day(at)", "name"]'),
+        ("iceberg", 'sort_by = ["name desc"]'),
+        ("hudi", 'properties = { "hoodie.cleaner.commits.retained" = "9", "hoodie.clean.as.a.later.hudi" = "1" }'),
+    ],
+)
+def test_options_that_can_be_are_taken(lakeward: Command, tmp_path: Path, kind: str, option: str) -> None:
+    configure(tmp_path, kind, option)
     assert lakeward("status").code == 0
 
 
