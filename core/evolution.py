@@ -272,6 +272,18 @@ def _new_names(schema: Schema, renames: Mapping[str, str]) -> Mapping[str, str]:
     }
 
 
+def names_within(old: str, new: str, columns: Sequence[Column]) -> bool:
+    """Whether the old name of a rename is a path within one of these columns, and no column has either name.
+
+    >>> from lakeward.core.schema import parse_type
+    >>> names_within("address.city", "town", [Column("address", parse_type("struct<city: string>"))])
+    True
+    """
+    if any(column.name in (old, new) for column in columns):
+        return False
+    return any(column.type.is_nested and old.startswith(f"{column.name}.") for column in columns)
+
+
 def evolve(current: Schema, incoming: Schema, policies: Policies, key: Sequence[str] = ()) -> Evolution:
     """Return what becomes of a table's columns under a batch's.
 
@@ -309,13 +321,18 @@ def _is_in_structs(of: Type, names: Sequence[str]) -> bool:
 def _renamed(
     current: Schema, incoming: Schema, renames: Mapping[str, str]
 ) -> tuple[list[SchemaChange], list[SchemaChange]]:
-    """Return the renames to be done, and those that cannot: a name is taken, or files still have the old one."""
+    """Return the renames to be done, and those that cannot.
+
+    A name is taken, or files still have the old one, or what has it is no column, but within one.
+    """
     names = _new_names(current, renames)
     done: list[SchemaChange] = []
     refused: list[SchemaChange] = []
     for old, new in renames.items():
         found, still = current.find(old), incoming.find(old)
         if found is None and still is None:
+            if names_within(old, new, (*current, *incoming)):
+                refused.append(SchemaChange(Kind.RENAME, old, None, None, within=tuple(old.split(".")), to=new))
             continue
         type_ = None if found is None else found.type
         change = SchemaChange(Kind.RENAME, old, type_, type_, to=new)

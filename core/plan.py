@@ -22,6 +22,7 @@ from lakeward.core.memory import Hold, Reason, Record
 from lakeward.core.progress import Progress
 from lakeward.core.refusals import (
     cannot_rename,
+    cannot_rename_within,
     refuse_batch,
     refuse_names_alike,
     refuse_other_options,
@@ -342,6 +343,8 @@ def _evolution(dimension: Dimension, facts: BatchFacts, stored: Schema | None) -
     evolution = evolve(stored or declared, facts.schema, dimension.policies, dimension.key)
     where = f" in {facts.objects[0].object.name}" if facts.objects else ""
     for change in evolution.refused:
+        if change.kind is Kind.RENAME and change.is_nested:
+            raise cannot_rename_within(dimension.name, change.path, change.to)
         if change.kind is Kind.RENAME:
             raise cannot_rename(dimension, change, stored, where)
     if evolution.refused:

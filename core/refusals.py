@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from lakeward.core.dimension import SHARE_FROM, Dimension, Match, Ordered, Unreadable
+from lakeward.core.dimension import SHARE_FROM, Dimension, Match, Ordered, TableName, Unreadable
 from lakeward.core.errors import AlarmRaised, ConfigError, QuarantineFull, SchemaConflict, SourceError, TableError
 from lakeward.core.events import Operation, Sequences
 from lakeward.core.evolution import SchemaChange
@@ -240,6 +240,17 @@ def cannot_rename(dimension: Dimension, change: SchemaChange, stored: Schema | N
         todo="Nothing of the table was applied; other tables go on. Take the name out of `rename` under "
         f'[tables."{dimension.name}".schema] where they are two columns; where they are one, copy the values of '
         "the one into the other and drop it.",
+    )
+
+
+def cannot_rename_within(table: TableName, old: str, new: str | None) -> ConfigError:
+    """Say that a rename is of a field within a column: no table format does that as it does it of a column."""
+    return ConfigError(
+        f"{table}: {old} cannot be called {new}: fields within columns cannot be renamed",
+        found=f"{old!r} under `schema.rename` is a path within a column",
+        todo="Nothing was applied. Take it out of `rename`. The field of the new name is then a new one, NULL in "
+        "the rows that are there until they change, and the old one keeps its values. Or load the table anew "
+        "(docs/reload.md), as must be where the field is within a list or a map.",
     )
 
 

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from lakeward.core.catalogue import Answer, Declared, complete, key_differs
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError, SchemaConflict
+from lakeward.core.evolution import names_within
 from lakeward.core.history.options import History
 from lakeward.core.quality import check as check_quality
+from lakeward.core.refusals import cannot_rename_within
 from lakeward.core.schema import Column, Schema, alike, parse_type
 from lakeward.core.shape import SYSTEM_PREFIX, Shape, shape, source_key, table_key
 from lakeward.core.shaping import TableRules
@@ -98,7 +100,7 @@ def check_table(name: TableName, table: TableSettings, rules: TableRules) -> Sha
                 todo="lakeward adds columns of such names. Let DMS rename it.",
             )
     _check_case(name, table.columns)
-    _check_renames(name, table)
+    _check_renames(name, table, rules.source)
     if len(set(table.key)) < len(table.key):
         raise ConfigError(f"{name}: the key names a column twice", found=", ".join(table.key))
     if not table.columns:
@@ -137,12 +139,14 @@ def _check_case(name: TableName, columns: Iterable[str]) -> None:
         )
 
 
-def _check_renames(name: TableName, table: TableSettings) -> None:
-    """Refuse settings that call a column by a name that it has no more."""
+def _check_renames(name: TableName, table: TableSettings, columns: Iterable[Column]) -> None:
+    """Refuse settings that call a column by a name that it has no more, or that rename what is within one."""
     named = {"key": table.key, "columns": table.columns, "history.kinds": table.history.kinds}
     named["track"] = table.track if isinstance(table.track, list) else table.track["all_but"]
     named["history.validity"] = [] if isinstance(table.history.validity, str) else table.history.validity.values()
     for old, new in table.schema_.rename.items():
+        if names_within(old, new, tuple(columns)):
+            raise cannot_rename_within(name, old, new)
         for where, names in named.items():
             if old in names:
                 raise ConfigError(

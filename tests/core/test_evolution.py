@@ -211,6 +211,22 @@ def test_two_columns_are_never_made_one(current: Schema, incoming: Schema) -> No
     assert {change.kind for change in refused} >= {Kind.RENAME}
 
 
+@pytest.mark.parametrize("path", ["address.city", "items.element.city", "address.no.such.field"])
+def test_a_field_within_a_column_is_renamed_by_no_table(path: str) -> None:
+    now = columns(address="struct<city: string>", items="list<struct<city: string>>")
+    for current, incoming in ((now, now), (now, columns(id="int")), (columns(id="int"), now)):
+        (refused,) = evolve(current, incoming, Policies(renames={path: "town"})).refused
+        assert (refused.kind, refused.path, refused.to, refused.is_nested) == (Kind.RENAME, path, "town", True)
+
+
+def test_a_column_whose_name_looks_like_a_path_is_renamed() -> None:
+    before = columns(**{"address": "struct<city: string>", "address.city": "int"})
+    after = columns(address="struct<city: string>", town="int")
+    policies = Policies(renames={"address.city": "town"})
+    assert evolve(before, after, policies).renames == {"address.city": "town"}
+    assert evolve(after, after, policies).refused == ()
+
+
 SCHEMAS = st.dictionaries(st.sampled_from("abcd"), TYPES, max_size=4).map(
     lambda types: Schema(tuple(Column(name, type_) for name, type_ in types.items()))
 )

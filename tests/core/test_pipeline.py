@@ -21,7 +21,7 @@ from lakeward.core.plan import MergePlan, plan
 from lakeward.core.ports import Batch, Commit, Notice, Recalled, Resolved, Standing
 from lakeward.core.preparing import prepare
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema import Column, Schema, Type, parse_type
 
 NAME = TableName("shop", "item")
 DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")), Column("a", Type("int")))), key=("id",))
@@ -162,6 +162,17 @@ def test_the_key_of_a_table_cannot_become_another() -> None:
         stored=DIMENSION.schema,
         capabilities=frozenset(),
     ).evolution.renames == {"id": "no"}
+
+
+def test_a_rename_within_a_column_is_refused_before_anything_is_written() -> None:
+    """The table would get a field beside the old one, and NULL in it where there are values."""
+    stored = Schema((Column("id", Type("int")), Column("a", parse_type("struct<city: string>"))))
+    sent = Schema((Column("id", Type("int")), Column("a", parse_type("struct<town: string>"))))
+    dimension = replace(DIMENSION, schema=Schema(()), policies=Policies(renames={"a.city": "town"}))
+    with pytest.raises(ConfigError, match="fields within columns cannot be renamed") as refused:
+        plan(dimension, BatchFacts(schema=sent), Progress(), stored=stored, capabilities=frozenset())
+    assert "a.city" in refused.value.what
+    assert "keeps its values" in str(refused.value.todo)
 
 
 @pytest.mark.parametrize(("lateness", "is_in_part"), [(Unbounded(), True), (ORDERED, False)])

@@ -130,6 +130,10 @@ def test_policies_are_those_of_the_table_and_of_paths_in_it(tmp_path: Path) -> N
             'schema.rename = { id = "no" }\ncolumns = { id = "int" }',
             "`columns` names 'id', which is called 'no' now",
         ),
+        (
+            'schema.rename = { "address.city" = "town" }\ncolumns = { address = "struct<town: string>" }',
+            "fields within columns cannot be renamed",
+        ),
         ('schema.columns."a.b" = { rename = "c" }', "rename"),
         ('schema.columns."a.b" = { drop = "ignore" }', "drop"),
     ],
