@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import count
 from typing import Any
 
+import broken_loads
 import pytest
+from memory_feeds import feed
 
 from lakeward.adapters.memory import Frame, MemorySource
-from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.dimension import Dimension, Snapshots, TableName
 from lakeward.core.errors import LakewardError, MendError
 from lakeward.core.events import ChangeEvent, Position, Sequences
 from lakeward.core.facts import Capability
@@ -19,7 +22,9 @@ from lakeward.core.memory import Reject
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.remaking import Remaking
 from lakeward.core.schema import Column, parse_type
-from lakeward.plugins.testing import Feed, mended_rows, read_rows, sources, values
+from lakeward.plugins.testing import Feed, full_loads, mended_rows, read_rows, sources, values
+from lakeward.plugins.testing.contract import Closed
+from lakeward.plugins.testing.feeds import Law
 from lakeward.plugins.testing.scripts import Item
 
 SEEN = (AssertionError, LakewardError, LookupError, ValueError, pytest.fail.Exception)
@@ -348,44 +353,49 @@ BROKEN: Mapping[str, Sequence[type[MemorySource]]] = {
         ReadsWhatIsNotMendedInEpochOne,
     ],
     "a_cell_that_does_not_fit_its_column_is_refused_by_its_name": [NullsWhatDoesNotFit, SaysThatSomeCellDoesNotFit],
+    **broken_loads.BROKEN,
 }
 
 
-def feed(kind: type[MemorySource]) -> Feed:
-    source, times = kind(), count(1)
-    return Feed(
-        open=lambda: source,
-        put=lambda dimension, place, items: source.put(dimension.name, place, items, modified=next(times)),
-        rows=lambda frame: frame,
-    )
-
-
 @pytest.mark.parametrize("law", sources.LAWS)
-def test_a_broken_source_breaks_its_law(law: sources.Law) -> None:
-    law(feed(MemorySource))
+def test_a_broken_source_breaks_its_law(law: Law) -> None:
+    law(feed(MemorySource()))
     for kind in BROKEN[law.__name__]:
         TOLD.clear()
         with pytest.raises(SEEN):
-            law(feed(kind))
+            law(feed(kind()))
 
 
 def test_every_law_has_a_source_that_breaks_it() -> None:
     assert sorted(law.__name__ for law in sources.LAWS) == sorted(BROKEN)
 
 
+@pytest.mark.parametrize("law", full_loads.LAWS)
+def test_laws_of_full_loads_are_closed_to_a_source_that_has_none(law: Law) -> None:
+    with pytest.raises(Closed, match="full loads"):
+        law(replace(feed(MemorySource()), put_load=None))
+
+
+def test_where_full_loads_are_snapshots_no_changes_come_behind_them() -> None:
+    for law in full_loads.LAWS:
+        law_of_changes = law is full_loads.changes_come_behind_the_full_load_of_their_epoch
+        with pytest.raises(Closed, match="changes behind") if law_of_changes else nullcontext():
+            law(replace(feed(MemorySource()), snapshots=Snapshots()))
+
+
 def test_a_source_of_places_may_have_a_table_that_tells_none() -> None:
     """Its sequences are 0 then: there is no order but that of arrival."""
     law = read_rows.sequences_are_what_the_source_says_of_them
-    law(replace(feed(CallsZeroAPlace), has_places=False))
+    law(replace(feed(CallsZeroAPlace()), has_places=False))
     places = MemorySource(sequences=Sequences.PLACES)
-    told = replace(feed(MemorySource), open=lambda: places, has_places=False)
+    told = replace(feed(MemorySource()), open=lambda: places, has_places=False)
     with pytest.raises(AssertionError, match="no order but that of arrival"):
         law(replace(told, put=lambda dimension, place, items: places.put(dimension.name, place, items)))
 
 
 def test_a_source_is_held_to_the_texts_that_can_stand_in_it() -> None:
     def without_lines(kind: type[MemorySource]) -> Feed:
-        return replace(feed(kind), holds=lambda text: len(text.splitlines()) <= 1)
+        return replace(feed(kind()), holds=lambda text: len(text.splitlines()) <= 1)
 
     values.a_cell_comes_as_it_was_written(without_lines(CutsTextsAtLines))
     with pytest.raises(AssertionError, match=r"read is .* and written was"):
@@ -406,11 +416,11 @@ def test_a_column_beside_those_of_the_kit_is_held_to_its_text() -> None:
     rev = Column("rev", parse_type("bigint"))
 
     def with_order(kind: type[MemorySource]) -> Feed:
-        return replace(feed(kind), beside={rev: lambda item: str(item.position.sequence)})
+        return replace(feed(kind()), beside={rev: lambda item: str(item.position.sequence)})
 
     law = mended_rows.the_cells_of_a_row_in_quarantine_are_those_that_were_written
     law(with_order(ShowsItsOrder))
     with pytest.raises(AssertionError, match="told is"):
         law(with_order(ShowsTheOrderOfAnother))
     with pytest.raises(AssertionError, match="cells of columns that no row has"):
-        law(feed(ShowsItsOrder))
+        law(feed(ShowsItsOrder()))

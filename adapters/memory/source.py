@@ -97,7 +97,8 @@ class MemorySource:
         limit = None if self.now is None else believed(self.now())
         tolerance = tolerance_of(dimension)
         facts = facts_of(dimension, items, [_object_facts(o, limit, tolerance) for o in objects], limit)
-        loaded = taken.load or self.loaded.get(dimension.source)
+        behind = None if all(one.is_load for one in objects) else epoch
+        loaded = taken.load or self.loaded.get(dimension.source) or behind
         return Batch(items, replace(facts, loaded=loaded, own_times=self.own_times))
 
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> Frame:
@@ -193,6 +194,7 @@ def _object_facts(found: MemoryObject, limit: int | None, tolerance: int | None)
         max(places, default=None),
         unreadable=reasons.count(Reason.UNREADABLE),
         ahead=ahead,
+        is_load=found.is_load,
         backwards=None if tolerance is None else first_step_back(changes, tolerance),
     )
 

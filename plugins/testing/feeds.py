@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
-from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.dimension import Dimension, Snapshots, TableName
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.facts import BatchFacts
 from lakeward.core.ledger import Past, SourceObject
@@ -42,6 +42,10 @@ class Feed:
     they have columns `beside` those, as one by which a source orders its rows, each comes with the text that
     a row has in it, as `Source.cells` tells it. One of a source that says `Sequences.PLACES` for all of its
     tables, in which no row tells a place, is no `has_places`: sequences are 0 there.
+
+    `put_load` puts an object of a full load at a place among those of the load, as `put` does among changes:
+    each of its rows is a `read`, or a reject. Without it the laws of full loads are closed to the source. One
+    that takes full loads of tables with `snapshots` alone says these.
     """
 
     open: Callable[[], Source[Any]]
@@ -52,6 +56,8 @@ class Feed:
     holds: Callable[[str], bool] = lambda _text: True
     beside: Mapping[Column, Callable[[Item], str]] = field(default_factory=dict)
     has_places: bool = True
+    put_load: Callable[[Dimension, int, Sequence[Item]], object] | None = None
+    snapshots: Snapshots | None = None
 
     @property
     def dimension(self) -> Dimension:

@@ -11,7 +11,7 @@ import pytest
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.ledger import Past, SourceObject
-from lakeward.plugins.testing import mended_rows, read_rows
+from lakeward.plugins.testing import full_loads, mended_rows, read_rows
 from lakeward.plugins.testing.contract import port_contract
 from lakeward.plugins.testing.feeds import BEGIN, DIMENSION, EPOCH, OTHER, ROWS, Feed, Law, Read, past, told
 from lakeward.plugins.testing.scripts import Item
@@ -183,5 +183,6 @@ LAWS: Final[tuple[Law, ...]] = (
     a_truncation_is_one_truncate_at_its_place,
     a_table_is_read_by_what_its_source_calls_it,
     what_is_archived_is_what_was_applied,
+    *full_loads.LAWS,
     *mended_rows.LAWS,
 )

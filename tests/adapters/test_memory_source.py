@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import count
+
+from memory_feeds import feed
 
 from lakeward.adapters.memory import MemorySource
-from lakeward.core.dimension import Dimension
+from lakeward.core.dimension import Dimension, Snapshots
 from lakeward.core.events import ChangeEvent, Sequences
 from lakeward.core.ledger import Limits
 from lakeward.core.schema import Column, parse_type
 from lakeward.plugins.testing import Feed, Item, source_contract
-
-
-def feed(source: MemorySource) -> Feed:
-    times = count(1)
-    return Feed(
-        open=lambda: source,
-        put=lambda dimension, place, items: source.put(dimension.name, place, items, modified=next(times)),
-        rows=lambda frame: frame,
-    )
 
 
 def with_a_column_beside() -> Feed:
@@ -48,3 +40,4 @@ TestObjectByObject = source_contract(lambda: feed(MemorySource(Limits(files=1)))
 TestNumbers = source_contract(lambda: feed(MemorySource(sequences=Sequences.UNIQUE)))
 TestPlaces = source_contract(lambda: feed(MemorySource(sequences=Sequences.PLACES)))
 TestColumnsBeside = source_contract(with_a_column_beside)
+TestSnapshots = source_contract(lambda: replace(feed(MemorySource()), snapshots=Snapshots()))

@@ -1,0 +1,151 @@
+"""The laws of a source for full loads: before all changes, whole or not at all, and each in an epoch of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import AlarmRaised
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation
+from lakeward.core.ledger import SourceObject, Taken
+from lakeward.core.loads import Load
+from lakeward.core.memory import Reason
+from lakeward.plugins.testing.contract import Closed
+from lakeward.plugins.testing.feeds import DIMENSION, EPOCH, ROWS, Feed, Law, Read, past, told
+from lakeward.plugins.testing.scripts import Item
+
+
+def rows_of_a_full_load_are_reads_of_the_epoch_that_they_begin(feed: Feed) -> None:
+    """At the sequence before all others, each once, in an object that is told to be of a load; and it is whole."""
+    _load(feed, 1, 2)
+    found = _read(feed, _whole(feed))
+    assert told(found.by_arrival) == told([*_items(feed, 1), *_items(feed, 2)])
+    assert {item.position[:2] for item in found.rows} == {(EPOCH, LOAD_SEQUENCE)}
+    places = [item.position[2:] for item in found.by_arrival]
+    assert len({*places}) == len(places), f"a place twice: {places}"
+    assert [place[0] for place in places] == [item.order for item in found.objects for _ in range(ROWS)]
+    facts = found.facts
+    assert {name: n for name, n in facts.operations.items() if n} == {Operation.READ: 2 * ROWS - 1}
+    assert {name: n for name, n in facts.rejects.items() if n} == {Reason.NULL_KEY: 1}
+    assert [(known.rows, known.is_load) for known in facts.objects] == [(ROWS, True)] * 2, "objects of a load"
+    assert facts.loaded == EPOCH, f"begun is epoch {EPOCH}; told is {facts.loaded}"
+
+
+def changes_come_behind_the_full_load_of_their_epoch(feed: Feed) -> None:
+    """At whatever times: here those of the load. That it is whole is told once there are some, and not before."""
+    if feed.snapshots is not None:
+        raise Closed("changes behind a full load")
+    _load(feed, 1, 2)
+    assert feed.read().facts.loaded is None, "a load behind which there is nothing yet is told to be whole"
+    feed.deliver(1, 2)
+    batches = list(feed.batches())
+    rows = [item for batch in batches for item in batch.by_arrival]
+    every = [*_items(feed, 1), *_items(feed, 2), *feed.items(1), *feed.items(2)]
+    assert told(rows) == told(every)
+    loads, changes = rows[: 2 * ROWS], rows[2 * ROWS :]
+    assert max(item.position.mark for item in loads) < min(item.position.mark for item in changes)
+    assert [known.is_load for batch in batches for known in batch.facts.objects] == [True, True, False, False]
+    for facts in (batch.facts for batch in batches):
+        loaded = None if all(known.is_load for known in facts.objects) else EPOCH
+        assert facts.loaded == loaded, f"loaded is epoch {loaded}; told is {facts.loaded}"
+
+
+def of_a_full_load_that_may_lack_something_nothing_is_taken(feed: Feed) -> None:
+    """What there is of it is told, and left; all of it is taken once a person says that this is all."""
+    _load(feed, 1, 2)
+    _awaits(feed, objects=2)
+    said = _whole(feed)
+    assert said.load == EPOCH, f"epoch {EPOCH} begins; told is {said.load}"
+    assert len(said.objects) == 2, f"of 2 objects taken are {[*said.objects]}"
+    _load(feed, 3)
+    _awaits(feed, objects=3, whole=said.objects)
+
+
+def of_a_full_load_that_changed_since_it_was_taken_nothing_is_read(feed: Feed) -> None:
+    """Not the objects before the one that changed, either: a half load would take the place of all rows."""
+    _load(feed, 1, 2)
+    taken = _whole(feed)
+    _load(feed, 2, rows=ROWS + 1)
+    batch = feed.open().read(_table(feed), taken, EPOCH)
+    batch.close()
+    assert (batch.facts.objects, batch.facts.read) == ((), 0)
+
+
+def a_full_load_that_is_written_anew_begins_the_next_epoch(feed: Feed) -> None:
+    """Where one is awaited: else it stops the table. What was applied of the one before is not taken for it."""
+    _load(feed, 1, 2)
+    applied = _read(feed, _whole(feed)).objects
+    _awaits(feed, *applied, objects=0, epoch=EPOCH + 1)
+    _load(feed, 1, rows=ROWS + 1)
+    with pytest.raises(AlarmRaised):
+        feed.open().take(_table(feed), past(applied))
+    _awaits(feed, *applied, objects=1, epoch=EPOCH + 1)
+    _load(feed, 2, rows=ROWS + 1)
+    found = _read(feed, _whole(feed, *applied, epoch=EPOCH + 1), EPOCH + 1)
+    assert told(found.by_arrival) == told([*_items(feed, 1, ROWS + 1), *_items(feed, 2, ROWS + 1)])
+    assert found.facts.least is not None
+    assert (found.facts.least.epoch, found.facts.loaded) == (EPOCH + 1, EPOCH + 1)
+
+
+def _load(feed: Feed, *places: int, rows: int = ROWS) -> None:
+    """Put objects of a full load, in this order; raises Closed for a source that has none."""
+    if feed.put_load is None:
+        raise Closed("full loads")
+    for place in places:
+        feed.put_load(DIMENSION, place, _items(feed, place, rows))
+
+
+def _items(feed: Feed, place: int, rows: int = ROWS) -> Sequence[Item]:
+    """Return what an object of a full load holds: what one of changes does at its place, but read."""
+    found = [
+        replace(item, position=item.position._replace(sequence=LOAD_SEQUENCE)) for item in feed.items(place, rows)
+    ]
+    return [replace(item, operation=Operation.READ) if isinstance(item, ChangeEvent) else item for item in found]
+
+
+def _table(feed: Feed) -> Dimension:
+    return replace(feed.dimension, snapshots=feed.snapshots)
+
+
+def _take(
+    feed: Feed, *applied: SourceObject, whole: Iterable[SourceObject] | None = None, epoch: int = EPOCH
+) -> Taken:
+    """Take as a new process does that must have a full load first, of which a person said what is all of it."""
+    settles = None if feed.snapshots is None else feed.snapshots.settles
+    said = None if whole is None else frozenset(item.version for item in whole)
+    load = Load(epoch=epoch, since=1 if settles is None else None, whole=said, settles=settles)
+    return feed.open().take(_table(feed), past(applied, load=load))
+
+
+def _whole(feed: Feed, *applied: SourceObject, epoch: int = EPOCH) -> Taken:
+    """Say that what is there is all, and take it."""
+    return _take(feed, *applied, whole=_take(feed, *applied, epoch=epoch).left, epoch=epoch)
+
+
+def _awaits(feed: Feed, *applied: SourceObject, objects: int, epoch: int = EPOCH, **more: Any) -> None:
+    """Hold a source to take nothing, and to tell of the load that it waits for how much is there."""
+    taken = _take(feed, *applied, epoch=epoch, **more)
+    assert (taken.objects, taken.load) == ((), None), "taken is what may be a half load"
+    assert taken.awaited is not None, "that a full load is awaited is not told"
+    assert (taken.awaited.epoch, taken.awaited.objects, len(taken.left)) == (epoch, objects, objects)
+
+
+def _read(feed: Feed, taken: Taken, epoch: int = EPOCH) -> Read:
+    batch = feed.open().read(_table(feed), taken, epoch)
+    try:
+        return Read(batch.facts, list(feed.rows(batch.frame)))
+    finally:
+        batch.close()
+
+
+LAWS: Final[tuple[Law, ...]] = (
+    rows_of_a_full_load_are_reads_of_the_epoch_that_they_begin,
+    changes_come_behind_the_full_load_of_their_epoch,
+    of_a_full_load_that_may_lack_something_nothing_is_taken,
+    of_a_full_load_that_changed_since_it_was_taken_nothing_is_read,
+    a_full_load_that_is_written_anew_begins_the_next_epoch,
+)

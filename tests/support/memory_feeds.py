@@ -1,0 +1,30 @@
+"""A source in plain Python as a feed of the kit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
+from typing import Final
+
+from lakeward.adapters.memory import MemorySource
+from lakeward.core.dimension import Dimension
+from lakeward.plugins.testing import Feed, Item
+
+BEFORE: Final = 100
+"""Objects of a full load lie so many places before those of changes."""
+
+
+def feed(source: MemorySource) -> Feed:
+    """Make a feed of a source that has no object yet; each object is newer than those before it."""
+    times = count(1)
+
+    def put(dimension: Dimension, place: int, items: Sequence[Item]) -> None:
+        source.put(dimension.name, place, items, modified=next(times))
+
+    def put_load(dimension: Dimension, place: int, items: Sequence[Item]) -> None:
+        order = place - BEFORE
+        placed = [replace(item, position=item.position._replace(object=order)) for item in items]
+        source.put(dimension.name, order, placed, modified=next(times))
+
+    return Feed(open=lambda: source, put=put, rows=lambda frame: frame, put_load=put_load)
