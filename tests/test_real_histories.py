@@ -5,9 +5,11 @@ The changes are taken in three runs, and the middle files come last: what they s
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -32,12 +34,7 @@ PGBENCH: Final = {
 VERSIONS: Final = """
 WITH changes AS (
     SELECT DISTINCT ON ({key}, since) {columns}, since
-    FROM (
-        SELECT {typed}, TIMESTAMPTZ '1900-01-01 00:00:00+00' AS since, 0 AS place FROM {loads}
-        UNION ALL BY NAME
-        SELECT {typed}, CAST("TIMESTAMP" || '+00' AS TIMESTAMPTZ) AS since, row_number() OVER () AS place
-        FROM {changes}
-    )
+    FROM (SELECT {typed}, since, place FROM ({feed}))
     ORDER BY {key}, since, place DESC
 ),
 moved AS (
@@ -48,6 +45,75 @@ SELECT {columns}, since AS valid_from, lead(since) OVER one AS valid_to, valid_t
 FROM moved WHERE NOT is_as_before WINDOW one AS (PARTITION BY {key} ORDER BY since)
 """
 """What each row was and from when to when: of changes of one time the last counts, and equal neighbours are one."""
+
+DMS: Final = """
+SELECT *, TIMESTAMPTZ '1900-01-01 00:00:00+00' AS since, 0 AS place FROM {loads}
+UNION ALL BY NAME
+SELECT *, CAST("TIMESTAMP" || '+00' AS TIMESTAMPTZ) AS since, row_number() OVER () AS place FROM {changes}
+"""
+"""Since when each row of the files of DMS counts, and in which place of those of one time."""
+
+
+@dataclass(frozen=True)
+class Messages:
+    """A form of Debezium's messages: settings, what a run ends with, and what `feed` is to SQL."""
+
+    settings: str
+    code: int
+    image: str
+    since: str
+    place: str
+    more: Mapping[str, str] = field(default_factory=dict)
+
+    def feed(self, path: Path, table: str, columns: Sequence[str]) -> str:
+        cells = ", ".join(f"{self.image}->>'{name}' AS {name}" for name in columns)
+        read = f"read_json('{path}', format = 'newline_delimited', columns = {{ topic: 'VARCHAR', value: 'JSON' }})"
+        of_table = f"FROM {read} WHERE topic = 'src.public.{table}'"
+        return f"SELECT {cells}, {self.since} AS since, CAST({self.place} AS BIGINT) AS place {of_table}"
+
+
+MESSAGES: Final = {
+    "envelope": Messages(
+        settings="",
+        code=0,
+        image="value->'after'",
+        since="make_timestamptz(CAST(value->'source'->>'ts_us' AS BIGINT))",
+        place="value->'source'->>'lsn'",
+    ),
+    "flattened": Messages(
+        settings='track = { all_but = ["__lsn"] }\nhistory = { validity = { column = "__lsn" }, type = "bigint" }',
+        code=3,  # SEQUENCE-001: the LSN runs backwards where transactions overlap, though never along a row
+        image="value",
+        since="CAST(value->>'__lsn' AS BIGINT)",
+        place="value->>'__lsn'",
+        more={"__lsn": "bigint"},
+    ),
+}
+"""The envelope tells microseconds, at which no row changes twice; flattened, 4,508 changes share a millisecond."""
+
+SETTINGS: Final = """
+[pipeline]
+name = "bench"
+
+[source]
+kind = "files"
+path = "landing"
+folder = ""
+format = "debezium"
+line = "record"
+form = "{form}"
+
+[target]
+kind = "{kind}"
+warehouse = "lake"
+
+[defaults]
+mode = "history"
+lateness = "1h"
+{settings}
+
+{tables}
+"""
 
 
 def deliver(project: Project, inputs: Path, tables: Sequence[str]) -> None:
@@ -65,24 +131,31 @@ def deliver(project: Project, inputs: Path, tables: Sequence[str]) -> None:
         project.run()
 
 
-def check_versions(project: Project, schema: str, table: str, key: str, columns: Sequence[str], read: str) -> int:
-    """Compare what each reader finds with what SQL makes of the feed; return how many versions there are."""
-    own = ", ".join(f'"{name}"' for name in columns)
+def of_dms(project: Project, schema: str, table: str, read: str) -> str:
     inputs = project.folder / "landing" / schema / table
     loads, changes = (read.format(inputs / pattern) for pattern in ("LOAD*", "2*"))
+    return DMS.format(loads=loads, changes=changes)
+
+
+def check_versions(project: Project, schema: str, table: str, key: str, columns: Sequence[str], feed: str) -> int:
+    """Compare what each reader finds with what SQL makes of the feed; return how many versions there are."""
+    own = ", ".join(f'"{name}"' for name in columns)
     found = readers(project.folder / "lake", schema, table)
     with found.duck as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("arrow", found.own())
         types = dict(connection.execute("SELECT column_name, column_type FROM (DESCRIBE arrow)").fetchall())
         typed = ", ".join(f'CAST("{name}" AS {types[name]}) AS "{name}"' for name in columns)
-        versions = VERSIONS.format(key=key, typed=typed, columns=own, loads=loads, changes=changes)
+        versions = VERSIONS.format(key=key, typed=typed, columns=own, feed=feed)
         connection.execute(f"CREATE TABLE expected AS {versions}")
         shown = f"{own}, valid_from, valid_to, is_current"
         for reader in ("arrow", *found.scans):
             for one, other in ((reader, "expected"), ("expected", reader)):
-                missing = connection.execute(f"SELECT {shown} FROM {one} EXCEPT ALL SELECT {shown} FROM {other}")
-                assert not missing.fetchmany(5), f"{table}: {one} has versions that {other} lacks"
+                lacking = f"SELECT {shown} FROM {one} EXCEPT ALL SELECT {shown} FROM {other}"
+                missing = connection.execute(
+                    f"SELECT CAST(COLUMNS(*) AS VARCHAR) FROM ({lacking}) LIMIT 5"
+                ).fetchall()
+                assert not missing, f"{table}: {one} has versions that {other} lacks: {missing}"
         [[versions]] = connection.execute("SELECT count(*) FROM expected").fetchall()
     return int(versions)
 
@@ -95,17 +168,15 @@ def test_each_change_of_pgbench_is_a_version(project: Project, kind: str) -> Non
     told = json.loads((case / "expected" / "invariants.json").read_text("utf-8"))
     tables = {f"pgbench_{name}": columns for name, columns in PGBENCH.items()}
     settings = [
-        f'[tables."public.{name}"]\nkey = ["{next(iter(columns))}"]\n{HISTORY}columns = {json.dumps(columns)}\n'
+        f'[tables."public.{name}"]\nkey = ["{next(iter(columns))}"]\n{HISTORY}columns = {declared(columns)}\n'
         for name, columns in tables.items()
     ]
-    project.configure(
-        "\n".join(settings).replace('": "', '" = "'), 'timestamp_column = "TIMESTAMP"\nnull_text = ""'
-    )
+    project.configure("\n".join(settings), 'timestamp_column = "TIMESTAMP"\nnull_text = ""')
     deliver(project, case / "input" / "public", [*tables])
     for name, columns in tables.items():
-        read = "read_csv('{}', header = true, all_varchar = true)"
+        feed = of_dms(project, "public", name, "read_csv('{}', header = true, all_varchar = true)")
         assert (
-            check_versions(project, "public", name, next(iter(columns)), [*columns], read)
+            check_versions(project, "public", name, next(iter(columns)), [*columns], feed)
             == (told[name]["scd2_versions_if_only_real_changes_make_one"])
         )
         assert project.call("verify", "--history", f"public.{name}").code == 0
@@ -121,6 +192,43 @@ def test_who_held_a_ticket_is_known_of_each_moment(project: Project, kind: str) 
     deliver(project, inputs, [table])
     load = duckdb.read_parquet(f"{inputs / table}/LOAD*.parquet").columns
     columns = [name for name in load if name not in ("Op", "TIMESTAMP")]
-    versions = check_versions(project, "dms_sample", table, "id", columns, "read_parquet('{}')")
+    feed = of_dms(project, "dms_sample", table, "read_parquet('{}')")
+    versions = check_versions(project, "dms_sample", table, "id", columns, feed)
     assert versions > 128_757, "each ticket, and each moment at which one was sold to somebody else"
     assert project.call("verify", "--history", f"dms_sample.{table}").code == 0
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+@pytest.mark.parametrize("form", MESSAGES)
+def test_each_message_about_pgbench_that_changes_a_row_is_a_version(project: Project, kind: str, form: str) -> None:
+    """Eight clients at once: places run backwards from row to row, and the messages in the middle come last."""
+    project.kind, messages = kind, MESSAGES[form]
+    case = outside.case(f"perf-pgbench-debezium-{form}")
+    told = json.loads((case / "expected" / "invariants.json").read_text("utf-8"))
+    tables = {f"pgbench_{name}": columns for name, columns in PGBENCH.items()}
+    sections = [
+        f'[tables."public.{name}"]\nkey = ["{next(iter(columns))}"]\n'
+        f"columns = {declared({**columns, **messages.more})}\n"
+        for name, columns in tables.items()
+    ]
+    settings = SETTINGS.format(form=form, kind=kind, settings=messages.settings, tables="\n".join(sections))
+    (project.folder / "lakeward.toml").write_text(settings, "utf-8")
+    with gzip.open(case / "input" / "events.jsonl.gz", "rt", encoding="utf-8") as file:
+        lines = file.readlines()
+    assert len(lines) == 132_011
+    for name, part in (("1", lines[:110_000]), ("3", lines[121_000:]), ("2", lines[110_000:121_000])):
+        (project.folder / "landing" / f"{name}.jsonl").write_text("".join(part), "utf-8")
+        project.run(messages.code)
+    assert project.entries() == []
+    for name, columns in tables.items():
+        feed = messages.feed(case / "input" / "events.jsonl.gz", name, [*columns])
+        assert (
+            check_versions(project, "public", name, next(iter(columns)), [*columns], feed)
+            == (told[name]["scd2_versions_if_only_real_changes_make_one"])
+        )
+        assert project.call("verify", "--history", f"public.{name}").code == 0
+
+
+def declared(columns: Mapping[str, str]) -> str:
+    return "{ " + ", ".join(f'{name} = "{type_}"' for name, type_ in columns.items()) + " }"
