@@ -186,6 +186,13 @@ class BoundsTheFirstObjectAlone(MemorySource):
         return replace(batch, facts=replace(batch.facts, greatest=batch.facts.objects[0].greatest))
 
 
+class RangesTheFirstKeyAlone(MemorySource):
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, taken, epoch)
+        first = next(item.keys[0][0] for item in batch.frame if item.keys)
+        return replace(batch, facts=replace(batch.facts, key_range=((first, first),)))
+
+
 NUMBERS = count(1)
 
 
@@ -329,7 +336,7 @@ BROKEN: Mapping[str, Sequence[type[MemorySource]]] = {
         CallsZeroAPlace,
     ],
     "each_row_is_counted": [DropsWhatItCannotRead],
-    "facts_bound_the_rows": [BoundsTheFirstObjectAlone],
+    "facts_bound_the_rows": [BoundsTheFirstObjectAlone, RangesTheFirstKeyAlone],
     "what_is_read_again_is_the_same_to_the_position": [CountsOnFromReadToRead],
     "an_object_that_changed_since_it_was_taken_is_left_out_with_all_behind_it": [
         ReadsOnBehindAChangedObject,

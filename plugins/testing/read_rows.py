@@ -10,6 +10,7 @@ from lakeward.core.events import ChangeEvent, Sequences
 from lakeward.core.memory import Reject
 from lakeward.plugins.testing import values
 from lakeward.plugins.testing.feeds import BEGIN, DIMENSION, EPOCH, ROWS, Feed, Law, told
+from lakeward.plugins.testing.scripted import key_range
 from lakeward.plugins.testing.scripts import Item
 
 
@@ -87,12 +88,19 @@ def each_row_is_counted(feed: Feed) -> None:
 
 
 def facts_bound_the_rows(feed: Feed) -> None:
-    """Those of the batch, and those of each object: least and greatest position, and the greatest source time."""
+    """Those of the batch, and those of each object: least and greatest position, and the greatest source time.
+
+    A range of keys, where there is one, has the key of every event in it: what is beyond is not looked for.
+    """
     feed.deliver(1, 2, 3)
     for batch in feed.batches():
         places = [item.position for item in batch.rows]
         assert (batch.facts.least, batch.facts.greatest) == (min(places), max(places))
         assert batch.facts.time == max(item.time or 0 for item in batch.rows)
+        for said, found in zip(batch.facts.key_range, key_range(DIMENSION, batch.rows), strict=False):
+            assert said is None or found is None or said[0] <= found[0] <= found[1] <= said[1], (
+                f"{said} bounds no {found}"
+            )
         for known in batch.facts.objects:
             own = [place for place in places if place.object == known.object.order]
             assert (known.rows, known.least, known.greatest) == (len(own), min(own), max(own))

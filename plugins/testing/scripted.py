@@ -10,7 +10,7 @@ from typing import Any, Final
 from lakeward.adapters.memory import event_of, facts_of
 from lakeward.core.clock import beyond
 from lakeward.core.dimension import Dimension, Lateness
-from lakeward.core.events import Cell, ChangeEvent, Operation, Position, Sequences
+from lakeward.core.events import ChangeEvent, Operation, Position, Sequences
 from lakeward.core.facts import PARTIAL, Capability, ObjectFacts
 from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.ports import Batch, Cells, Entry
@@ -70,7 +70,7 @@ class ScriptedSource:
         known = replace(
             facts_of(dimension, items, objects, limit),
             may_need=PARTIAL if self.script.in_part else frozenset(),
-            key_range=_key_range(dimension, items),
+            key_range=key_range(dimension, items),
             loaded=taken.load or (epoch if is_loaded else None),
         )
         return Batch(self.frame(dimension, items, in_part=self.script.in_part), known)
@@ -112,14 +112,14 @@ def _object_facts(found: SourceObject, items: Sequence[Item], limit: int | None)
     return ObjectFacts(found, len(items), min(places), max(places), ahead=beyond([i.time for i in items], limit))
 
 
-def _key_range(dimension: Dimension, items: Sequence[Item]) -> tuple[tuple[Cell, Cell] | None, ...]:
+def key_range(dimension: Dimension, items: Sequence[Item]) -> tuple[tuple[Any, Any] | None, ...]:
+    """Return the bounds of the key of all events, column by column, as `BatchFacts` has them."""
     keys = [item.key for item in items if isinstance(item, ChangeEvent) and item.keys]
     types = [column.type for name in dimension.key for column in dimension.schema if column.name == name]
     return tuple(_range([key[place] for key in keys], type_) for place, type_ in enumerate(types))
 
 
-def _range(values: Sequence[Any], type_: Type) -> tuple[Cell, Cell] | None:
-    """Return the bounds of values as `BatchFacts` has them."""
+def _range(values: Sequence[Any], type_: Type) -> tuple[Any, Any] | None:
     match type_.name:
         case "int" | "bigint" | "decimal":
             found = values
