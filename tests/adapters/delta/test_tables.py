@@ -110,7 +110,7 @@ def test_held_keys_follow_a_new_name(shop: Project, layout: str) -> None:
     assert shop.rows(columns=("no", "title")) == [(1, "d"), (2, "c")]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS[:2])
+@pytest.mark.parametrize("layout", [LAYOUTS[0], pytest.param(LAYOUTS[1], marks=LONG)])
 def test_two_readers_that_are_not_spark_see_the_same(shop: Project, layout: str) -> None:
     shop.configure(ITEM.replace("columns", f"{layout}\ncolumns"), source="max_files = 1")
     first(shop)
@@ -222,7 +222,7 @@ def test_a_partition_by_a_column_that_files_do_not_bring_is_refused_before_anyth
     assert not (shop.folder / "lake").exists()
 
 
-@pytest.mark.parametrize("value", ["", "__HIVE_DEFAULT_PARTITION__"])
+@pytest.mark.parametrize("value", ["", pytest.param("__HIVE_DEFAULT_PARTITION__", marks=LONG)])
 def test_a_text_that_a_partition_would_make_null_is_held_until_it_is_another(shop: Project, value: str) -> None:
     shop.configure(ITEM.replace("columns", 'partition_by = ["name"]\ncolumns'))
     put(shop, 10, "I,1,a,1.00", "I,2,NULL,2.00")
@@ -262,7 +262,7 @@ def test_what_was_written_for_a_commit_that_fails_is_taken_back(
     monkeypatch.undo()
 
 
-@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+@pytest.mark.parametrize("mode", ["merge-on-read", pytest.param("copy-on-write", marks=LONG)])
 def test_rows_of_partitions_of_any_name_are_found_again(shop: Project, mode: str) -> None:
     """Rows move between them, and are deleted; what no path can hold as it is stays apart."""
     more = f'partition_by = ["name"]\nwrite_mode = "{mode}"'
