@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_type
 
-from lakeward.adapters.iceberg.columns import to_iceberg
 from lakeward.adapters.iceberg.lake import IcebergLake
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.line import from_arrow
+from lakeward.adapters.spark.types import to_spark
 from lakeward.adapters.tables.columns import position_of
 from lakeward.core.dimension import Dimension, Match
 from lakeward.core.events import UNSET, ChangeEvent
@@ -85,8 +85,7 @@ def event_table(dimension: Dimension, items: Sequence[Item], *, in_part: bool = 
     """
     items = sorted(items, key=lambda item: item.position[2:])
     columns: dict[str, pa.Array] = {}
-    arrow = schema_to_pyarrow(to_iceberg(dimension.schema), include_field_ids=False)
-    types = dict(zip(arrow.names, arrow.types, strict=True))
+    types = {column.name: to_arrow_type(to_spark(column.type)) for column in dimension.schema}
     for name, type_ in types.items():
         columns[name] = pa.array([_cell(dimension, item, name) for item in items], type_)
     is_event = [isinstance(item, ChangeEvent) for item in items]
