@@ -19,6 +19,7 @@ from pyiceberg.types import DecimalType, IntegerType, NestedField, StringType
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.delta.adopting import DeltaTheirs
+from lakeward.adapters.delta.clustering import clustered_by
 from lakeward.adapters.hudi.adopting import HudiTheirs
 from lakeward.adapters.hudi.timeline import Timeline
 from lakeward.adapters.iceberg.adopting import IcebergTheirs
@@ -230,6 +231,41 @@ def test_a_commit_between_the_look_and_the_adoption_is_a_conflict(
     for theirs in (IcebergTheirs, DeltaTheirs, HudiTheirs):
         monkeypatch.setattr(theirs, "state", property(lambda _: next(states)))
     assert "another writer has just committed" in adopt(shop, "--none", code=75).err
+
+
+def made_by_sql(project: Project, spark: SparkSession, *statements: str) -> str:
+    """Write their rows to a table of Delta that is made by SQL, with clustering, and changed by it."""
+    project.kind = "delta"
+    project.configure()
+    project.put(SECOND, "U,2,y,9.00\nI,4,d,4.00\nD,1,a,1.00\n")
+    name = f"delta.`{path_of(project)}`"
+    spark.sql(f"CREATE TABLE {name} (id INT, name STRING, price DECIMAL(8,2)) USING delta CLUSTER BY (name)")
+    spark.createDataFrame(THEIRS, "id int, name string, price decimal(8,2)").writeTo(name).append()
+    for statement in statements:
+        spark.sql(f"ALTER TABLE {name} {statement}")
+    return name
+
+
+def test_a_clustered_table_of_delta_stays_clustered(project: Project, spark: SparkSession) -> None:
+    name = made_by_sql(project, spark)
+    assert adopt(project, "--none")["rows"] == 3
+    project.run()
+    assert project.rows() == AFTER
+    assert list(spark.sql(f"DESCRIBE DETAIL {name}").first()["clusteringColumns"]) == ["name"]
+    log = DiskFolder(path_of(project) / "_delta_log")
+    assert list(clustered_by(DeltaTable(str(path_of(project))), log)) == ["name"]
+
+
+def test_a_table_of_delta_that_a_feature_was_dropped_from_is_taken_over(
+    project: Project, spark: SparkSession
+) -> None:
+    """Delta leaves it the feature `checkpointProtection`, for a day or for good."""
+    has_vectors = "SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    made_by_sql(project, spark, has_vectors, "DROP FEATURE deletionVectors")
+    assert "checkpointProtection" in (DeltaTable(str(path_of(project))).protocol().writer_features or ())
+    adopt(project, "--none")
+    project.run()
+    assert project.rows() == AFTER
 
 
 BROKEN = [

@@ -29,10 +29,18 @@ _WRITTEN: Final = frozenset(
         *("appendOnly", "invariants", "checkConstraints", "generatedColumns", "identityColumns"),
         *("changeDataFeed", "columnMapping", "deletionVectors", _DOMAINS, "timestampNtz", "allowColumnDefaults"),
         *("typeWidening", "typeWidening-preview", "v2Checkpoint", "vacuumProtocolCheck", "inCommitTimestamp"),
-        "rowTracking",
+        *("rowTracking", "clustering", "checkpointProtection"),
     }
 )
 """The features of writers that stand in no batch's way; how some of them are used is asked of the columns."""
+
+_DROPPABLE: Final = frozenset(
+    {
+        *("catalogManaged", "coordinatedCommits-preview", "materializePartitionColumns"),
+        "redirectReaderWriter-preview",
+    }
+)
+"""The others of which Delta 4.4 can rid a table: its `RemovableFeature`."""
 
 _BY_COLUMN: Final = {
     "delta.generationExpression": "is computed by the table",
@@ -68,7 +76,8 @@ class DeltaTheirs:
     def _refused_features(self) -> Iterator[str]:
         unknown = set(self.table.protocol().writer_features or ()) - _WRITTEN
         for feature in sorted(unknown):
-            yield f"it has the table feature {feature}"
+            way = f" (`ALTER TABLE … DROP FEATURE '{feature}'`)" if feature in _DROPPABLE else ""
+            yield f"it has the table feature {feature}{way}"
         settings = self.table.metadata().configuration
         if settings.get("delta.appendOnly") == "true":
             yield "it takes no updates or deletes (`delta.appendOnly`)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -43,6 +44,26 @@ def test_fields_of_iceberg_that_are_required_are_named_by_their_paths(tmp_path: 
         "at.x",
         "tags.element",
         "sizes.value",
+    ]
+
+
+def test_features_of_delta_that_stand_in_the_way_are_named_with_how_to_be_rid_of_them(tmp_path: Path) -> None:
+    deltalake.write_deltalake(str(tmp_path), pa.table({"id": pa.array([], pa.int32())}))
+    features = [
+        "checkpointProtection",
+        "clustering",
+        "domainMetadata",
+        "icebergCompatV2",
+        "materializePartitionColumns",
+    ]
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": features}
+    log = tmp_path / "_delta_log"
+    (log / f"{1:020}.json").write_text(json.dumps({"protocol": protocol}) + "\n")
+    theirs = DeltaTheirs(MagicMock(), NAME, str(tmp_path), DeltaTable(str(tmp_path)))
+    assert list(theirs.refused(DIMENSION)) == [
+        "it has the table feature icebergCompatV2",
+        "it has the table feature materializePartitionColumns "
+        "(`ALTER TABLE … DROP FEATURE 'materializePartitionColumns'`)",
     ]
 
 
