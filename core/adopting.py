@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from lakeward.core.dimension import Match
 from lakeward.core.errors import ConfigError, TableError
@@ -22,17 +22,25 @@ from lakeward.core.refusals import refuse_names_alike
 
 F = TypeVar("F")
 
+_KEYLESS: Final = (
+    "Without a key no row is told from another: of a file that waits each row becomes a new one, also where the "
+    "other job applied it. It must have ended behind the file that is named, not within one."
+)
+"""What an adoption says of a table whose files cannot be applied twice."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """An adoption that an operator asks for, not yet carried out.
 
-    `applied` are the objects that another job applied, `behind` those that the next run takes.
+    `applied` are the objects that another job applied, `behind` those that the next run takes; `cautions` say what
+    no later file would mend.
     """
 
     foreign: Foreign
     applied: Sequence[SourceObject]
     behind: Sequence[SourceObject]
+    cautions: Sequence[str] = ()
 
 
 def ask(job: Job[F], last: str | None) -> Asked:
@@ -53,7 +61,8 @@ def ask(job: Job[F], last: str | None) -> Asked:
     taken = job.source.take(job.dimension, Past(now=0 if job.books is None else job.books.now()))
     listed = sorted((*taken.objects, *taken.left), key=lambda item: (item.order, item.name))
     place = _place(job, listed, last)
-    return Asked(foreign=foreign, applied=listed[:place], behind=listed[place:])
+    cautions = () if job.dimension.key else (_KEYLESS,)
+    return Asked(foreign=foreign, applied=listed[:place], behind=listed[place:], cautions=cautions)
 
 
 def adopt(job: Job[F], asked: Asked) -> Commit:

@@ -268,6 +268,17 @@ def test_a_table_of_delta_that_a_feature_was_dropped_from_is_taken_over(
     assert project.rows() == AFTER
 
 
+def test_of_a_table_without_a_key_it_says_that_rows_would_stand_twice(project: Project) -> None:
+    project.configure(tables=ITEM.replace('key = ["id"]', ""))
+    written(project, THEIRS, is_required=False)
+    project.put(LOAD, "1,a,1.00\n")
+    assert "each row becomes a new one" in " ".join(project.call("adopt", "shop.item").out.split())
+    (warning,) = adopt(project, "--none")["warnings"]
+    assert "not within one" in warning
+    project.run()
+    assert project.rows() == sorted([*THEIRS, THEIRS[0]])
+
+
 BROKEN = [
     (broken_adoptions.forgets_what_was_applied, test_a_table_is_gone_on_with_behind_the_last_file_that_was_applied),
     (

@@ -20,7 +20,8 @@ HELP = """Take over a table that another job wrote, and go on where that one sto
 Stop the other job for good first. The table is looked at whole before anything is written: its columns against
 those of the source, its keys (each once, none NULL), and what its format has that lakeward cannot write. Its rows
 stay as they are. --from names the last file that the other job applied: the next run begins with the one behind
-it. Where none of the files that are there was applied, say --none. Without either, it only looks.
+it. Where none of the files that are there was applied, say --none. Without either, it only looks. In a table
+without a key, rows of a file that is applied again stand twice.
 
 Example: [bold]lakeward adopt shop.orders --from 20261120-103100000.csv --dry-run[/]
 """
@@ -66,6 +67,8 @@ def _show(table: str, asked: Asked, *, is_told: bool) -> None:
         _list("wait, and are applied by the next run", asked.behind)
     else:
         _list("are there; which of them were applied is for you to say", asked.behind)
+    for caution in asked.cautions:
+        out.print(f"   {caution}")
 
 
 def _list(words: str, items: Sequence[SourceObject]) -> None:
@@ -82,6 +85,7 @@ def _said(table: str, asked: Asked, *, as_json: bool, is_told: bool, is_done: bo
             "columns": list(asked.foreign.schema.names),
             "applied": [item.name for item in asked.applied],
             "behind": [item.name for item in asked.behind],
+            "warnings": list(asked.cautions),
             "done": is_done,
         }
         documents.emit("adopt", {**content, "exit_code": 0})

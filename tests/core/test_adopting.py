@@ -72,6 +72,13 @@ def test_without_a_last_object_none_was_applied() -> None:
         ask(job(Theirs()), "00000009")
 
 
+def test_of_a_table_without_a_key_it_is_said_that_rows_would_stand_twice() -> None:
+    bare = replace(job(Theirs()), dimension=replace(DIMENSION, key=()))
+    (caution,) = ask(bare, None).cautions
+    assert "of a file that waits each row becomes a new one" in caution
+    assert ask(job(Theirs()), None).cautions == ()
+
+
 def test_a_format_that_takes_over_nothing_refuses_by_name() -> None:
     with pytest.raises(ConfigError, match="takes over no table of another writer"):
         ask(job(None), None)
