@@ -1,8 +1,9 @@
-"""What a Delta table cannot be made with."""
+"""What a Delta table cannot be made with, or changed to; all of it is said before anything is written."""
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from typing import Final
 
 from lakeward.adapters.delta.options import TableOptions
@@ -15,6 +16,8 @@ _CHANGES_OF_OURS: Final = (
     "delta.columnMapping.mode",
     "delta.setTransactionRetentionDuration",  # the table would forget at which batch it is
 )
+
+FEED: Final = "delta.enableChangeDataFeed"
 
 _UNORDERED: Final = {"partition_by": (), "cluster_by": ("boolean",)}
 """Types of which Delta keeps no least and greatest value, by which it clusters."""
@@ -33,6 +36,19 @@ def check(dimension: Dimension, options: TableOptions) -> None:
                 todo="`write_mode` says whether there are deletion vectors; lakeward maps columns where it must, "
                 "and asks the table at which batch it is.",
             )
+
+
+def check_renames(dimension: Dimension, renames: Mapping[str, str], *, has_feed: bool) -> None:
+    """Refuse other names for columns where there is a change data feed: Delta commits none together with rows."""
+    if not has_feed or not renames:
+        return
+    old, new = next(iter(renames.items()))
+    raise ConfigError(
+        f"{dimension.name}: {old!r} cannot be renamed: the table has a change data feed",
+        found=f"it would be called {new!r}, and {FEED} is true",
+        todo=f"Take the rename out of the settings. Or let the readers of the feed come to its end, set {FEED} to "
+        "'false' in Spark (`ALTER TABLE … SET TBLPROPERTIES`), run, and set it to 'true' again.",
+    )
 
 
 def _check_column(dimension: Dimension, option: str, name: str) -> None:

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.delta import ddl
 from lakeward.adapters.delta.adopting import DeltaTheirs
 from lakeward.adapters.delta.change import Change
-from lakeward.adapters.delta.checking import check
+from lakeward.adapters.delta.checking import FEED, check, check_renames
 from lakeward.adapters.delta.evolving import properties_for, renamed
 from lakeward.adapters.delta.java import Jvm, committing
 from lakeward.adapters.delta.options import TableOptions
@@ -66,6 +66,12 @@ class _Version:
     def partitions(self, jvm: Jvm) -> Sequence[str]:
         """Return the columns that rows are partitioned by."""
         return list(map(str, jvm.items(self.java.metadata().partitionColumns())))
+
+    @property
+    def has_feed(self) -> bool:
+        """Whether it has a change data feed."""
+        said = self.java.metadata().configuration().get(FEED)
+        return bool(said.isDefined()) and str(said.get()).lower() == "true"
 
     def rows(self) -> DataFrame:
         """Return all rows, and where each lies; a row's number is asked only where vectors can take it."""
@@ -134,6 +140,8 @@ class DeltaTable:
             check(self.dimension.stored, self.options)
         with committing(str(self.dimension.name)):
             version = None if plan.creates else self._version(jvm)
+            if version is not None:
+                check_renames(self.dimension, plan.renames, has_feed=version.has_feed)
             columns = self.options.partition_by if version is None else version.partitions(jvm)
             return work(version, Partitions("Delta", [renamed(name, plan.evolution.changes) for name in columns]))
 

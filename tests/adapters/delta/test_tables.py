@@ -89,6 +89,42 @@ def test_columns_are_added_widened_and_renamed_in_the_commit_of_the_rows(shop: P
 
 
 @pytest.mark.long
+def test_a_table_with_a_change_data_feed_keeps_the_names_of_its_columns(shop: Project, spark: SparkSession) -> None:
+    """It is refused before anything is committed; without the feed it is done, and then there may be one again."""
+    columns, feed = 'id = "int", name = "string"', '"delta.enableChangeDataFeed"'
+    shop.configure(item(columns, f'properties = {{ {feed} = "true" }}'))
+    put(shop, 10, "Op,id,name", "I,1,a", "I,2,b")
+    shop.run()
+    before = DeltaTable(path_of(shop)).version()
+    columns = columns.replace("name", "title")
+    shop.configure(item(columns, 'schema.rename = { name = "title" }'))
+    put(shop, 11, "Op,id,title", "U,1,c")
+    said = shop.fails()
+    assert "'name' cannot be renamed: the table has a change data feed" in said
+    assert DeltaTable(path_of(shop)).version() == before
+    switch = f"ALTER TABLE delta.`{path_of(shop)}` SET TBLPROPERTIES ({feed} = '{{}}')"
+    spark.sql(switch.format("false"))
+    shop.run()
+    spark.sql(switch.format("true"))
+    shop.configure(item(f'{columns}, "zip code" = "int"'))
+    put(shop, 12, "Op,id,title,zip code", "U,2,d,7")
+    shop.run()
+    assert shop.rows(columns=("id", "title", "zip code")) == [(1, "c", None), (2, "d", 7)]
+
+
+@pytest.mark.long
+def test_a_table_with_a_change_data_feed_gets_columns_of_any_name(shop: Project) -> None:
+    feed = 'properties = { "delta.enableChangeDataFeed" = "true" }'
+    shop.configure(item('id = "int", name = "string"', feed))
+    put(shop, 10, "Op,id,name", "I,1,a", "I,2,b")
+    shop.run()
+    shop.configure(item('id = "bigint", name = "string", "zip code" = "int"', feed))
+    put(shop, 11, "Op,id,name,zip code", "U,1,c,7")
+    shop.run()
+    assert shop.rows(columns=("id", "name", "zip code")) == [(1, "c", 7), (2, "b", None)]
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("layout", LAYOUTS[:2])
 def test_held_keys_follow_a_new_name(shop: Project, layout: str) -> None:
     """What stands beside is written anew, and a name that the settings forget later is still found."""
