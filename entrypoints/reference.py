@@ -138,9 +138,9 @@ those that come later too ([many tables](dms-layouts.md#many-tables)).
 
 _OF_FORMAT: Final = """\
 Beside them stand the keys of the table format, which say how a table is made, by its first commit.
-Of a table that is there [`lakeward maintain`](maintain.md#how-a-table-is-made) changes it, on Iceberg and Delta; until
-then a key that is changed changes nothing, but that the `write_mode` of `iceberg` counts at each commit. On Hudi
-`properties` count at each write, and a change of any other key stops the table until it is put back.
+Of a table that is there [`lakeward maintain`](maintain.md#how-a-table-is-made) changes it, on Iceberg and Delta;
+until then a key that is changed changes nothing, but that the `write_mode` of `iceberg` counts at each commit. On
+Hudi `properties` count at each write, and a change of any other key stops the table until it is put back.
 Those of `iceberg`:
 """
 
