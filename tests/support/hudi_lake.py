@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakeward.adapters.hudi import writing
 from lakeward.adapters.hudi.lake import HudiLake
 from lakeward.adapters.hudi.options import HudiOptions, TableOptions
-from lakeward.adapters.spark.line import from_arrow
+from lakeward.adapters.spark.line import from_arrow, to_arrow
 from lakeward.adapters.tables.columns import position_of
 from lakeward.core.dimension import Dimension
 from lakeward.core.ports import Opened
@@ -60,11 +60,13 @@ class LakeOfHudi:
         return from_arrow(self.spark, event_table(dimension, items, in_part=in_part))
 
     def rows(self, dimension: Dimension) -> Rows:
-        """Read rows and positions by hudi-rs."""
+        """Read rows and positions by hudi-rs; by Spark where a column has a type at which that panics."""
         self.open(dimension)
         if self.lake.standing(dimension).schema is None:
             return {}
-        read = by_hudi_rs(Path(self.lake.places.of(dimension.name)))
+        path = self.lake.places.of(dimension.name)
+        is_known = all("timestamp_ntz" not in str(column.type) for column in dimension.stored.schema)
+        read = by_hudi_rs(Path(path)) if is_known else to_arrow(self.spark.read.format("hudi").load(path))
         found: dict[Any, Any] = {}
         for row in read.to_pylist():
             cells = {name: row[name] for name in dimension.stored.schema.names}
