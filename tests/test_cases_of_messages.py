@@ -1,8 +1,8 @@
 """Feeds of messages that others wrote, as plain files: decoded by Spark, folded by the model, compared with theirs.
 
 Which feeds those are, and where their results are from, is said in the `case.json` beside each; `docs/cases.md`
-lists them all. Feeds of one table are read together, and told apart by their files. What the lake makes of events
-is tested elsewhere.
+lists them all. Feeds of one table are read together, and told apart by their files. What the lake makes of some of
+them is tested beside (`test_cases_of_messages_in_tables.py`).
 """
 
 from __future__ import annotations
@@ -15,18 +15,13 @@ from typing import Any, Final
 
 import outside
 import pytest
+from cases import CUSTOMERS, GROWN, NESTED, OF_TWO, PRODUCTS
 from fed import differences, expected, fed, same
 from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
 LONG: Final = "LAKEWARD_LONG" in os.environ
-
-PRODUCTS: Final = {"id": "int", "name": "string", "description": "string", "weight": "float"}
-GROWN: Final = {**PRODUCTS, "age": "int", "address": "string"}
-NESTED: Final = {**GROWN, "row": "struct<row_key: string>"}
-OF_TWO: Final = {**PRODUCTS, "enum_c": "string", "json_c": "string", "point_c": "string", "new_col": "int"}
-CUSTOMERS: Final = {"id": "int", "name": "string", "address": "string", "phone_number": "string"}
 
 DEBEZIUM: Final = {"format": "debezium", "decimals": "numeric"}
 DMS: Final = {"format": "dms-json", "before_image_prefix": "BI_"}

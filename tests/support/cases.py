@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import duckdb
 import outside
 import pyarrow as pa
-from delta_lake import by_delta_rs, duck
+from delta_lake import by_delta_rs, by_duckdb, can_be_read, duck
 from deltalake import DeltaTable
 from hudi_lake import by_hudi_rs
 
@@ -47,6 +47,14 @@ TICKETING = {
 }
 
 
+# The columns of tables of which there are messages.
+PRODUCTS: Final = {"id": "int", "name": "string", "description": "string", "weight": "float"}
+GROWN: Final = {**PRODUCTS, "age": "int", "address": "string"}
+NESTED: Final = {**GROWN, "row": "struct<row_key: string>"}
+OF_TWO: Final = {**PRODUCTS, "enum_c": "string", "json_c": "string", "point_c": "string", "new_col": "int"}
+CUSTOMERS: Final = {"id": "int", "name": "string", "address": "string", "phone_number": "string"}
+
+
 def check(folder: Path, schema: str, table: str, expected: Path) -> int:
     """Compare each reader's rows with the expected ones, as typed values; return how many there are.
 
@@ -75,7 +83,7 @@ def check(folder: Path, schema: str, table: str, expected: Path) -> int:
 
 
 class Readers(NamedTuple):
-    """The format's own reader, and DuckDB with the scans that it has of the table."""
+    """The format's own reader, where it reads the table, and DuckDB with the scans that it has of it."""
 
     own: Callable[[], pa.Table]
     duck: duckdb.DuckDBPyConnection
@@ -91,4 +99,6 @@ def readers(warehouse: Path, schema: str, table: str) -> Readers:
         return Readers(own, outside.duck(), [f"iceberg_scan('{metadata}')"])
     if (path / ".hoodie").exists():
         return Readers(partial(by_hudi_rs, path), duckdb.connect(), [])
-    return Readers(lambda: by_delta_rs(DeltaTable(path)), duck(), [f"delta_scan('{path}')"])
+    found = DeltaTable(path)
+    own = partial(by_delta_rs, found) if can_be_read(found) else partial(by_duckdb, str(path))
+    return Readers(own, duck(), [f"delta_scan('{path}')"])

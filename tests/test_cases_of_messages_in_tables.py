@@ -1,0 +1,156 @@
+"""Feeds of messages that others wrote, through settings and runs into tables, read back without Spark.
+
+What is decoded of each feed is tested beside (`test_cases_of_messages.py`); here are those that say most of a
+table. Hudi has none: its Spark reads no messages.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import outside
+import pytest
+from cases import CUSTOMERS, GROWN, NESTED, OF_TWO, PRODUCTS, check
+from project import Project
+
+pytestmark = pytest.mark.spark
+
+SETTINGS: Final = """
+[pipeline]
+name = "shop"
+
+[source]
+kind = "files"
+path = "landing"
+folder = ""
+{source}
+
+[target]
+kind = "{kind}"
+warehouse = "lake"
+
+{tables}
+"""
+
+DEBEZIUM: Final = 'format = "debezium"\ndecimals = "numeric"'
+TYPED: Final = 'format = "debezium"\ntypes = "schema"'
+DMS: Final = 'format = "dms-json"\nbefore_image_prefix = "BI_"'
+
+
+class Step(NamedTuple):
+    """A file of a feed, the tables as they are declared when it comes, and what each holds then."""
+
+    file: str
+    tables: Mapping[str, Mapping[str, str]]
+    results: Mapping[str, str]
+
+
+GROWING: Final = [
+    Step(f"step{number}.jsonl", {"test.product": columns}, {"test.product": f"step{number}.csv"})
+    for number, columns in enumerate((PRODUCTS, {**PRODUCTS, "age": "int"}, GROWN), 1)
+]
+
+TWO: Final = Step(
+    "events.jsonl",
+    {"mysql_inventory.products": OF_TWO, "mysql_inventory.customers": CUSTOMERS},
+    {"mysql_inventory.products": "products.csv", "mysql_inventory.customers": "customers.csv"},
+)
+
+FEEDS: Final[Mapping[str, tuple[str, Sequence[Step]]]] = {
+    "debezium-json-evolution": (DEBEZIUM, GROWING),
+    "debezium-json-two-tables-one-topic": (DEBEZIUM, [TWO]),
+    "dms-json-evolution-before-image": (DMS, GROWING),
+}
+
+IN_THE_GATE: Final = {
+    ("iceberg", "debezium-json-two-tables-one-topic"),
+    ("delta", "dms-json-evolution-before-image"),
+}
+
+
+def configure(project: Project, source: str, tables: Mapping[str, Mapping[str, str]], more: str = "") -> None:
+    """Declare tables with these columns, each with the key `id`."""
+    said = "".join(
+        f'[tables."{table}"]\nkey = ["id"]\n{more}\n[tables."{table}".columns]\n'
+        + "".join(f'{name} = "{type_}"\n' for name, type_ in columns.items())
+        for table, columns in tables.items()
+    )
+    settings = SETTINGS.format(source=source, kind=project.kind, tables=said)
+    (project.folder / "lakeward.toml").write_text(settings, "utf-8")
+
+
+def deliver(project: Project, case: str, file: str) -> None:
+    shutil.copy(outside.case(case) / "input" / file, project.folder / "landing")
+
+
+@pytest.mark.parametrize(
+    ("project", "case"),
+    [
+        pytest.param(kind, case, marks=[] if (kind, case) in IN_THE_GATE else pytest.mark.long)
+        for kind in ("iceberg", "delta")
+        for case in FEEDS
+    ],
+    indirect=["project"],
+)
+def test_feeds_of_others_give_the_tables_that_they_had(project: Project, case: str) -> None:
+    """With each file, whose new columns are declared by then; a topic may be of two tables."""
+    source, steps = FEEDS[case]
+    for step in steps:
+        deliver(project, case, step.file)
+        configure(project, source, step.tables)
+        project.run()
+        for name, result in step.results.items():
+            schema, table = name.split(".")
+            assert check(project.folder, schema, table, outside.case(case) / "expected" / result)
+
+
+every_format = pytest.mark.parametrize("project", ["iceberg", "delta"], indirect=True)
+
+
+@pytest.mark.long
+@every_format
+def test_a_table_follows_the_types_that_stand_beside_messages(project: Project) -> None:
+    """It grows and becomes wider, keeps its own type where one is narrower, and stops where one is another."""
+    case, narrow = "debezium-json-schema-type-change", 'schema.narrow = "evolve"'
+    for number in (1, 2, 3, 4):
+        deliver(project, case, f"step{number}.jsonl")
+        if number == 4:
+            configure(project, TYPED, {"test.product": {}})
+            assert "column age was bigint and is int" in project.fails("test.product")
+        configure(project, TYPED, {"test.product": {}}, narrow)
+        project.run()
+        check(project.folder, "test", "product", outside.case(case) / "expected" / f"step{number}.csv")
+    deliver(project, case, "step5.jsonl")
+    assert "column age was bigint and is string" in project.fails("test.product")
+    check(project.folder, "test", "product", outside.case(case) / "expected" / "step4.csv")
+    told = project.call("status", "--schema", "--json").document["schema_changes"]
+    assert [(one["kind"], one["column"]) for one in told] == [("add", "age"), ("widen", "age"), ("narrow", "age")]
+
+
+@pytest.mark.long
+@every_format
+def test_objects_are_structs_of_a_table_and_a_delete_may_come_first(project: Project) -> None:
+    case = "debezium-json-nested-and-delete-first"
+    configure(project, DEBEZIUM, {"test.product": NESTED})
+    deliver(project, case, "delete_first.jsonl")
+    project.run()
+    assert project.read("product", "test", ("id",)) == []
+    deliver(project, case, "nested.jsonl")
+    project.run()
+    wanted = json.loads((outside.case(case) / "expected" / "nested.json").read_text("utf-8"))
+    assert project.read("product", "test", tuple(wanted)) == [tuple(wanted.values())]
+
+
+@pytest.mark.long
+@pytest.mark.hudi
+@pytest.mark.parametrize("project", ["hudi"], indirect=True)
+def test_spark_3_5_begins_no_table_of_messages(project: Project) -> None:
+    configure(project, DMS, {"test.product": GROWN})
+    deliver(project, "dms-json-null-field", "events.jsonl")
+    ended = project.call("run", "--once")
+    assert ended.code == 1
+    assert 'Spark 3.5 does not read files of `format = "dms-json"`' in ended.err
+    assert not (project.folder / "lake").exists()
