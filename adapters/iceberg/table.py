@@ -66,7 +66,10 @@ class _Snapshot:
 
     def rows(self) -> DataFrame:
         """Return all rows, and where each lies."""
-        rows = self.spark.read.option("versionAsOf", str(self.snapshot.snapshotId())).table(self.name)
+        reader = self.spark.read
+        if self.is_written:
+            reader = reader.option("versionAsOf", str(self.snapshot.snapshotId()))
+        rows = reader.table(self.name)
         return rows.selectExpr("*", f"_file AS {FILE}", f"_pos AS {POS}")
 
 
