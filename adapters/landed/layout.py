@@ -52,8 +52,9 @@ class Layout:
 class Expected:
     """What a table's files should look like: its columns, and those the endpoint adds.
 
-    `may_lack_op` says that files of changes may be without Op; those of a full load always may.
-    Without an `op_column` no file has one. `no_op` is what to do where a file should have it.
+    `may_lack_op` says that files of changes may be without Op, `header_may_lack_op` that those with a header may;
+    those of a full load always may. Without an `op_column` no file has one. `no_op` is what to do where a file
+    should have it.
     """
 
     dimension: Dimension
@@ -63,6 +64,7 @@ class Expected:
     before_prefix: str | None = None
     sequence_column: str | None = None
     may_lack_op: bool = False
+    header_may_lack_op: bool = False
     no_op: str = (
         "Where the endpoint has CdcInsertsOnly or CdcInsertsAndUpdates, say so by `operations` under [source]."
     )
@@ -176,7 +178,8 @@ def _from_header(name: str, row: Sequence[Field], expected: Expected, *, is_load
     missing = [column for column in wanted if column not in columns and column != OP]
     if not strange:  # else a column that has another name would only be said to be new
         missing = [column for column in missing if column not in may_lack or column in expected.dimension.key]
-    if OP not in columns and not (is_load or expected.may_lack_op or expected.op_column is None):
+    may_lack_op = is_load or e.may_lack_op or e.header_may_lack_op or e.op_column is None
+    if OP not in columns and not may_lack_op:
         missing.append(OP)
     if strange or missing:
         raise _conflict(name, expected, strange, missing)

@@ -92,6 +92,14 @@ def test_changes_without_op_are_refused() -> None:
     assert refusal("1,Ada,Köln\n") == "it lacks Op (the operation)"
 
 
+def test_changes_whose_header_may_lack_op_are_refused_without_a_header_alone() -> None:
+    expected = Expected(DIMENSION, Dialect(), "Op", None, header_may_lack_op=True)
+    assert find_layout("file.csv", "id,name,city\n1,Ada,Köln\n", expected, is_load=False).columns == COLUMNS
+    assert find_layout("file.csv", "I,1,Ada,Köln\n", expected, is_load=False).columns == (OP, *COLUMNS)
+    with pytest.raises(SchemaConflict, match=r"it lacks Op \(the operation\)"):
+        find_layout("file.csv", "1,Ada,Köln\n", expected, is_load=False)
+
+
 def test_a_load_with_one_column_more_that_is_no_op_is_refused() -> None:
     assert "found 4 columns and no header" in refusal("1,Ada,Köln,NRW\n", is_load=True)
 
