@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from lakeward.adapters.spark import names
-from lakeward.core.dimension import Dimension
+from lakeward.core.dimension import Dimension, Snapshots
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.memory import Reason, Reject
 from lakeward.core.ports import Source
@@ -22,7 +22,7 @@ from lakeward.plugins import Options, Runtime
 from lakeward.plugins.testing import Feed, Item
 from lakeward.plugins.testing.feeds import COLUMNS, EPOCH
 
-LETTERS: Final = {Operation.INSERT: "I", Operation.UPDATE: "U", Operation.DELETE: "D"}
+LETTERS: Final = {Operation.READ: "I", Operation.INSERT: "I", Operation.UPDATE: "U", Operation.DELETE: "D"}
 
 NOW: Final = 1_796_083_200_000_000
 
@@ -33,12 +33,17 @@ Line = Mapping[str, Any]
 class Form:
     """What files look like: their names by their places, a row as a line, and lines as a file.
 
-    The table has columns `beside` those of the kit, each with its text in a row.
+    Files of a full load have the names `load`, where these are others, and lack the column `lacks`; with
+    `snapshots` it is one of a table that has these. The table has columns `beside` those of the kit, each with its
+    text in a row.
     """
 
     name: Callable[[int], str]
     line: Callable[[Item], Line]
     write: Callable[[Sequence[Line]], bytes]
+    load: Callable[[int], str] | None = None
+    lacks: str | None = None
+    snapshots: Snapshots | None = None
     beside: Mapping[Column, Callable[[Item], str]] = field(default_factory=dict)
 
 
@@ -52,10 +57,17 @@ def feed(
     """Make a landing folder without files."""
     runtime = Runtime(lambda: spark, folder, state=folder / "state", now=lambda: NOW)
 
-    def put(dimension: Dimension, place: int, items: Sequence[Item]) -> None:
-        file = folder / "landing" / dimension.name.schema / dimension.name.table / form.name(place)
+    def write(dimension: Dimension, name: str, lines: Sequence[Line]) -> None:
+        file = folder / "landing" / dimension.name.schema / dimension.name.table / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(form.write([form.line(item) for item in items]))
+        file.write_bytes(form.write(lines))
+
+    def put(dimension: Dimension, place: int, items: Sequence[Item]) -> None:
+        write(dimension, form.name(place), [form.line(item) for item in items])
+
+    def put_load(dimension: Dimension, place: int, items: Sequence[Item]) -> None:
+        lines = [{name: cell for name, cell in form.line(i).items() if name != form.lacks} for i in items]
+        write(dimension, (form.load or form.name)(place), lines)
 
     (folder / "landing").mkdir()
     return Feed(
@@ -64,6 +76,8 @@ def feed(
         rows=_items,
         texts=lambda frame: {_place(row): row[names.TEXT] for row in frame.collect()},
         beside=form.beside,
+        put_load=put_load,
+        snapshots=form.snapshots,
     )
 
 
@@ -103,7 +117,8 @@ def csv(lines: Sequence[Line], null: str, quotes: Callable[[str], bool]) -> byte
 def parquet(lines: Sequence[Line], types: Mapping[str, pa.DataType]) -> bytes:
     """Return a file of Parquet."""
     file = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist([*lines], pa.schema(list(types.items()))), file)
+    schema = pa.schema([(name, type_) for name, type_ in types.items() if name in lines[0]])
+    pq.write_table(pa.Table.from_pylist([*lines], schema), file)
     return bytes(file.getvalue())
 
 

@@ -12,6 +12,7 @@ from landed_feeds import Form, Line
 from pyspark.sql import SparkSession
 
 from lakeward.adapters import dms
+from lakeward.core.events import LOAD_SEQUENCE
 from lakeward.plugins.testing import Feed, Item, source_contract
 
 pytestmark = pytest.mark.spark
@@ -27,18 +28,24 @@ def line(item: Item) -> Line:
 
 
 def line_with_a_sequence(item: Item) -> Line:
-    """Return a change with its place in the source's own order as well."""
-    return {**line(item), "seq": item.position.sequence}
+    """Return a change with its place in the source's own order as well; a row of a full load has none."""
+    place = item.position.sequence
+    return {**line(item), "seq": None if place == LOAD_SEQUENCE else place}
 
 
 CSV = Form(
     name="20231114-{:09}.csv".format,
+    load="LOAD{:08X}.csv".format,
+    lacks="Op",
     line=line,
     write=lambda lines: landed_feeds.csv(lines, "NULL", lambda text: bool(set(text) & set('",\r\n'))),
 )
 SEQUENCES = replace(CSV, line=line_with_a_sequence)
 PARQUET = Form(
-    name="20231114-{:09}.parquet".format, line=line, write=lambda lines: landed_feeds.parquet(lines, TYPES)
+    name="20231114-{:09}.parquet".format,
+    load="LOAD{:08X}.parquet".format,
+    line=line,
+    write=lambda lines: landed_feeds.parquet(lines, TYPES),
 )
 
 

@@ -14,6 +14,7 @@ from landed_feeds import Form, Line
 from pyspark.sql import SparkSession
 
 from lakeward.adapters import files
+from lakeward.core.dimension import Snapshots
 from lakeward.core.schema import Column, parse_type
 from lakeward.plugins.testing import Feed, Item, source_contract
 
@@ -52,18 +53,24 @@ def line_with_a_number(item: Item) -> Line:
 
 CSV = Form(
     name="{}.csv".format,
+    lacks="what",
+    snapshots=Snapshots(),
     line=line,
     write=lambda lines: landed_feeds.csv(lines, "", lambda text: not text or bool(set(text) & set('",\r\n'))),
     beside={CHANGED: landed_feeds.written},
 )
 JSON = Form(
     name="20231114-2213{:02}.jsonl".format,
+    lacks="what",
+    snapshots=Snapshots(),
     line=line_with_a_number,
     write=lambda lines: "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines).encode(),
     beside={REV: lambda item: str(order_of(item)), CHANGED: landed_feeds.written},
 )
 PARQUET = Form(
     name="part-{:x}.parquet".format,
+    lacks="what",
+    snapshots=Snapshots(),
     line=lambda item: {**line_with_a_number(item), "changed": landed_feeds.moment(item)},
     write=lambda lines: landed_feeds.parquet(lines, TYPES),
     beside={
@@ -74,7 +81,7 @@ PARQUET = Form(
 
 
 def feed(form: Form, options: Mapping[str, Any], spark: SparkSession, folder: Path) -> Feed:
-    return landed_feeds.feed(files.build, options, form, spark, folder)
+    return landed_feeds.feed(files.build, {**options, "snapshots": "rewritten"}, form, spark, folder)
 
 
 def of_csv(spark: SparkSession, tmp_path: Path) -> Feed:
