@@ -1,30 +1,36 @@
-"""The law of schema on Spark and Iceberg, Parquet files through the pipeline: a legal change loses no value, an
-illegal one touches no row."""
+"""The law of schema on each table format, Parquet files through the pipeline: a legal change loses no value, an
+illegal one touches no row, nor does one that the format cannot hold."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from broken_iceberg import nulls_what_the_files_lack
-from drifting import KEY, Drift, Row, as_arrow, held, illegal, legal, row_of, rows_after
+from cases import readers
+from drifting import KEY, Drift, Row, as_arrow, held, illegal, legal, row_of, rows_after, with_texts_as_keys
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from project import Project
+from project import Project, any_kind
 from pyiceberg.io.pyarrow import schema_to_pyarrow
-from pyspark.sql import SparkSession
 
-from lakeward.adapters.iceberg.catalog import IcebergCatalog
-from lakeward.adapters.iceberg.columns import columns_in, to_iceberg
-from lakeward.adapters.iceberg.options import IcebergOptions
-from lakeward.adapters.spark.line import to_arrow
+from lakeward.adapters.delta import checking as delta
+from lakeward.adapters.delta.options import TableOptions as DeltaOptions
+from lakeward.adapters.hudi import checking as hudi
+from lakeward.adapters.hudi.options import TableOptions as HudiOptions
+from lakeward.adapters.iceberg import checking as iceberg
+from lakeward.adapters.iceberg.columns import to_iceberg
+from lakeward.adapters.iceberg.options import TableOptions as IcebergOptions
+from lakeward.adapters.landed.parquet import footer
 from lakeward.adapters.tables import resolving
-from lakeward.core.dimension import TableName
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import ConfigError
 from lakeward.core.evolution import Policies, Policy
-from lakeward.core.schema import Column, Schema
+from lakeward.core.schema import Column, Schema, Type
 from lakeward.entrypoints import settings as read_settings
 
 pytestmark = pytest.mark.spark
@@ -36,6 +42,19 @@ packed = settings(
     suppress_health_check=list(HealthCheck),
 )
 """An example is many columns at once, each with a change of its own, or several tables."""
+
+each_format = pytest.mark.parametrize(
+    "project", ["iceberg", "delta", pytest.param("hudi", marks=pytest.mark.hudi)], indirect=True
+)
+
+CHECKS: Mapping[str, tuple[Callable[[Dimension, Any], None], Any]] = {
+    "iceberg": (iceberg.check, IcebergOptions()),
+    "delta": (delta.check, DeltaOptions()),
+    "hudi": (hudi.check, HudiOptions()),
+}
+"""What each format says of the columns that it has, before anything is written."""
+
+NUMBERED = Type("map", parts=(Column("key", Type("int")), Column("value", Type("int"))))
 
 
 @st.composite
@@ -50,15 +69,17 @@ Case = tuple[Drift, Sequence[Row], Sequence[Row]]
 
 
 def tells_much(case: Case) -> bool:
-    """Whether a case has values to lose, and each kind of change to lose them with."""
+    """Whether a case has values to lose, and each kind of change to lose them with, but for other names."""
     drift, (first, second), _ = case
     goes = [c.name for c in drift.before if drift.after.find(c.name) is None and c.name not in drift.renames]
     grown = [c.name for c in drift.before if c.type.is_nested and drift.after.find(c.name) not in (None, c)]
-    return (
-        any(second[name] is not None for name in drift.renames)
-        and any(first[name] is not None for name in goes)
-        and any(second[name] for name in grown)
-    )
+    return any(first[name] is not None for name in goes) and any(second[name] for name in grown)
+
+
+def renames_values(case: Case) -> bool:
+    """Whether values of a case are called otherwise."""
+    drift, (_, second), _ = case
+    return any(second[name] is not None for name in drift.renames)
 
 
 def are_many(drawn: Sequence[Case]) -> bool:
@@ -76,58 +97,120 @@ def deliver(project: Project, table: str, hour: int, schema: Schema, rows: Seque
     pq.write_table(content, folder / f"20261121-{hour}0000000.parquet")
 
 
-def stored(project: Project, spark: SparkSession, table: str) -> tuple[Schema, list[Row]]:
-    lake = IcebergCatalog(IcebergOptions(warehouse="lake/"), project.folder)
-    found = lake.load(TableName("shop", table))
-    assert found is not None
-    columns = [column for column in columns_in(found.schema(), table) if not column.name.startswith("_lakeward_")]
-    schema, session = Schema(tuple(columns)), spark.newSession()
-    for name, value in lake.spark_settings.items():
-        session.conf.set(name, value)
-    rows = to_arrow(session.table(f"lake.shop.{table}").select(*schema.names).orderBy("id")).to_pylist()
-    return schema, [held(row, schema) for row in rows]  # PyIceberg reads a list of structs that is NULL as empty
+def stored(project: Project, table: str) -> tuple[Schema, list[Row]]:
+    """Return the columns and rows that a reader finds that is not Spark."""
+    found = readers(project.folder / "lake", "shop", table)
+    with found.duck as connection:
+        read = connection.sql(f"SELECT * FROM {found.scans[0]}").to_arrow_table() if found.scans else found.own()
+    ours = [name for name in read.column_names if name.startswith(("_lakeward_", "_hoodie_"))]
+    read = read.drop_columns(ours).sort_by("id")
+    pq.write_table(read, project.folder / "read.parquet")
+    schema = footer(project.folder / "read.parquet", table)
+    return schema, [held(row, schema) for row in read.to_pylist()]
 
 
-def configure(project: Project, renames: Mapping[str, Mapping[str, str]]) -> None:
+def configure(project: Project, renames: Mapping[str, Mapping[str, str]], more: str = "") -> None:
     tables = [
-        f'[tables."shop.{table}"]\nkey = ["id"]\n[tables."shop.{table}".schema.rename]\n'
+        f'[tables."shop.{table}"]\nkey = ["id"]\n{more}\n[tables."shop.{table}".schema.rename]\n'
         + "".join(f'{old} = "{new}"\n' for old, new in of.items())
         for table, of in renames.items()
     ]
     project.configure("\n".join(tables))
 
 
+def takes(kind: str, type_: Type) -> bool:
+    """Whether a table format declares that it has columns of a type."""
+    check, options = CHECKS[kind]
+    columns = Schema((KEY, Column("c", type_)))
+    try:
+        check(Dimension(name=TableName("shop", "item"), schema=columns, key=(KEY.name,)), options)
+    except ConfigError:
+        return False
+    return True
+
+
+def changes_of(project: Project, drifts: st.SearchStrategy[Drift]) -> st.SearchStrategy[Case]:
+    """Draw cases of what the format has."""
+    return cases(drifts if takes(project.kind, NUMBERED) else drifts.map(with_texts_as_keys))
+
+
+@pytest.mark.parametrize(
+    ("project", "renames"),
+    [
+        *[("iceberg", True), ("delta", True), pytest.param("hudi", False, marks=pytest.mark.hudi)],
+        *[pytest.param(kind, False, marks=pytest.mark.long) for kind in ("iceberg", "delta")],
+        pytest.param("hudi", True, marks=[pytest.mark.hudi, pytest.mark.long]),
+    ],
+    indirect=["project"],
+)
 @packed
-@given(case=cases(legal(10, 14)).filter(tells_much))
-def test_a_legal_change_loses_no_value(project: Project, spark: SparkSession, case: Case) -> None:
-    drift, then, now = case
+@given(data=st.data())
+def test_a_legal_change_loses_no_value(project: Project, renames: bool, data: st.DataObject) -> None:
+    """With other names and without: where a column has one, Hudi writes all rows anew."""
+    drawn = changes_of(project, legal(10, 14, renames_columns=renames)).filter(tells_much)
+    drift, then, now = data.draw(drawn.filter(renames_values) if renames else drawn)
     configure(project, {"one": {}})
     deliver(project, "one", 10, drift.before, then, "II")
     project.run()
-    assert stored(project, spark, "one")[1] == [held(row, drift.before) for row in then]
+    assert stored(project, "one")[1] == [held(row, drift.before) for row in then]
     configure(project, {"one": drift.renames})
     deliver(project, "one", 11, drift.after, now, "UI")
     project.run()
-    schema, rows = stored(project, spark, "one")
+    schema, rows = stored(project, "one")
     assert rows == rows_after(drift, schema, then, now)
     assert {*drift.kept(dict.fromkeys(drift.before.names)), *drift.after.names} == set(schema.names)
 
 
+@each_format
 @packed
-@given(drawn=st.lists(cases(illegal()), min_size=4, max_size=4).filter(are_many))
-def test_an_illegal_change_touches_no_row(project: Project, spark: SparkSession, drawn: list[Case]) -> None:
+@given(data=st.data())
+def test_an_illegal_change_touches_no_row(project: Project, data: st.DataObject) -> None:
+    drawn = data.draw(st.lists(changes_of(project, illegal()), min_size=4, max_size=4).filter(are_many))
     tables = {f"t{place}": case for place, case in enumerate(drawn)}
     configure(project, {table: {} for table in tables})
     for table, (drift, then, _) in tables.items():
         deliver(project, table, 10, drift.before, then, "II")
     project.run()
-    before = {table: stored(project, spark, table) for table in tables}
+    before = {table: stored(project, table) for table in tables}
     configure(project, {table: drift.renames for table, (drift, _, _) in tables.items()})
     for table, (drift, _, now) in tables.items():
         deliver(project, table, 11, drift.after, now, "UI")
     for ran in project.run(code=4).values():
         assert "wrong" in ran["error"]["found"]
-    assert {table: stored(project, spark, table) for table in tables} == before
+    assert {table: stored(project, table) for table in tables} == before
+
+
+A = Column("a", Type("int"))
+NUMBERED_IS_NEW = Drift(before=Schema((KEY, A)), after=Schema((KEY, A, Column("b", NUMBERED))))
+CALLED_OTHERWISE = Drift(before=Schema((KEY, A)), after=Schema((KEY, Column("b", A.type))), renames={"a": "b"})
+FEED = 'properties = { "delta.enableChangeDataFeed" = "true" }'
+
+
+@pytest.mark.parametrize(
+    ("project", "more", "drift", "why"),
+    [
+        pytest.param(
+            *("delta", FEED, CALLED_OTHERWISE, "'a' cannot be renamed: the table has a change data feed"),
+            id="delta",
+        ),
+        pytest.param(
+            *("hudi", "", NUMBERED_IS_NEW, "the keys of Hudi's maps are texts"), id="hudi", marks=pytest.mark.hudi
+        ),
+    ],
+    indirect=["project"],
+)
+def test_what_a_format_cannot_follow_is_refused_with_the_reason_and_touches_no_row(
+    project: Project, more: str, drift: Drift, why: str
+) -> None:
+    """What Iceberg cannot is in `test_schema_changes.py`."""
+    configure(project, {"one": {}}, more)
+    deliver(project, "one", 10, drift.before, [{"id": 1, "a": 1}, {"id": 2, "a": 2}], "II")
+    project.run()
+    before = stored(project, "one")
+    configure(project, {"one": drift.renames}, more)
+    deliver(project, "one", 11, drift.after, [{"id": 1, "a": 3, "b": None}, {"id": 3, "a": 4, "b": None}], "UI")
+    assert why in project.fails("shop.one")
+    assert stored(project, "one") == before
 
 
 Break = Callable[[pytest.MonkeyPatch], None]
@@ -144,19 +227,26 @@ def leaves_nested_values_as_they_were(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(resolving, "fitted", lambda frame, _schema: frame)
 
 
-@pytest.mark.parametrize("broken", [forgets_the_map, leaves_nested_values_as_they_were, nulls_what_the_files_lack])
+@any_kind
+@pytest.mark.parametrize(
+    ("broken", "renames"),
+    [
+        *[(forgets_the_map, True), (leaves_nested_values_as_they_were, True), (nulls_what_the_files_lack, True)],
+        pytest.param(leaves_nested_values_as_they_were, False, marks=pytest.mark.long),
+        pytest.param(nulls_what_the_files_lack, False, marks=pytest.mark.long),
+    ],
+)
 def test_the_law_sees_what_loses_values(
-    project: Project, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, broken: Break
+    project: Project, monkeypatch: pytest.MonkeyPatch, broken: Break, renames: bool
 ) -> None:
     broken(monkeypatch)
     with pytest.raises(AssertionError):
-        test_a_legal_change_loses_no_value(project, spark)
+        test_a_legal_change_loses_no_value(project, renames)
 
 
+@any_kind
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")  # of the case that is to fail
-def test_the_law_sees_what_takes_an_illegal_change(
-    project: Project, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_law_sees_what_takes_an_illegal_change(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Policies, "of", lambda *_: Policy.EVOLVE)
     with pytest.raises(AssertionError):
-        test_an_illegal_change_touches_no_row(project, spark)
+        test_an_illegal_change_touches_no_row(project)

@@ -92,15 +92,19 @@ def _broken(draw: st.DrawFn, type_: Type, *, is_element: bool = False) -> Type:
 
 
 @st.composite
-def legal(draw: st.DrawFn, least: int = 1, most: int = 5, *, may_lack: bool = True) -> Drift:
+def legal(
+    draw: st.DrawFn, least: int = 1, most: int = 5, *, may_lack: bool = True, renames_columns: bool = True
+) -> Drift:
     """Draw a change that a table follows with the policies that it has by default.
 
-    Fields of structs may be missing afterwards where they `may_lack`.
+    Fields of structs may be missing afterwards where they `may_lack`, and columns be called otherwise where it
+    `renames_columns`.
     """
     before, after, renames = [KEY], [KEY], {}
+    fates = ["stays", "changes", "is new", "goes", *(["is renamed"] if renames_columns else [])]
     for place in range(draw(st.integers(least, most))):
         name, type_ = f"c{place}", draw(TYPES | STRUCTS)
-        fate = draw(st.sampled_from(["stays", "changes", "is new", "goes", "is renamed"]))
+        fate = draw(st.sampled_from(fates))
         if fate != "is new":
             before.append(Column(name, type_))
         if fate == "is renamed":
@@ -111,6 +115,22 @@ def legal(draw: st.DrawFn, least: int = 1, most: int = 5, *, may_lack: bool = Tr
             )
     order = draw(st.permutations(after))
     return Drift(before=Schema(tuple(before)), after=Schema(tuple(order)), renames=renames)
+
+
+def with_texts_as_keys(drift: Drift) -> Drift:
+    """Return a change with texts as the keys of all maps that have whole numbers there."""
+    before, after = (
+        Schema(tuple(Column(column.name, _with_texts_as_keys(column.type)) for column in schema))
+        for schema in (drift.before, drift.after)
+    )
+    return replace(drift, before=before, after=after)
+
+
+def _with_texts_as_keys(type_: Type) -> Type:
+    parts = [Column(part.name, _with_texts_as_keys(part.type)) for part in type_.parts]
+    if type_.name == "map" and parts[0].type.name == "int":
+        parts[0] = Column("key", Type("string"))
+    return replace(type_, parts=tuple(parts))
 
 
 @st.composite
