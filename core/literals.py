@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -92,6 +93,17 @@ def text_of(value: object, type_: Type) -> str:
     if isinstance(value, bytes):
         return f"0x{value.hex()}"
     return to_text(value + 0.0 if isinstance(value, float) else value, type_)
+
+
+def key_text(dimension: Dimension, key: Key) -> str:
+    r"""Return a key as a JSON list of texts, letter for letter as Spark writes it."""
+    types = {column.name: column.type for column in dimension.schema}
+    parts = [text_of(part, types[name]) for part, name in zip(key, dimension.key, strict=True)]
+    written = json.dumps(parts, separators=(",", ":"), ensure_ascii=False)
+    return _ESCAPED.sub(lambda found: found[0] if found[1] is None else f"\\u{found[1].upper()}", written)
+
+
+_ESCAPED: Final = re.compile(r"\\(?:u(....)|.)")
 
 
 def _whole(text: str, type_: Type) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, date, datetime
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,10 @@ import pytest
 from project import Project, any_kind
 
 from lakeward.adapters.tables import companion
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.history.showing import surrogate_hash
+from lakeward.core.literals import key_text
+from lakeward.core.schema import Column, Schema, Type
 
 pytestmark = pytest.mark.spark
 
@@ -381,6 +386,41 @@ def test_the_version_that_a_change_of_the_key_opened_is_not_written_again_when_i
     (batch,) = run["batches"]
     assert (batch["written"], batch["removed"]) == (2, 1)
     assert project.rows("customer", columns=("id", "name")) == [(1, "one"), (2, "one"), (2, "three"), (2, "two")]
+
+
+NAMED = """
+[tables."shop.customer"]
+key = ["id", "place"]
+mode = "history"
+columns = { id = "int", place = "string" }
+history.previous_key = true
+history.surrogate = "hash"
+"""
+
+
+@any_kind
+def test_keys_that_are_texts_of_any_letters_are_told_as_the_core_tells_them(project: Project) -> None:
+    project.configure(NAMED, source=f'{TIMED}\nbefore_image_prefix = "BI_"')
+    places = ["Köln", "東京 🚉", "ESC\x1b", "\\u001b", "Bonn"]
+    moves = [("I", places[0], ""), *[("U", place, before) for before, place in pairwise(places)]]
+    lines = [
+        f"{op},2026-11-21 10:00:0{n},1,{at},{'1' if before else ''},{before}\n"
+        for n, (op, at, before) in enumerate(moves)
+    ]
+    project.put("20261121-101000000.csv", "Op,at,id,place,BI_id,BI_place\n" + "".join(lines), "shop/customer")
+    project.run()
+    schema = Schema((Column("id", Type("int")), Column("place", Type("string"))))
+    dimension = Dimension(name=TableName("shop", "customer"), schema=schema, key=("id", "place"))
+    began = 1_000_000 * int(datetime(2026, 11, 21, 10, tzinfo=UTC).timestamp())
+    expected = {
+        place: (
+            None if before is None else key_text(dimension, (1, before)),
+            surrogate_hash(dimension, (1, place), began + n * 1_000_000),
+        )
+        for n, (before, place) in enumerate(pairwise([None, *places]))
+    }
+    found = project.rows("customer", columns=("place", "_previous_key", "version_key"))
+    assert {place: tuple(told) for place, *told in found} == expected
 
 
 BY_COLUMN = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,7 +27,7 @@ from lakeward.core.holds import Waiter, Waiters
 from lakeward.core.images import match
 from lakeward.core.known import Known, Refused, Remembered, Stored
 from lakeward.core.ledger import ObjectRecord
-from lakeward.core.literals import text_of
+from lakeward.core.literals import key_text
 from lakeward.core.memory import HOLDING, Change, Memory, Reason, Reject, trim
 from lakeward.core.mending import check_same_keys
 from lakeward.core.plan import MergePlan
@@ -281,9 +280,7 @@ class MemoryTable:
 
     def key_text(self, key: Key) -> str:
         """Return the texts of a key's parts, as a list in JSON."""
-        types = {column.name: column.type for column in self.dimension.schema}
-        parts = [text_of(part, types[name]) for part, name in zip(key, self.dimension.key, strict=True)]
-        return json.dumps(parts, separators=(",", ":"), ensure_ascii=False)
+        return key_text(self.dimension, key)
 
     def incomplete(self, progress: Progress) -> Sequence[Entry]:
         """Return the events that send a part of a row and wait for the rest."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from lakeward.core.dimension import Dimension
@@ -12,7 +11,7 @@ from lakeward.core.history.instants import shown
 from lakeward.core.history.numbering import Numbers
 from lakeward.core.history.options import DAYS, PREVIOUS_KEY, History, Kind, Surrogate
 from lakeward.core.history.versions import Version, Versions
-from lakeward.core.literals import text_of
+from lakeward.core.literals import key_text, text_of
 
 
 def rows(dimension: Dimension, key: Key, versions: Versions, numbers: Numbers) -> Iterable[Mapping[str, Cell]]:
@@ -56,7 +55,7 @@ def _derived(dimension: Dimension, history: History, version: Version, newest: V
     cells |= {f"current_{name}": newest.cells.get(name) for name in history.of_kind(names, key, Kind.CURRENT)}
     if history.previous_key:
         old = version.previous_key
-        cells[PREVIOUS_KEY] = None if old is None else json.dumps(_texts(dimension, old), separators=(",", ":"))
+        cells[PREVIOUS_KEY] = None if old is None else key_text(dimension, old)
     return cells
 
 

@@ -124,6 +124,19 @@ def test_a_key_change_shows_the_key_before() -> None:
     assert [row["_previous_key"] for row in as_shown(History(previous_key=True))] == [None, '["9"]']
 
 
+@pytest.mark.parametrize(
+    ("part", "written"),
+    [("Köln 🚉", '["Köln 🚉"]'), ('"\n\x1b', r'["\"\n\u001B"]'), (r"\u001b", r'["\\u001b"]'), ("\x7f", '["\x7f"]')],
+)
+def test_the_key_before_is_written_as_spark_writes_it(part: str, written: str) -> None:
+    history = History(previous_key=True)
+    dimension = replace(
+        DIMENSION, schema=Schema((Column("id", Type("string")), *SCHEMA.columns[1:])), history=history
+    )
+    moved = version(3, None, "y", previous_key=(part,))
+    assert [row["_previous_key"] for row in rows(dimension, ("Bonn",), (moved,), {})] == [written]
+
+
 def test_a_surrogate_number_is_that_of_its_version() -> None:
     found = as_shown(History(shown=Shown(surrogate=Surrogate.NUMBER)))
     assert [row["version_key"] for row in found] == [41, 7]
