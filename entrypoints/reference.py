@@ -144,6 +144,11 @@ Hudi `properties` count at each write, and a change of any other key stops the t
 Those of `iceberg`:
 """
 
+_ICEBERG: Final = """\
+[Iceberg](iceberg.md) tables need nothing more with `sqlite` and `rest`; `glue` needs `pip install 'lakeward[s3]'`,
+and `hive` `'lakeward[hive]'`.
+"""
+
 _DELTA: Final = """\
 [Delta Lake](delta.md) tables need `pip install 'lakeward[delta]'`.
 """
@@ -193,6 +198,7 @@ def _parts() -> Iterator[str]:
     yield "`operation`: a column that says what a row does.\n"
     yield from _table(Operations)
     yield from _section("[target]", IcebergOptions, {"kind": _KIND.format(shelf="table format", kind="iceberg")})
+    yield _ICEBERG
     yield "## Target `delta`\n"
     yield _DELTA
     yield from _table(DeltaOptions)

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Final
 
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchNamespaceError, NoSuchTableError, RESTError
+from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.io import FileIO
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import IntegrityError
 
+from lakeward.adapters.iceberg.failures import failures, unreadable
 from lakeward.adapters.iceberg.options import IcebergOptions
 from lakeward.adapters.s3.access import JARS, Access, find_access, is_url, normal
 from lakeward.adapters.s3.later import is_of_arrow, later
@@ -168,11 +169,7 @@ class IcebergCatalog:
                 found=str(error),
                 todo="Put the warehouse back, or drop the table from the catalog to load it anew.",
             ) from error
-        except (OSError, ValueError, RESTError, SQLAlchemyError) as error:
+        except failures(OSError, ValueError) as error:
             if is_of_arrow(error):
                 raise later(str(table), str(error)) from error
-            raise TableError(
-                f"{table}: the catalog cannot be read",
-                found=str(error).splitlines()[0] if str(error) else type(error).__name__,
-                todo="Nothing was applied. Mend that, and run again.",
-            ) from error
+            raise unreadable(table, self.options, error) from error

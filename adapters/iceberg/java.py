@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, cast
 
-from pyiceberg.exceptions import CommitFailedException, RESTError
+from pyiceberg.exceptions import CommitFailedException
 from pyspark.sql import DataFrame, SparkSession
-from sqlalchemy.exc import SQLAlchemyError
 
+from lakeward.adapters.iceberg.failures import failures
 from lakeward.adapters.spark.errors import causes, root_cause, was_made_meanwhile
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.tables.committing import committing_by
@@ -125,4 +125,4 @@ def _is_raced(error: BaseException) -> bool:
 
 def committing(what: str) -> AbstractContextManager[None]:
     """Say in a person's words why a commit failed, and whether it lost a race."""
-    return committing_by(what, (CommitFailedException, RESTError, SQLAlchemyError), _is_raced)
+    return committing_by(what, (CommitFailedException, *failures()), _is_raced)
