@@ -345,6 +345,22 @@ def test_a_history_of_mirrors_begins_and_ends_with_the_changes_that_a_run_found(
     ]
 
 
+def test_a_history_of_mirrors_keeps_what_a_truncate_took_out_of_one(project: Project) -> None:
+    """What dates the customer, who did not change, says nothing of the address: that counts from the run."""
+    project.configure(TWO.format(first=""), source=TIMED)
+    put(project, "customer", 1, "I,1,Ann")
+    put(project, "address", 2, "I,1,Bonn")
+    joined(project)
+    assert project.call("truncate", "shop.address", "--at", "2026-11-06").code == 0
+    last = joined(project)["last"]
+    assert (last["whole"], last["written"]) == (["address was truncated or loaded anew in batch 2"], 2)
+    found = project.rows("customer", "dw", ("id", "valid_from", "name", "city", "valid_to"))
+    assert [tuple(shown(value) for value in row) for row in found][1:] == [
+        (1, "2026-11-02", "Ann", "Bonn", "2026-12-01"),
+        (1, "2026-12-01", "Ann", None, None),
+    ]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("mode", ["mirror", "history"])
 def test_a_row_that_lost_what_it_took_over_leaves_the_joined_table(project: Project, mode: str) -> None:

@@ -6,7 +6,7 @@ What stands is given as rows of the table and where they lie; what is made, by `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -19,7 +19,7 @@ from lakeward.adapters.spark.histories import STORED, VersionRows, tail
 from lakeward.adapters.spark.instants import of_time
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import FILE, POS
-from lakeward.adapters.spark.sides import AT, INSTANT, IS_UNKNOWN
+from lakeward.adapters.spark.sides import AT, INSTANT, INSTANTS, IS_UNKNOWN, UNDATED
 from lakeward.adapters.spark.sql import let, struct
 from lakeward.adapters.spark.types import ddl, ddl_of
 from lakeward.adapters.spark.versions import Versions, equal
@@ -27,10 +27,12 @@ from lakeward.core.fold import columns_of
 from lakeward.core.history.options import ByRun, History
 from lakeward.core.joined.dates import BEGINNING
 from lakeward.core.joined.plan import JoinPlan
+from lakeward.core.joined.undated import Part
 
 _MADE: Final = "_lakeward_made"
 _BECOMES: Final = "_lakeward_becomes"
 _TOUCHED: Final = "_lakeward_touched"
+_SILENT: Final = "_lakeward_silent"
 
 _BY_INSTANT: Final = (
     "(a, b) -> CASE WHEN a.instant < b.instant THEN -1 WHEN a.instant > b.instant THEN 1 ELSE 0 END"
@@ -94,7 +96,8 @@ def versioned(plan: JoinPlan, standing: DataFrame, made: DataFrame, touched: Dat
     cells = struct({f"c{i}": quoted(c.name) for i, c in enumerate(joining.dimension.schema)})
     item = {
         "cells": f"CASE WHEN {IS_UNKNOWN} IS NOT NULL THEN {cells} END",
-        "instant": AT if joining.over_time else INSTANT,
+        "instant": AT if joining.over_time else f"array_max({INSTANTS})",
+        "instants": INSTANTS,
         "stands_for_none": IS_UNKNOWN,
     }
     images = made.groupBy(*map(quoted, key)).agg(F.expr(f"collect_list({struct(item)}) AS {_MADE}"))
@@ -119,11 +122,13 @@ def _arrays(stored: DataFrame, images: DataFrame) -> Sequence[tuple[str, DataFra
 
 
 def _beside(plan: JoinPlan, stands: DataFrame, made: DataFrame, touched: DataFrame | None) -> DataFrame:
-    """Return what stands of each key beside what is made of it, and when it was touched."""
+    """Return what stands of each key beside what is made of it, and what dates the changes that touched it."""
     key = list(plan.joining.dimension.key)
     if touched is None:
-        return stands.join(made, key, "full").selectExpr("*", f"bigint(NULL) AS {_TOUCHED}")
-    touched = touched.selectExpr(*map(quoted, key), f"{INSTANT} AS {_TOUCHED}")
+        return stands.join(made, key, "full").selectExpr(
+            "*", f"bigint(NULL) AS {_TOUCHED}", f"CAST(NULL AS array<int>) AS {_SILENT}"
+        )
+    touched = touched.selectExpr(*map(quoted, key), f"{INSTANT} AS {_TOUCHED}", f"{UNDATED} AS {_SILENT}")
     if plan.whole:
         return stands.join(made, key, "full").join(touched, key, "left")
     return touched.join(stands, key, "left").join(made, key, "left")
@@ -139,10 +144,27 @@ def _shown(plan: JoinPlan) -> VersionRows:
 
 def _compared(plan: JoinPlan, versions: Versions) -> str:
     """Return the versions of a key of which only the last row is known: `compared` of the core as SQL."""
-    row = {"row": f"try_element_at({_MADE}, 1)"}
-    known = _of_change(plan, f"greatest({_TOUCHED}, row.instant)")
+    found = {"row": f"try_element_at({_MADE}, 1)", "last": "try_element_at(base, -1)"}
+    known = _of_change(plan, f"greatest({_TOUCHED}, row.instant)", _is_dated(plan, versions))
     at = f"CASE WHEN row.stands_for_none AND size(base) = 0 THEN {BEGINNING}L ELSE {known} END"
-    return let({**row, "e": _event(plan, versions, at)}, _after(versions, "base", "row"))
+    return let({**found, "e": _event(plan, versions, at)}, _after(versions, "base", "row"))
+
+
+def _is_dated(plan: JoinPlan, versions: Versions) -> str:
+    """Return whether all that became of a joined row is dated by its sources: `is_dated` of the core as SQL."""
+    joining = plan.joining
+    changed = []
+    for place, name in enumerate(joining.joined.sources):
+        part = Part.of(joining, name, versions.columns)
+        there, ended = "row.cells IS NOT NULL", "last.ends IS NOT NULL"
+        differs = f"NOT ({replace(versions, columns=part.columns).same('last.cells', 'row.cells')})"
+        goes = f"({there}) = ({ended})" if part.holds else "false"
+        instant = f"get(row.instants, {place})"
+        says = f"{instant} > last.reached" if joining.is_grouped(name) else f"{instant} IS NOT NULL"
+        silent = "true" if name in plan.untold else f"array_contains({_SILENT}, {place})"
+        differs = f"CASE WHEN {there} AND NOT ({ended}) THEN {differs} ELSE {goes} END"
+        changed.append(f"coalesce({silent}, false) AND NOT coalesce({says}, false) AND {differs}")
+    return f"(last IS NULL OR NOT ({' OR '.join(f'({one})' for one in changed)}))"
 
 
 def _followed(plan: JoinPlan, versions: Versions) -> str:
@@ -165,10 +187,12 @@ def _event(plan: JoinPlan, versions: Versions, instant: str) -> str:
     return struct({"instant": instant, "place": place, "old": "string(NULL)"})
 
 
-def _of_change(plan: JoinPlan, instant: str) -> str:
+def _of_change(plan: JoinPlan, instant: str, is_dated: str) -> str:
     """Return from when a joined row counts: `of_change` of the core as SQL."""
     history = plan.joining.dimension.history or History()
     if plan.is_first and history.first_load is not None:
         return f"{history.first_load}L"
     run = of_time(f"{plan.ran}L", history)
-    return run if isinstance(history.validity, ByRun) else f"coalesce({instant}, {run})"
+    if isinstance(history.validity, ByRun):
+        return run
+    return f"CASE WHEN {is_dated} THEN coalesce({instant}, {run}) ELSE greatest({instant}, {run}) END"

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.sides import (
     AT,
-    INSTANT,
+    INSTANTS,
     IS_UNKNOWN,
     Frames,
     Side,
@@ -84,9 +84,8 @@ def _shown(joining: Joining, of: Mapping[str, Side], rows: DataFrame) -> DataFra
     taken = {own: sql for side in of.values() for own, sql in side.taken()}
     own = [f"CAST({taken[c.name]} AS {ddl(c.type)}) AS {quoted(c.name)}" for c in joining.dimension.schema]
     instants = ", ".join(side.instant for side in of.values())
-    known = instants if len(of) == 1 else f"greatest({instants})"
     at = [AT] if joining.over_time else []
-    return rows.selectExpr(*own, f"{known} AS {INSTANT}", f"false AS {IS_UNKNOWN}", *at)
+    return rows.selectExpr(*own, f"array({instants}) AS {INSTANTS}", f"false AS {IS_UNKNOWN}", *at)
 
 
 def _with_unknown(joining: Joining, rows: DataFrame, keys: DataFrame | None) -> DataFrame:
@@ -96,7 +95,9 @@ def _with_unknown(joining: Joining, rows: DataFrame, keys: DataFrame | None) -> 
         return rows
     alone = unknown if keys is None else unknown.join(keys.select(*map(quoted, key)), key, "left_semi")
     alone = alone.join(rows.select(*map(quoted, key)), key, "left_anti")
-    return rows.unionByName(alone.selectExpr("*", f"bigint(NULL) AS {INSTANT}", f"true AS {IS_UNKNOWN}"))
+    return rows.unionByName(
+        alone.selectExpr("*", f"CAST(NULL AS array<bigint>) AS {INSTANTS}", f"true AS {IS_UNKNOWN}")
+    )
 
 
 def _unknown(joining: Joining, spark: SparkSession) -> DataFrame | None:
@@ -156,6 +157,6 @@ def _at_all(joining: Joining, rows: DataFrame, moments: DataFrame) -> DataFrame:
         f"CASE WHEN {stands} THEN {_TOLD}.{quoted(name)} ELSE {quoted(name)} END AS {quoted(name)}"
         for name in others
     ]
-    kept = [*map(quoted, key), *cells, INSTANT, AT]
+    kept = [*map(quoted, key), *cells, INSTANTS, AT]
     is_unknown = f"CASE WHEN {stands} THEN true ELSE {IS_UNKNOWN} END AS {IS_UNKNOWN}"
     return every.join(F.broadcast(told), key, "left").selectExpr(*kept, is_unknown)

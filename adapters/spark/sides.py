@@ -26,10 +26,13 @@ from lakeward.core.literals import text_of
 from lakeward.core.schema import Type
 
 AT: Final = "_lakeward_at"
-INSTANT: Final = "_lakeward_known"
+INSTANTS: Final = "_lakeward_instants"
 IS_UNKNOWN: Final = "_lakeward_unknown"
-"""Beside joined rows: as of which instant they are (over time), the greatest instant of the rows that they are made
-of, and whether they stand for whatever has none."""
+INSTANT: Final = "_lakeward_known"
+UNDATED: Final = "_lakeward_undated"
+"""Beside joined rows: as of which instant they are (over time), of each source by its place the greatest instant of
+its rows there, and whether they stand for whatever has none. Beside keys: the greatest instant of the changes that
+touched them, and the places of the sources of which some changes have none."""
 
 Frames = Mapping[str, DataFrame]
 """A frame for each source, by its name."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -11,18 +12,23 @@ from pyspark.sql import functions as F
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.items import CHAIN, EVENT_PLACE, KEY, OLD_KEY, Key, links_of
 from lakeward.adapters.spark.names import quoted
-from lakeward.adapters.spark.sides import INSTANT, Frames, Side, all_there, equal_links, numbered, sides
+from lakeward.adapters.spark.sides import INSTANT, UNDATED, Frames, Side, all_there, equal_links, numbered, sides
 from lakeward.core.dimension import Dimension
 from lakeward.core.joined.joining import Joining
 
 _PLACE, _IS_NEW = "_lakeward_place", "_lakeward_is_new"
+_REACHED: Final = {INSTANT: "reached", UNDATED: "undated"}
+"""What dates the changes of a key, and what that is called beside rows of another source."""
+
+_TOGETHER: Final = (f"max({INSTANT}) AS {INSTANT}", f"array_distinct(flatten(collect_set({UNDATED}))) AS {UNDATED}")
+"""What dates several changes together."""
 
 
 def touched(joining: Joining, changes: Frames, before: Frames, tables: Frames) -> DataFrame | None:
     """Return the keys of the joined table that changes of its sources may have changed, in its own columns.
 
-    Beside each is the greatest instant of these changes. `changes` have keys of sources with an instant, `before`
-    the touched rows as they were; it is None where there are no changes.
+    Beside each is the greatest instant of these changes, and of which sources some have none. `changes` have keys
+    of sources with an instant, `before` the touched rows as they were; it is None where there are no changes.
     """
     of, joined = sides(joining), joining.joined
     found: dict[str, DataFrame] = {}
@@ -32,32 +38,34 @@ def touched(joining: Joining, changes: Frames, before: Frames, tables: Frames) -
             parts.append(_changed(side, changes[name], before.get(name), tables[name]))
         for other in joined.beneath(name):
             if other in found:
-                reached = found[other].withColumnRenamed(INSTANT, "reached")
+                reached = found[other].withColumnsRenamed(_REACHED)
                 links = equal_links(side.columns(joined.sources[other].to), numbered(of[other].links))
                 there = tables[name].join(reached, links, "inner")
-                parts.append(_linked(there, side.links, "reached"))
+                parts.append(_linked(there, side.links))
         if parts:
             every = reduce(DataFrame.unionByName, parts).where(all_there(numbered(side.links)))
-            found[name] = every.groupBy(*numbered(side.links)).agg(F.expr(f"max({INSTANT}) AS {INSTANT}"))
+            found[name] = every.groupBy(*numbered(side.links)).agg(*map(F.expr, _TOGETHER))
     keys = found.get(joined.driving)
     if keys is None:
         return None
     shown = zip(numbered(of[joined.driving].links), joining.dimension.key, strict=True)
-    return keys.selectExpr(*[f"{link} AS {quoted(name)}" for link, name in shown], INSTANT)
+    return keys.selectExpr(*[f"{link} AS {quoted(name)}" for link, name in shown], INSTANT, UNDATED)
 
 
 def _changed(side: Side, changes: DataFrame, before: DataFrame | None, table: DataFrame) -> DataFrame:
     """Return by what the touched rows of a source are found, and were; where its key tells, nothing is read."""
+    undated = f"CASE WHEN {side.instant} IS NULL THEN array({side.place}) ELSE CAST(array() AS array<int>) END"
+    reached = changes.selectExpr(*side.key, f"{side.instant} AS reached", f"{undated} AS undated")
     if not side.joining.needs_before(side.name):
-        return _linked(changes, side.links, side.instant)
-    reached = changes.withColumnRenamed(side.instant, "reached")
+        return _linked(reached, side.links)
     rows = table if before is None else table.unionByName(before)
-    return _linked(rows.join(reached, side.key), side.links, "reached")
+    return _linked(rows.join(reached, side.key), side.links)
 
 
-def _linked(rows: DataFrame, links: Sequence[str], instant: str) -> DataFrame:
+def _linked(rows: DataFrame, links: Sequence[str]) -> DataFrame:
     pairs = zip(links, numbered(links), strict=True)
-    return rows.selectExpr(*[f"{link} AS {number}" for link, number in pairs], f"{instant} AS {INSTANT}")
+    dated = [f"{own} AS {name}" for name, own in _REACHED.items()]
+    return rows.selectExpr(*[f"{link} AS {number}" for link, number in pairs], *dated)
 
 
 def carried(table: Dimension, events: DataFrame, are_new: str) -> DataFrame:

@@ -40,14 +40,18 @@ def of_row(history: History, source: Source, cells: Cells | None, time: int | No
     return instant_of(event, replace(history, validity=validity), time or 0)
 
 
-def of_change(instant: int | None, history: History, ran: int, *, is_first: bool) -> int | None:
+def of_change(
+    instant: int | None, history: History, ran: int, *, is_first: bool, is_dated: bool = True
+) -> int | None:
     """Return from when a joined row counts; of its rows and changes the last counts from `instant` (None: unknown).
 
-    The run that `ran` then, in microseconds since 1970, dates it by option, and where nothing else does; what the
-    first batch of the table brings may begin at a given instant.
+    The run that `ran` then, in microseconds since 1970, dates it by option, and where nothing else does: nothing at
+    all, or not all of it (`is_dated`). What the first batch of the table brings may begin at a given instant.
     """
     is_given = is_first and history.first_load is not None
-    if instant is not None and not is_given and not isinstance(history.validity, ByRun):
+    is_known = instant is not None and not is_given and not isinstance(history.validity, ByRun)
+    if is_known and is_dated:
         return instant
     event = ChangeEvent(operation=Operation.READ, position=_LOADED if is_first else _CHANGED)
-    return instant_of(event, history, ran)
+    run = instant_of(event, history, ran)
+    return run if run is None or instant is None or not is_known else max(run, instant)

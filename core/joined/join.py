@@ -19,7 +19,8 @@ from lakeward.core.joined.dates import BEGINNING, of_change
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.plan import JoinPlan
 from lakeward.core.joined.rows import Made, Tables, as_of, greatest, rows
-from lakeward.core.joined.touched import Changes, needed, touched
+from lakeward.core.joined.touched import Changes, Touch, needed, touched
+from lakeward.core.joined.undated import is_dated
 
 Place: TypeAlias = tuple[Key, int]
 """Where a row of a joined table is: its key, and from when it is valid."""
@@ -54,7 +55,9 @@ def join(plan: JoinPlan, tables: Tables, changes: Changes, standing: Standing) -
     if joining.joined.history is None:
         after = {key: _mirrored(made[key], plan.batch) for key in keys if key in made}
     else:
-        after = {key: compared(plan, standing.get(key, ()), made.get(key), reached.get(key)) for key in keys}
+        after = {
+            key: compared(plan, standing.get(key, ()), made.get(key), reached.get(key, Touch())) for key in keys
+        }
     return difference(standing, after, keys)
 
 
@@ -75,16 +78,19 @@ def over_time(joining: Joining, tables: Tables, keys: Collection[Key], batch: in
     return versions
 
 
-def compared(plan: JoinPlan, versions: Versions, made: Made | None, instant: int | None) -> Versions:
+def compared(plan: JoinPlan, versions: Versions, made: Made | None, touch: Touch) -> Versions:
     """Return the versions of a key of which only the last row is known: a change begins when its sources changed.
 
-    That is the greatest instant of the rows that it is made of and of the changes that touched it, or the run.
+    That is the greatest instant of the rows that it is made of and of the changes that touched it, or the run,
+    where these have none, or do not date all of it.
     """
-    history = plan.joining.joined.history or History()
-    known = greatest((instant, None if made is None else made.instant))
+    history, columns = plan.joining.joined.history or History(), _columns(plan.joining)
+    known = greatest((touch.instant, *({} if made is None else made.instants).values()))
     stands_for_none = made is not None and made.is_unknown and not versions
-    at = BEGINNING if stands_for_none else of_change(known, history, plan.ran, is_first=plan.is_first)
-    return _after(_columns(plan.joining), versions, made, Step(at, _position(plan.batch)))
+    told = is_dated(plan, columns, versions[-1], made, touch) if versions else True
+    dated = of_change(known, history, plan.ran, is_first=plan.is_first, is_dated=told)
+    at = BEGINNING if stands_for_none else dated
+    return _after(columns, versions, made, Step(at, _position(plan.batch)))
 
 
 def difference(standing: Standing, after: Standing, keys: Iterable[Key]) -> Written:

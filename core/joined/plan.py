@@ -65,14 +65,16 @@ class JoinPlan:
     """Everything that one batch will do to a joined table.
 
     Of each source of `since`, the keys that it touched above that batch are taken. With reasons in `whole`, all
-    rows are made anew and what stands is compared; then these keys only tell when something changed. `before` are
-    the sources whose touched rows must be read as they were as well. `ran` is when the batch was begun, in
-    microseconds since 1970; `is_first` says that nothing stands yet.
+    rows are made anew and what stands is compared; then these keys only tell when something changed. Sources
+    that are `untold` do not tell when that was; one that was taken back is none, for nothing changed there.
+    `before` are those whose touched rows must be read as they were as well. `ran` is when the batch was begun,
+    in microseconds since 1970; `is_first` says that nothing stands yet.
     """
 
     joining: Joining
     progress: JoinProgress
     since: Mapping[str, int] = field(default_factory=dict)
+    untold: frozenset[str] = frozenset()
     before: frozenset[str] = frozenset()
     whole: tuple[str, ...] = ()
     ran: int = 0
@@ -108,6 +110,7 @@ def plan_join(
         joining=joining,
         progress=JoinProgress(batch=progress.batch + 1, digest=digest, passed=now),
         since=since,
+        untold=frozenset(name for name in went_on if name not in since and states[name].goes_on),
         before=frozenset(name for name in since if joining.needs_before(name)),
         whole=(*other, *(reason for reason in reasons.values() if reason is not None)),
         ran=ran,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from lakeward.core.events import Cell, Key, key_of
@@ -43,10 +43,10 @@ Tables: TypeAlias = Mapping[str, Table]
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A joined row, and the greatest instant of the rows that it is made of (None: they have none)."""
+    """A joined row, and of each source the greatest instant of its rows there (None: there is no row, or none)."""
 
     cells: Cells
-    instant: int | None = None
+    instants: Mapping[str, int | None] = field(default_factory=dict)
     is_unknown: bool = False
 
 
@@ -105,7 +105,7 @@ def _made(joining: Joining, matched: Mapping[str, Sequence[Known]]) -> Made:
         cells |= {own: images[0][column] if images else none.get(own) for own, column in source.columns.items()}
         key = joining.tables[name].key
         cells |= {own: aggregated(one, images, key) for own, one in source.aggregates.items()}
-    return Made(cells, greatest(known.instant for found in matched.values() for known in found))
+    return Made(cells, {name: greatest(known.instant for known in found) for name, found in matched.items()})
 
 
 def greatest(instants: Iterable[int | None]) -> int | None:

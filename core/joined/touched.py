@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from lakeward.core.events import Key, key_of
 from lakeward.core.joined.aggregates import Cells
@@ -31,8 +31,16 @@ class Change:
 Changes: TypeAlias = Mapping[str, Mapping[Key, Change]]
 """The keys of each source that were touched since the joined table last passed it, by the names of the sources."""
 
-Touched: TypeAlias = Mapping[Key, int | None]
-"""Keys of the joined table, with the greatest instant of the changes that touched them."""
+
+class Touch(NamedTuple):
+    """The greatest instant of some changes (None: none has one), and the sources of which some have none."""
+
+    instant: int | None = None
+    undated: frozenset[str] = frozenset()
+
+
+Touched: TypeAlias = Mapping[Key, Touch]
+"""Keys of the joined table, with what dates the changes that touched them."""
 
 
 def touched(joining: Joining, changes: Changes, tables: Tables) -> Touched:
@@ -42,7 +50,7 @@ def touched(joining: Joining, changes: Changes, tables: Tables) -> Touched:
     are now; as they were, they count where they were touched themselves.
     """
     joined = joining.joined
-    found: dict[str, dict[Key, int | None]] = {}
+    found: dict[str, dict[Key, Touch]] = {}
     for name in reversed(tuple(joined.sources)):
         links = list(_changed(joining, name, changes.get(name, {}), tables[name]))
         for other in joined.beneath(name):
@@ -50,7 +58,7 @@ def touched(joining: Joining, changes: Changes, tables: Tables) -> Touched:
             for known in _each(tables[name]):
                 there = key_of(known.cells, to)
                 links += [(key_of(known.cells, joining.found_by(name)), reached[there])] if there in reached else []
-        found[name] = _greatest(links)
+        found[name] = _together(links)
     return found[joined.driving]
 
 
@@ -67,16 +75,17 @@ def needed(joining: Joining, tables: Tables, keys: Collection[Key]) -> Tables:
 
 def _changed(
     joining: Joining, name: str, changes: Mapping[Key, Change], table: Table
-) -> Iterable[tuple[Key | None, int | None]]:
+) -> Iterable[tuple[Key | None, Touch]]:
     """Return by what the touched rows of a source are found, and were; where its key tells, nothing is read."""
     key, columns = joining.tables[name].key, joining.found_by(name)
     for place, change in changes.items():
+        touch = Touch(change.instant, frozenset([name] if change.instant is None else []))
         if not joining.needs_before(name):
             parts = dict(zip(key, place, strict=True))
-            yield tuple(parts[column] for column in columns), change.instant
+            yield tuple(parts[column] for column in columns), touch
             continue
         for cells in (*change.before, *(known.cells for known in table.get(place, ()))):
-            yield key_of(cells, columns), change.instant
+            yield key_of(cells, columns), touch
 
 
 def _found(table: Table, columns: Sequence[str], links: Collection[Key]) -> Table:
@@ -88,9 +97,11 @@ def _each(table: Table) -> Iterable[Known]:
     return (known for of_key in table.values() for known in of_key)
 
 
-def _greatest(links: Iterable[tuple[Key | None, int | None]]) -> dict[Key, int | None]:
-    found: dict[Key, int | None] = {}
-    for link, instant in links:
+def _together(links: Iterable[tuple[Key | None, Touch]]) -> dict[Key, Touch]:
+    found: dict[Key, Touch] = {}
+    for link, touch in links:
         if link is not None:
-            found[link] = greatest((instant, found.get(link)))
+            other = found.get(link, Touch())
+            instant = greatest((touch.instant, other.instant))
+            found[link] = Touch(instant, touch.undated | other.undated)
     return found

@@ -9,11 +9,14 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
+from itertools import count
 from random import Random
 from typing import Any
 
 import pytest
+from joined_commits import RARE
 from joined_laws import COLUMNS, DAY, KINDS, Lake, Shop, shapes
+from joined_past import Dated, Follower
 from lookup_laws import NUMBERED, Facts, lookups
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -279,6 +282,56 @@ def test_spark_makes_of_touched_keys_what_the_core_makes(active: SparkSession, m
     check(active, make(shape, random), random)
 
 
+@dataclass
+class Towns(Dated):
+    """A source of many shops, which forgets and is emptied in all of them at once."""
+
+    def write(self, random: Random, batch: int) -> None:
+        rows, deletes = dict(self.now.rows), dict(self.now.deletes)
+        for key in ((shop, random.randrange(3)) for shop in range(SHOPS) for _ in range(2)):
+            if random.random() < 0.3:
+                deletes |= {key: batch} if rows.pop(key, None) else {}
+            else:
+                cells = {column: random.choice([None, 0, 1, 2]) for column in COLUMNS[self.name]}
+                rows[key] = {**cells, "shop": key[0], COLUMNS[self.name][0]: key[1]}, batch
+        self.commit(batch, rows, deletes)
+
+
+def check_past(spark: SparkSession, shape: str, random: Random) -> None:
+    """Whatever becomes of its sources, Spark dates a joined history of them as the core does."""
+    joined = declared(shape, random, unknown={}, history=History())
+    joining, clock = checked(joined, tables_of(None)), count(1)
+    loads = [1, 0, 0.5, 0][: len(joined.sources)]
+    random.shuffle(loads)
+    of = zip(joined.sources, loads, strict=True)
+    towns = {name: Towns(name, clock=clock, random=random, loads=share) for name, share in of}
+    lake, table = Lake(joining), Table(spark, joining)
+    follower = Follower(lake, towns)
+    for source in towns.values():
+        source.commit(1, {}, {})
+        for _ in range(3):
+            source.change(random, ["rows"])
+    for number in range(4):
+        if number:
+            for source in random.sample([*towns.values()], len(towns) - (number > 1)):
+                source.change(random, ["rows", *RARE] if number > 1 else ["rows"])
+                source.change(random, ["rows"])
+        plan = follower.plan(next(clock))
+        assert plan is not None
+        tables, changes = follower.read(plan)
+        lake.commit(plan, lake.joined(plan, tables, changes))
+        table.join(plan, tables, changes)
+        assert table.shown() == shown_by_core(lake)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    ["dimension", *[pytest.param(shape, marks=pytest.mark.long) for shape in shapes() if shape != "dimension"]],
+)
+def test_spark_dates_what_no_source_dates_as_the_core_does(active: SparkSession, shape: str) -> None:
+    check_past(active, shape, Random(shape))
+
+
 def test_what_is_kept_of_a_comparison_that_fails_is_freed(
     active: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -313,8 +366,16 @@ def leaves_it_open(self: Versions, versions: str, *_: str) -> str:
     return versions
 
 
-def forgets_when_it_was_touched(plan: JoinPlan, instant: str) -> str:
-    return OF_CHANGE(plan, "row.instant")
+def forgets_when_it_was_touched(plan: JoinPlan, instant: str, is_dated: str) -> str:
+    return OF_CHANGE(plan, "row.instant", is_dated)
+
+
+def takes_all_for_dated(plan: JoinPlan, versions: Versions) -> str:
+    return "true"
+
+
+def hides_what_has_no_time(rows: DataFrame, links: Sequence[str]) -> DataFrame:
+    return LINKED(rows.withColumn("undated", F.expr("CAST(array() AS array<int>)")), links)
 
 
 def sees_no_ends(*given: Any) -> DataFrame:
@@ -322,6 +383,7 @@ def sees_no_ends(*given: Any) -> DataFrame:
 
 
 CHANGED, OF_CHANGE, MOMENTS = touching._changed, differing._of_change, joining._moments
+LINKED = touching._linked
 AGGREGATE = Side._aggregate
 
 
@@ -349,3 +411,17 @@ def test_a_broken_join_is_not_what_the_core_makes(
     random = Random(f"{make.__name__} {shape}")
     with pytest.raises(AssertionError):
         check(active, make(shape, random, FEW), random)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("where", "name", "broken"),
+    [(differing, "_is_dated", takes_all_for_dated), (touching, "_linked", hides_what_has_no_time)],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_a_join_that_dates_all_alike_is_not_what_the_core_makes(
+    active: SparkSession, monkeypatch: pytest.MonkeyPatch, where: Any, name: str, broken: Any
+) -> None:
+    monkeypatch.setattr(where, name, broken)
+    with pytest.raises(AssertionError):
+        check_past(active, "dimension", Random("dimension"))

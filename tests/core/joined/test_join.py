@@ -15,7 +15,7 @@ from lakeward.core.joined.check import checked
 from lakeward.core.joined.dates import of_change, of_row, time_of
 from lakeward.core.joined.declared import Joined, Source
 from lakeward.core.joined.rows import Known
-from lakeward.core.joined.touched import Change, touched
+from lakeward.core.joined.touched import Change, Touch, touched
 from lakeward.core.schema import Type
 
 HISTORY = History()
@@ -68,7 +68,7 @@ def test_what_several_changes_touch_is_dated_by_the_last_of_them_in_any_order() 
     of_one = {"customer": 1}
     for instants in [(9, 5), (5, 9)]:
         changes = {(key,): Change([of_one], instant) for key, instant in enumerate(instants)}
-        assert touched(joining, {"orders": changes}, tables) == {(1,): 9}
+        assert touched(joining, {"orders": changes}, tables) == {(1,): Touch(9)}
 
 
 def test_time_does_not_run_back_behind_what_a_joined_row_has_reached() -> None:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from joined_commits import check_commits
 from joined_laws import check_compared, check_each_change, check_mirror, check_over_time
+from joined_past import check_past_of_commits
 from lookup_laws import check_lookup
 from tries import tries
 
@@ -21,16 +22,26 @@ from lakeward.core.joined import join as joins
 from lakeward.core.joined import plan as plans
 from lakeward.core.joined import rows as rows_module
 from lakeward.core.joined import touched as touching
+from lakeward.core.joined import undated
 from lakeward.core.joined.aggregates import Cells, aggregated
 from lakeward.core.joined.declared import Aggregate, Function, Joined, Way
 from lakeward.core.joined.join import Standing, Written, compared, difference
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.plan import JoinPlan, Passed, SourceState
 from lakeward.core.joined.rows import Known, Made, Table, Tables, as_of, rows
-from lakeward.core.joined.touched import Change, Changes, Touched, needed, touched
+from lakeward.core.joined.touched import Change, Changes, Touch, Touched, needed, touched
+from lakeward.core.joined.undated import is_dated
 
 RANDOMS = st.randoms(use_true_random=False)
-LAWS = (check_mirror, check_over_time, check_compared, check_each_change, check_commits, check_lookup)
+LAWS = (
+    check_mirror,
+    check_over_time,
+    check_compared,
+    check_each_change,
+    check_commits,
+    check_past_of_commits,
+    check_lookup,
+)
 thorough = settings(max_examples=tries(80, 200), deadline=None)
 
 FEEDS = 1000
@@ -146,10 +157,39 @@ def takes_all_as_it_is_now(tables: Tables, instant: int) -> Tables:
     return as_of(tables, 10**6)
 
 
-def forgets_when_it_was_touched(
-    plan: JoinPlan, versions: Versions, made: Made | None, instant: int | None
-) -> Versions:
-    return compared(plan, versions, made, None)
+def forgets_when_it_was_touched(plan: JoinPlan, versions: Versions, made: Made | None, touch: Touch) -> Versions:
+    return compared(plan, versions, made, Touch(None, touch.undated))
+
+
+def takes_all_for_dated(plan: JoinPlan, columns: Columns, last: Version, made: Made | None, touch: Touch) -> bool:
+    return True
+
+
+def takes_what_is_told_for_dated(
+    plan: JoinPlan, columns: Columns, last: Version, made: Made | None, touch: Touch
+) -> bool:
+    return is_dated(plan, columns, last, made, touch._replace(undated=frozenset()))
+
+
+def looks_at_what_is_touched_alone(
+    plan: JoinPlan, columns: Columns, last: Version, made: Made | None, touch: Touch
+) -> bool:
+    return is_dated(replace(plan, untold=frozenset()), columns, last, made, touch)
+
+
+class OfItAlone(undated.Part):
+    """Forgets that a row which is found otherwise shows what others are joined to it."""
+
+    @classmethod
+    def of(cls, joining: Joining, name: str, columns: Columns) -> OfItAlone:
+        joined = joining.joined
+        alone = {other: replace(one, beside=None) for other, one in joined.sources.items()}
+        alone = {joined.driving: alone[joined.driving], name: alone[name]}
+        return super().of(replace(joining, joined=replace(joined, sources=alone)), name, columns)
+
+
+def lets_one_row_date_a_group(joining: Joining, name: str, last: Version, made: Made | None) -> bool:
+    return made is not None and made.instants.get(name) is not None
 
 
 def forgets_the_unknown(joining: Joining, tables: Tables) -> dict[Key, Made]:
@@ -240,6 +280,11 @@ beneath = Joined.beneath
         (joins, "_instants", sees_no_ends, check_over_time),
         (joins, "as_of", takes_all_as_it_is_now, check_over_time),
         (joins, "compared", forgets_when_it_was_touched, check_each_change),
+        (joins, "is_dated", takes_all_for_dated, check_past_of_commits),
+        (joins, "is_dated", takes_what_is_told_for_dated, check_past_of_commits),
+        (joins, "is_dated", looks_at_what_is_touched_alone, check_past_of_commits),
+        (undated, "Part", OfItAlone, check_past_of_commits),
+        (undated, "_says_when", lets_one_row_date_a_group, check_past_of_commits),
         (plans, "_cannot_tell", sees_nothing_taken_back, check_commits),
         (plans, "_cannot_tell", sees_nothing_emptied, check_commits),
         (plans, "_cannot_tell", sees_nothing_spliced, check_commits),

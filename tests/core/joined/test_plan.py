@@ -50,6 +50,16 @@ def test_what_was_touched_since_is_asked_of_those_that_went_on_alone() -> None:
     assert plan.progress.passed == {**PASSED, "orders": EIGHT}
 
 
+def test_what_no_source_tells_is_of_those_that_went_on_and_were_not_taken_back() -> None:
+    states = STATES | {
+        "orders": SourceState(now=EIGHT, emptied=8),
+        "customer": SourceState(now=Passed(8, "customer-8"), goes_on=False),
+    }
+    plan = plan_join(SUMMARY, PROGRESS, states)
+    assert plan is not None
+    assert (plan.untold, len(plan.whole)) == ({"orders"}, 2)
+
+
 def test_rows_as_they_were_are_asked_for_only_where_they_are_found_by_what_may_change() -> None:
     states = STATES | {"orders": SourceState(now=EIGHT), "customer": SourceState(now=Passed(9, "customer-9"))}
     plan = plan_join(SUMMARY, PROGRESS, states)

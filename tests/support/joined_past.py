@@ -1,0 +1,122 @@
+"""Mirrors that commit on their own, forget and are emptied: a joined history keeps what it told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count
+from random import Random
+from typing import Any
+
+from joined_commits import RARE, Source
+from joined_laws import Lake, check_whole, drawn, model, tables_of
+
+from lakeward.core.events import Key
+from lakeward.core.history.options import History
+from lakeward.core.history.versions import Versions
+from lakeward.core.joined.check import checked
+from lakeward.core.joined.plan import JoinPlan, plan_join
+from lakeward.core.joined.rows import Known, Tables
+from lakeward.core.joined.touched import Change, Changes
+
+
+@dataclass
+class Dated(Source):
+    """A source whose commits have times, as what a change brought has, or none, as what a full load did."""
+
+    clock: Iterator[int] = field(default_factory=count)
+    random: Random = field(default_factory=Random)
+    loads: float = 0
+    times: dict[int, int | None] = field(default_factory=dict)
+
+    def commit(self, batch: int, *given: Any, **how: Any) -> None:
+        time = next(self.clock)
+        self.times[batch] = None if self.random.random() < self.loads else time
+        super().commit(batch, *given, **how)
+
+    def rows(self) -> Mapping[Key, list[Known]]:
+        """Return its rows, with their times."""
+        return {key: [Known(row, self.times[batch])] for key, (row, batch) in self.now.rows.items()}
+
+    def touched(self, since: int, *, before: bool) -> Mapping[Key, Change]:
+        """Return what was touched above a batch, with the newest time that is known of it."""
+        found = {key: [batch] for key, batch in self.now.deletes.items()}
+        for key, (_, batch) in self.now.rows.items():
+            found.setdefault(key, []).append(batch)
+        times = {key: [self.times[batch] for batch in of if batch > since] for key, of in found.items()}
+        newest = {key: max((time for time in of if time is not None), default=None) for key, of in times.items()}
+        touched = super().touched(since, before=before)
+        return {key: replace(one, instant=newest[key]) for key, one in touched.items()}
+
+
+@dataclass
+class Follower:
+    """A joined history of such sources, and when it was joined last."""
+
+    lake: Lake
+    sources: Mapping[str, Dated]
+    ran: int = -1
+
+    def plan(self, ran: int) -> JoinPlan | None:
+        """Return the plan of what the sources have now."""
+        progress = None if self.lake.plan is None else self.lake.plan.progress
+        passed = {} if progress is None else progress.passed
+        states = {name: one.state(passed.get(name)) for name, one in self.sources.items()}
+        return plan_join(self.lake.joining, progress, states, ran)
+
+    def read(self, plan: JoinPlan) -> tuple[Tables, Changes]:
+        """Return the rows of the sources, and what they touched."""
+        told = {n: self.sources[n].touched(batch, before=n in plan.before) for n, batch in plan.since.items()}
+        return {name: one.rows() for name, one in self.sources.items()}, told
+
+    def follow(self, ran: int) -> None:
+        """Join what the sources have now; what was told up to the run before stays, unless one was taken back."""
+        before, last, plan = self.lake.standing(), self.ran, self.plan(ran)
+        self.ran = ran
+        if plan is not None:
+            self.lake.commit(plan, self.lake.joined(plan, *self.read(plan)))
+            check_whole(self.lake.joining, self.lake)
+            if not any("was taken back" in reason for reason in plan.whole):
+                check_past(before, self.lake.standing(), last if self.tells_each_change(plan) else None)
+        now = {name: [row for row, _ in one.now.rows.values()] for name, one in self.sources.items()}
+        assert self.lake.current() == model(self.lake.joining, lambda name: now[name])
+
+    def tells_each_change(self, plan: JoinPlan) -> bool:
+        """Whether a row that is there dates itself: one of several may be newer than what stands, and not new."""
+        joining = self.lake.joining
+        return not any(joining.is_grouped(name) for name in joining.joined.sources if plan.whole)
+
+
+def check_past(before: Mapping[Key, Versions], now: Mapping[Key, Versions], last: int | None) -> None:
+    """Each version that was there is still; one that ends now ends behind the last run, if that is given."""
+    for key, versions in before.items():
+        found = {one.valid_from: one for one in now.get(key, ())}
+        for one in versions:
+            other = found.pop(one.valid_from)
+            assert other.cells == one.cells
+            assert other.valid_to == one.valid_to or one.valid_to is None
+            if last is not None and other.valid_to != one.valid_to:
+                assert other.valid_to is not None
+                assert other.valid_to > last
+        assert last is None or all(one.valid_from > last for one in found.values())
+
+
+def followed(random: Random) -> tuple[Follower, Iterator[int]]:
+    """Return a joined history that nothing was joined to yet, and the clock of its sources."""
+    joining, clock = checked(replace(drawn(random), history=History()), tables_of()), count(1)
+    loads = {name: random.choice([0, 0, 0.3, 1]) for name in joining.joined.sources}
+    sources = {name: Dated(name, clock=clock, random=random, loads=loads[name]) for name in loads}
+    for source in sources.values():
+        source.commit(1, {}, {})
+    return Follower(Lake(joining), sources), clock
+
+
+def check_past_of_commits(random: Random) -> None:
+    """Whatever became of its sources since it last looked, a joined history of mirrors keeps its past."""
+    follower, clock = followed(random)
+    alone = random.choice([None, *RARE])
+    ways = ["rows"] * 4 + ([way for way in RARE if random.random() < 0.4] if alone is None else [alone] * 2)
+    for _ in range(random.randrange(1, 60)):
+        random.choice([*follower.sources.values()]).change(random, ways)
+        if random.random() < 0.3:
+            follower.follow(next(clock))
