@@ -361,6 +361,23 @@ def test_a_history_of_mirrors_keeps_what_a_truncate_took_out_of_one(project: Pro
     ]
 
 
+def test_an_ordered_source_whose_events_may_lack_cells_tells_when_a_row_went(project: Project) -> None:
+    """As all events of messages may."""
+    tables = TWO.format(first="").replace("[defaults]\n", '[defaults]\nlateness = "ordered"\n')
+    project.configure(tables, f'{TIMED}\nbefore_image_prefix = "BI_"\nno_sup_value = "~"')
+    put(project, "customer", 1, "I,1,Ann,")
+    put(project, "address", 2, "I,1,Bonn,")
+    joined(project)
+    put(project, "address", 5, "D,1,Bonn,")
+    last = joined(project)["last"]
+    assert (last["whole"], last["since"]) == ([], {"address": 1})
+    found = project.rows("customer", "dw", ("id", "valid_from", "city", "valid_to"))
+    assert [tuple(shown(value) for value in row) for row in found][1:] == [
+        (1, "2026-11-02", "Bonn", "2026-11-05"),
+        (1, "2026-11-05", None, None),
+    ]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("mode", ["mirror", "history"])
 def test_a_row_that_lost_what_it_took_over_leaves_the_joined_table(project: Project, mode: str) -> None:

@@ -206,16 +206,16 @@ def remembers(table: Readable, batch: int, since: int) -> bool:
 
 
 def forgotten(companion: CompanionTable, progress: Progress) -> int:
-    """Return the newest batch of which deletes may have been forgotten when it was trimmed (0: none)."""
-    lateness, trimmed = companion.dimension.lateness, next_trim(progress.batch) - next_trim(0)
+    """Return the newest batch of which deletes may have been forgotten when it was trimmed (0: none).
+
+    An `ordered` table takes no changes of keys. What it remembers from before it was that, a mark may have passed.
+    """
+    lateness, records = companion.dimension.lateness, companion.records
+    trimmed = next_trim(progress.batch) - next_trim(0)
     if isinstance(lateness, Ordered):
-        if companion.has_parts:
-            return progress.batch  # it remembers no key that a change of the key has left
-        counts = {batch: len(found.facts) for batch, found in companion.records.items()}
-        return min(trimmed, beyond(counts, lateness.redelivery))
-    return max(
-        (b for b, found in companion.records.items() if b <= trimmed and _may_go(found, progress)), default=0
-    )
+        passed = min(trimmed, beyond({b: len(found.facts) for b, found in records.items()}, lateness.redelivery))
+        return max([passed, *(b for b, found in records.items() if b <= trimmed and not found.ordered)])
+    return max((b for b, found in records.items() if b <= trimmed and _may_go(found, progress)), default=0)
 
 
 def _may_go(found: BatchRecord, progress: Progress) -> bool:

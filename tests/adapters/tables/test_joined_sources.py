@@ -23,19 +23,19 @@ from lakeward.core.progress import Progress
 DAY = Within(86_400_000_000)
 
 
-def record(batch: int, *, epoch: int = 1, truncates: int = 0) -> BatchRecord:
+def record(batch: int, *, epoch: int = 1, truncates: int = 0, ordered: bool = False) -> BatchRecord:
     """Return the record of a batch with one file, whose events are of sequence 10 × batch to 10 × batch + 5."""
     least, greatest = (Position(epoch, 10 * batch + more, batch, 0) for more in (0, 5))
     held = Record(batch, frozenset({batch}), least, greatest, truncates=(least,) * truncates)
     facts = (ObjectFacts(SourceObject(f"{batch}.csv", batch, 1, 1), 1, least, greatest),)
-    return BatchRecord(facts, held, {}, epoch=epoch)
+    return BatchRecord(facts, held, {}, epoch=epoch, ordered=ordered)
 
 
-def companion(upto: int, lateness: Lateness = DAY, *, has_parts: bool = False, **of: BatchRecord) -> Any:
-    found = {batch: of.get(f"b{batch}", record(batch)) for batch in range(1, upto + 1)}
+def companion(upto: int, lateness: Lateness = DAY, **of: BatchRecord) -> Any:
+    ordered = isinstance(lateness, Ordered)
+    found = {batch: of.get(f"b{batch}", record(batch, ordered=ordered)) for batch in range(1, upto + 1)}
     return SimpleNamespace(
         records=found,
-        has_parts=has_parts,
         dimension=SimpleNamespace(lateness=lateness),
         objects=lambda _: None,
     )
@@ -55,25 +55,29 @@ def test_a_snapshot_between_others_remembers_nothing_of_what_it_takes_out() -> N
 
 
 @pytest.mark.parametrize(
-    ("batch", "lateness", "has_parts", "mark", "right"),
+    ("batch", "lateness", "mark", "right"),
     [
-        (31, DAY, False, Mark(1, 10**6), 0),
-        (32, DAY, False, None, 0),
-        (40, DAY, False, Mark(1, 10**6), 32),
-        (40, DAY, False, Mark(1, 103), 10),
-        (40, DAY, True, Mark(1, 103), 10),
-        (40, Ordered(1000), False, None, 0),
-        (40, Ordered(10), False, None, 30),
-        (40, Ordered(3), False, None, 32),
-        (31, Ordered(3), False, None, 0),
-        (7, Ordered(1000), True, None, 7),
+        (31, DAY, Mark(1, 10**6), 0),
+        (32, DAY, None, 0),
+        (40, DAY, Mark(1, 10**6), 32),
+        (40, DAY, Mark(1, 103), 10),
+        (40, Ordered(1000), None, 0),
+        (40, Ordered(10), None, 30),
+        (40, Ordered(3), None, 32),
+        (31, Ordered(3), None, 0),
     ],
 )
 def test_deletes_are_forgotten_when_a_table_is_trimmed(
-    batch: int, lateness: Lateness, has_parts: bool, mark: Mark | None, right: int
+    batch: int, lateness: Lateness, mark: Mark | None, right: int
 ) -> None:
-    found = companion(batch, lateness, has_parts=has_parts)
+    found = companion(batch, lateness)
     assert forgotten(found, Progress(batch=batch, mark=mark)) == right
+
+
+def test_what_came_before_a_table_was_ordered_may_have_been_forgotten_by_its_mark() -> None:
+    before = {f"b{batch}": record(batch) for batch in range(1, 21)}
+    assert forgotten(companion(40, Ordered(1000), **before), Progress(batch=40)) == 20
+    assert forgotten(companion(31, Ordered(1000), **before), Progress(batch=31)) == 0
 
 
 @pytest.mark.parametrize("mark", [None, Mark(1, 10**6)])
