@@ -9,7 +9,7 @@ from project import Project
 from pyiceberg.catalog import load_catalog
 from rest_catalog import rest_catalog
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 D = Decimal
 
