@@ -9,7 +9,7 @@ keys, keys joined by key changes, and, under a late truncate, all that is rememb
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from lakeward.core import mending
@@ -33,7 +33,7 @@ from lakeward.core.memory import (
     leave_departures,
     next_mark,
 )
-from lakeward.core.ties import Tie, refuse_tie, ties_with, told
+from lakeward.core.ties import Tie, refuse_tie, row_at, says_what_stands, ties_with, told
 from lakeward.core.truncates import Truncates
 
 
@@ -143,6 +143,11 @@ class _Settling:
         """Return in words why an event does not say from when it counts, or None where it need not, or does."""
         return None if self.dimension.history is None else undated(event, self.dimension.history)
 
+    @property
+    def kept(self) -> Sequence[str]:
+        """The columns that keep the first value: a row does not tell what was sent of them since."""
+        return () if self.columns is None else self.columns.kept
+
     # What each event is, before any row is looked at.
 
     def sort_out(self) -> None:
@@ -202,12 +207,10 @@ class _Settling:
 
         What its file has no column for says nothing of it.
         """
-        if not (self.ordered and self.dimension.unique_sequences) or event.operation is Operation.DELETE:
+        if not (self.ordered and self.dimension.unique_sequences) or event.old_key is not None or event.is_load:
             return False
-        row = None if event.old_key is not None or event.is_load else self.stored.get(event.key)
-        if row is None or row.deleted or row.position.mark != event.position.mark:
-            return False
-        return same({name: cell for name, cell in row.cells.items() if name in event.cells}, event.cells)
+        row = row_at(self.stored, event)
+        return row is not None and says_what_stands(row, event, self.kept)
 
     def judge(self, event: ChangeEvent) -> None:
         position = event.position
@@ -252,7 +255,7 @@ class _Settling:
             return ties_with(came, (change.event for change in changes), {})
         came = [event for event in came if not self.memory.has_object(event.position)]
         known = [c.event for c in changes if c.waiting or c.event.operation is Operation.DELETE]
-        return ties_with(came, known, self.stored)
+        return ties_with(came, known, self.stored, self.kept)
 
     def is_late(self, position: Position) -> bool:
         """Whether by `lateness` nothing may come there any more."""

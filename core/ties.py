@@ -8,12 +8,12 @@ the same.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakeward.core.dimension import Dimension, Ties
 from lakeward.core.errors import SourceError
-from lakeward.core.events import ChangeEvent, Key, Operation, Position, Sequences, same
+from lakeward.core.events import ChangeEvent, Key, Operation, Position, Sequences, is_sent, same
 from lakeward.core.fold import Row
 
 
@@ -25,10 +25,16 @@ class Tie:
     other: Position
 
 
-def ties_with(came: Iterable[ChangeEvent], known: Iterable[ChangeEvent], rows: Mapping[Key, Row]) -> list[Tie]:
+def ties_with(
+    came: Iterable[ChangeEvent],
+    known: Iterable[ChangeEvent],
+    rows: Mapping[Key, Row],
+    kept: Collection[str] = (),
+) -> list[Tie]:
     """Return the events that tie with one that is known, or that came with them and lies before.
 
-    `rows` are those of a table that does not remember the events which made them.
+    `rows` are those of a table that does not remember the events which made them: what came at the place of one
+    is held against it alone. Their `kept` columns have their first values.
     """
     stand: dict[Hashable, list[ChangeEvent]] = defaultdict(list)
     for event in filter(has_order, known):
@@ -36,12 +42,12 @@ def ties_with(came: Iterable[ChangeEvent], known: Iterable[ChangeEvent], rows: M
     found = []
     for event in sorted(filter(has_order, came), key=lambda event: event.position):
         others = [other.position for other in stand[place_of(event)] if not are_alike(other, event)]
-        row = rows.get(event.key)
-        if row is not None and not _shows(row, event):
+        row = row_at(rows, event)
+        if row is not None and not says_what_stands(row, event, kept):
             others.append(row.position)
         if others:
             found.append(Tie(event, min(others)))
-        else:
+        elif row is None:
             stand[place_of(event)].append(event)
     return found
 
@@ -62,13 +68,22 @@ def are_alike(one: ChangeEvent, other: ChangeEvent) -> bool:
     return one.operation is other.operation and (is_delete or same(one.cells, other.cells))
 
 
-def _shows(row: Row, event: ChangeEvent) -> bool:
-    """Whether a row lies elsewhere than an event, or has what it sends."""
-    if row.deleted or row.position.mark != event.position.mark:
-        return True
+def row_at(rows: Mapping[Key, Row], event: ChangeEvent) -> Row | None:
+    """Return the row that stands at the place of an event, or None."""
+    row = rows.get(event.key)
+    return None if row is None or row.deleted or row.position.mark != event.position.mark else row
+
+
+def says_what_stands(row: Row, event: ChangeEvent, kept: Collection[str]) -> bool:
+    """Whether a row may be what an event made of it: of a delete there is none.
+
+    Columns that it lacks say nothing of the row, and `kept` ones do not tell what was sent of them last; with cells
+    that were not sent it made none.
+    """
     if event.operation is Operation.DELETE:
         return False
-    return same({name: cell for name, cell in row.cells.items() if name in event.cells}, event.cells)
+    told = {name: cell for name, cell in event.cells.items() if name not in kept or not is_sent(cell)}
+    return same({name: cell for name, cell in row.cells.items() if name in told}, told)
 
 
 def told(other: str) -> str:

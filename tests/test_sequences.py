@@ -7,7 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from project import Project
+from project import ITEM, Project
 
 pytestmark = pytest.mark.spark
 
@@ -80,6 +80,27 @@ def test_a_copy_is_known_though_its_file_lacks_a_column(project: Project, latene
         counts = project.run()["shop.item"]["counts"]
     assert (counts["duplicates"], counts["applied"], counts["ties"]) == (2, 0, 0)
     assert project.rows() == [(1, "b", D("1.00")), (2, "c", None)]
+
+
+@pytest.mark.parametrize("ties", ["quarantine", pytest.param("arrival", marks=pytest.mark.long)])
+def test_a_copy_is_known_though_its_row_keeps_the_first_value_of_a_column(project: Project, ties: str) -> None:
+    """The row of a history tells all but what was sent of a column of kind 0."""
+    kept = f'mode = "history"\nlateness = "ordered"\nties = "{ties}"\nhistory.kinds = {{ name = 0 }}\n'
+    project.configure(f"{ITEM}{kept}", source=NUMBERED)
+    wins = ties == "arrival"
+    deliveries: list[tuple[list[tuple[int, str, str]], tuple[int, int, int, int]]] = [
+        ([(1, "a", "1.00"), (2, "b", "2.00")], (0, 2, 0, 0)),
+        ([(2, "b", "2.00")], (1, 0, 0, 0)),
+        ([(2, "b", "3.00")], (0, 1, 1, 0) if wins else (0, 0, 0, 1)),
+    ]
+    for hour, (rows, expected) in enumerate(deliveries):
+        lines = [f"{'IU'[n - 1]},2026-11-21 10:00:0{n},1,{name},{price},{number(n)}" for n, name, price in rows]
+        text = "\n".join(["Op,at,id,name,price,change_seq", *lines, ""])
+        project.put(f"20261121-1{hour}0000000.csv", text)
+        counts = project.run(3 if expected[3] else 0)["shop.item"]["counts"]
+        assert tuple(counts[name] for name in ("duplicates", "applied", "ties", "quarantined")) == expected
+    prices = [D("1.00"), D("3.00")] if wins else [D("1.00"), D("2.00")]
+    assert [(name, price) for _, name, price in project.rows()] == [("a", price) for price in prices]
 
 
 def test_what_is_no_number_goes_into_quarantine_and_is_mended_into_its_place(numbered: Project) -> None:

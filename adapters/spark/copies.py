@@ -6,6 +6,7 @@ that arrives stands; of those that are known from before, none that arrives.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from functools import reduce
 from typing import Final
 
@@ -18,6 +19,7 @@ from lakeward.adapters.spark.items import with_absent
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import SMALL, hashed, sequence_literal
 from lakeward.core.dimension import Ordered
+from lakeward.core.fold import columns_of
 from lakeward.core.plan import MergePlan
 
 _CONTENT: Final = "_lakeward_content"
@@ -50,6 +52,32 @@ def without_facts(frame: DataFrame, plan: MergePlan, known: list[DataFrame]) -> 
     copies = (
         arrived.join(several, [names.SEQUENCE, _CONTENT]).where(is_copy).select(names.ARRIVAL).localCheckpoint()
     )
+    return _without(frame, copies)
+
+
+def without_shown(frame: DataFrame, plan: MergePlan, shown: DataFrame) -> tuple[DataFrame, int]:
+    """Leave out the events that say what a row shows, as far as it tells what was sent; return how many they are.
+
+    `shown` are rows as facts, of which columns of kind 0 have their first values.
+    """
+    if plan.facts.least is None:
+        return frame, 0
+    left_out = kept(plan)
+    events = with_absent(frame.where(f"{IS_EVENT} AND NOT {IS_LOAD}"), plan)
+    stands = _facts(in_question(shown, plan), plan, "bigint(NULL)", left_out).drop(names.ARRIVAL).distinct()
+    arrived = _facts(events, plan, names.ARRIVAL, left_out)
+    copies = arrived.join(stands, [names.SEQUENCE, _CONTENT]).select(names.ARRIVAL).localCheckpoint()
+    return _without(frame, copies)
+
+
+def kept(plan: MergePlan) -> Sequence[str]:
+    """Return the columns that keep the first value: a row does not tell what was sent of them since."""
+    columns = columns_of(plan.dimension)
+    return () if columns is None else columns.kept
+
+
+def _without(frame: DataFrame, copies: DataFrame) -> tuple[DataFrame, int]:
+    """Leave out the events of these arrivals; return how many they are."""
     count = copies.count()
     return frame.join(F.broadcast(copies) if count <= SMALL else copies, names.ARRIVAL, "left_anti"), count
 
@@ -65,13 +93,12 @@ def standing_facts(rows: DataFrame, plan: MergePlan) -> DataFrame:
     return with_absent(told.withColumns(lacking), plan)
 
 
-def _facts(events: DataFrame, plan: MergePlan, arrival: str) -> DataFrame:
-    return events.selectExpr(
-        names.SEQUENCE, f"{_content(events, plan)} AS {_CONTENT}", f"{arrival} AS {names.ARRIVAL}"
-    )
+def _facts(events: DataFrame, plan: MergePlan, arrival: str, left_out: Collection[str] = ()) -> DataFrame:
+    content = _content(events, plan, left_out)
+    return events.selectExpr(names.SEQUENCE, f"{content} AS {_CONTENT}", f"{arrival} AS {names.ARRIVAL}")
 
 
-def _content(events: DataFrame, plan: MergePlan) -> str:
+def _content(events: DataFrame, plan: MergePlan, left_out: Collection[str]) -> str:
     """Return what makes the content of a fact, its key included.
 
     Of a delete an `ordered` table remembers the key alone.
@@ -79,7 +106,7 @@ def _content(events: DataFrame, plan: MergePlan) -> str:
     unset = f"array_sort({names.UNSET})" if names.UNSET in events.columns else "NULL"
     old = f"to_json({names.OLD})" if names.OLD in events.columns else "NULL"
     how = f"coalesce({unset}, CAST(array() AS array<string>)), coalesce({old}, '')"
-    content = f"xxhash64({hashed(plan)}, {how})"
+    content = f"xxhash64({hashed(plan, left_out)}, {how})"
     if not isinstance(plan.dimension.lateness, Ordered):
         return content
     key = ", ".join(map(quoted, plan.dimension.key))

@@ -7,7 +7,7 @@ more within one batch are looked at in order, to count what was inserted twice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -285,10 +285,11 @@ def _meet(events: DataFrame, found: DataFrame | None, plan: MergePlan, locators:
     return joined.selectExpr("*", f"{_is_newer(plan)} AS {_IS_NEWER}")
 
 
-def hashed(plan: MergePlan) -> str:
+def hashed(plan: MergePlan, left_out: Collection[str] = ()) -> str:
     """Return what makes the content of an event, to be hashed; a hash passes NULLs over."""
-    columns = [_hashable(c.name, str(c.type)) for c in plan.dimension.schema]
-    nulls = [f"{quoted(name)} IS NULL" for name in plan.dimension.schema.names]
+    told = [column for column in plan.dimension.schema if column.name not in left_out]
+    columns = [_hashable(column.name, str(column.type)) for column in told]
+    nulls = [f"{quoted(column.name)} IS NULL" for column in told]
     return ", ".join([names.OPERATION, *columns, *nulls])
 
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.copies import in_question
+from lakeward.adapters.spark.copies import in_question, kept
 from lakeward.adapters.spark.events import IS_EVENT, has_order
 from lakeward.adapters.spark.items import KEY, OLD_KEY, Key, with_absent
 from lakeward.adapters.spark.resolve import SMALL, hashed
@@ -20,13 +20,13 @@ OTHER_OBJECT, OTHER_ROW = "_lakeward_other_object", "_lakeward_other_row"
 """Where the event lies that stands, of one that ties with it."""
 
 _CONTENT, _KNOWN, _IS_ROW, _FIRST = (f"_lakeward_{name}" for name in ("content", "known", "is_row", "first"))
-_LEAST, _MOST, _SHOWN = "_lakeward_least", "_lakeward_most", "_lakeward_shown"
+_LEAST, _MOST, _SHOWN, _TOLD = (f"_lakeward_{name}" for name in ("least", "most", "shown", "told"))
 _PLACE: Final = (names.SEQUENCE, KEY, OLD_KEY)
 """What events must have in common to tie."""
 
 _DIFFERS: Final = (
     f"({_LEAST} != {_CONTENT} OR {_MOST} != {_CONTENT} "
-    f"OR (size({_SHOWN}) > 0 AND NOT array_contains({_SHOWN}, {_CONTENT})) "
+    f"OR (size({_SHOWN}) > 0 AND NOT array_contains({_SHOWN}, {_TOLD})) "
     f"OR ({_LEAST} IS NULL AND size({_SHOWN}) = 0 AND {_FIRST}.content != {_CONTENT}))"
 )
 """Whether an event does not say what one that is known says, or a row shows; else the first that came says."""
@@ -60,7 +60,7 @@ def tied(
 def _places(facts: DataFrame) -> DataFrame:
     """Return the places at which something came and not all say the same, with what stands there."""
     place = f"struct(NOT {_KNOWN}, {names.OBJECT}, {names.ROW})"
-    event, row = f"{_KNOWN} AND NOT {_IS_ROW}", f"CASE WHEN {_IS_ROW} THEN {_CONTENT} END"
+    event, row = f"{_KNOWN} AND NOT {_IS_ROW}", f"CASE WHEN {_IS_ROW} THEN {_TOLD} END"
     first = f"struct({_CONTENT} AS content, {names.OBJECT} AS object, {names.ROW} AS row)"
     return (
         facts.groupBy(*_PLACE)
@@ -77,13 +77,16 @@ def _places(facts: DataFrame) -> DataFrame:
 
 
 def _facts(events: DataFrame, plan: MergePlan, *, is_known: bool, is_row: bool = False) -> DataFrame:
-    """Return what ties are told by; of a delete its key is all that counts."""
+    """Return what ties are told by, and what of it a row tells; of a delete its key is all that counts."""
     named = Key(plan.whole).named(events.where(has_order()))
     unset = f"coalesce(array_sort({names.UNSET}), CAST(array() AS array<string>))"
-    content = f"CASE WHEN {names.OPERATION} = 'delete' THEN 0L ELSE xxhash64({hashed(plan)}, {unset}) END"
+    content, told = (
+        f"CASE WHEN {names.OPERATION} = 'delete' THEN 0L ELSE xxhash64({hashed(plan, left_out)}, {unset}) END"
+        for left_out in ((), kept(plan))
+    )
     arrival = "bigint(NULL)" if is_known else names.ARRIVAL
     return named.selectExpr(
         *(names.SEQUENCE, KEY, f"coalesce({OLD_KEY}, '') AS {OLD_KEY}"),
         *(names.OBJECT, names.ROW, names.OPERATION, f"{arrival} AS {names.ARRIVAL}"),
-        *(f"{content} AS {_CONTENT}", f"{is_known} AS {_KNOWN}", f"{is_row} AS {_IS_ROW}"),
+        *(f"{content} AS {_CONTENT}", f"{told} AS {_TOLD}", f"{is_known} AS {_KNOWN}", f"{is_row} AS {_IS_ROW}"),
     )

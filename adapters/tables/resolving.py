@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.caching import freed_on_failure
 from lakeward.adapters.spark.chains import RELEASED_ID, Chains
-from lakeward.adapters.spark.copies import without_facts
+from lakeward.adapters.spark.copies import kept, without_facts, without_shown
 from lakeward.adapters.spark.events import (
     IS_EVENT,
     IS_HOLDING,
@@ -305,7 +305,11 @@ class Resolver:
             return without_facts(frame, plan, [])
         facts = self.companion.facts(plan.batch - 1)
         stands = shown(plan, rows)
-        return without_facts(frame, plan, facts if stands is None else [*facts, stands])
+        if stands is None or not kept(plan):
+            return without_facts(frame, plan, facts if stands is None else [*facts, stands])
+        frame, copies = without_facts(frame, plan, facts)
+        frame, more = without_shown(frame, plan, stands)
+        return frame, copies + more
 
     def _folds(self, plan: MergePlan, news: _News, rows: Rows) -> Resolved:
         """Fold the events in order over what is remembered; hold key changes that no rule decides."""

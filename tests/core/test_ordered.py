@@ -12,9 +12,10 @@ import pytest
 from model_laws import Player
 
 from lakeward.core.delivery import Delivery, Resolution, record_of
-from lakeward.core.dimension import ORDERED, Dimension, TableName
+from lakeward.core.dimension import ORDERED, Dimension, TableName, Ties
 from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position, Sequences
+from lakeward.core.history.options import History, Kind
 from lakeward.core.memory import UNPLACED, Reason, Reject
 from lakeward.core.settle import settle
 from lakeward.plugins.testing.histories import SCHEMA
@@ -23,9 +24,11 @@ DIMENSION = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",)
 UNIQUE = replace(DIMENSION, sequences=Sequences.UNIQUE)
 
 
-def event(operation: Operation, sequence: int, object_: int | None = None, **cells: Any) -> ChangeEvent:
+def event(
+    operation: Operation, sequence: int, object_: int | None = None, instant: int | None = None, **cells: Any
+) -> ChangeEvent:
     position = Position(1, sequence, object_ or sequence, 1)
-    return ChangeEvent(operation=operation, position=position, key=(1,), cells={"id": 1, **cells})
+    return ChangeEvent(operation=operation, position=position, key=(1,), cells={"id": 1, **cells}, instant=instant)
 
 
 def test_what_comes_again_and_was_overtaken_completes_nothing_though_the_row_has_its_cell() -> None:
@@ -85,3 +88,29 @@ def test_a_part_is_no_copy_of_the_row_that_it_made() -> None:
     again = player.deliver([replace(part, position=part.position._replace(object=9))])
     assert again.duplicates == 0
     assert player.rows[1,].cells == {"id": 1, "a": 2, "b": 1}
+
+
+@pytest.mark.parametrize("ties", Ties)
+def test_a_copy_is_known_though_the_row_keeps_the_first_value_of_a_column(ties: Ties) -> None:
+    """Of a column of kind 0 the row does not tell what a change sent."""
+    history = History(kinds={"a": Kind.KEEP_FIRST})
+    player = Player(replace(UNIQUE, history=history, ties=ties))
+    player.deliver(
+        [event(Operation.INSERT, 1, instant=1, a=1, b=1), event(Operation.UPDATE, 2, instant=2, a=2, b=2)]
+    )
+    again = player.deliver([event(Operation.UPDATE, 2, object_=9, instant=2, a=2, b=2)])
+    assert (again.duplicates, again.applied, again.ties, player.memory.holds) == (1, 0, 0, {})
+    assert (player.rows[1,].cells["a"], player.rows[1,].position.object) == (1, 2)
+    if ties is Ties.QUARANTINE:
+        player.deliver([event(Operation.UPDATE, 2, object_=10, instant=2, a=2, b=3)])
+        assert [hold.reason for hold in player.memory.holds.values()] == [Reason.TIE]
+
+
+def test_what_comes_at_the_place_of_a_row_is_held_against_what_that_tells() -> None:
+    """Sequences that are not unique: one is another change, of which nothing would be seen."""
+    player = Player(replace(DIMENSION, history=History(kinds={"a": Kind.KEEP_FIRST}), ties=Ties.QUARANTINE))
+    player.deliver([event(Operation.INSERT, 1, instant=1, a=1, b=1)])
+    player.deliver([event(Operation.INSERT, 1, object_, instant=1, a=object_, b=1) for object_ in (2, 3)])
+    assert player.memory.holds == {}
+    player.deliver([event(Operation.UPDATE, 1, 4, instant=1, a=UNSET, b=1)])
+    assert [hold.reason for hold in player.memory.holds.values()] == [Reason.TIE], "a part made no such row"
