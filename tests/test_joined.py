@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import shutil
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -11,8 +12,10 @@ import outside
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from altering import Row, alter
 from joined_runs import TIMED, joined, put, shown
 from project import Project, any_kind
+from pyspark.sql import SparkSession
 
 from lakeward.adapters.tables.joining import Joint
 from lakeward.core.errors import CommitConflict, TableError
@@ -376,6 +379,87 @@ def test_an_ordered_source_whose_events_may_lack_cells_tells_when_a_row_went(pro
         (1, "2026-11-02", "Bonn", "2026-11-05"),
         (1, "2026-11-05", None, None),
     ]
+
+
+NAMES = """
+[joined."dw.name".sources.customer]
+table = "shop.customer"
+columns = ["id", "name"]
+"""
+DAMAGED = pytest.mark.filterwarnings("ignore:Merge on read is not yet supported")
+ON_TWO = pytest.mark.parametrize(
+    "project", ["iceberg", pytest.param("delta", marks=pytest.mark.long)], indirect=True
+)
+
+
+def prolonged(rows: Sequence[Row]) -> None:
+    """Let the first version of each customer end with the second day of the next one."""
+    for first in {row["id"]: row for row in reversed(rows) if row["id"] > 0}.values():
+        first["valid_to"] = datetime(2026, 11, 4, 10, tzinfo=UTC)
+
+
+def named(project: Project, mode: str) -> None:
+    """Make a joined history of which each customer has three versions."""
+    tables = TWO.format(first="") + NAMES
+    project.configure(tables.replace("[defaults]\n", f'[defaults]\nmode = "{mode}"\n'), source=TIMED)
+    put(project, "address", 1, "I,1,Bonn")
+    for day in (1, 3, 5):
+        put(project, "customer", day, f"U,1,Ann {day}", f"U,2,Bea {day}")
+        assert project.call("run", "--once").code == 0
+
+
+@ON_TWO
+@DAMAGED
+def test_versions_that_others_altered_stop_the_joined_table_until_they_are_put_right(
+    project: Project, spark: SparkSession
+) -> None:
+    named(project, "mirror")
+    before = alter(project, spark, prolonged, "dw.customer")
+    altered = project.rows("customer", "dw", ("id", "valid_from", "valid_to"))
+    put(project, "customer", 7, "U,1,Ann 7", "U,3,Cleo")
+    ended = project.call("run", "--once", "--json")
+    assert ended.code == 4
+    customer, name = ended.document["joined"]
+    assert (customer["error"]["what"], customer["error"]["found"]) == (
+        "dw.customer: versions of a key break the rules of histories",
+        '["1"]: two versions are valid at once (valid_from = 2026-11-03 10:00:00)',
+    )
+    assert "lakeward verify --history dw.customer" in customer["error"]["todo"]
+    assert name["error"] is None
+    assert project.rows("name", "dw", ("id", "name")) == [(1, "Ann 7"), (2, "Bea 5"), (3, "Cleo")]
+    assert project.rows("customer", "dw", ("id", "valid_from", "valid_to")) == altered
+    [found] = project.call("verify", "--history", "dw.customer", "--json").document["tables"]
+    assert [(one["key"], one["rule"]) for one in found["examples"]] == [(["1"], "overlap"), (["2"], "overlap")]
+
+    def as_before(rows: Sequence[Row]) -> None:
+        for row, was in zip(rows, before, strict=True):
+            row.update(was)
+
+    alter(project, spark, as_before, "dw.customer")
+    assert project.call("run", "--once").code == 0
+    found = project.rows("customer", "dw", ("id", "valid_from", "name", "valid_to"))
+    assert [tuple(shown(value) for value in row) for row in found if row[0] in (1, 3)] == [
+        (1, "2026-11-01", "Ann 1", "2026-11-03"),
+        (1, "2026-11-03", "Ann 3", "2026-11-05"),
+        (1, "2026-11-05", "Ann 5", "2026-11-07"),
+        (1, "2026-11-07", "Ann 7", None),
+        (3, "2026-11-07", "Cleo", None),
+    ]
+    assert project.call("verify", "--history", "dw.customer").code == 0
+
+
+@pytest.mark.long
+@ON_TWO
+@DAMAGED
+def test_versions_that_others_altered_in_a_history_of_histories_are_made_anew_once_a_source_touches_them(
+    project: Project, spark: SparkSession
+) -> None:
+    named(project, "history")
+    alter(project, spark, prolonged, "dw.customer")
+    put(project, "customer", 7, "U,1,Ann 7")
+    assert project.call("run", "--once").code == 0
+    [found] = project.call("verify", "--history", "dw.customer", "--json").document["tables"]
+    assert [(one["key"], one["rule"]) for one in found["examples"]] == [(["2"], "overlap")]
 
 
 @pytest.mark.long

@@ -17,6 +17,7 @@ from lakeward.adapters.spark.caching import freed_on_failure
 from lakeward.adapters.spark.fitting import fitted
 from lakeward.adapters.spark.histories import STORED, VersionRows, tail
 from lakeward.adapters.spark.instants import of_time
+from lakeward.adapters.spark.keys import key_columns, key_text
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import FILE, POS
 from lakeward.adapters.spark.sides import AT, INSTANT, INSTANTS, IS_UNKNOWN, UNDATED
@@ -43,8 +44,8 @@ _BY_INSTANT: Final = (
 class Difference:
     """What a batch does to a joined table: rows to be written, and those to be removed, with where they lie.
 
-    `opened` is how many more versions of a history are current afterwards; `wrong` says in words what is wrong
-    with the versions of a key, if there is one such.
+    `opened` is how many more versions of a history are current afterwards; `wrong` says which rule the versions of
+    a key break, and of which one, if there is one such.
     """
 
     written: DataFrame
@@ -108,8 +109,9 @@ def versioned(plan: JoinPlan, standing: DataFrame, made: DataFrame, touched: Dat
     lets["base"] = versions if joining.over_time else tail(versions)
     lets["after"] = _followed(plan, shown.versions) if joining.over_time else _compared(plan, shown.versions)
     becomes = let(lets, shown.changed("''", STORED, "base", "after"))
-    found = both.selectExpr(f"{becomes} AS {_BECOMES}").persist()
-    sums = [F.expr(f"coalesce(sum({_BECOMES}.opened), 0)"), F.expr(f"min({_BECOMES}.wrong)")]
+    found = both.selectExpr(*map(quoted, key), f"{becomes} AS {_BECOMES}").persist()
+    told = f"concat({key_text(key_columns(joining.dimension))}, ': ', {_BECOMES}.wrong)"
+    sums = [F.expr(f"coalesce(sum({_BECOMES}.opened), 0)"), F.expr(f"min({told})")]
     with freed_on_failure(found.unpersist):
         opened, wrong = found.agg(*sums).collect()[0]
     written = shown.rows(found.selectExpr(f"explode({_BECOMES}.fresh) AS fresh"))

@@ -125,8 +125,11 @@ class Joint:
 
 
 def _altered(joining: Joining, found: str) -> TableError:
+    name = joining.joined.name
     return TableError(
-        f"{joining.joined.name}: versions of a key break the rules of histories",
+        f"{name}: versions of a key break the rules of histories",
         found=found,
-        todo="Others have altered the joined table. Drop it: the next run makes it anew of its sources.",
+        todo="Others have altered the joined table, and nothing is written to it. "
+        f"`lakeward verify --history {name}` names all such keys: put their versions right. Or drop the table, and "
+        "the next run makes it anew, but without its past, which mirrors do not know.",
     )

@@ -5,19 +5,15 @@ The table is `ordered`: one that remembers its events makes the versions of a ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import pyarrow as pa
 import pytest
+from altering import Row, alter
 from project import Project
-from pyiceberg.catalog import load_catalog
-from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.spark.line import from_arrow, to_arrow
 from lakeward.core.history.check import Broken
 
 pytestmark = pytest.mark.spark
@@ -30,7 +26,6 @@ lateness = "ordered"
 columns = { id = "int", city = "string" }
 """
 DAYS = ("01", "03", "05")
-Row = dict[str, Any]
 
 
 def day(number: int) -> datetime:
@@ -90,35 +85,10 @@ def put(project: Project, number: str) -> None:
     project.put(f"202611{number}-100000000.csv", lines)
 
 
-@contextmanager
-def opened(project: Project) -> Iterator[Table]:
-    """Open an Iceberg table as another writer does."""
-    catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{project.folder}/lake/catalog.db")
-    try:
-        yield catalog.load_table(("shop", "item"))
-    finally:
-        catalog.close()
-
-
-def alter(project: Project, spark: SparkSession) -> list[Row]:
-    """Do to the versions of each key what its place in the list says; return the rows as they were."""
-    path = str(project.folder / "lake" / "shop" / "item")
-    if project.kind == "iceberg":
-        with opened(project) as table:
-            altered, before = altered_of(table.scan().to_arrow())
-            table.overwrite(altered)
-        return before
-    altered, before = altered_of(to_arrow(spark.read.format("delta").load(path)))
-    from_arrow(spark, altered).write.format("delta").mode("overwrite").save(path)
-    return before
-
-
-def altered_of(found: pa.Table) -> tuple[pa.Table, list[Row]]:
-    rows = sorted(found.to_pylist(), key=lambda row: (row["id"], row["valid_from"]))
-    before = [dict(row) for row in rows]
+def altered(rows: Sequence[Row]) -> None:
+    """Do to the versions of each key what its place in the list says."""
     for key, (change, *_) in zip(KEYS, ALTERED, strict=True):
         change([row for row in rows if row["id"] == key])
-    return pa.Table.from_pylist(rows, found.schema), before
 
 
 def verified(project: Project, code: int) -> Any:
@@ -145,7 +115,7 @@ def test_what_others_altered_is_found_by_its_rule_and_waits_with_the_event_that_
     right = {"table": "shop.item", "keys": len(KEYS), "versions": 3 * len(KEYS), "examples": []}
     none = {rule.name.lower(): 0 for rule in Broken}
     assert verified(shop, 0) == {**right, "broken": none}
-    rows = alter(shop, spark)
+    rows = alter(shop, spark, altered)
     broken = [(key, rule, begins) for key, (_, rule, begins) in zip(KEYS, ALTERED, strict=True) if rule]
     found = verified(shop, 3)
     assert found["broken"] == {**none, **{rule.name.lower(): 1 for _, rule, _ in broken}}

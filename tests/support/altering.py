@@ -1,0 +1,50 @@
+"""Rows of a table as another writer alters them: one that knows nothing of what lakeward keeps in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+from project import Project
+from pyiceberg.catalog import load_catalog
+from pyiceberg.table import Table
+from pyspark.sql import SparkSession
+
+from lakeward.adapters.spark.line import from_arrow, to_arrow
+
+Row = dict[str, Any]
+
+
+@contextmanager
+def opened(project: Project, namespace: str, table: str) -> Iterator[Table]:
+    """Open an Iceberg table as another writer does."""
+    catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{project.folder}/lake/catalog.db")
+    try:
+        yield catalog.load_table((namespace, table))
+    finally:
+        catalog.close()
+
+
+def alter(
+    project: Project, spark: SparkSession, change: Callable[[Sequence[Row]], None], name: str = "shop.item"
+) -> list[Row]:
+    """Change the versions of a table of Iceberg or Delta, given in order; return the rows as they were."""
+    namespace, table = name.split(".")
+    if project.kind == "iceberg":
+        with opened(project, namespace, table) as found:
+            altered, before = _altered(found.scan().to_arrow(), change)
+            found.overwrite(altered)
+        return before
+    path = str(project.folder / "lake" / namespace / table)
+    altered, before = _altered(to_arrow(spark.read.format("delta").load(path)), change)
+    from_arrow(spark, altered).write.format("delta").mode("overwrite").save(path)
+    return before
+
+
+def _altered(found: pa.Table, change: Callable[[Sequence[Row]], None]) -> tuple[pa.Table, list[Row]]:
+    rows = sorted(found.to_pylist(), key=lambda row: (row["id"], row["valid_from"]))
+    before = [dict(row) for row in rows]
+    change(rows)
+    return pa.Table.from_pylist(rows, found.schema), before
