@@ -15,8 +15,9 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import IS_EVENT, IS_LOAD
+from lakeward.adapters.spark.inline import as_json
 from lakeward.adapters.spark.items import with_absent
-from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.resolve import SMALL, hashed, sequence_literal
 from lakeward.core.dimension import Ordered
 from lakeward.core.fold import columns_of
@@ -104,8 +105,8 @@ def _content(events: DataFrame, plan: MergePlan, left_out: Collection[str]) -> s
     Of a delete an `ordered` table remembers the key alone.
     """
     unset = f"array_sort({names.UNSET})" if names.UNSET in events.columns else "NULL"
-    old = f"to_json({names.OLD})" if names.OLD in events.columns else "NULL"
-    how = f"coalesce({unset}, CAST(array() AS array<string>)), coalesce({old}, '')"
+    old = f"CASE WHEN {names.OLD} IS NULL THEN '' ELSE {as_json([names.OLD])} END"
+    how = f"coalesce({unset}, CAST(array() AS array<string>)), {old if names.OLD in events.columns else text('')}"
     content = f"xxhash64({hashed(plan, left_out)}, {how})"
     if not isinstance(plan.dimension.lateness, Ordered):
         return content

@@ -20,10 +20,10 @@ from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.items import CHAIN, EVENT_PLACE, KEY, LINKED, OLD_KEY, chains_of
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import FILE, ID, POS, SMALL
-from lakeward.adapters.spark.sql import NO_IDS, let, note, struct
+from lakeward.adapters.spark.sql import NO_IDS, canonical, let, note, struct
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.plan import MergePlan
-from lakeward.core.schema import Column, Type
+from lakeward.core.schema import Column
 
 IS_TAKE: Final = f"{names.OPERATION} IN ('update', 'delete')"
 """Whether an event takes a row away, as SQL."""
@@ -71,7 +71,7 @@ class Images:
         fields = {}
         for index, column in enumerate(self._columns):
             type_ = (schema.find(column.name) or column).type
-            fields[f"c{index}"] = _comparable(f"CAST({of}{quoted(column.name)} AS {ddl(type_)})", type_)
+            fields[f"c{index}"] = canonical(f"CAST({of}{quoted(column.name)} AS {ddl(type_)})", type_)
         return struct(fields)
 
     @cached_property
@@ -182,23 +182,3 @@ _NO_STOCK: Final = f"map_filter(CAST(map(0L, 0L) AS {_STOCK}), (k, v) -> false)"
 _BEGIN: Final = struct({"stock": f"coalesce(stock, {_NO_STOCK})", "failed": NO_IDS})
 _FOLD: Final = f"aggregate(array_sort(items), {_BEGIN}, (s, e) -> {_STEP})"
 """The fold of a chain: how many rows of each image stand after each event, and which found none."""
-
-
-def _comparable(value: str, type_: Type, depth: int = 0) -> str:
-    """Return a value that is equal where `<=>` says so, as SQL: maps have no order, so their entries get one."""
-    if not _has_map(type_):
-        return value
-    part, inner = f"x{depth}", depth + 1
-    if type_.name == "struct":
-        fields = {p.name: _comparable(f"{value}.{quoted(p.name)}", p.type, inner) for p in type_.parts}
-        made = ", ".join(f"'f{index}', {sql}" for index, sql in enumerate(fields.values()))
-        return f"CASE WHEN {value} IS NOT NULL THEN named_struct({made}) END"
-    if type_.name == "list":
-        return f"transform({value}, {part} -> {_comparable(part, type_.parts[0].type, inner)})"
-    entry = zip(("key", "value"), type_.parts, strict=True)
-    key, content = (_comparable(f"{part}.{name}", of.type, inner) for name, of in entry)
-    return f"array_sort(transform(map_entries({value}), {part} -> struct({key}, {content})))"
-
-
-def _has_map(type_: Type) -> bool:
-    return type_.name == "map" or any(_has_map(part.type) for part in type_.parts)

@@ -18,10 +18,12 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import IS_EVENT, IS_HOLDING, IS_LOAD, IS_REJECT, has_order
 from lakeward.adapters.spark.inline import as_json
 from lakeward.adapters.spark.names import quoted, text
+from lakeward.adapters.spark.sql import canonical
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import DELETED, Dimension, Ordered
 from lakeward.core.memory import Reason
 from lakeward.core.plan import MergePlan
+from lakeward.core.schema import Type
 
 SMALL: Final = 250_000
 """Up to that many events, what stands of their keys is sent to them rather than sorted with them."""
@@ -288,14 +290,14 @@ def _meet(events: DataFrame, found: DataFrame | None, plan: MergePlan, locators:
 def hashed(plan: MergePlan, left_out: Collection[str] = ()) -> str:
     """Return what makes the content of an event, to be hashed; a hash passes NULLs over."""
     told = [column for column in plan.dimension.schema if column.name not in left_out]
-    columns = [_hashable(column.name, str(column.type)) for column in told]
+    columns = [_hashable(quoted(column.name), column.type) for column in told]
     nulls = [f"{quoted(column.name)} IS NULL" for column in told]
     return ", ".join([names.OPERATION, *columns, *nulls])
 
 
-def _hashable(name: str, type_: str) -> str:
-    """Maps have no hash in Spark; their text has."""
-    return f"to_json({quoted(name)})" if "map<" in type_ else quoted(name)
+def _hashable(value: str, type_: Type) -> str:
+    """Return a value, or the text of one that has parts: it tells the NULLs in it, and maps have no hash."""
+    return as_json([canonical(value, type_)]) if type_.is_nested else value
 
 
 def _is_newer(plan: MergePlan) -> str:

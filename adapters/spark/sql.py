@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from lakeward.adapters.spark import names
+from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.events import Sequences
-from lakeward.core.schema import Schema
+from lakeward.core.schema import Schema, Type
 
 
 def place_type(sequences: Sequences) -> str:
@@ -46,6 +47,38 @@ def let(bound: Mapping[str, str], body: str) -> str:
     return body
 
 
+def canonical(value: str, type_: Type, depth: int = 0) -> str:
+    """Return a value, as SQL, that is equal where `<=>` says so, and so is its text.
+
+    It is `lakeward.core.events.canonical`: a map, which Spark does not compare, is its entries by their keys, and
+    -0.0 the other zero; NULLs stay where they are.
+    """
+    if type_.name in _FLOATS:
+        return f"CASE WHEN {value} = 0 THEN abs({value}) ELSE {value} END"
+    if not (has_map(type_) or _has(type_, _FLOATS)):
+        return value
+    part, inner = f"x{depth}", depth + 1
+    if type_.name == "struct":
+        fields = [canonical(f"{value}.{quoted(p.name)}", p.type, inner) for p in type_.parts]
+        made = struct({f"f{index}": sql for index, sql in enumerate(fields)})
+        return f"CASE WHEN {value} IS NOT NULL THEN {made} END"
+    if type_.name == "list":
+        return f"transform({value}, {part} -> {canonical(part, type_.parts[0].type, inner)})"
+    entry = zip(("key", "value"), type_.parts, strict=True)
+    key, content = (canonical(f"{part}.{name}", of.type, inner) for name, of in entry)
+    return f"array_sort(transform(map_entries({value}), {part} -> {struct({'k': key, 'v': content})}))"
+
+
+def has_map(type_: Type) -> bool:
+    """Whether values of a type are maps, or have some within."""
+    return _has(type_, ("map",))
+
+
+def _has(type_: Type, types: Collection[str]) -> bool:
+    return type_.name in types or any(_has(part.type, types) for part in type_.parts)
+
+
+_FLOATS: Final = ("float", "double")
 _NOTHING: Final = "CAST(array() AS array<int>)"
 
 
