@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.inline import as_json
 from lakeward.adapters.spark.names import text
-from lakeward.adapters.spark.sql import cells_type, let, struct
+from lakeward.adapters.spark.sql import canonical, cells_type, has_map, let, struct
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import LOAD_SEQUENCE, Sequences
@@ -249,10 +248,8 @@ def _but_last(versions: str) -> str:
 def equal(one: str, other: str, type_: Type) -> str:
     """Return whether two values of a type are equal, NULLs too.
 
-    Spark compares no maps: of one its entries are, in the order of their keys; of maps in other values the texts.
+    Spark compares no maps: of those their entries are, in the order of their keys.
     """
-    if type_.name == "map" and str(type_).count("map<") == 1:
-        return " <=> ".join(f"array_sort(map_entries({value}))" for value in (one, other))
-    if "map<" in str(type_):
-        return f"{as_json([one])} <=> {as_json([other])}"
+    if has_map(type_):
+        one, other = canonical(one, type_), canonical(other, type_)
     return f"{one} <=> {other}"
