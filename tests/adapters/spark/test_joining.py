@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 from joined_commits import RARE
-from joined_laws import COLUMNS, DAY, KINDS, Lake, Shop, shapes
+from joined_feeds import declared, kinds_of, of_shops, tables_of
+from joined_laws import COLUMNS, DAY, Lake, Shop, shapes
 from joined_past import Dated, Follower
 from lookup_laws import NUMBERED, Facts, lookups
 from pyspark.errors import AnalysisException
@@ -31,17 +32,17 @@ from lakeward.adapters.spark.touching import touched
 from lakeward.adapters.spark.types import ddl
 from lakeward.adapters.spark.versions import Versions
 from lakeward.adapters.tables.columns import row_columns
-from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.dimension import TableName
 from lakeward.core.events import Cell, Key
 from lakeward.core.history.options import ByRun, History, Shown
 from lakeward.core.joined.check import checked
-from lakeward.core.joined.declared import Aggregate, Function, Joined, Source, Way
+from lakeward.core.joined.declared import Aggregate, Function, Joined, Way
 from lakeward.core.joined.join import Place
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.plan import JoinPlan
 from lakeward.core.joined.rows import Known, Tables
 from lakeward.core.joined.touched import Change, Changes
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema import Type
 
 pytestmark = pytest.mark.spark
 
@@ -50,34 +51,6 @@ BATCHES = 3 if "LAKEWARD_LONG" in os.environ else 2
 FEW = 20
 """As many shops are enough to find a mistake."""
 BY_DAY = Shown(type=Type("date"))
-KEYS = {name: ("shop", columns[0]) for name, columns in COLUMNS.items()}
-
-
-def of_shops(name: str, place: int, source: Source) -> Source:
-    """Return a source that is joined within a shop."""
-    columns = {"shop": "shop", **source.columns} if place == 0 else source.columns
-    on = ("shop", *source.on) if source.on else ()
-    return replace(source, columns=columns, on=on, to=("shop", *source.to) if source.to else ())
-
-
-def tables_of(history: History | None) -> Mapping[TableName, Dimension]:
-    found = {}
-    for name, columns in COLUMNS.items():
-        schema = Schema(tuple(Column(column, Type("int")) for column in ("shop", *columns)))
-        table = TableName("shop", name)
-        found[table] = Dimension(name=table, schema=schema, key=KEYS[name], history=history)
-    return found
-
-
-def declared(shape: str, random: Random, **options: Any) -> Joined:
-    """Return a declaration; rows that find none of one source go: of several, hardly any would be left."""
-    names = [*shapes()[shape]]
-    inner = random.choice(names[1:])
-    found = {
-        name: replace(of_shops(name, place, one), way=Way.INNER if name == inner else Way.LEFT)
-        for place, (name, one) in enumerate(shapes()[shape].items())
-    }
-    return Joined(name=TableName("dw", "joined"), sources=found, **options)
 
 
 @dataclass
@@ -224,12 +197,6 @@ def check(spark: SparkSession, town: Town, random: Random) -> None:
         assert table.wrote == len(lake.wrote & lake.rows.keys())
 
 
-def kinds_of(joined: Joined) -> dict[str, Any]:
-    key = checked(joined, tables_of(None)).dimension.key
-    taken = {own for one in joined.sources.values() for own in (*one.columns, *one.aggregates)} - {*key}
-    return {"kinds": {name: kind for name, kind in KINDS.items() if name in taken}}
-
-
 def mirrors(shape: str, random: Random, shops: int = SHOPS) -> Town:
     joined = declared(shape, random, unknown={})
     return Town(checked(joined, tables_of(None)), [Shop(random) for _ in range(shops)])
@@ -238,7 +205,7 @@ def mirrors(shape: str, random: Random, shops: int = SHOPS) -> Town:
 def compared(shape: str, random: Random, shops: int = SHOPS) -> Town:
     history = History(validity=ByRun(), shown=BY_DAY) if random.random() < 0.3 else History()
     joined = declared(shape, random, unknown={})
-    joined = replace(joined, history=replace(history, **kinds_of(joined)))
+    joined = replace(joined, history=replace(history, kinds=kinds_of(joined)))
     return Town(checked(joined, tables_of(None)), [Shop(random) for _ in range(shops)])
 
 
@@ -250,7 +217,7 @@ def over_time(shape: str, random: Random, shops: int = SHOPS, as_now: float = 0.
     joined = declared(shape, random, unknown={})
     now = frozenset(name for name in joined.others if random.random() < as_now)
     of = {name: replace(one, as_now=name in now) for name, one in joined.sources.items()}
-    joined = replace(joined, sources=of, history=History(**kinds_of(joined)))
+    joined = replace(joined, sources=of, history=History(kinds=kinds_of(joined)))
     return Town(checked(joined, tables_of(History())), [Shop(random) for _ in range(shops)])
 
 

@@ -1,0 +1,133 @@
+"""The law of joined tables in a lake: kept up batch by batch they are as if made at once, and what SQL makes.
+
+What is drawn are changes of many shops: rows come, change, go and get other keys, some of it late. All of it passes
+through files, settings and commands, and the tables are read by others than Spark.
+`tests/adapters/spark/test_joining.py` has the same of frames alone, against the core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from random import Random, SystemRandom
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from joined_feeds import SOURCE, ZERO, Captured, Kept, Town, day_of, declared, in_lake, kinds_of, settings_of
+from project import NOW, Project
+
+from lakeward.core.dimension import TableName
+from lakeward.core.history.options import ByRun, History
+from lakeward.core.joined.declared import Joined
+from lakeward.entrypoints import container
+
+pytestmark = pytest.mark.spark
+
+SHOPS = 60
+MANY, SOME = range(10, 25), range(2, 8)
+"""How often each shop changes before the first run, and before another."""
+DAY = 86_400_000_000
+
+
+@dataclass
+class Lake:
+    """A project with joined tables of many shops, run after run; `both` says that each table is a mirror, too."""
+
+    project: Project
+    monkeypatch: pytest.MonkeyPatch
+    random: Random
+    town: Town
+    kept: Sequence[Kept] = ()
+    both: bool = False
+    runs: int = 0
+
+    def join(self, *joined: Joined) -> Lake:
+        """Declare joined tables."""
+        self.kept = [Kept(in_lake(one, f"joined_{place}", both=self.both)) for place, one in enumerate(joined)]
+        self.configure()
+        return self
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The tables of the shops that some joined table is made of."""
+        return [*dict.fromkeys(name for one in self.kept for name in one.joined.sources)]
+
+    def configure(self, *more: Joined) -> None:
+        mode = '["mirror", "history"]' if self.both else '"history"'
+        joined = [*(one.joined for one in self.kept), *more]
+        self.project.configure(settings_of(self.names, mode, joined), SOURCE)
+
+    def go_on(self, changes: range) -> None:
+        """Change the shops and run, a day after the run before: nothing but what was touched is made anew."""
+        self.town.go_on(self.names, changes)
+        self.town.deliver(self.project, self.names)
+        self.runs += 1
+        self.monkeypatch.setattr(container, "clock", lambda: NOW + self.runs * DAY)
+        ended = self.project.call("run", "--once", "--json")
+        assert ended.code == 0, ended.out + ended.err
+        made = [one["last"]["whole"] for one in ended.document["joined"] if one["last"] is not None]
+        assert all(whole == (["nothing stands yet"] if self.runs == 1 else []) for whole in made)
+
+    def check(self) -> None:
+        """Compare each joined table with what SQL makes of the shops."""
+        for kept in self.kept:
+            kept.check(self.project, self.town, (NOW + self.runs * DAY) // DAY - day_of(ZERO))
+
+    def check_anew(self) -> None:
+        """Make twins of the joined tables at once, and compare them; by runs, a twin knows of one run alone."""
+        of = [one for one in self.kept if not by_runs(one.joined)]
+        twins = [replace(one.joined, name=TableName("dw", f"{one.joined.name.table}_anew")) for one in of]
+        self.configure(*twins)
+        assert self.project.call("run", "--once").code == 0
+        for kept, twin in zip(of, twins, strict=True):
+            assert in_order(kept.rows(self.project)) == in_order(kept.rows(self.project, twin.name))
+
+
+def by_runs(joined: Joined) -> bool:
+    return joined.history is not None and isinstance(joined.history.validity, ByRun)
+
+
+def in_order(rows: Sequence[Any]) -> list[Any]:
+    return sorted(rows, key=str)
+
+
+def mirrored(random: Random, *shapes: str, but: str | None = None) -> Joined:
+    """Return a joined mirror of one of these shapes, but for one of its sources."""
+    joined = declared(random.choice(shapes), random, unknown={})
+    return replace(joined, sources={name: one for name, one in joined.sources.items() if name != but})
+
+
+def over_time(random: Random, *shapes: str, but: str | None = None) -> Joined:
+    """Return a joined history of histories, of columns of several kinds; some sources are as they are now."""
+    joined = mirrored(random, *shapes, but=but)
+    now = {name for name in joined.others if random.random() < 0.3}
+    sources = {name: replace(one, as_now=name in now) for name, one in joined.sources.items()}
+    return replace(joined, sources=sources, history=History(kinds=kinds_of(joined)))
+
+
+MakeLake = Callable[..., Lake]
+
+
+@pytest.fixture
+def make_lake(project: Project, monkeypatch: pytest.MonkeyPatch) -> MakeLake:
+    """Draw the same each time, or another feed where the profile of hypothesis asks for new examples."""
+    seed = 0 if settings().derandomize else SystemRandom().randrange(2**32)
+    print("seed", seed)  # is shown where a test fails
+    random = Random(seed)
+
+    def make(*, both: bool = False) -> Lake:
+        town = Town([Captured(Random(random.random())) for _ in range(SHOPS)])
+        return Lake(project, monkeypatch, random, town, both=both)
+
+    return make
+
+
+def test_what_is_kept_up_is_what_is_made_at_once(make_lake: MakeLake) -> None:
+    """A summary, and a history of groups; both are made of the same two histories."""
+    lake = make_lake()
+    lake.join(mirrored(lake.random, "summary", but="region"), over_time(lake.random, "groups", but="region"))
+    for changes in (MANY, SOME):
+        lake.go_on(changes)
+        lake.check()
+    lake.check_anew()
