@@ -15,11 +15,15 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from joined_feeds import SOURCE, ZERO, Captured, Kept, Town, day_of, declared, in_lake, kinds_of, settings_of
-from project import NOW, Project
+from joined_laws import shapes
+from project import NOW, Project, any_kind
+from pyspark.sql import DataFrame
 
+from lakeward.adapters.tables.joined_sources import Reader
 from lakeward.core.dimension import TableName
-from lakeward.core.history.options import ByRun, History
+from lakeward.core.history.options import ByRun, History, Shown
 from lakeward.core.joined.declared import Joined
+from lakeward.core.schema import Type
 from lakeward.entrypoints import container
 
 pytestmark = pytest.mark.spark
@@ -106,6 +110,11 @@ def over_time(random: Random, *shapes: str, but: str | None = None) -> Joined:
     return replace(joined, sources=sources, history=History(kinds=kinds_of(joined)))
 
 
+def by_run(random: Random, *shapes: str) -> Joined:
+    history = History(validity=ByRun(), shown=Shown(type=Type("date")))
+    return replace(mirrored(random, *shapes), history=history)
+
+
 MakeLake = Callable[..., Lake]
 
 
@@ -131,3 +140,64 @@ def test_what_is_kept_up_is_what_is_made_at_once(make_lake: MakeLake) -> None:
         lake.go_on(changes)
         lake.check()
     lake.check_anew()
+
+
+@pytest.mark.long
+@any_kind
+def test_any_joined_tables_that_are_kept_up_are_what_is_made_at_once(make_lake: MakeLake) -> None:
+    """Mirrors, histories of histories, and one of mirrors: with and without aggregates, in chains and by groups."""
+    lake, names = make_lake(both=True), [*shapes()]
+    lake.join(
+        mirrored(lake.random, "groups"),
+        mirrored(lake.random, *names),
+        over_time(lake.random, "counts", "summary"),
+        over_time(lake.random, *names),
+        by_run(lake.random, *names),
+    )
+    for changes in (MANY, SOME, SOME, SOME):
+        lake.go_on(changes)
+        lake.check()
+    lake.check_anew()
+
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+def forgets_what_one_source_touched(patch: pytest.MonkeyPatch) -> None:
+    changes = Reader.changes
+
+    def of_others(self: Reader) -> DataFrame:
+        return changes(self).limit(0) if self.side.name == "orders" else changes(self)
+
+    patch.setattr(Reader, "changes", of_others)
+
+
+def takes_nothing_back_of_what_was_deleted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Reader, "_remembered", lambda _: [])
+
+
+def looks_at_rows_as_they_are_alone(patch: pytest.MonkeyPatch) -> None:
+    before = Reader.before
+    patch.setattr(Reader, "before", lambda self, changes: before(self, changes).limit(0))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "broken",
+    [
+        forgets_what_one_source_touched,
+        takes_nothing_back_of_what_was_deleted,
+        looks_at_rows_as_they_are_alone,
+    ],
+)
+def test_the_law_sees_what_is_not_taken_back(
+    make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch, broken: Break
+) -> None:
+    broken(monkeypatch)
+    lake = make_lake(both=True)
+    lake.join(mirrored(lake.random, "summary", but="region"))
+    lake.go_on(MANY)
+    lake.check()
+    lake.go_on(SOME)
+    with pytest.raises(AssertionError):
+        lake.check()

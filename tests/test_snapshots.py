@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -13,7 +15,10 @@ from history_model import of_one_key
 from outside import case
 from project import Project, any_kind
 
-from lakeward.plugins.testing.histories import Features, feed
+from lakeward.adapters.spark import splicing
+from lakeward.adapters.spark.histories import VersionRows
+from lakeward.core.history.snapshots import Span
+from lakeward.plugins.testing.histories import Features, Feed, State, feed
 
 pytestmark = pytest.mark.spark
 
@@ -94,34 +99,105 @@ def test_houses_of_which_an_older_snapshot_comes_late(project: Project) -> None:
         assert [(row[0], str(row[1]), row[2] and str(row[2])) for row in found] == sorted(told)
 
 
+@dataclass
+class Feeds:
+    """Many feeds that pass through one table: a snapshot has the mirrors of all of them at one point."""
+
+    project: Project
+    random: Random
+    points: int
+    shape: str
+    feeds: Sequence[Feed] = ()
+
+    def __post_init__(self) -> None:
+        self.feeds = [feed(self.random, Features(transactions=29)) for _ in range(60)]
+        columns = 'columns = { feed = "int", id = "int", a = "int", b = "int" }'
+        configure(self.project, f'key = ["feed", "id"]\n{columns}\n[tables."shop.item".history]\n{self.shape}')
+        self.days = sorted(self.random.sample(range(5, 30), self.points))
+
+    def state(self, one: Feed, day: int) -> State:
+        """Return how a feed was on one of thirty days, over which all that happened is spread."""
+        return one.states[day * len(one.states) // 30]
+
+    def deliver(self, day: int, at: int | None = None) -> None:
+        """Take the snapshot of a day; with `at`, one that says how it was at another point."""
+        rows = [
+            f"{number},{key},{row['a']},{row['b']}\n"
+            for number, one in enumerate(self.feeds)
+            for key, row in self.state(one, day if at is None else at).items()
+        ]
+        take(self.project, f"2026-10-{day + 1:02}.csv", "".join(["feed,id,a,b\n", *rows]))
+
+    def check(self) -> None:
+        """Compare the table with the history of each feed that is looked at at these points alone."""
+        expected = []
+        for number, one in enumerate(self.feeds):
+            states = {day: self.state(one, day) for day in self.days}
+            for key in {key for state in states.values() for key in state}:
+                moments = [(day + 1, state.get(key)) for day, state in states.items()]
+                told = of_one_key(moments, "ab")
+                expected += [(number, key, v.image["a"], v.image["b"], v.valid_from, v.valid_to) for v in told]
+        closed, known = "closed" in self.shape, ("known_to",) if "known" in self.shape else ()
+        columns = ("feed", "id", "a", "b", "valid_from", "valid_to", *known)
+        believed = [row[:6] for row in self.project.read("item", "shop", columns) if row[6:] in ((), (None,))]
+        found = [(*row[:4], row[4].day, row[5] and row[5].day + closed) for row in believed]
+        assert sorted(found, key=str) == sorted(expected, key=str)
+
+
+BY_DAY = "type = 'date'\nclosed = true\nsurrogate = 'number'"
+KNOWN = "kinds = { b = 6 }\nsurrogate = 'hash'\nknown = true"
+
+
 @any_kind
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
-def test_snapshots_in_any_order_give_the_history_of_their_feed(project: Project, seed: int) -> None:
-    random = Random(seed)
-    shape = "type = 'date'\nclosed = true\nsurrogate = 'number'"
-    shape = shape if seed == 1 else "kinds = { b = 6 }\nsurrogate = 'hash'\nknown = true"
-    columns = 'columns = { id = "int", a = "int", b = "int" }'
-    configure(project, f'key = ["id"]\n{columns}\n[tables."shop.item".history]\n{shape}')
-    states = [state for state in feed(random, Features(transactions=30)).states if state]
-    points = sorted(random.sample(range(len(states)), 5))
-    for point in random.sample(points, len(points)):
-        rows = "".join(f"{key},{row['a']},{row['b']}\n" for key, row in states[point].items())
-        take(project, f"2026-10-{point + 1:02}.csv", f"id,a,b\n{rows}")
-    expected, closed = [], seed == 1
-    for key in {key for point in points for key in states[point]}:
-        moments = [(point + 1, states[point].get(key)) for point in points]
-        expected += [(key, v.image["a"], v.image["b"], v.valid_from, v.valid_to) for v in of_one_key(moments, "ab")]
-    known = () if closed else ("known_to",)
-    found = project.rows("item", columns=("id", "a", "b", "valid_from", "valid_to", *known))
-    found = [row[:5] for row in found if row[5:] in ((), (None,))]
-    assert [(*row[:3], row[3].day, row[4] and row[4].day + closed) for row in found] == sorted(expected)
-    if closed:
+@pytest.mark.parametrize("shape", [BY_DAY, pytest.param(KNOWN, marks=pytest.mark.long)], ids=["days", "known"])
+def test_snapshots_in_any_order_give_the_history_of_their_feeds(project: Project, shape: str) -> None:
+    """One is wrong when it first comes, and then made anew."""
+    feeds = Feeds(project, Random(shape), 4, shape)
+    feeds.deliver(feeds.days[2], at=feeds.days[0])
+    for day in feeds.random.sample(feeds.days, len(feeds.days)):
+        feeds.deliver(day)
+    feeds.check()
+    if shape == BY_DAY:
         numbers = [number for (number,) in project.rows("item", columns=("version_key",))]
         assert len({*numbers}) == len(numbers)
         assert min(numbers) > 0
     else:
         told = project.read("item", "shop", ("known_from", "known_to"))
         assert all(since >= 1 and (until is None or since < until) for since, until in told)
+
+
+def begins_one_late(shown: VersionRows, span: Span, had: str) -> str:
+    return VERSIONS(shown, replace(span, begins=span.begins + 1), had)
+
+
+def ends_one_late(shown: VersionRows, span: Span, had: str) -> str:
+    return VERSIONS(shown, replace(span, ends=span.ends + 1), had)
+
+
+def leaves_what_vanished(shown: VersionRows, span: Span, had: str) -> str:
+    return f"CASE WHEN {splicing._SAID} IS NULL THEN {had} ELSE {VERSIONS(shown, span, had)} END"
+
+
+VERSIONS = splicing._versions
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        begins_one_late,
+        pytest.param(ends_one_late, marks=pytest.mark.long),
+        pytest.param(leaves_what_vanished, marks=pytest.mark.long),
+    ],
+)
+def test_the_law_of_snapshots_sees_what_is_spliced_in_wrongly(
+    project: Project, monkeypatch: pytest.MonkeyPatch, broken: Any
+) -> None:
+    monkeypatch.setattr(splicing, "_versions", broken)
+    feeds = Feeds(project, Random(1), 3, BY_DAY)
+    for place in (0, 2, 1):
+        feeds.deliver(feeds.days[place])
+    with pytest.raises(AssertionError):
+        feeds.check()
 
 
 @pytest.mark.long
