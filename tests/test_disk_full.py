@@ -24,6 +24,7 @@ def limited() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
 
 
+@pytest.mark.long
 def test_a_batch_that_finds_no_space_leaves_the_table_as_it_was(project: Project) -> None:
     project.put("LOAD00000001.csv", "1,a,1.00\n")
     project.run()

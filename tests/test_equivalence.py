@@ -73,8 +73,16 @@ KINDS: Final = {
     "hudi, copy-on-write": 'write_mode = "copy-on-write"\npartition_by = ["day"]\nbuckets = 1',
 }
 OF_LINES: Final = [
-    pytest.param(kind, marks=pytest.mark.hudi if "hudi" in kind else pytest.mark.lines) for kind in KINDS
+    pytest.param(
+        kind,
+        marks=[
+            pytest.mark.hudi if "hudi" in kind else pytest.mark.lines,
+            *([pytest.mark.long] if "copy-on-write" in kind else []),
+        ],
+    )
+    for kind in KINDS
 ]
+"""The gate has the mode in which each writes by default."""
 
 
 def feed(seed: int, folder: Path, names: Collection[str]) -> dict[int, Mapping[str, Any]]:

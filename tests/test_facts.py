@@ -83,7 +83,9 @@ def _day(moment: datetime) -> str:
 
 
 @any_kind
-@pytest.mark.parametrize(("surrogate", "unknown"), [("hash", "-1"), ("number", -1)])
+@pytest.mark.parametrize(
+    ("surrogate", "unknown"), [("hash", "-1"), pytest.param("number", -1, marks=pytest.mark.long)]
+)
 def test_a_fact_has_the_version_of_its_time_and_what_comes_late_corrects_it(
     project: Project, surrogate: str, unknown: str | int
 ) -> None:

@@ -364,6 +364,7 @@ def test_a_history_of_mirrors_keeps_what_a_truncate_took_out_of_one(project: Pro
     ]
 
 
+@pytest.mark.long
 def test_an_ordered_source_whose_events_may_lack_cells_tells_when_a_row_went(project: Project) -> None:
     """As all events of messages may."""
     tables = TWO.format(first="").replace("[defaults]\n", '[defaults]\nlateness = "ordered"\n')
@@ -408,6 +409,7 @@ def named(project: Project, mode: str) -> None:
         assert project.call("run", "--once").code == 0
 
 
+@pytest.mark.long
 @ON_TWO
 @DAMAGED
 def test_versions_that_others_altered_stop_the_joined_table_until_they_are_put_right(

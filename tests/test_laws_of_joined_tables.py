@@ -132,6 +132,7 @@ def make_lake(project: Project, monkeypatch: pytest.MonkeyPatch) -> MakeLake:
     return make
 
 
+@pytest.mark.long
 def test_what_is_kept_up_is_what_is_made_at_once(make_lake: MakeLake) -> None:
     """A summary, and a history of groups; both are made of the same two histories."""
     lake = make_lake()

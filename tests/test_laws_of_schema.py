@@ -43,10 +43,6 @@ packed = settings(
 )
 """An example is many columns at once, each with a change of its own, or several tables."""
 
-each_format = pytest.mark.parametrize(
-    "project", ["iceberg", "delta", pytest.param("hudi", marks=pytest.mark.hudi)], indirect=True
-)
-
 CHECKS: Mapping[str, tuple[Callable[[Dimension, Any], None], Any]] = {
     "iceberg": (iceberg.check, IcebergOptions()),
     "delta": (delta.check, DeltaOptions()),
@@ -161,7 +157,7 @@ def test_a_legal_change_loses_no_value(project: Project, renames: bool, data: st
     assert {*drift.kept(dict.fromkeys(drift.before.names)), *drift.after.names} == set(schema.names)
 
 
-@each_format
+@any_kind
 @packed
 @given(data=st.data())
 def test_an_illegal_change_touches_no_row(project: Project, data: st.DataObject) -> None:
@@ -231,7 +227,9 @@ def leaves_nested_values_as_they_were(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("broken", "renames"),
     [
-        *[(forgets_the_map, True), (leaves_nested_values_as_they_were, True), (nulls_what_the_files_lack, True)],
+        (nulls_what_the_files_lack, True),
+        pytest.param(forgets_the_map, True, marks=pytest.mark.long),
+        pytest.param(leaves_nested_values_as_they_were, True, marks=pytest.mark.long),
         pytest.param(leaves_nested_values_as_they_were, False, marks=pytest.mark.long),
         pytest.param(nulls_what_the_files_lack, False, marks=pytest.mark.long),
     ],
@@ -244,6 +242,7 @@ def test_the_law_sees_what_loses_values(
         test_a_legal_change_loses_no_value(project, renames)
 
 
+@pytest.mark.long
 @any_kind
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")  # of the case that is to fail
 def test_the_law_sees_what_takes_an_illegal_change(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

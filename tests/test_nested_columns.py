@@ -43,7 +43,7 @@ def rows(project: Project) -> dict[int, Any]:
 
 
 @pytest.mark.parametrize("kind", ["iceberg", "delta", pytest.param("hudi", marks=pytest.mark.hudi)])
-@pytest.mark.parametrize("layout", ["", 'write_mode = "copy-on-write"'])
+@pytest.mark.parametrize("layout", ["", pytest.param('write_mode = "copy-on-write"', marks=pytest.mark.long)])
 def test_fields_are_added_and_made_wider_by_path(project: Project, kind: str, layout: str) -> None:
     """What is remembered and waits follows: a late event and a row behind a held key have the new fields."""
     project.kind = kind

@@ -48,7 +48,9 @@ def files_of(table: Any) -> set[str]:
     return {task.file.file_path for task in table.scan().plan_files()}
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    "layout", [LAYOUTS[0], *[pytest.param(one, marks=pytest.mark.long) for one in LAYOUTS[1:]]]
+)
 def test_a_table_follows_new_names_and_files_may_have_either(project: Project, layout: str) -> None:
     """With the key, partitions and order; in the commit of the rows, together with a wider type."""
     project.configure(item("id", BEFORE, layout))

@@ -181,12 +181,13 @@ def leaves_what_vanished(shown: VersionRows, span: Span, had: str) -> str:
 VERSIONS = splicing._versions
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "broken",
     [
         begins_one_late,
-        pytest.param(ends_one_late, marks=pytest.mark.long),
-        pytest.param(leaves_what_vanished, marks=pytest.mark.long),
+        ends_one_late,
+        leaves_what_vanished,
     ],
 )
 def test_the_law_of_snapshots_sees_what_is_spliced_in_wrongly(
