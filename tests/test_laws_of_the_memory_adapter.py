@@ -5,6 +5,7 @@ What the adapter must not do is in `test_broken_adapters.py`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import contested
@@ -16,7 +17,7 @@ from tries import tries
 from lakeward.core.dimension import Lateness, Unbounded, Within
 from lakeward.core.memory import Reason
 from lakeward.plugins.testing import LAWS, Bench, MemoryLake, Player, races, table_contract
-from lakeward.plugins.testing.bench import FOREIGN, Trial
+from lakeward.plugins.testing.bench import FOREIGN, TYPES, Trial
 from lakeward.plugins.testing.laws import with_a_time_in_the_future
 from lakeward.plugins.testing.scripts import NAME, pack_late
 
@@ -88,3 +89,11 @@ def test_the_mark_moves_and_what_lies_below_it_comes_too_late() -> None:
         assert player.moments[-1].progress.totals.add_up()
     assert marks > 10
     assert late > 30
+
+
+def test_a_type_that_a_bench_does_not_name_and_its_table_takes_is_found() -> None:
+    """What a format cannot hold it must refuse: to leave a type out of the bench hides nothing."""
+    law = next(law for law in LAWS if law.name == "a_value_of_every_type_is_read_back_as_it_came")
+    bench = Bench(lake=MemoryLake(), types=TYPES - {"date"})
+    with pytest.raises(AssertionError, match="holds no date, and it takes one"):
+        law.check(Trial(law=law, make=lambda: replace(bench, lake=MemoryLake()), bench=bench, random=Random(0)))
