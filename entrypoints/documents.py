@@ -15,7 +15,7 @@ from lakeward.core.alarms import Alarm
 from lakeward.core.errors import AlarmRaised, LakewardError
 from lakeward.core.events import LOAD_SEQUENCE
 from lakeward.core.evolution import SchemaChange
-from lakeward.core.joined.plan import JoinPlan
+from lakeward.core.joined.plan import JoinPlan, Passed
 from lakeward.core.loads import Awaited
 from lakeward.core.progress import Progress
 from lakeward.entrypoints import moments
@@ -197,7 +197,7 @@ def join_run(run: JoinRun) -> Mapping[str, Any]:
             "commit": report.commit,
             "written": report.written,
             "removed": report.removed,
-            **join_plan(report.plan),
+            **join_plan(report.plan, report.passed),
         }
     return {
         "table": str(run.table),
@@ -209,10 +209,14 @@ def join_run(run: JoinRun) -> Mapping[str, Any]:
     }
 
 
-def join_plan(plan: JoinPlan) -> Mapping[str, Any]:
-    """Return what a batch of a joined table takes: how far it passes its sources, or why all is made anew."""
-    passed = {name: one.batch for name, one in plan.progress.passed.items()}
-    return {"since": dict(plan.since), "passed": passed, "whole": list(plan.whole)}
+def join_plan(plan: JoinPlan, passed: Mapping[str, Passed] | None = None) -> Mapping[str, Any]:
+    """Return what a batch of a joined table takes: how far it passes its sources, or why all is made anew.
+
+    What it `passed` in the end may be less than it was to pass.
+    """
+    passed = plan.progress.passed if passed is None else passed
+    batches = {name: one.batch for name, one in passed.items()}
+    return {"since": dict(plan.since), "passed": batches, "whole": list(plan.whole)}
 
 
 def table_runs(runs: Sequence[TableRun]) -> Mapping[str, Any]:

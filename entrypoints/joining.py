@@ -141,14 +141,18 @@ class Joining:
     def _keep_up(self, run: JoinRun) -> None:
         job = self.container.join_job(table=run.table)
         report = keep_up(job, _watch)
-        if run.error is not None:
-            log.info("goes on", failures=run.failures)
-        run.error, run.failures = None, 0
+        error = None if report is None else report.error
+        if error is None:
+            if run.error is not None:
+                log.info("goes on", failures=run.failures)
+            run.error, run.failures = None, 0
         if report is None:
             run.waits = plan_next(job).lacking
             return
         run.report, run.batches, run.waits = report, run.batches + 1, ()
         log.info("joined", commit=report.commit, written=report.written, removed=report.removed)
+        if error is not None:
+            raise error
 
 
 def _watch(step: str) -> AbstractContextManager[None]:

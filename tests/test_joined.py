@@ -412,7 +412,7 @@ def named(project: Project, mode: str) -> None:
 @pytest.mark.long
 @ON_TWO
 @DAMAGED
-def test_versions_that_others_altered_stop_the_joined_table_until_they_are_put_right(
+def test_keys_whose_versions_others_altered_stop_until_they_are_put_right_and_no_other_key_does(
     project: Project, spark: SparkSession
 ) -> None:
     named(project, "mirror")
@@ -423,13 +423,19 @@ def test_versions_that_others_altered_stop_the_joined_table_until_they_are_put_r
     assert ended.code == 4
     customer, name = ended.document["joined"]
     assert (customer["error"]["what"], customer["error"]["found"]) == (
-        "dw.customer: versions of a key break the rules of histories",
+        "dw.customer: versions of 1 key break the rules of histories",
         '["1"]: two versions are valid at once (valid_from = 2026-11-03 10:00:00)',
     )
     assert "lakeward verify --history dw.customer" in customer["error"]["todo"]
     assert name["error"] is None
     assert project.rows("name", "dw", ("id", "name")) == [(1, "Ann 7"), (2, "Bea 5"), (3, "Cleo")]
-    assert project.rows("customer", "dw", ("id", "valid_from", "valid_to")) == altered
+    shown_columns = ("id", "valid_from", "valid_to")
+    assert [row for row in project.rows("customer", "dw", shown_columns) if row[0] != 3] == altered
+    assert [row[2] for row in project.rows("customer", "dw", shown_columns) if row[0] == 3] == [None]
+    assert (customer["batch"], customer["written"]) == (4, 1)
+    again = project.call("run", "--once", "--json")
+    assert (again.code, again.document["joined"][0]["error"]["found"]) == (4, customer["error"]["found"])
+    assert project.call("status", "--json").document["joined"][0]["batch"] == 4
     [found] = project.call("verify", "--history", "dw.customer", "--json").document["tables"]
     assert [(one["key"], one["rule"]) for one in found["examples"]] == [(["1"], "overlap"), (["2"], "overlap")]
 

@@ -29,6 +29,7 @@ from lakeward.core.history.options import ByRun, History
 from lakeward.core.joined.dates import BEGINNING
 from lakeward.core.joined.plan import JoinPlan
 from lakeward.core.joined.undated import Part
+from lakeward.core.ports import Left
 
 _MADE: Final = "_lakeward_made"
 _BECOMES: Final = "_lakeward_becomes"
@@ -44,15 +45,15 @@ _BY_INSTANT: Final = (
 class Difference:
     """What a batch does to a joined table: rows to be written, and those to be removed, with where they lie.
 
-    `opened` is how many more versions of a history are current afterwards; `wrong` says which rule the versions of
-    a key break, and of which one, if there is one such.
+    `opened` is how many more versions of a history are current afterwards; `left` are keys of which it neither
+    writes nor removes any.
     """
 
     written: DataFrame
     removed: DataFrame
     cached: DataFrame
     opened: int = 0
-    wrong: str | None = None
+    left: Left | None = None
 
 
 class _Looks(Versions):
@@ -111,12 +112,14 @@ def versioned(plan: JoinPlan, standing: DataFrame, made: DataFrame, touched: Dat
     becomes = let(lets, shown.changed("''", STORED, "base", "after"))
     found = both.selectExpr(*map(quoted, key), f"{becomes} AS {_BECOMES}").persist()
     told = f"concat({key_text(key_columns(joining.dimension))}, ': ', {_BECOMES}.wrong)"
-    sums = [F.expr(f"coalesce(sum({_BECOMES}.opened), 0)"), F.expr(f"min({told})")]
+    is_right = f"{_BECOMES}.wrong IS NULL"
+    sums = [f"coalesce(sum({_BECOMES}.opened) FILTER (WHERE {is_right}), 0)", f"count({told})", f"min({told})"]
     with freed_on_failure(found.unpersist):
-        opened, wrong = found.agg(*sums).collect()[0]
-    written = shown.rows(found.selectExpr(f"explode({_BECOMES}.fresh) AS fresh"))
-    removed = shown.gone(found.selectExpr(f"explode({_BECOMES}.gone) AS gone"))
-    return Difference(written, removed, found, int(opened), wrong)
+        opened, wrong, example = found.agg(*map(F.expr, sums)).collect()[0]
+    right = found.where(is_right)
+    written = shown.rows(right.selectExpr(f"explode({_BECOMES}.fresh) AS fresh"))
+    removed = shown.gone(right.selectExpr(f"explode({_BECOMES}.gone) AS gone"))
+    return Difference(written, removed, found, int(opened), Left(wrong, example) if wrong else None)
 
 
 def _arrays(stored: DataFrame, images: DataFrame) -> Sequence[tuple[str, DataFrame]]:

@@ -25,7 +25,6 @@ from lakeward.adapters.tables.resolving import Work
 from lakeward.adapters.tables.rows import Loaded
 from lakeward.adapters.tables.writing import written
 from lakeward.core.counts import Counts
-from lakeward.core.errors import TableError
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceState
 from lakeward.core.plan import MergePlan
@@ -92,13 +91,12 @@ class Joint:
         found = compare(plan, stands, made(self.joining, tables, asked), reached)
         outcome = Outcome(upserts=found.written, removed=found.removed, table=loaded, cached=[found.cached])
         with freed_on_failure(outcome.close):
-            if found.wrong is not None:
-                raise _altered(self.joining, found.wrong)
             resolved = Resolved(
                 counts=Counts(),
                 written=found.written.count(),
                 removed=found.removed.count(),
                 current=found.opened,
+                left=found.left,
                 detail=outcome,
                 close=outcome.close,
             )
@@ -122,14 +120,3 @@ class Joint:
         rows = loaded.rows()
         key = list(dimension.key)
         return rows if asked is None else rows.join(asked.select(*map(quoted, key)), key, "left_semi")
-
-
-def _altered(joining: Joining, found: str) -> TableError:
-    name = joining.joined.name
-    return TableError(
-        f"{name}: versions of a key break the rules of histories",
-        found=found,
-        todo="Others have altered the joined table, and nothing is written to it. "
-        f"`lakeward verify --history {name}` names all such keys: put their versions right. Or drop the table, and "
-        "the next run makes it anew, but without its past, which mirrors do not know.",
-    )

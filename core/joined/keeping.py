@@ -20,9 +20,9 @@ from lakeward.core.job import ATTEMPTS, Watch, unwatched
 from lakeward.core.joined.check import checked
 from lakeward.core.joined.declared import Joined
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceState, plan_join
+from lakeward.core.joined.plan import JoinPlan, JoinProgress, Passed, SourceState, plan_join
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Commit, Resolved, Standing
+from lakeward.core.ports import Commit, Left, Resolved, Standing
 from lakeward.core.progress import Progress
 
 JOIN_STEPS: Final = ("believe", "decide", "resolve", "commit")
@@ -85,7 +85,7 @@ class JoinJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinReport:
-    """What one batch did to a joined table."""
+    """What one batch did to a joined table; `error` is about keys that were left as they stand, if any were."""
 
     table: str
     plan: JoinPlan
@@ -93,6 +93,12 @@ class JoinReport:
     written: int
     removed: int
     commit: str
+    error: TableError | None = None
+
+    @property
+    def passed(self) -> Mapping[str, Passed]:
+        """How far it has passed its sources: not as far as it read them, where keys were left."""
+        return {} if self.progress.joined is None else JoinProgress.from_json(self.progress.joined).passed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +202,9 @@ def _evolution(plan: JoinPlan, standing: Standing) -> Evolution:
 def keep_up(job: JoinJob, watch: Watch = unwatched) -> JoinReport | None:
     """Bring a joined table to where its sources are, in one commit; None where it is there.
 
-    Raises CommitConflict where others kept committing to it.
+    Keys of a history whose versions others have altered so that a rule is broken are left as they stand; then its
+    sources were not passed, and each batch joins anew what they touched, until those are right. Raises
+    CommitConflict where others kept committing to it, TableError where such keys alone are left to be written.
     """
     for _ in range(job.attempts - 1):
         try:
@@ -214,6 +222,9 @@ def _keep_up(job: JoinJob, watch: Watch) -> JoinReport | None:
     with watch("resolve"):
         resolved = found.table.resolve(found.plan, merge)
     try:
+        error = None if resolved.left is None else _altered(job.joined, resolved.left)
+        if error is not None and not resolved.written and not resolved.removed:
+            raise error
         progress = _progress_after(found.plan, found.standing.progress, resolved)
         with watch("commit"):
             job.check()
@@ -227,6 +238,18 @@ def _keep_up(job: JoinJob, watch: Watch) -> JoinReport | None:
         written=commit.written,
         removed=commit.removed,
         commit=commit.name,
+        error=error,
+    )
+
+
+def _altered(joined: Joined, left: Left) -> TableError:
+    keys = "1 key" if left.keys == 1 else f"{left.keys:,} keys"
+    return TableError(
+        f"{joined.name}: versions of {keys} break the rules of histories",
+        found=left.example,
+        todo="Others have altered the joined table. Nothing is written of such keys; all others go on. "
+        f"`lakeward verify --history {joined.name}` names them: put their versions right. Or drop the table, and "
+        "the next run makes it anew, but without its past, which mirrors do not know.",
     )
 
 
@@ -240,6 +263,13 @@ def _progress_after(plan: JoinPlan, before: Progress, resolved: Resolved) -> Pro
         sequences=dimension.sequences,
         key=dimension.key,
         history=options_of(dimension),
-        joined=plan.progress.to_json(),
+        joined=_passed(plan, before, resolved).to_json(),
         counts=Counts(),
     )
+
+
+def _passed(plan: JoinPlan, before: Progress, resolved: Resolved) -> JoinProgress:
+    """Return how far the sources are passed: where keys are left as they stand, not further than before."""
+    if resolved.left is None or before.joined is None:
+        return plan.progress
+    return replace(JoinProgress.from_json(before.joined), batch=plan.batch)

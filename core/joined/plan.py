@@ -66,7 +66,8 @@ class JoinPlan:
 
     Of each source of `since`, the keys that it touched above that batch are taken. With reasons in `whole`, all
     rows are made anew and what stands is compared; then these keys only tell when something changed. Sources
-    that are `untold` do not tell when that was; one that was taken back is none, for nothing changed there.
+    that are `untold` do not tell when that was; one that was taken back is none, for nothing changed there, unless
+    it remembers that it was emptied.
     `before` are those whose touched rows must be read as they were as well. `ran` is when the batch was begun,
     in microseconds since 1970; `is_first` says that nothing stands yet.
     """
@@ -110,11 +111,20 @@ def plan_join(
         joining=joining,
         progress=JoinProgress(batch=progress.batch + 1, digest=digest, passed=now),
         since=since,
-        untold=frozenset(name for name in went_on if name not in since and states[name].goes_on),
+        untold=frozenset(name for name in went_on if name not in since and _may_have_emptied(states[name])),
         before=frozenset(name for name in since if joining.needs_before(name)),
         whole=(*other, *(reason for reason in reasons.values() if reason is not None)),
         ran=ran,
     )
+
+
+def _may_have_emptied(state: SourceState) -> bool:
+    """Whether rows may have gone since a source was passed, with nothing that tells when.
+
+    One that was taken back did not change, unless it was emptied behind that: by which of its batches it was, its
+    numbers do not tell.
+    """
+    return state.goes_on or state.emptied > 0
 
 
 def _cannot_tell(joining: Joining, name: str, passed: Passed, state: SourceState) -> str | None:

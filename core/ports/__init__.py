@@ -17,7 +17,7 @@ from lakeward.core.ports.sources import (
     Stray,
     Strays,
 )
-from lakeward.core.ports.tables import Commit, Resolved, Standing, Table
+from lakeward.core.ports.tables import Commit, Left, Resolved, Standing, Table
 from lakeward.core.ports.upkeep import (
     Adoption,
     Care,
@@ -47,6 +47,7 @@ __all__ = [
     "LayoutChange",
     "Lease",
     "Ledger",
+    "Left",
     "Maintenance",
     "Mended",
     "Notice",

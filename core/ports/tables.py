@@ -27,6 +27,17 @@ class Standing:
     committed: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Keys of a joined history that are left as they stand, for their versions break a rule: how many there are.
+
+    `example` says in words of one of them which rule, and by which version.
+    """
+
+    keys: int
+    example: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
     """What carrying out a plan would do, worked out but not done.
@@ -35,7 +46,7 @@ class Resolved:
     are versions, `current` says how many more of them are current afterwards than before, and `numbered`
     how many get a surrogate number that is new; where deletes are soft, so many more rows are `current`. `held` are
     the keys that wait afterwards; `rejects` the rows of the batch that go into quarantine, by reason, those that
-    only the table refuses included.
+    only the table refuses included. A joined history may have `left` keys as they stand.
     `detail` belongs to the adapter.
     """
 
@@ -46,6 +57,7 @@ class Resolved:
     numbered: int = 0
     held: int = 0
     rejects: Mapping[Reason, int] = field(default_factory=dict)
+    left: Left | None = None
     detail: Any = None
     close: Callable[[], None] = lambda: None
 

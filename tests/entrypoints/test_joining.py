@@ -42,16 +42,17 @@ CONFIGURED = validate(SETTINGS, Path("lakeward.toml"))
 
 @dataclass
 class Lake:
-    """Counts how often each table was joined; some fail."""
+    """Counts how often each table was joined; some fail, some leave keys as they stand."""
 
     fails: dict[TableName, Exception] = field(default_factory=dict)
+    leaves: dict[TableName, TableError] = field(default_factory=dict)
     joined: list[TableName] = field(default_factory=list)
 
     def keep_up(self, job: Any, _watch: object) -> Any:
         self.joined.append(job.name)
         if job.name in self.fails:
             raise self.fails[job.name]
-        return SimpleNamespace(commit="c", written=1, removed=0)
+        return SimpleNamespace(commit="c", written=1, removed=0, error=self.leaves.get(job.name))
 
     def told(self) -> list[TableName]:
         told, self.joined = sorted(self.joined), []
@@ -125,6 +126,19 @@ def test_one_that_fails_stops_no_other_and_is_due_again(lake: Lake) -> None:
     assert (joining.runs[DIM].error, joining.runs[DIM].failures) == (None, 0)
     assert [line["event"] for line in logs] == ["goes on", "joined"]
     assert joining.due({CUSTOMER: 1}) == []
+
+
+def test_what_a_table_leaves_as_it_stands_is_told_as_its_failure_beside_what_it_did(lake: Lake) -> None:
+    joining = joins()
+    lake.leaves[DIM] = TableError("versions of 2 keys break the rules of histories")
+    with capture_logs() as logs:
+        assert [joining.take(DIM) for _ in range(2)] == [Turn.FAILED, Turn.FAILED]
+    run = joining.runs[DIM]
+    assert (run.batches, run.failures, run.error, run.report is None) == (2, 2, lake.leaves[DIM], False)
+    assert [line["event"] for line in logs if line["log_level"] in ("info", "error")].count("goes on") == 0
+    lake.leaves.clear()
+    assert joining.take(DIM) is Turn.DONE
+    assert (run.batches, run.failures, run.error) == (3, 0, None)
 
 
 def test_a_spark_that_cannot_start_ends_the_run(lake: Lake) -> None:

@@ -16,7 +16,7 @@ from lakeward.core.joined.plan import Passed, SourceState
 from lakeward.core.joined.rows import Known
 from lakeward.core.joined.touched import Change
 
-RARE: Final = ("forget", "vacuum", "empty", "splice", "back")
+RARE: Final = ("forget", "vacuum", "empty", "splice", "back", "anew")
 """What becomes of sources beside changes of rows; most feeds have one of it, for each way hides what others do."""
 
 
@@ -49,7 +49,7 @@ class Source:
         return self.commits[-1]
 
     def change(self, random: Random, ways: Sequence[str]) -> None:
-        """Commit some changes, or be emptied, spliced, taken back, or forget what was before a batch."""
+        """Commit some changes, be emptied, spliced, taken back (and emptied), or forget what was before a batch."""
         batch = self.now.passed.batch
         match random.choice(ways):
             case "rows":
@@ -59,8 +59,10 @@ class Source:
             case "splice":
                 self.splice(random, batch + 1)
             case "back":
-                self.commits = self.commits[: random.randrange(1, len(self.commits) + 1)]
-                self.remembers = min(self.remembers, self.now.passed.batch)
+                self.take_back(random)
+            case "anew":
+                self.take_back(random)
+                self.change(random, ["empty"])
             case "forget":
                 self.remembers = max(self.remembers, random.choice([batch, random.randrange(batch + 1)]))
                 left = {key: at for key, at in self.now.deletes.items() if at > self.remembers}
@@ -78,6 +80,10 @@ class Source:
                 cells = {column: random.choice([None, 0, 1, 2]) for column in COLUMNS[self.name]}
                 rows[(key,)] = {**cells, COLUMNS[self.name][0]: key}, batch
         self.commit(batch, rows, deletes)
+
+    def take_back(self, random: Random) -> None:
+        self.commits = self.commits[: random.randrange(1, len(self.commits) + 1)]
+        self.remembers = min(self.remembers, self.now.passed.batch)
 
     def splice(self, random: Random, batch: int) -> None:
         """Put a snapshot between others: it remembers nothing of the rows that it takes out."""

@@ -15,7 +15,7 @@ from lakeward.core.events import Key
 from lakeward.core.history.options import History
 from lakeward.core.history.versions import Versions
 from lakeward.core.joined.check import checked
-from lakeward.core.joined.plan import JoinPlan, plan_join
+from lakeward.core.joined.plan import JoinPlan, Passed, plan_join
 from lakeward.core.joined.rows import Known, Tables
 from lakeward.core.joined.touched import Change, Changes
 
@@ -28,11 +28,19 @@ class Dated(Source):
     random: Random = field(default_factory=Random)
     loads: float = 0
     times: dict[int, int | None] = field(default_factory=dict)
+    emptying: set[Passed] = field(default_factory=set)
+    seen: frozenset[Passed] = frozenset()
 
     def commit(self, batch: int, *given: Any, **how: Any) -> None:
         time = next(self.clock)
         self.times[batch] = None if self.random.random() < self.loads else time
         super().commit(batch, *given, **how)
+        if how.get("emptied"):
+            self.emptying.add(self.now.passed)
+
+    def was_emptied(self) -> bool:
+        """Whether it was emptied since it was joined last, whatever it was taken back to before."""
+        return not self.emptying.isdisjoint(self.now.line - self.seen)
 
     def rows(self) -> Mapping[Key, list[Known]]:
         """Return its rows, with their times."""
@@ -70,14 +78,20 @@ class Follower:
         return {name: one.rows() for name, one in self.sources.items()}, told
 
     def follow(self, ran: int) -> None:
-        """Join what the sources have now; what was told up to the run before stays, unless one was taken back."""
+        """Join what the sources have now; what was told up to the run before stays, unless one was taken back.
+
+        Of one that was emptied behind that nothing is put right: no row is left of what was told.
+        """
         before, last, plan = self.lake.standing(), self.ran, self.plan(ran)
         self.ran = ran
         if plan is not None:
             self.lake.commit(plan, self.lake.joined(plan, *self.read(plan)))
             check_whole(self.lake.joining, self.lake)
-            if not any("was taken back" in reason for reason in plan.whole):
+            back = [name for name in self.sources if any(f"{name} was taken back" in one for one in plan.whole)]
+            if all(self.sources[name].was_emptied() for name in back):
                 check_past(before, self.lake.standing(), last if self.tells_each_change(plan) else None)
+        for source in self.sources.values():
+            source.seen = source.now.line
         now = {name: [row for row, _ in one.now.rows.values()] for name, one in self.sources.items()}
         assert self.lake.current() == model(self.lake.joining, lambda name: now[name])
 

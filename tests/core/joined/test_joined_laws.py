@@ -216,6 +216,10 @@ def sees_nothing_lost(joining: Joining, name: str, passed: Passed, state: Source
     return cannot_tell(joining, name, passed, replace(state, shows_before=True))
 
 
+def takes_all_that_was_taken_back_for_unchanged(state: SourceState) -> bool:
+    return state.goes_on
+
+
 def looks_up_what_is_there_now(self: Known, instant: int) -> bool:
     return self.valid_to is None
 
@@ -290,6 +294,7 @@ beneath = Joined.beneath
         (plans, "_cannot_tell", sees_nothing_spliced, check_commits),
         (plans, "_cannot_tell", sees_nothing_forgotten, check_commits),
         (plans, "_cannot_tell", sees_nothing_lost, check_commits),
+        (plans, "_may_have_emptied", takes_all_that_was_taken_back_for_unchanged, check_past_of_commits),
         (Known, "covers", looks_up_what_is_there_now, check_lookup),
         (Known, "covers", closes_at_the_end, check_lookup),
         (Known, "covers", opens_behind_the_start, check_lookup),

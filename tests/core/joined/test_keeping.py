@@ -18,7 +18,7 @@ from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.keeping import JoinJob, JoinReport, keep_up, plan_next
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, Passed, SourceState
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Commit, Resolved, Standing
+from lakeward.core.ports import Commit, Left, Resolved, Standing
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
 
@@ -29,11 +29,13 @@ TABLES = {one.table: tables_of()[one.table] for one in SOURCES.values()}
 
 @dataclass
 class Lake:
-    """A lake that counts what it is asked to write; `races` commits are lost to others."""
+    """A lake that counts what it is asked to write; `races` commits are lost to others, keys are `left`."""
 
     standings: dict[TableName, Standing] = field(default_factory=dict)
     batch: int = 1
     races: int = 0
+    left: Left | None = None
+    written: int = 5
     closed: int = 0
     merges: list[MergePlan] = field(default_factory=list)
     joining: Joining | None = None
@@ -64,7 +66,15 @@ class Table:
 
     def resolve(self, plan: JoinPlan, merge: MergePlan) -> Resolved:
         self.lake.merges.append(merge)
-        return Resolved(counts=Counts(), written=5, removed=2, current=1, close=self.close)
+        removed = 2 if self.lake.written else 0
+        return Resolved(
+            counts=Counts(),
+            written=self.lake.written,
+            removed=removed,
+            current=1,
+            left=self.lake.left,
+            close=self.close,
+        )
 
     def close(self) -> None:
         self.lake.closed += 1
@@ -121,6 +131,26 @@ def test_a_race_that_is_lost_is_run_again_and_given_up_in_the_end() -> None:
     assert kept_up(lake).progress.batch == 1
     with pytest.raises(CommitConflict):
         keep_up(job(Lake(races=3)))
+
+
+def test_keys_that_are_left_as_they_stand_hold_back_no_other_and_their_sources_are_not_passed() -> None:
+    lake = Lake()
+    kept_up(lake)
+    lake.batch, lake.left = 4, Left(2, '["7"]: two versions are valid at once (valid_from = 2026-11-03)')
+    report = kept_up(lake)
+    assert report.error is not None
+    assert report.error.what == "dw.dim: versions of 2 keys break the rules of histories"
+    assert (report.error.found, report.progress.batch, report.progress.rows) == (lake.left.example, 2, 6)
+    assert {one.batch for one in report.passed.values()} == {1}
+    lake.written = 0
+    with pytest.raises(TableError, match="versions of 2 keys break"):
+        keep_up(job(lake))
+    assert lake.standings[JOINED.name].progress.batch == 2, "there was nothing to commit"
+    lake.left = None
+    last = kept_up(lake)
+    assert (last.plan.since, last.progress.batch, last.error) == (dict.fromkeys(SOURCES, 1), 3, None)
+    assert keep_up(job(lake)) is None
+    assert lake.closed == 4
 
 
 def test_a_table_that_is_not_joined_is_left_alone() -> None:

@@ -60,6 +60,13 @@ def test_what_no_source_tells_is_of_those_that_went_on_and_were_not_taken_back()
     assert (plan.untold, len(plan.whole)) == ({"orders"}, 2)
 
 
+def test_a_source_that_was_taken_back_and_may_have_been_emptied_behind_that_tells_nothing() -> None:
+    state = SourceState(now=Passed(6, "orders-6b"), goes_on=False, emptied=6)
+    plan = plan_join(SUMMARY, PROGRESS, STATES | {"orders": state})
+    assert plan is not None
+    assert plan.untold == {"orders"}
+
+
 def test_rows_as_they_were_are_asked_for_only_where_they_are_found_by_what_may_change() -> None:
     states = STATES | {"orders": SourceState(now=EIGHT), "customer": SourceState(now=Passed(9, "customer-9"))}
     plan = plan_join(SUMMARY, PROGRESS, states)
