@@ -17,7 +17,13 @@ from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Operation, Position
-from lakeward.core.history.instants import behind_the_end, instant_of_run, out_of_range, shown_between
+from lakeward.core.history.instants import (
+    behind_the_end,
+    counting_between,
+    instant_of_run,
+    out_of_range,
+    shown_between,
+)
 from lakeward.core.history.options import TIMES, ByColumn, ByRun, History
 from lakeward.core.schema import Schema, Type
 
@@ -131,6 +137,14 @@ def of_cell(value: str, type_: Type, history: History) -> str:
             return f"try_cast({value} AS bigint)"
         case _:
             return "bigint(NULL)"
+
+
+def of_countable(instant: str, history: History) -> str:
+    """Return an instant, as SQL, or NULL where no version may be valid from it on."""
+    if history.shown.open_end is None and history.shown.type.name in (*TIMES, "bigint"):
+        return instant
+    least, most = counting_between(history)
+    return f"CASE WHEN {instant} BETWEEN {least}L AND {most}L THEN {instant} END"
 
 
 def told_by(value: str, type_: Type) -> str:

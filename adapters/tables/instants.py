@@ -13,7 +13,7 @@ from lakeward.adapters.spark.instants import dated, undated
 from lakeward.adapters.spark.resolve import told_rejects
 from lakeward.core import mending
 from lakeward.core.events import Operation
-from lakeward.core.history.instants import instant_of_time, shown_between
+from lakeward.core.history.instants import counting_between, instant_of_time
 from lakeward.core.history.options import ByColumn, History
 from lakeward.core.memory import Reason
 from lakeward.core.plan import MergePlan
@@ -50,9 +50,8 @@ def with_instants(
 
 def _may_be_undated(plan: MergePlan, history: History) -> bool:
     """Whether events may not say from when they count: of times that are shown, and before the open end, all do."""
-    facts, end = plan.facts, history.shown.open_end
+    facts = plan.facts
     if isinstance(history.validity, ByColumn) or plan.releases:
         return True
     ahead = 0 if facts.ahead is None else facts.ahead.time
-    last = shown_between(history.shown.type)[1] if end is None else end - 1
-    return instant_of_time(max(facts.time or 0, ahead, plan.ran), history) > last
+    return instant_of_time(max(facts.time or 0, ahead, plan.ran), history) > counting_between(history)[1]

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.fitting import called_now, fitted
 from lakeward.adapters.spark.histories import BEGINS, ENDS, VersionRows
-from lakeward.adapters.spark.instants import of_cell, of_time
+from lakeward.adapters.spark.instants import of_cell, of_countable, of_time
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import STANDS
 from lakeward.adapters.spark.sides import Side
@@ -130,10 +130,12 @@ class Reader:
             return "NULL"
         if validity is not None:
             column = self._dimension.schema.find(validity)
-            return "NULL" if column is None else of_cell(quoted(validity), column.type, history)
+            said = "bigint(NULL)" if column is None else of_cell(quoted(validity), column.type, history)
+            return of_countable(said, history)
         if self._dimension.sequences is not Sequences.TIMES:
             return "NULL"
-        return f"CASE WHEN {names.SEQUENCE} NOT IN (0, {LOAD_SEQUENCE}) THEN {of_time(names.SEQUENCE, history)} END"
+        told = of_countable(of_time(names.SEQUENCE, history), history)
+        return f"CASE WHEN {names.SEQUENCE} NOT IN (0, {LOAD_SEQUENCE}) THEN {told} END"
 
     @property
     def _dated_by(self) -> History | None:
@@ -155,7 +157,7 @@ class Reader:
             deletes = "true" if self._shown is not None else f"{names.OPERATION} = '{Operation.DELETE.value}'"
             gone = events.where(f"{names.BATCH} > {self._since} AND {deletes}")
         history = self._dated_by
-        time = "bigint(NULL)" if history is None else of_time(names.TIME, history)
+        time = "bigint(NULL)" if history is None else of_countable(of_time(names.TIME, history), history)
         shown = zip(self._dimension.key, self.side.key, strict=True)
         return [gone.selectExpr(*[f"{quoted(n)} AS {own}" for n, own in shown], f"{time} AS {self.side.instant}")]
 

@@ -102,6 +102,12 @@ def shown_between(type_: Type) -> tuple[int, int]:
     return -most - 1, most
 
 
+def counting_between(history: History) -> tuple[int, int]:
+    """Return the first and the last instant from which a version may be valid: those shown, before the open end."""
+    end, (least, most) = history.shown.open_end, shown_between(history.shown.type)
+    return least, most if end is None else min(most, end - 1)
+
+
 def instant_of_run(history: History, ran: int) -> int | None:
     """Return the instant of a run, or None where instants are no times."""
     return instant_of_time(ran, history) if history.by_day or history.shown.type.name in TIMES else None

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, Sequences
-from lakeward.core.history.instants import instant_of
+from lakeward.core.history.instants import counting_between, instant_of
 from lakeward.core.history.options import ByColumn, ByRun, ByTime, History
 from lakeward.core.joined.aggregates import Cells
 from lakeward.core.joined.declared import Source
@@ -31,13 +31,16 @@ def of_row(history: History, source: Source, cells: Cells | None, time: int | No
     """Return from when a row of a mirror counts, in the unit of the joined history; None where nothing tells.
 
     `cells` are those of the row, None of one that was deleted; `time` is the source time of its last change, in
-    microseconds since 1970. A row is dated by the validity column of its source, if that has one.
+    microseconds since 1970. A row is dated by the validity column of its source, if that has one. An instant from
+    which no version may be valid, such as a "never" at the open end, tells nothing.
     """
     validity = ByTime() if source.validity is None or cells is None else ByColumn(source.validity)
     if isinstance(validity, ByTime) and time is None:
         return None
     event = ChangeEvent(operation=Operation.UPDATE, position=_CHANGED, cells=cells or {}, time=time)
-    return instant_of(event, replace(history, validity=validity), time or 0)
+    instant = instant_of(event, replace(history, validity=validity), time or 0)
+    least, most = counting_between(history)
+    return instant if instant is not None and least <= instant <= most else None
 
 
 def of_change(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, date, datetime
 
 import pytest
@@ -142,6 +143,21 @@ def test_a_row_has_its_source_time_in_its_place_unless_a_load_brought_it(
 
 def test_a_deleted_row_counts_from_the_time_of_its_delete() -> None:
     assert of_row(HISTORY, SEEN, None, 7) == 7
+
+
+@pytest.mark.parametrize(
+    ("shown", "seen", "instant"),
+    [
+        (BY_DAY, date(9999, 12, 30), 2932895),
+        (BY_DAY, date(9999, 12, 31), 2932896),
+        (replace(BY_DAY, open_end=2932896), date(9999, 12, 30), 2932895),
+        (replace(BY_DAY, open_end=2932896), date(9999, 12, 31), None),
+        (Shown(type=Type("int")), 2**31 - 1, 2**31 - 1),
+        (Shown(type=Type("int")), 2**31, None),
+    ],
+)
+def test_what_lies_behind_all_versions_dates_none(shown: Shown, seen: object, instant: int | None) -> None:
+    assert of_row(History(shown=shown), SEEN, {"seen": seen}, 7) == instant
 
 
 def test_a_row_without_any_time_has_none() -> None:
