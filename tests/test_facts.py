@@ -114,6 +114,7 @@ def test_a_fact_has_the_version_of_its_time_and_what_comes_late_corrects_it(
     assert facts(project) == {10: ((1, "2026-11-01"), "Andy"), 11: ann, 12: ann, 15: none}
 
 
+@pytest.mark.long
 @any_kind
 def test_a_fact_waits_for_its_member_and_keeps_it_when_that_is_truncated(project: Project) -> None:
     project.configure(SHOP.format(surrogate="hash", unknown=WAITS), source=TIMED)

@@ -256,8 +256,9 @@ def numbers(project: Project) -> dict[Any, int]:
     return {row[1:]: row[0] for row in found}
 
 
+@pytest.mark.long
 @any_kind
-@pytest.mark.parametrize("kind", [3, pytest.param(6, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kind", [3, 6])
 def test_what_is_made_of_a_column_is_renamed_with_it_in_what_is_remembered(
     shop: Project, monkeypatch: pytest.MonkeyPatch, kind: int
 ) -> None:

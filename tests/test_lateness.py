@@ -60,6 +60,7 @@ def test_a_late_file_is_applied_in_its_place(late: Project) -> None:
     assert [name for _, name, _ in late.rows()] == ["newest", "late and new"]
 
 
+@pytest.mark.long
 def test_what_newer_files_lack_is_completed_by_a_late_one(project: Project) -> None:
     """A column, and a field within one: whether the files that have it come before or behind, the table is one."""
     project.configure(

@@ -121,7 +121,8 @@ BEFORE: Sequence[Turn] = [(LATER, [event(INSERT, 1)]), (LATER, [event(UPDATE, 2)
 MEANWHILE: Sequence[Turn] = [(ORDERED, [event(UPDATE, 3)]), (ORDERED, [event(DELETE, 4)])]
 
 
-@pytest.mark.parametrize("late", [5, pytest.param(3, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("late", [5, 3])
 def test_versions_of_a_key_that_is_gone_stay(make: Make, late: int) -> None:
     """The third was made while nothing but the delete was remembered; what lies before that is stale."""
     came = replace(event(UPDATE, late), position=Position(1, late, 5, 1))

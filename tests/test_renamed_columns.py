@@ -113,6 +113,7 @@ def test_what_is_held_and_waits_follows(project: Project) -> None:
     assert rows(project, "no", "label", "price") == [(1, "d", 4), (2, "c", 2), (3, "a", 3)]
 
 
+@pytest.mark.long
 def test_cells_that_were_not_sent_are_known_by_their_new_names(project: Project) -> None:
     """Events in part are remembered by name; so are the keys that rows left, and a map may be taken away again."""
     source, nothing = 'timestamp_column = "at"\nno_sup_value = "~"\nbefore_image_prefix = "BI_"', "~"
@@ -153,6 +154,7 @@ def test_a_crash_leaves_no_half_of_it(project: Project, monkeypatch: pytest.Monk
     assert rows(project) == [(1, "a", 1), (2, "a", 2)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("key", "columns", "map_"),
     [("id", BEFORE, ""), ("no", AFTER.replace("title", "label"), 'schema.rename = { id = "no", name = "label" }')],

@@ -139,6 +139,7 @@ def test_a_commit_that_is_none_is_refused(project: Project) -> None:
     assert project.rows() == AFTER_ALL
 
 
+@pytest.mark.long
 @hudi_is_long
 def test_files_that_are_not_there_any_more_are_missed_before_anything_is_changed(shop: Project) -> None:
     shop.configure(source='landing = "archived"\narchive = "backup"')
@@ -231,6 +232,7 @@ def test_a_table_that_others_took_back_is_given_the_memory_of_then(shop: Project
     assert shop.rows() == AFTER_ALL
 
 
+@pytest.mark.long
 @hudi_is_long
 def test_columns_that_batches_added_since_go_and_come_again(shop: Project) -> None:
     fed(shop)

@@ -76,6 +76,7 @@ def test_a_part_of_a_row_that_is_not_there_waits_for_it(parts: Project) -> None:
     assert [(key, name, str(price)) for key, name, price in parts.rows()] == [(1, "one", "1.10")]
 
 
+@pytest.mark.long
 def test_a_held_key_change_holds_both_keys(parts: Project) -> None:
     put(parts, "10:00", "I,1,one,1.00,", "I,2,two,2.00,")
     parts.run()
@@ -98,6 +99,7 @@ def test_columns_of_before_are_found_by_name_in_a_header(parts: Project) -> None
     assert [(key, name, str(price)) for key, name, price in parts.rows()] == [(4, "one", "1.00")]
 
 
+@pytest.mark.long
 def test_a_part_that_waited_behind_a_row_that_is_given_up_waits_for_its_row(parts: Project) -> None:
     put(parts, "10:00", "I,1,one,dear,", "U,1,~,1.10,1")
     run = parts.run(code=3)["shop.item"]
@@ -174,6 +176,7 @@ def taken_back(parts: Project, text: str, *changes: tuple[str, str]) -> str:
     return parts.call("quarantine", "fix", "shop.item", "--from", FIX).err
 
 
+@pytest.mark.long
 def test_a_row_in_part_is_mended_and_what_was_not_sent_stays_so(parts: Project) -> None:
     """Also where what it completes comes after it was mended, and where a person says what was not sent."""
     put(parts, "10:00", "I,1,one,1.00,", "I,2,two,2.00,")
@@ -208,6 +211,7 @@ def test_a_row_in_part_is_mended_and_what_was_not_sent_stays_so(parts: Project) 
     assert parts.call("quarantine", "list", "--json").document["waiting"] == []
 
 
+@pytest.mark.long
 def test_a_change_of_a_key_is_mended_with_its_old_key(parts: Project) -> None:
     """It holds both its keys, and by key changes behind it others, which are named; the old key stays as it was."""
     put(parts, "10:00", "I,1,one,1.00,", "I,2,two,2.00,")
@@ -337,6 +341,7 @@ LOUD = 'rule = "sql", expression = "upper(label) || \'!\'", to = "loud", type = 
 HIDDEN = 'rule = "mask", column = "name", to = "hidden", keep = 1'
 
 
+@pytest.mark.long
 def test_what_is_made_of_several_cells_is_made_of_the_row_that_stands(parts: Project) -> None:
     """Of one that an update completes, that moves, and that a person mends, saying what was not sent."""
     parts.configure(tables=ruled(LABEL, LOUD, HIDDEN), source=IN_PART)

@@ -55,12 +55,7 @@ SHARED: Final = frozenset(
 )
 """Laws of what formats share: the gate tries them on Iceberg, and what is long on the others."""
 
-ONCE: Final = frozenset(
-    {
-        "any_order_within_the_lateness_gives_their_databases",
-        "rows_that_are_sent_in_part_and_keys_that_change_give_their_databases",
-    }
-)
+ONCE: Final = frozenset({"any_order_within_the_lateness_gives_their_databases"})
 """Laws that the gate tries on Spark under one lateness, and on the memory adapter under all."""
 
 RACES: Final = frozenset({"what_another_process_applied_meanwhile_is_not_applied_again"})
@@ -69,6 +64,7 @@ RACES: Final = frozenset({"what_another_process_applied_meanwhile_is_not_applied
 SLOW: Final = frozenset(
     {
         "every_step_of_the_pipeline_is_crashed_at",
+        "rows_that_are_sent_in_part_and_keys_that_change_give_their_databases",
         "objects_under_other_names_change_nothing_where_sequences_are_unique",
         "parts_of_rows_under_other_names_change_nothing_where_sequences_are_unique",
         "a_row_is_mended_in_its_place_whatever_the_mark",

@@ -70,6 +70,7 @@ def test_columns_that_were_renamed_widened_and_added_since_are_those_of_then(sho
     assert [*versions(shop)] == [2, 1]
 
 
+@pytest.mark.long
 def test_a_column_of_then_that_others_dropped_refuses_it(shop: Project, spark: SparkSession) -> None:
     put(shop, 10, "Op,id,name,price", "I,1,a,1.00")
     shop.run()
