@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Self
 
 from lakeward.core.dimension import Dimension, Lateness, Ordered, Within
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Mark, Operation, Position
@@ -72,6 +73,11 @@ class Reject:
     time: int | None = None
     detail: str = ""
 
+    @classmethod
+    def of(cls, event: ChangeEvent, reason: Reason, detail: str = "") -> Self:
+        """Return an event as one that cannot be applied."""
+        return cls(event.position, reason, event.keys, event.transaction, event.time, detail)
+
     @property
     def has_place(self) -> bool:
         """Whether its place in the order is known."""
@@ -110,6 +116,11 @@ class Hold:
     reason: Reason
     batch: int
     transaction: Hashable = None
+
+    @classmethod
+    def of(cls, reject: Reject, batch: int) -> Self:
+        """Return the hold of a reject that came with a batch, or turned out with it to be one."""
+        return cls(reject.position, reject.keys, reject.reason, batch, reject.transaction)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -16,46 +16,47 @@ from lakeward.core.dimension import Dimension, Lateness, Ordered, Unbounded, Wit
 from lakeward.core.events import ChangeEvent, Key, Mark, Position
 from lakeward.core.fold import Fold, Row, _Transaction
 from lakeward.core.memory import Memory
-from lakeward.core.settle import _Settling
+from lakeward.core.settling import copies, folding, sorting
+from lakeward.core.settling.folding import Links
+from lakeward.core.settling.passing import Passing, let_through
+from lakeward.core.settling.sorting import Arrived
+from lakeward.core.settling.standing import Before
 from lakeward.core.ties import Tie, ties_with
 
 FEEDS = 3000
 """How many feeds a broken model gets to betray itself; most need a few dozen."""
 
-let_through = _Settling.let_through
 
-
-def reads_no_memory(self: _Settling) -> set[Key]:
+def reads_no_memory(before: Before, passing: Passing, links: Links) -> set[Key]:
     return set()
 
 
-def keeps_no_bases(self: _Settling) -> list[object]:
+def keeps_no_bases(before: Before, arrived: Arrived, passing: Passing) -> list[object]:
     return []
 
 
-def takes_stored_rows_for_bases(self: _Settling, keys: Iterable[Key]) -> dict[Key, Row]:
-    return {key: self.stored[key] for key in keys if key in self.stored}
+def takes_stored_rows_for_bases(before: Before, keys: Iterable[Key]) -> dict[Key, Row]:
+    return {key: before.rows[key] for key in keys if key in before.rows}
 
 
-def newer_by_arrival(self: _Settling, event: ChangeEvent, row: Row) -> bool:
+def newer_by_arrival(dimension: Dimension, event: ChangeEvent, row: Row) -> bool:
     return event.position > row.position
 
 
-def lets_all_through(self: _Settling) -> None:
-    self.holds.clear()
-    let_through(self)
+def lets_all_through(before: Before, arrived: Arrived) -> Passing:
+    return let_through(before, replace(arrived, holds={}))
 
 
-def links_no_keys(self: _Settling) -> None:
-    self.links = defaultdict(set)
+def links_no_keys(before: Before, passing: Passing) -> Links:
+    return {}
 
 
-def lets_ties_pass(self: _Settling) -> None:
-    return None
+def lets_ties_pass(before: Before, arrived: Arrived) -> Arrived:
+    return arrived
 
 
-def tells_ties_of_a_batch_alone(self: _Settling) -> list[Tie]:
-    return ties_with(self.fresh, (), {})
+def tells_ties_of_a_batch_alone(before: Before, arrived: Arrived) -> list[Tie]:
+    return ties_with(arrived.fresh, (), {})
 
 
 def marks_what_it_saw(memory: Memory, lateness: Lateness) -> Mark | None:
@@ -83,7 +84,7 @@ def parts_transactions(memory: Memory, keys: set[Key], mark: Mark) -> set[Hashab
     return set()
 
 
-def tells_facts_by_their_place(self: _Settling, event: ChangeEvent) -> Hashable:
+def tells_facts_by_their_place(dimension: Dimension, event: ChangeEvent) -> Hashable:
     return event.position
 
 
@@ -101,20 +102,20 @@ def play(law: Callable[[Random, Lateness], None], lateness: Lateness, feeds: int
 @pytest.mark.parametrize(
     ("where", "name", "broken", "law", "lateness"),
     [
-        (_Settling, "slow_keys", reads_no_memory, check_feed, Within(3)),
-        (_Settling, "bases_to_remember", keeps_no_bases, check_feed, Within(3)),
-        (_Settling, "rows_at_mark", takes_stored_rows_for_bases, check_feed, Unbounded()),
-        (_Settling, "is_newer", newer_by_arrival, check_feed, Unbounded()),
-        (_Settling, "let_through", lets_all_through, check_quarantine, Ordered()),
-        (_Settling, "link_keys", links_no_keys, check_feed, Unbounded()),
+        (folding, "slow_keys", reads_no_memory, check_feed, Within(3)),
+        (settle, "bases_to_remember", keeps_no_bases, check_feed, Within(3)),
+        (folding, "rows_at_mark", takes_stored_rows_for_bases, check_feed, Unbounded()),
+        (folding, "is_newer", newer_by_arrival, check_feed, Unbounded()),
+        (settle, "let_through", lets_all_through, check_quarantine, Ordered()),
+        (folding, "link_keys", links_no_keys, check_feed, Unbounded()),
         (settle, "next_mark", marks_what_it_saw, check_feed, Within(3)),
         (Memory, "is_loading", property(marks_within_loads), check_feed, Within(3)),
         (memory, "_forget_beyond", forgets_deletes, check_feed, Ordered()),
         (memory, "_pin", pins_nothing, check_quarantine, Within(3)),
         (memory, "_parted", parts_transactions, check_feed, Within(3)),
-        (_Settling, "fact", tells_facts_by_their_place, check_other_names, Unbounded()),
-        (_Settling, "hold_ties", lets_ties_pass, check_ties, Unbounded()),
-        (_Settling, "ties_found", tells_ties_of_a_batch_alone, check_ties, Within(3)),
+        (copies, "fact", tells_facts_by_their_place, check_other_names, Unbounded()),
+        (sorting, "hold_ties", lets_ties_pass, check_ties, Unbounded()),
+        (sorting, "ties_found", tells_ties_of_a_batch_alone, check_ties, Within(3)),
         (model_laws, "trim", forgets_without_folding, check_feed, Within(3)),
         (Fold, "transaction", knows_no_transactions, check_fold, Unbounded()),
     ],

@@ -18,12 +18,18 @@ from tries import tries
 from lakeward.core import memory, settle
 from lakeward.core.dimension import Dimension, Lateness, Ordered, Unbounded, Within
 from lakeward.core.events import Key
-from lakeward.core.fold import Row
+from lakeward.core.fold import Row, at_its_end
 from lakeward.core.history import reloads
 from lakeward.core.history.options import History, Kind, Track
 from lakeward.core.history.versions import Versions
 from lakeward.core.memory import Base, Change, Memory
-from lakeward.core.settle import _Settling
+from lakeward.core.settling import folding, remembering, standing
+from lakeward.core.settling.folding import Links
+from lakeward.core.settling.judging import Verdicts
+from lakeward.core.settling.passing import Passing
+from lakeward.core.settling.remembering import bases_to_remember, changes_to_remember
+from lakeward.core.settling.sorting import Arrived
+from lakeward.core.settling.standing import Before
 
 RANDOMS = st.randoms(use_true_random=False)
 thorough = settings(max_examples=tries(80, 200), deadline=None)
@@ -88,14 +94,14 @@ def test_versions_that_others_alter_hold_their_keys_until_they_are_mended(
     check_altered(random, lateness, way)
 
 
-def forgets_witnesses(self: _Settling) -> list[Change]:
+def forgets_witnesses(before: Before, arrived: Arrived, passing: Passing, verdicts: Verdicts) -> list[Change]:
     """Those that changed nothing when they came: the row was as they say."""
-    kept = changes_to_remember(self)
-    stored = {key: row.cells for key, row in self.stored.items()}
+    kept = changes_to_remember(before, arrived, passing, verdicts)
+    stored = {key: row.cells for key, row in before.rows.items()}
     return [change for change in kept if stored.get(change.event.key) != change.event.cells]
 
 
-def keeps_no_bases(self: _Settling) -> list[Base]:
+def keeps_no_bases(before: Before, arrived: Arrived, passing: Passing) -> list[Base]:
     return []
 
 
@@ -107,8 +113,8 @@ def keeps_one_version_for_bases(row: Row) -> Row:
     return replace(row, versions=row.versions[-1:])
 
 
-def takes_stored_rows_for_bases(self: _Settling, keys: Iterable[Key]) -> dict[Key, Row]:
-    return {key: self.stored[key] for key in keys if key in self.stored}
+def takes_stored_rows_for_bases(before: Before, keys: Iterable[Key]) -> dict[Key, Row]:
+    return {key: before.rows[key] for key in keys if key in before.rows}
 
 
 def splices_by_start_alone(stored: Versions, base: Versions, found: Versions) -> Versions:
@@ -119,12 +125,12 @@ def splices_twice(stored: Versions, base: Versions, found: Versions) -> Versions
     return (*(one for one in stored if base and one not in found), *found)
 
 
-def keeps_bases_of_events_alone(self: _Settling) -> list[Base]:
-    keys = {key for event in [*self.passed, *self.waiting] for key in event.keys}
-    return [base for base in bases_to_remember(self) if base.key in keys]
+def keeps_bases_of_events_alone(before: Before, arrived: Arrived, passing: Passing) -> list[Base]:
+    keys = {key for event in [*passing.passed, *passing.waiting] for key in event.keys}
+    return [base for base in bases_to_remember(before, arrived, passing) if base.key in keys]
 
 
-def reads_no_memory(self: _Settling) -> set[Key]:
+def reads_no_memory(before: Before, passing: Passing, links: Links) -> set[Key]:
     return set()
 
 
@@ -149,41 +155,38 @@ def replaces_all(rows: Mapping[Key, Row], *_: object, **__: object) -> Mapping[K
     return {}
 
 
-def sees_no_violation(self: _Settling, row: Row | None) -> None:
+def sees_no_violation(self: Before, row: Row | None) -> None:
     return None
 
 
-def keeps_bases_of_what_waits(self: _Settling) -> list[Base]:
+def keeps_bases_of_what_waits(before: Before, arrived: Arrived, passing: Passing) -> list[Base]:
     """Of versions that break a rule, too."""
-    keys = {key for event in [*self.passed, *self.waiting] for key in event.keys}
-    rows = {key: self.stored.get(key) for key in keys - set(self.bases)}
-    return [] if self.ordered else [Base(key, row and settle.at_its_end(row), 0) for key, row in rows.items()]
-
-
-changes_to_remember = _Settling.changes_to_remember
-bases_to_remember = _Settling.bases_to_remember
+    keys = {key for event in [*passing.passed, *passing.waiting] for key in event.keys}
+    rows = {key: before.rows.get(key) for key in keys - set(before.bases)}
+    return [] if before.is_ordered else [Base(key, row and at_its_end(row), 0) for key, row in rows.items()]
 
 
 @pytest.mark.parametrize(
     ("where", "name", "broken", "law", "lateness"),
     [
-        (_Settling, "changes_to_remember", forgets_witnesses, check_feed, Unbounded()),
-        (_Settling, "bases_to_remember", keeps_no_bases, check_feed, Within(3)),
-        (settle, "at_its_end", keeps_rows_for_bases, check_feed, Within(3)),
-        (settle, "at_its_end", keeps_one_version_for_bases, check_feed, Ordered()),
+        (settle, "changes_to_remember", forgets_witnesses, check_feed, Unbounded()),
+        (settle, "bases_to_remember", keeps_no_bases, check_feed, Within(3)),
+        (remembering, "at_its_end", keeps_rows_for_bases, check_feed, Within(3)),
+        (folding, "at_its_end", keeps_rows_for_bases, check_feed, Within(3)),
+        (folding, "at_its_end", keeps_one_version_for_bases, check_feed, Ordered()),
         (memory, "at_its_end", keeps_rows_for_bases, check_feed, Within(3)),
-        (_Settling, "rows_at_mark", takes_stored_rows_for_bases, check_feed, Unbounded()),
-        (settle, "spliced", splices_by_start_alone, check_feed, Within(3)),
-        (settle, "spliced", splices_twice, check_feed, Unbounded()),
-        (_Settling, "bases_to_remember", keeps_bases_of_events_alone, check_feed, Within(3)),
-        (_Settling, "slow_keys", reads_no_memory, check_feed, Unbounded()),
+        (folding, "rows_at_mark", takes_stored_rows_for_bases, check_feed, Unbounded()),
+        (folding, "spliced", splices_by_start_alone, check_feed, Within(3)),
+        (folding, "spliced", splices_twice, check_feed, Unbounded()),
+        (settle, "bases_to_remember", keeps_bases_of_events_alone, check_feed, Within(3)),
+        (folding, "slow_keys", reads_no_memory, check_feed, Unbounded()),
         (model_laws, "trim", forgets_without_folding, check_feed, Within(3)),
         (settle, "leave_departures", remembers_rows_from_before, check_changed_lateness, Unbounded()),
-        (settle, "outlasting", ends_nothing, check_reload, Ordered()),
-        (settle, "outlasting", replaces_all, check_reload, Ordered()),
+        (standing, "outlasting", ends_nothing, check_reload, Ordered()),
+        (standing, "outlasting", replaces_all, check_reload, Ordered()),
         (reloads, "_keys", ends_all, check_reload, Ordered()),
-        (_Settling, "violation", sees_no_violation, check_altered, Within(3)),
-        (_Settling, "bases_to_remember", keeps_bases_of_what_waits, check_altered, Within(3)),
+        (Before, "violation", sees_no_violation, check_altered, Within(3)),
+        (settle, "bases_to_remember", keeps_bases_of_what_waits, check_altered, Within(3)),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
