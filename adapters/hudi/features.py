@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
+from lakeward.adapters.hudi.clock import MACHINE, Clock, ahead
 from lakeward.adapters.hudi.layout import DELETED, ENCODED, GENERATOR, RECORD_KEY
 from lakeward.adapters.hudi.options import TableOptions
 from lakeward.adapters.hudi.timeline import METADATA, Timeline
@@ -86,6 +86,7 @@ class Features:
 
     folder: Folder
     properties: Mapping[str, str]
+    clock: Clock = MACHINE
 
     @property
     def record_key(self) -> Sequence[str]:
@@ -204,13 +205,8 @@ class Features:
         for instant, action in sorted(pending.items()):
             what, todo = _ACTIONS.get(action, action), _MENDED.get(action, _AGAIN)
             yield f"its {what} of {instant} was not completed ({todo})"
-        newest = timeline.newest()
-        now = f"{datetime.now(UTC):%Y%m%d%H%M%S%f}"[:17]
-        if newest is not None and newest.completed > now:
-            yield (
-                f"its newest instant was completed at {newest.completed}, and it is {now} in UTC: another zone had "
-                "it so (wait until then)"
-            )
+        if (words := ahead(timeline, self.clock)) is not None:
+            yield f"{words}: another zone had it so, or another clock (wait until then)"
 
     def _is(self, option: str) -> bool:
         return self.properties.get(f"hoodie.datasource.write.{option}", "false").lower() == "true"

@@ -23,6 +23,7 @@ from lakeward.adapters.hudi import writing
 from lakeward.adapters.hudi.adopting import HudiTheirs
 from lakeward.adapters.hudi.change import Change
 from lakeward.adapters.hudi.checking import check, check_change, check_place, check_record_key
+from lakeward.adapters.hudi.clock import MACHINE, Clock, pass_by
 from lakeward.adapters.hudi.columns import KEY, META_COLUMNS
 from lakeward.adapters.hudi.features import Features
 from lakeward.adapters.hudi.java import Jvm
@@ -64,6 +65,7 @@ class HudiTable:
     """One table; what it remembers is `kept` in those that stand beside it."""
 
     capabilities: frozenset[Capability] = frozenset(Capability)
+    clock: Clock = MACHINE
 
     def __init__(
         self, places: Places, dimension: Dimension, options: TableOptions, spark: Callable[[], SparkSession]
@@ -106,7 +108,7 @@ class HudiTable:
     def theirs(self) -> HudiTheirs | None:
         """Return it as it is, whoever wrote it, or None where it is not there."""
         properties = properties_of(self.folder)
-        features = Features(self.folder, properties)
+        features = Features(self.folder, properties, self.clock)
         return HudiTheirs(self, features, self.timeline.newest()) if properties else None
 
     def loaded(self) -> Loaded | None:
@@ -199,8 +201,11 @@ class HudiTable:
         """Keep other processes of lakeward from committing, until this one has, and Java with it.
 
         Two locks: that of Python also keeps threads apart, and ends with it; Java may then go on for a moment.
+        What is written comes behind all that was: raises TableError where the clock is too far behind for that.
         """
-        with self.folder.alone(str(self.dimension.name)), self._java_alone():
+        what = str(self.dimension.name)
+        with self.folder.alone(what), self._java_alone():
+            pass_by(self.timeline, what, self.clock)
             yield
 
     @contextmanager

@@ -33,6 +33,7 @@ METADATA: Final = ".hoodie"
 
 _SCHEMA: Final = "schema"
 _COMPLETED: Final = re.compile(r"(\d{17})_(\d{17})\.(commit|deltacommit|replacecommit)")
+_TIMES: Final = re.compile(r"(\d{14,17})(?:_(\d{14,17}))?\..+")
 _ARCHIVE: Final = "history"
 _MANIFEST: Final = re.compile(r"manifest_(\d+)")
 _WRITES: Final = ("commit", "deltacommit", "replacecommit")
@@ -64,8 +65,13 @@ class Instant:
 
     def micros(self) -> int:
         """Return when it was completed, in microseconds since 1970."""
-        at = datetime.strptime(f"{self.completed}000", "%Y%m%d%H%M%S%f").replace(tzinfo=UTC)
-        return round(at.timestamp() * 1_000_000)
+        return micros_of(self.completed)
+
+
+def micros_of(instant: str) -> int:
+    """Return a time as Hudi writes it, with its milliseconds, in microseconds since 1970."""
+    at = datetime.strptime(f"{instant}000", "%Y%m%d%H%M%S%f").replace(tzinfo=UTC)
+    return round(at.timestamp() * 1_000_000)
 
 
 class Timeline:
@@ -86,6 +92,15 @@ class Timeline:
     def greatest(self) -> str:
         """Return the time up to which all that was completed can be read: a later write may be completed first."""
         return max((requested for _, requested, _ in self._named()), default="")
+
+    def latest(self) -> str:
+        """Return the latest time at which anything was requested or completed, whatever it is and became.
+
+        Hudi takes a time without milliseconds, which it wrote formerly, for the end of its second.
+        """
+        names = (_TIMES.fullmatch(file.name) for file in self.folder.files())
+        times = (at for found in names if found is not None for at in found.groups() if at is not None)
+        return max((at.ljust(17, "9") for at in times), default="")
 
     def instants(self) -> Iterator[Instant]:
         """Return all writes, the newest first; those in the archive are read when they are asked for."""
