@@ -68,7 +68,7 @@ def ask(job: Job[F], last: str | None) -> Asked:
 def adopt(job: Job[F], asked: Asked) -> Commit:
     """Make the table one of ours, at batch 1: what it remembers of objects, then columns and progress at once.
 
-    Raises CommitConflict where it is not as it was looked at any more.
+    Raises CommitConflict where it is not as it was looked at any more, and what `job.check` does.
     """
     facts = BatchFacts(schema=asked.foreign.schema, objects=tuple(ObjectFacts(item, 0) for item in asked.applied))
     dimension = replace(job.dimension, schema=asked.foreign.schema)
@@ -91,6 +91,7 @@ def adopt(job: Job[F], asked: Asked) -> Commit:
         digest=digest_of(asked.applied),
     )
     job.opened.companion.recall(Progress())  # a table that has one already was ours
+    job.check()
     commit = _port(job).adopt(asked.foreign, plan, progress)
     if job.books is not None:
         job.books.applied(str(dimension.name), facts.objects, progress.batch)

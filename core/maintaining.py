@@ -18,7 +18,8 @@ def maintain(job: Job[F], care: Care, *, is_dry: bool = False) -> Cared:
     """Take care of a table, or (`is_dry`) only tell what that would do; one that was never written needs none.
 
     What its settings say of how it is made comes first, so that files which are written anew are written so.
-    Raises ConfigError where its format cannot, and TableError, before anything is done, for a table in doubt.
+    Raises ConfigError where its format cannot, and TableError, before anything is done, for a table in doubt; and
+    what `job.check` does, before each of the two that may take long.
     """
     found = job.opened.maintenance
     if found is None or Capability.MAINTAIN not in job.opened.table.capabilities:
@@ -33,6 +34,8 @@ def maintain(job: Job[F], care: Care, *, is_dry: bool = False) -> Cared:
     if before.progress.joined is None:  # a joined table remembers nothing
         job.opened.companion.recall(before.progress)
     changes = _layout(job, is_dry=is_dry)
+    if not is_dry:
+        job.check()
     cared = replace(found.maintain(care, is_dry=is_dry), layout=changes)
     after = job.opened.table.standing()
     if after.progress != before.progress:
@@ -56,5 +59,6 @@ def _layout(job: Job[F], *, is_dry: bool) -> Sequence[LayoutChange]:
         if change.refused is not None:
             raise ConfigError(f"{job.dimension.name}: {change}", found=change.refused, todo=change.todo)
     if changes and job.opened.layout is not None and not is_dry:
+        job.check()
         job.opened.layout.change(changes)
     return changes

@@ -135,12 +135,13 @@ def mend(job: Job[F], entries: Sequence[Entry]) -> None:
     """Write down rows of the quarantine as a person mended them; `release` applies them.
 
     It is one write beside the table, and changes nothing of it: its key stays held. Raises
-    MendError, before anything is written, where a row does not fit the table.
+    MendError, before anything is written, where a row does not fit the table, and what `job.check` does.
     """
     standing = job.opened.table.standing()
     dimension = as_it_stands(job, standing)
     check_every(job.source.written(dimension), entries)
     events = job.source.mend(dimension, entries)
+    job.check()
     job.opened.quarantine.mend(standing.progress, entries, events)
 
 

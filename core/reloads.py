@@ -102,8 +102,12 @@ def _is_load(record: ObjectRecord) -> bool:
 
 
 def write_down(job: Job[F], word: Word) -> Awaited | None:
-    """Keep the word of an operator beside the table; return the full load that it waits for by that."""
+    """Keep the word of an operator beside the table; return the full load that it waits for by that.
+
+    Raises what `job.check` does, before anything is written.
+    """
     progress = job.opened.table.standing().progress
+    job.check()
     job.opened.companion.write_down(progress, word)
     _, recalled = _standing(job)
     load = load_before(job, progress, recalled)

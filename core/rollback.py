@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from lakeward.core.errors import ConfigError, SourceError
+from lakeward.core.errors import CommitConflict, ConfigError, SourceError
 from lakeward.core.facts import Capability
 from lakeward.core.job import Job
 from lakeward.core.ledger import Past
@@ -37,8 +37,15 @@ def ask(job: Job[F], name: str) -> Undone:
 
 
 def roll_back(job: Job[F], undone: Undone) -> Standing:
-    """Take a table back, make its ledger anew from what is left, and return how it stands."""
-    _kept(job).roll_back(undone)
+    """Take a table back, make its ledger anew from what is left, and return how it stands.
+
+    A person has seen what is undone, and may have thought for long: raises CommitConflict where that is something
+    else by now, and what `job.check` does, before anything is changed.
+    """
+    kept = _kept(job)
+    _refuse_others(job, undone, kept.behind(undone.version.name))
+    job.check()
+    kept.roll_back(undone)
     rebuild(job)
     return job.opened.table.standing()
 
@@ -52,6 +59,23 @@ def _kept(job: Job[F]) -> Versions:
             todo=f"Nothing was changed. `lakeward reload {job.dimension.name}` loads the table anew.",
         )
     return found
+
+
+def _refuse_others(job: Job[F], told: Undone, found: Undone) -> None:
+    """Refuse to undo what nobody was told of: another process may have gone on meanwhile."""
+    if _listed(told) != _listed(found):
+        raise CommitConflict(
+            f"{job.dimension.name}: what lies behind {told.version.name} is not what was listed any more",
+            found=f"{told.batches} batch(es) of {len(told.objects)} file(s) were, and there are {found.batches} of "
+            f"{len(found.objects)}",
+            todo="Nothing was changed. Another process has written to the table meanwhile: ask again, and look at "
+            "what is undone now.",
+        )
+
+
+def _listed(undone: Undone) -> tuple[object, ...]:
+    """Return what a person is told, in no order: tables list it as its files come."""
+    return undone.version.progress, undone.batches, undone.by_hand, {*undone.objects}, {*undone.words}
 
 
 def _refuse_reloads(job: Job[F], undone: Undone) -> None:

@@ -38,7 +38,10 @@ def objects_in(code: str, about: Iterable[str]) -> list[str]:
 
 
 def ack(job: Job[F], code: str, *, by: str, reason: str | None, at: int) -> Ack:
-    """Let the alarm of a table pass that stands under this code; raises ConfigError where none does."""
+    """Let the alarm of a table pass that stands under this code; raises ConfigError where none does.
+
+    Raises what `job.check` does, before anything is written.
+    """
     if code not in PASSABLE:
         raise ConfigError(
             f"{code} is no alarm that can be let pass",
@@ -56,6 +59,7 @@ def ack(job: Job[F], code: str, *, by: str, reason: str | None, at: int) -> Ack:
     load = load_before(job, standing.progress, job.opened.companion.recall(standing.progress))
     epoch = standing.progress.epoch if load is None else load.epoch
     made = Ack(code=code, about=raised.about, by=by, reason=reason, at=at, epoch=epoch)
+    job.check()
     job.opened.companion.write_down(standing.progress, made)
     if job.books is not None:
         acked = job.opened.companion.recall(standing.progress).acked(epoch)

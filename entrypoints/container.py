@@ -231,13 +231,14 @@ def make_join_job(
 
 
 def make_joined_upkeep(
-    *, configured: Configured, source: Source[Any], target: Target[Any], table: TableName
+    *, configured: Configured, source: Source[Any], target: Target[Any], tenure: Tenure | None, table: TableName
 ) -> Job[Any]:
     """Put together what keeps a joined table in shape: it is taken as it stands."""
     bare = Dimension(name=table, schema=Schema(()), history=configured.joined[table].history)
     stands = target.standing(bare)
     dimension = replace(bare, schema=stands.schema or bare.schema, key=stands.progress.key or ())
-    return Job(dimension=dimension, source=source, opened=target.open(dimension))
+    check = (lambda: None) if tenure is None else tenure.check
+    return Job(dimension=dimension, source=source, opened=target.open(dimension), check=check)
 
 
 def make_catalogue(registry: Registry, configured: Configured, runtime: Runtime) -> SourceCatalogue:
@@ -282,5 +283,7 @@ class Container(containers.DeclarativeContainer):
     join_job = providers.Factory(
         make_join_job, configured=configured, source=source, target=target, runtime=runtime, tenure=tenure
     )
-    joined_upkeep = providers.Factory(make_joined_upkeep, configured=configured, source=source, target=target)
+    joined_upkeep = providers.Factory(
+        make_joined_upkeep, configured=configured, source=source, target=target, tenure=tenure
+    )
     rules = providers.Callable(check_rules, configured=configured, source=source, spark=spark, runtime=runtime)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tenancies import Clock
 
-from lakeward.adapters.memory import MemoryLease
+from lakeward.adapters.memory import MemoryLease, MemorySource, MemoryTarget
+from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError, LockedError, StoreUnreachable
 from lakeward.core.ports import Term
 from lakeward.entrypoints import leasing
+from lakeward.entrypoints.container import make_joined_upkeep
 from lakeward.entrypoints.leasing import Tenure
 
 
@@ -230,3 +234,16 @@ def test_a_follower_outlives_a_lease_that_does_not_answer_for_a_while(monkeypatc
         monkeypatch.setattr(MemoryLease, "take", fail(WRONG_CLOCK))
         with pytest.raises(ConfigError, match="93 s ahead"):
             tenure.lend(lambda: False, lambda _seconds: None, going_on)
+
+
+def test_care_of_a_joined_table_asks_for_the_lease_as_that_of_any_other() -> None:
+    name, shared = TableName("shop", "sales"), Shared()
+    configured: Any = SimpleNamespace(joined={name: SimpleNamespace(history=None)})
+    tenure = shared.tenure()
+    job = make_joined_upkeep(
+        configured=configured, source=MemorySource(), target=MemoryTarget(), tenure=tenure, table=name
+    )
+    with pytest.raises(LockedError):
+        job.check()
+    with tenure:
+        job.check()
