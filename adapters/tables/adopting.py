@@ -89,7 +89,10 @@ class TableAdoption:
         )
 
     def adopt(self, foreign: Foreign, plan: MergePlan, progress: Progress) -> Commit:
-        """Write the record of the plan beside the table, then give it our columns and the progress at once."""
+        """Write the record of the plan beside the table, then give it our columns and the progress at once.
+
+        Before it goes what a table of its name left there, as before the first batch of any.
+        """
         theirs = self._loaded()
         if theirs.state != foreign.state:
             raise CommitConflict(
@@ -97,6 +100,7 @@ class TableAdoption:
                 todo="Nothing was changed. Stop the other job for good, and ask again.",
             )
         self.kept.know(foreign.schema)
+        self.kept.quarantine.hold(plan, None, {}, count=0)
         self.kept.companion.remember(plan, {}, count=0)
         ours = system_columns(plan.dimension.sequences)
         return theirs.take_over(

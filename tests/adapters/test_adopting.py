@@ -3,20 +3,41 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from unittest.mock import MagicMock
 
 import deltalake
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.types import IntegerType, ListType, MapType, NestedField, StringType, StructType
 
 from lakeward.adapters.delta.adopting import DeltaTheirs
+from lakeward.adapters.delta_rs.beside import DeltaBeside
+from lakeward.adapters.delta_rs.places import Places
 from lakeward.adapters.iceberg.adopting import IcebergTheirs
+from lakeward.adapters.iceberg.beside import IcebergBeside
+from lakeward.adapters.iceberg.catalog import IcebergCatalog
+from lakeward.adapters.iceberg.options import IcebergOptions
+from lakeward.adapters.memory import MemorySource, MemoryTarget
+from lakeward.adapters.spark import names
+from lakeward.adapters.tables import quarantine
+from lakeward.adapters.tables.adopting import TableAdoption
+from lakeward.adapters.tables.keeping import Keeping
+from lakeward.core.adopting import Asked, adopt
 from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.job import Job
+from lakeward.core.memory import Reason
+from lakeward.core.ports import Commit, Foreign
+from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
 
 NAME = TableName("shop", "item")
@@ -74,3 +95,69 @@ def test_fields_of_delta_that_are_not_null_are_named_by_their_paths(tmp_path: Pa
     deltalake.write_deltalake(str(tmp_path), pa.Table.from_pylist([], schema))
     theirs = DeltaTheirs(MagicMock(), NAME, str(tmp_path), DeltaTable(str(tmp_path)))
     assert refused(theirs) == ["at.x", "all.element.x", "by.value.x"]
+
+
+def no_spark() -> NoReturn:
+    raise AssertionError
+
+
+def of_delta(folder: Path) -> Callable[..., Any]:
+    return partial(DeltaBeside, Places("lake", "{schema}", folder), NAME, no_spark)
+
+
+def of_iceberg(folder: Path) -> Callable[..., Any]:
+    return partial(IcebergBeside, IcebergCatalog(IcebergOptions(warehouse="lake"), folder), NAME, no_spark)
+
+
+class Theirs:
+    """A table of another job, with no row."""
+
+    state = "7"
+
+    def columns(self) -> Schema:
+        return DIMENSION.schema
+
+    def refused(self, _dimension: Dimension) -> Sequence[str]:
+        return ()
+
+    def rows(self) -> NoReturn:
+        raise AssertionError
+
+    def take_over(self, _changes: Any, _progress: Progress) -> Commit:
+        return Commit("8", 0, 0)
+
+
+def left_in_quarantine(kept: Keeping) -> None:
+    """Leave a row there that holds its key, of the first batch of a table that was dropped."""
+    word: dict[str, Any] = {
+        quarantine.STATE: quarantine.HELD,
+        names.EPOCH: 1,
+        names.SEQUENCE: Decimal(1),
+        names.OBJECT: 1,
+        names.ROW: 1,
+        names.BATCH: 1,
+        names.OPERATION: "update",
+        names.REASON: Reason.CAST.value,
+        quarantine.KEY: "1",
+        quarantine.OBJECT_NAME: "00000001",
+        quarantine.SINCE: datetime(2026, 11, 21, tzinfo=UTC),
+    }
+    columns = {**quarantine._columns(DIMENSION.sequences), "id": Type("int")}
+    kept.quarantine.table.add(columns, [], pa.table({name: [value] for name, value in word.items()}), count=0)
+
+
+@pytest.mark.parametrize("make", [of_delta, of_iceberg])
+def test_what_a_dropped_table_left_in_quarantine_is_not_that_of_an_adopted_one(
+    tmp_path: Path, make: Callable[[Path], Callable[..., Any]]
+) -> None:
+    """Replayed, it would be applied over newer rows."""
+    kept = Keeping(DIMENSION, make(tmp_path), no_spark)
+    left_in_quarantine(kept)
+    assert [entry.key for entry in kept.quarantine.entries(Progress(batch=1))] == ["1"]
+    opened = MemoryTarget().open(DIMENSION)
+    opened = replace(opened, companion=kept, quarantine=kept, adoption=TableAdoption(kept, Theirs))
+    job: Job[Any] = Job(dimension=DIMENSION, source=MemorySource(), opened=opened)
+    foreign = Foreign(state="7", schema=DIMENSION.schema, rows=3)
+    adopt(job, Asked(foreign=foreign, applied=[], behind=[]))
+    again = Keeping(DIMENSION, make(tmp_path), no_spark)
+    assert again.entries(Progress(batch=1)) == []
