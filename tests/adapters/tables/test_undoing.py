@@ -133,3 +133,24 @@ def test_what_others_removed_of_a_companion_is_missed_before_the_table_goes_back
     with pytest.raises(TableError, match="removed by others"):
         versions.behind("5")
     assert line.batch == 40
+
+
+@pytest.mark.parametrize("make", [in_iceberg, in_delta])
+def test_behind_a_killed_rollback_a_run_stops_unless_one_batch_was_undone_that_did_not_trim(
+    tmp_path: Path, make: Callable[[Path], KeepingEarlier]
+) -> None:
+    """So docs/rollback.md says: what one batch leaves looks as behind a crash in it, and is forgotten as that."""
+    kept = make(tmp_path)
+    said = json.dumps({"objects": [], "at": 1, "epoch": 1, "schema": []})
+    for batch in (30, 31):
+        add(kept, BATCH, batch, said)
+    kept.forget()
+    assert kept.recall(Progress(batch=30)).objects == {}
+    add(kept, BATCH, 32, said)
+    kept.forget()
+    with pytest.raises(TableError, match="was rolled back to batch 30"):
+        kept.recall(Progress(batch=30))
+    kept.earlier.keep(32)
+    kept.forget()
+    with pytest.raises(TableError, match="was rolled back to batch 31"):
+        kept.recall(Progress(batch=31))
