@@ -25,6 +25,7 @@ _LOST_RACE: Final = frozenset(
     f"{_PACKAGE}.exceptions.{name}"
     for name in ("CommitFailedException", "ValidationException", "AlreadyExistsException")
 )
+_UNKNOWN: Final = f"{_PACKAGE}.exceptions.CommitStateUnknownException"
 
 
 class Jvm:
@@ -111,18 +112,22 @@ def indexed(items: Any) -> Iterator[Any]:
 
 
 def lost_race(error: BaseException) -> bool:
-    """Whether Iceberg refused a commit for what another writer did: then nothing of it is in the table."""
+    """Whether a commit was refused for what another writer did: then nothing of it is in the table.
+
+    That writer may have the file of the catalog: the one statement of a commit that finds SQLite busy does nothing.
+    """
     if isinstance(error, CommitFailedException) or was_made_meanwhile(error):
         return True
-    return not _LOST_RACE.isdisjoint(causes(error))
+    classes = {*causes(error)}
+    return not _LOST_RACE.isdisjoint(classes) or (_UNKNOWN not in classes and _is_busy(error))
 
 
-def _is_raced(error: BaseException) -> bool:
-    """Whether a commit came to nothing for another writer, the one that has the file of a catalog included."""
+def _is_busy(error: BaseException) -> bool:
+    """Whether SQLite says that another has its file; a catalog that is asked over the network may say so, too."""
     _, message = root_cause(error)
-    return lost_race(error) or "SQLITE_BUSY" in message or "database is locked" in message
+    return "SQLITE_BUSY" in message or "database is locked" in message
 
 
 def committing(what: str) -> AbstractContextManager[None]:
     """Say in a person's words why a commit failed, and whether it lost a race."""
-    return committing_by(what, (CommitFailedException, *failures()), _is_raced)
+    return committing_by(what, (CommitFailedException, *failures()), lost_race)
