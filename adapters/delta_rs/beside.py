@@ -154,17 +154,20 @@ class DeltaBeside(Beside):
             reader = pa.RecordBatchReader.from_stream(
                 QueryBuilder().register("beside", table).execute("SELECT * FROM beside")
             )
-            self.overwrite(schema, (rewritten(batch, schema, old, {names.OLD: nested}) for batch in reader))
+            self.overwrite(table, schema, (rewritten(batch, schema, old, {names.OLD: nested}) for batch in reader))
 
-    def overwrite(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-        """Put other rows, with other columns, in the place of all, in one commit, a batch at a time."""
-        table = self.opened()
+    def overwrite(self, table: deltalake.DeltaTable, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+        """Put other rows, with other columns, in the place of all, in one commit, a batch at a time.
+
+        They are worked out of the table as it was loaded: delta-rs says where another process has written since.
+        """
         deltalake.write_deltalake(
             table,
             pa.RecordBatchReader.from_batches(schema, batches),
             partition_by=table.metadata().partition_columns,
             mode="overwrite",
             schema_mode="overwrite",
+            commit_properties=_AT_ONCE,
         )
 
     def rows(self, condition: str, wanted: Sequence[str]) -> pa.Table:

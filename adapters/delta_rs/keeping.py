@@ -72,7 +72,10 @@ class DeltaEarlier:
         self.companion.forget(f"{KIND} = '{NOTE}' and {names.BATCH} <= {batch if oldest is None else oldest}")
 
     def bring_back(self, batch: int, trimmed: int | None) -> None:
-        """Put the rows of a version that is noted in the place of all, without what is stamped above a batch."""
+        """Put the rows of a version that is noted in the place of all, without what is stamped above a batch.
+
+        Raises CommitConflict where another process writes meanwhile.
+        """
         table = self.companion.load()
         if table is None or trimmed is None:
             self.companion.forget_above(batch)
@@ -82,4 +85,4 @@ class DeltaEarlier:
             query = f"SELECT * FROM beside WHERE {names.BATCH} <= {batch}"
             reader = pa.RecordBatchReader.from_stream(QueryBuilder().register("beside", then).execute(query))
             schema = arrow_of(then)
-            self.companion.overwrite(schema, (rewritten(rows, schema, {}, {}) for rows in reader))
+            self.companion.overwrite(table, schema, (rewritten(rows, schema, {}, {}) for rows in reader))

@@ -23,7 +23,7 @@ from lakeward.adapters.iceberg.options import IcebergOptions
 from lakeward.adapters.tables.companion import BATCH, CHANGES, DELETE, KIND, RECORD
 from lakeward.adapters.tables.undoing import KeepingEarlier, TableVersions
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.errors import TableError
+from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.ports import Version
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
@@ -154,3 +154,31 @@ def test_behind_a_killed_rollback_a_run_stops_unless_one_batch_was_undone_that_d
     kept.forget()
     with pytest.raises(TableError, match="was rolled back to batch 31"):
         kept.recall(Progress(batch=31))
+
+
+@pytest.mark.parametrize("make", [in_iceberg, in_delta])
+def test_a_companion_that_is_brought_back_takes_nothing_from_another_process(
+    tmp_path: Path, make: Callable[[Path], KeepingEarlier], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is put together of what was read: what was written since is not in it."""
+    kept, other = make(tmp_path), make(tmp_path)
+    trimmed_with_32(kept)
+    target, name = (
+        (kept.earlier.companion, "load") if isinstance(kept.earlier, DeltaEarlier) else (IcebergEarlier, "_load")
+    )
+    load = getattr(target, name)
+
+    def meanwhile(*of: Any) -> Any:
+        loaded = load(*of)
+        monkeypatch.undo()
+        add(other, DELETE, 41, "8", 8)
+        return loaded
+
+    monkeypatch.setattr(target, name, meanwhile)
+    with pytest.raises(CommitConflict):
+        kept.earlier.bring_back(5, 32)
+    found = other.companion.table.rows(f"{KIND} = '{DELETE}'", ("id", "_lakeward_batch")).to_pylist()
+    assert found == [{"id": 8, "_lakeward_batch": 41}]
+    kept.earlier.bring_back(5, 32)
+    found = other.companion.table.rows(f"{KIND} = '{DELETE}'", ("id", "_lakeward_batch")).to_pylist()
+    assert found == [{"id": 7, "_lakeward_batch": 3}]

@@ -50,8 +50,9 @@ def in_delta(folder: Path) -> Open:
     return partial(DeltaBeside, places, ITEM, no_spark, CHANGES, {}, tuple)
 
 
-def add(beside: Any, kind: str, batch: int) -> None:
-    beside.add(COLUMNS, [], pa.table({KIND: [kind], names.BATCH: [batch]}), count=1, partition_by=KIND)
+def add(beside: Any, kind: str, batch: int, *, type_: str = "bigint") -> None:
+    columns = {**COLUMNS, "id": Type(type_)}
+    beside.add(columns, [], pa.table({KIND: [kind], names.BATCH: [batch]}), count=1, partition_by=KIND)
 
 
 def written(beside: Any) -> list[tuple[str, int]]:
@@ -72,6 +73,38 @@ def test_of_two_that_write_one_batch_down_at_once_one_does(
     with pytest.raises(CommitConflict):
         add(mine, "batch", 2)
     assert written(its) == [("batch", 1), ("batch", 2)]
+
+
+def test_who_writes_it_anew_for_a_wider_type_takes_nothing_from_another_that_writes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, its = in_delta(tmp_path)(), in_delta(tmp_path)()
+    add(mine, "batch", 1, type_="int")
+    overwrite = mine.overwrite
+
+    def meanwhile(*of: Any) -> None:
+        add(its, "batch", 2, type_="int")
+        overwrite(*of)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mine, "overwrite", meanwhile)
+        with pytest.raises(CommitConflict):
+            add(mine, "batch", 3)
+    assert written(its) == [("batch", 1), ("batch", 2)]
+    add(mine, "batch", 3)
+    assert written(its) == [("batch", 1), ("batch", 2), ("batch", 3)]
+
+
+def test_a_wider_type_in_iceberg_is_one_of_the_columns_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, its = in_iceberg(tmp_path)(), in_iceberg(tmp_path)()
+    add(mine, "batch", 1, type_="int")
+    seen = mine.load()
+    add(its, "batch", 2, type_="int")
+    monkeypatch.setattr(mine, "load", lambda: seen)
+    add(mine, "batch", 3)
+    assert written(its) == [("batch", 1), ("batch", 2), ("batch", 3)]
 
 
 DIMENSION = Dimension(name=NAME, schema=PACKED, key=("h", "id"))
