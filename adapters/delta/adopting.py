@@ -14,6 +14,7 @@ from lakeward.adapters.delta import ddl
 from lakeward.adapters.delta.change import Change
 from lakeward.adapters.delta.java import Jvm, committing
 from lakeward.adapters.delta_rs.columns import columns_in
+from lakeward.adapters.delta_rs.places import Places
 from lakeward.adapters.tables.columns import check_names
 from lakeward.adapters.tables.committing import staging
 from lakeward.core.dimension import Dimension, TableName
@@ -56,8 +57,13 @@ class DeltaTheirs:
 
     jvm: Jvm
     name: TableName
-    path: str
+    places: Places
     table: deltalake.DeltaTable
+
+    @property
+    def path(self) -> str:
+        """Where it lies, as Spark is told."""
+        return self.places.of(self.name)
 
     @property
     def state(self) -> str:
@@ -111,7 +117,7 @@ class DeltaTheirs:
 
         Where the table has no domains of metadata, a version before it allows them.
         """
-        with committing(str(self.name)):
+        with committing(str(self.name)), self.places.apart(self.name):
             expected = self.table.version()
             if _DOMAINS not in (self.table.protocol().writer_features or ()):
                 ddl.enable(self.jvm.spark, self.path, dict(ddl.OURS))

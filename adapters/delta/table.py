@@ -115,7 +115,7 @@ class DeltaTable:
     def theirs(self) -> DeltaTheirs | None:
         """Return it as it is, whoever wrote it, or None where it is not there."""
         table = self.places.load(self.dimension.name)
-        return None if table is None else DeltaTheirs(Jvm(self.spark()), self.dimension.name, self.path, table)
+        return None if table is None else DeltaTheirs(Jvm(self.spark()), self.dimension.name, self.places, table)
 
     def loaded(self) -> Loaded | None:
         """Return it as it is now, with the rows of whoever wrote it, or None where it is not there."""

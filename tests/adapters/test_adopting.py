@@ -80,7 +80,7 @@ def test_features_of_delta_that_stand_in_the_way_are_named_with_how_to_be_rid_of
     protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": features}
     log = tmp_path / "_delta_log"
     (log / f"{1:020}.json").write_text(json.dumps({"protocol": protocol}) + "\n")
-    theirs = DeltaTheirs(MagicMock(), NAME, str(tmp_path), DeltaTable(str(tmp_path)))
+    theirs = DeltaTheirs(MagicMock(), NAME, MagicMock(), DeltaTable(str(tmp_path)))
     assert list(theirs.refused(DIMENSION)) == [
         "it has the table feature icebergCompatV2",
         "it has the table feature materializePartitionColumns "
@@ -93,7 +93,7 @@ def test_fields_of_delta_that_are_not_null_are_named_by_their_paths(tmp_path: Pa
     columns = {"id": pa.int32(), "at": pair, "all": pa.list_(pair), "by": pa.map_(pa.string(), pair)}
     schema = pa.schema([*columns.items(), ("tags", pa.list_(pa.field("element", pa.string(), nullable=False)))])
     deltalake.write_deltalake(str(tmp_path), pa.Table.from_pylist([], schema))
-    theirs = DeltaTheirs(MagicMock(), NAME, str(tmp_path), DeltaTable(str(tmp_path)))
+    theirs = DeltaTheirs(MagicMock(), NAME, MagicMock(), DeltaTable(str(tmp_path)))
     assert refused(theirs) == ["at.x", "all.element.x", "by.value.x"]
 
 

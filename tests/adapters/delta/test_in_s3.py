@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import NoReturn
+from unittest.mock import MagicMock
 
 import deltalake
 import pyarrow as pa
@@ -13,6 +14,7 @@ from buckets import Buckets
 from deltalake import CommitProperties, Transaction
 
 from lakeward.adapters import delta
+from lakeward.adapters.delta.adopting import DeltaTheirs
 from lakeward.adapters.delta.progress import APP, PROGRESS, commits_of, log_of, standing_of
 from lakeward.adapters.delta.rollback import DeltaLine
 from lakeward.adapters.delta_rs.columns import to_delta
@@ -108,3 +110,12 @@ def test_of_two_that_would_commit_one_waits(
     on_disk = Places("lake", "{schema}", tmp_path)
     with on_disk.apart(ITEM), on_disk.apart(ITEM):
         assert not list(tmp_path.rglob("*.lock"))
+
+
+def test_an_adoption_waits_for_who_commits(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bucket, "PATIENCE", 0)
+    engine = MagicMock()
+    theirs = DeltaTheirs(engine, ITEM, places, places.opened(ITEM))
+    with places.apart(ITEM), pytest.raises(TableError, match="another process is committing"):
+        theirs.take_over([], Progress(batch=1))
+    assert engine.mock_calls == [], "nothing is committed before"
