@@ -13,8 +13,9 @@ from lakeward.core.errors import MendError
 from lakeward.core.job import Job
 from lakeward.core.memory import Reason
 from lakeward.core.mending import ADVICE, FIXABLE, why_not
-from lakeward.core.ports import Entry
+from lakeward.core.ports import Entry, Standing
 from lakeward.core.preparing import as_it_stands
+from lakeward.core.steady import read_steadily
 from lakeward.entrypoints import documents
 from lakeward.entrypoints.printable import arguments
 
@@ -65,15 +66,18 @@ WAIT: Final = "it waits for its row; or let the source write the whole row again
 
 def kept_of(job: Job[Any], *, incomplete: bool = False) -> Kept:
     """Return what is in quarantine of the table of a job, and what is `incomplete`; no engine is started."""
-    standing = job.opened.table.standing()
-    dimension = as_it_stands(job, standing)
-    try:
-        rows: Dimension | MendError = job.source.written(dimension)
-    except MendError as error:
-        rows = error
-    found = job.opened.quarantine
-    parts = found.incomplete(standing.progress) if incomplete else ()
-    return Kept(dimension.name, dimension, rows, found.entries(standing.progress), parts)
+
+    def kept(standing: Standing) -> Kept:
+        dimension = as_it_stands(job, standing)
+        try:
+            rows: Dimension | MendError = job.source.written(dimension)
+        except MendError as error:
+            rows = error
+        found = job.opened.quarantine
+        parts = found.incomplete(standing.progress) if incomplete else ()
+        return Kept(dimension.name, dimension, rows, found.entries(standing.progress), parts)
+
+    return read_steadily(job.dimension.name, job.opened.table.standing, kept)
 
 
 def key_parts(entry: Entry) -> list[str] | None:

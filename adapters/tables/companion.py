@@ -99,6 +99,7 @@ class CompanionTable:
             self._read_records(min(upto, progress.batch), progress.batch)
         above = [batch for batch in self.records if batch > progress.batch]
         if max(above, default=0) > progress.batch + 1:
+            self.records.clear()  # whoever looks again, where the table has gone on, finds what was said by then
             raise self._is_ahead(progress.batch, max(above))
         if progress.batch and progress.batch not in self.records:
             raise TableError(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from typing import Protocol
+from functools import partial, reduce
+from typing import Protocol, TypeVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -33,6 +33,9 @@ from lakeward.core.history.options import History
 from lakeward.core.joined.plan import JoinPlan, Passed, SourceState
 from lakeward.core.ports import Standing, Version
 from lakeward.core.progress import Progress
+from lakeward.core.steady import read_steadily
+
+R = TypeVar("R")
 
 
 class Readable(Protocol):
@@ -164,7 +167,16 @@ class Reader:
 
 def state_of(table: Readable, passed: Passed | None) -> SourceState | None:
     """Return a source as it is, seen from how far it was passed, or None where it has no commit."""
-    standing, line = table.standing().progress, table.line()  # it takes its columns from where it stands
+    return _steadily(table, partial(_state_of, table, passed))
+
+
+def _steadily(table: Readable, read: Callable[[Standing], R]) -> R:
+    """Return what is read of a source, which another run may keep up; it takes its columns from where it stands."""
+    return read_steadily(table.kept.companion.dimension.name, table.standing, read)
+
+
+def _state_of(table: Readable, passed: Passed | None, found: Standing) -> SourceState | None:
+    standing, line = found.progress, table.line()
     if line is None or not standing.batch:
         return None
     commits = line.commits() or [Version(name="", progress=standing)]
@@ -200,11 +212,15 @@ def spliced(companion: CompanionTable) -> int:
 
 def remembers(table: Readable, batch: int, since: int) -> bool:
     """Whether what was read of a source, which may have gone on, has all deletes between two of its batches."""
-    companion, progress = table.kept.companion, table.standing().progress
-    if progress.batch <= batch:
-        return True
-    companion.objects(progress)
-    return forgotten(companion, progress) <= since
+
+    def has_all(found: Standing) -> bool:
+        companion, progress = table.kept.companion, found.progress
+        if progress.batch <= batch:
+            return True
+        companion.objects(progress)
+        return forgotten(companion, progress) <= since
+
+    return _steadily(table, has_all)
 
 
 def forgotten(companion: CompanionTable, progress: Progress) -> int:

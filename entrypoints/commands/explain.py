@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
-from lakeward.core.dimension import TableName
+from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import UNSET, Cell
 from lakeward.core.evolution import names_then
 from lakeward.core.explain import Step, explain
 from lakeward.core.fold import Row
 from lakeward.core.literals import read_key
+from lakeward.core.ports import Standing
+from lakeward.core.steady import read_steadily
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,
@@ -67,7 +70,11 @@ def _story(container: Any, name: TableName, texts: list[str]) -> Story:
     target = container.target()
     source = container.source()
     dimension = container.configured().dimension(name, source.lateness, source.sequences)
-    standing = target.standing(dimension)
+    return read_steadily(name, lambda: target.standing(dimension), partial(_told, target, dimension, texts))
+
+
+def _told(target: Any, dimension: Dimension, texts: list[str], standing: Standing) -> Story:
+    name = dimension.name
     if standing.schema is None:
         raise ConfigError(f"{name}: nothing was applied yet, so no key is known", todo="`lakeward run` applies it.")
     called = names_then(standing.schema, dimension.policies.renames)

@@ -18,6 +18,7 @@ from lakeward.core.evolution import Kind, Policy
 from lakeward.core.job import Idle, Job, Prepared
 from lakeward.core.looking import look as look_at
 from lakeward.core.preparing import prepare
+from lakeward.core.steady import read_steadily
 from lakeward.core.ties import cautions as cautions_of_ties
 from lakeward.entrypoints import documents, joined_view, view
 from lakeward.entrypoints.context import (
@@ -98,7 +99,7 @@ def _planned(
     try:
         job = container.job(table=name)
         cautions = (*cautions, *cautions_of_ties(job.dimension))
-        found = prepare(job)
+        found = read_steadily(name, job.opened.table.standing, lambda _: prepare(job))
     except SetupError:
         raise
     except Exception as error:  # noqa: BLE001  # for whatever reason

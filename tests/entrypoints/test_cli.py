@@ -19,9 +19,12 @@ from projects import MEMORY, ORDERS, write
 
 import lakeward as package
 from lakeward.adapters.spark.errors import lost
-from lakeward.core.errors import EngineLost, PluginError, SetupError
+from lakeward.core.errors import CommitConflict, EngineLost, PluginError, SetupError
+from lakeward.core.job import Job
+from lakeward.core.pipeline import apply_changes
 from lakeward.entrypoints import archive, cli
 from lakeward.entrypoints.commands import jars
+from lakeward.entrypoints.commands import plan as planning
 from lakeward.entrypoints.container import LateSpark
 from lakeward.entrypoints.locking import locked
 
@@ -395,6 +398,22 @@ def test_a_plan_says_what_the_run_will_do_and_does_nothing(lakeward: Command, tm
     assert "1 more files" in ended.out
     assert ended.out.endswith("Nothing has been written. Next: `lakeward run`\n")
     assert shop.REPORTS == []
+
+
+def test_a_plan_is_made_anew_where_a_run_commits_meanwhile(
+    lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, shop.SETTINGS)
+    prepare = planning.prepare
+
+    def overtaken(job: Job[Any]) -> Any:
+        monkeypatch.setattr(planning, "prepare", prepare)
+        apply_changes(job)
+        raise CommitConflict("another process committed to the table while a batch was worked out")
+
+    monkeypatch.setattr(planning, "prepare", overtaken)
+    ended = lakeward("plan")
+    assert (ended.code, "nothing new" in ended.out) == (0, True)
 
 
 def test_a_plan_counts_as_the_run_that_follows(lakeward: Command, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from commands import Command
 from projects import write
 from told_lake import SETTINGS, ToldLake, event, place, record
 
+from lakeward.adapters.iceberg import known
+from lakeward.adapters.iceberg import lake as lakes
 from lakeward.adapters.spark import names
 from lakeward.adapters.tables import quarantine
 from lakeward.adapters.tables.companion import BASE
@@ -71,6 +74,27 @@ def test_columns_that_only_a_later_companion_has_are_read(lakeward: Command, lak
     assert [(one["old_key"], one["key"], one["verdict"]) for one in moved["events"]] == [([4], [5], "applied")]
     assert moved["stored"]["cells"] == {"id": 5, "city": "Kiel"}
     assert told(lakeward, "4")["before"]["row"]["cells"]["city"] == "Bonn"
+
+
+def test_a_run_that_commits_while_a_key_is_looked_up_takes_nothing_away(
+    lakeward: Command, lake: ToldLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It trims what stands beside the table, too, so that a file may be gone that was about to be read."""
+    lake.table([{"id": 4, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=32))
+    lake.companion([record(batch, {batch: f"{batch}.csv"}) for batch in range(1, 33)])
+    looks, look, find = [Progress(batch=31)], lakes.standing_of, known.known_of
+
+    def looked(*of: Any) -> Any:
+        found = look(*of)
+        return replace(found, progress=looks.pop()) if looks else found
+
+    def gone(*_: Any) -> Any:
+        monkeypatch.setattr(known, "known_of", find)
+        raise FileNotFoundError("part-1.parquet")
+
+    monkeypatch.setattr(lakes, "standing_of", looked)
+    monkeypatch.setattr(known, "known_of", gone)
+    assert told(lakeward, "4")["stored"]["cells"] == {"id": 4, "city": "Bonn"}
 
 
 def test_what_stands_became_visible_with_the_commit_of_its_batch(lakeward: Command, lake: ToldLake) -> None:

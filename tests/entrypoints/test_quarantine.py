@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from commands import Command
 from projects import write
 from told_lake import SETTINGS, ToldLake, event, place, record
 
+from lakeward.adapters.iceberg import table as iceberg
 from lakeward.adapters.spark import names
 from lakeward.adapters.tables import quarantine
 from lakeward.adapters.tables.companion import BASE, OLD_RECORD, RECORD
@@ -91,6 +93,29 @@ def test_events_that_wait_for_their_row_are_told_from_those_that_have_it(lakewar
     assert "These wait for their row:" in one
     assert "6 → 7" in one
     assert lakeward("quarantine", "list", "--reason", "cast", "--json").document["waiting"] == []
+
+
+@pytest.mark.parametrize("command", [("list",), ("show", "shop.orders"), ("export", "shop.orders", "--to", "a")])
+def test_a_run_that_commits_while_the_quarantine_is_read_is_no_rollback(
+    lakeward: Command, lake: ToldLake, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    """It was at batch 1 when it was looked at, and what stands beside it, read after that, is at batch 3."""
+    lake.table([{"id": 4, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=3, held=1))
+    lake.companion([record(batch, {batch: f"{batch}.csv"}) for batch in (1, 2, 3)])
+    held = {names.OPERATION: "update", names.TEXT: "U,x", quarantine.STATE: "held", names.REASON: "cast"}
+    since = {quarantine.SINCE: datetime.now(UTC), quarantine.OBJECT_NAME: "3.csv", quarantine.KEY: '["4"]'}
+    lake.quarantine([{"id": 4, **held, **since, **place(at(3, 3), 3)}])
+    looks, look = [Progress(batch=1)], iceberg.standing_of
+
+    def looked(*of: Any) -> Any:
+        found = look(*of)
+        return replace(found, progress=looks.pop()) if looks else found
+
+    monkeypatch.setattr(iceberg, "standing_of", looked)
+    ended = lakeward("quarantine", *command, "--json")
+    assert not looks
+    assert ended.code == (0 if command[0] == "export" else 3), ended.err
+    assert [one["object"] for one in ended.document.get("entries", [])] == ["3.csv"] * (command[0] != "export")
 
 
 def test_a_row_without_a_commit_time_is_not_said_to_be_of_a_full_load(lakeward: Command, lake: ToldLake) -> None:

@@ -12,6 +12,7 @@ import pytest
 from lakeward.adapters.tables.joined_sources import emptied, forgotten, remembers, spliced, state_of
 from lakeward.adapters.tables.records import BatchRecord
 from lakeward.core.dimension import Lateness, Ordered, Within
+from lakeward.core.errors import TableError
 from lakeward.core.events import Mark, Position
 from lakeward.core.facts import ObjectFacts
 from lakeward.core.joined.plan import Passed
@@ -36,7 +37,7 @@ def companion(upto: int, lateness: Lateness = DAY, **of: BatchRecord) -> Any:
     found = {batch: of.get(f"b{batch}", record(batch, ordered=ordered)) for batch in range(1, upto + 1)}
     return SimpleNamespace(
         records=found,
-        dimension=SimpleNamespace(lateness=lateness),
+        dimension=SimpleNamespace(name="shop.item", lateness=lateness),
         objects=lambda _: None,
     )
 
@@ -140,5 +141,39 @@ def test_a_source_that_has_forgotten_its_last_commit_stands_at_its_batch() -> No
 
 def test_a_source_without_a_commit_has_no_state() -> None:
     assert state_of(table(upto=0), None) is None
-    gone: Any = SimpleNamespace(standing=lambda: Standing(Progress(), None), line=lambda: None)
+    gone: Any = SimpleNamespace(
+        standing=lambda: Standing(Progress(), None), line=lambda: None, kept=SimpleNamespace(companion=companion(0))
+    )
     assert state_of(gone, None) is None
+
+
+def moving(to: int) -> tuple[Any, list[int]]:
+    """Return a table that another run brings from batch 5 on while it is looked at, and at what it is looked."""
+    found, looked = table(("c", to), ("b", 5), upto=to), list[int]()
+    batches = [5]
+
+    def standing() -> Standing:
+        looked.append(batches.pop() if batches else to)
+        return Standing(Progress(batch=looked[-1]), None)
+
+    def objects(progress: Progress) -> None:
+        if progress.batch < to - 1:
+            raise TableError(f"shop.item was rolled back to batch {progress.batch}")
+
+    def line() -> Any:
+        at = looked[-1]
+        commits = [Version(name=f"{at}", progress=Progress(batch=at))]
+        return SimpleNamespace(commits=lambda: commits, shown_by=lambda _: None)
+
+    found.standing, found.line, found.kept.companion.objects = standing, line, objects
+    return found, looked
+
+
+def test_a_source_that_another_run_keeps_up_while_it_is_looked_at_was_not_rolled_back() -> None:
+    found, looked = moving(9)
+    state = state_of(found, None)
+    assert state is not None
+    assert (state.now, looked) == (Passed(9, "9"), [5, 9, 9])
+    found, looked = moving(9)
+    assert remembers(found, 4, 0)
+    assert looked == [5, 9, 9]

@@ -20,11 +20,12 @@ from lakeward.adapters.iceberg.beside import IcebergBeside
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.keeping import IcebergEarlier
 from lakeward.adapters.iceberg.options import IcebergOptions
+from lakeward.adapters.tables import records
 from lakeward.adapters.tables.companion import BATCH, CHANGES, DELETE, KIND, RECORD
 from lakeward.adapters.tables.undoing import KeepingEarlier, TableVersions
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, TableError
-from lakeward.core.ports import Version
+from lakeward.core.ports import Ack, Version
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
 
@@ -154,6 +155,23 @@ def test_behind_a_killed_rollback_a_run_stops_unless_one_batch_was_undone_that_d
     kept.forget()
     with pytest.raises(TableError, match="was rolled back to batch 31"):
         kept.recall(Progress(batch=31))
+
+
+@pytest.mark.parametrize("make", [in_iceberg, in_delta])
+def test_who_looks_again_at_a_table_that_went_on_finds_what_was_said_by_then(
+    tmp_path: Path, make: Callable[[Path], KeepingEarlier]
+) -> None:
+    """The first look was at batch 5, and what stands beside the table was at batch 7 already."""
+    kept = make(tmp_path)
+    batches: dict[str, Any] = {"objects": [], "at": 1, "epoch": 1, "schema": []}
+    for batch in (5, 6, 7):
+        add(kept, BATCH, batch, json.dumps(batches))
+    said = Ack(code="LEDGER-001", about=("a",), by="me", reason=None, at=1, epoch=1)
+    add(kept, "ack", 6, records.written_word(said))
+    for _ in range(2):
+        with pytest.raises(TableError, match="rolled back to batch 5"):
+            kept.recall(Progress(batch=5))
+    assert kept.recall(Progress(batch=7)).words == (said,)
 
 
 @pytest.mark.parametrize("make", [in_iceberg, in_delta])
