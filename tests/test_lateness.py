@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from project import NOW, Project
 
+from lakeward.adapters.iceberg import beside
 from lakeward.adapters.iceberg.beside import IcebergBeside
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.options import IcebergOptions
@@ -211,6 +212,7 @@ def test_what_the_mark_has_passed_is_forgotten_and_few_files_remain(
 ) -> None:
     """Events below the mark go, those above it stay; a record a batch stays for ever, in few files."""
     monkeypatch.setattr(companion, "_TRIM_EVERY", 10)
+    monkeypatch.setattr(beside, "HOURS_KEPT", 0)
     for minute in range(0, 100, 5):
         at = f"{10 + minute // 60}:{minute % 60:02}"
         put(late, f"{at.replace(':', '')}00000", change("I", at, minute, "x"), change("D", at, minute, "x"))

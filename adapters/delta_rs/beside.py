@@ -27,7 +27,15 @@ from lakeward.adapters.delta_rs.places import Places
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.fitting import called_now
 from lakeward.adapters.spark.line import from_arrow, to_arrow
-from lakeward.adapters.tables.beside import MANY_FILES, MOST_BYTES, MOST_IN_ARROW, NOTHING, Beside, shaped
+from lakeward.adapters.tables.beside import (
+    HOURS_KEPT,
+    MANY_FILES,
+    MOST_BYTES,
+    MOST_IN_ARROW,
+    NOTHING,
+    Beside,
+    shaped,
+)
 from lakeward.adapters.tables.keys import whole
 from lakeward.adapters.tables.storage import Folder
 from lakeward.core.dimension import TableName
@@ -290,17 +298,18 @@ class DeltaBeside(Beside):
                 table.optimize.compact()
 
     def expire(self) -> None:
-        """Remove the versions that nobody reads: of these tables the last is asked, and those that are noted."""
+        """Remove the versions that nobody reads: the last is asked, those of late are read, and some are noted."""
         table = self.load()
         if table is not None:
             with committing(str(self.table)):
                 needed = list(noted(table).values())
-                for hours in (0, _OF_NOBODY):  # the files that the log says are removed, and those it forgot
+                # The files that the log says are removed, and those it forgot.
+                for hours, is_full in ((HOURS_KEPT, False), (_OF_NOBODY, True)):
                     table.vacuum(
                         hours,
                         dry_run=False,
                         enforce_retention_duration=False,
-                        full=hours > 0,
+                        full=is_full,
                         keep_versions=needed,
                     )
                 clean_up(self.folder.within("_delta_log"), needed)

@@ -27,7 +27,15 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.fitting import called_now
 from lakeward.adapters.spark.line import from_arrow, to_arrow
 from lakeward.adapters.spark.names import quoted
-from lakeward.adapters.tables.beside import MANY_FILES, MOST_BYTES, MOST_IN_ARROW, NOTHING, Beside, shaped
+from lakeward.adapters.tables.beside import (
+    HOURS_KEPT,
+    MANY_FILES,
+    MOST_BYTES,
+    MOST_IN_ARROW,
+    NOTHING,
+    Beside,
+    shaped,
+)
 from lakeward.adapters.tables.keys import whole
 from lakeward.core.dimension import TableName
 from lakeward.core.evolution import Kind, compare
@@ -43,6 +51,10 @@ PROPERTIES: Final[Mapping[str, str]] = {
     "write.metadata.metrics.default": "counts",
     **{f"write.metadata.metrics.column.{name}": "full" for name in (names.EPOCH, names.SEQUENCE, names.BATCH)},
 }
+
+_MOST_KEPT: Final = 50
+"""So many snapshots stay at most: each commit writes all of them down anew, and each look reads them. It is more
+than come between two trimmings."""
 
 
 class IcebergBeside(Beside):
@@ -259,11 +271,14 @@ class IcebergBeside(Beside):
             table.overwrite(table.scan(row_filter=condition).to_arrow(), overwrite_filter=condition)
 
     def expire(self) -> None:
-        """Remove the snapshots that nobody reads: of these tables only the last is ever asked."""
-        if self.load() is not None:
+        """Remove the snapshots that nobody reads: the last is asked, and of those of late the newest are read."""
+        found = self.load()
+        if found is not None:
+            times = sorted((snapshot.timestamp_ms for snapshot in found.snapshots()), reverse=True)
+            until = max([time.time_ns() // 1_000_000 - HOURS_KEPT * 3_600_000, *times[_MOST_KEPT - 1 : _MOST_KEPT]])
             with committing(str(self.table)):
                 table = Jvm(self.spark()).table(self.catalog.name, *self.name)
-                table.expireSnapshots().expireOlderThan(time.time_ns() // 1_000_000).retainLast(1).commit()
+                table.expireSnapshots().expireOlderThan(until).retainLast(1).commit()
 
 
 def _loses_nulls(types: Iterable[Type]) -> bool:

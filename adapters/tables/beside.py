@@ -28,6 +28,10 @@ MOST_BYTES: Final = 32 * 1024 * 1024
 MANY_FILES: Final = 8
 """So many files are put together, where their rows are few."""
 
+HOURS_KEPT: Final = 1
+"""So long what stands beside a table can be read as it was. Commands that take no lock (`quarantine list`, say)
+and joined tables load a version of it, and may read its files when a run has trimmed it since."""
+
 NOTHING: Final = pa.table({})
 
 
@@ -111,7 +115,7 @@ class Beside(Protocol):
         ...
 
     def expire(self) -> None:
-        """Remove the versions that nobody reads: of these tables only the last is ever asked."""
+        """Remove the versions that nobody reads: the last is asked, and who is still at another came lately."""
         ...
 
 

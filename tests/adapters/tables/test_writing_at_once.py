@@ -13,14 +13,16 @@ from delta_lake import LakeOfDelta
 from iceberg_lake import LakeOfIceberg
 from pyspark.sql import SparkSession
 
+from lakeward.adapters.delta_rs import beside as delta
 from lakeward.adapters.delta_rs.beside import DeltaBeside
 from lakeward.adapters.delta_rs.places import Places
+from lakeward.adapters.iceberg import beside as iceberg
 from lakeward.adapters.iceberg.beside import IcebergBeside
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.options import IcebergOptions
 from lakeward.adapters.spark import names
 from lakeward.adapters.tables import companion
-from lakeward.adapters.tables.companion import CHANGES, KIND
+from lakeward.adapters.tables.companion import CHANGES, KIND, RECORD
 from lakeward.core.dimension import Dimension, TableName, Within
 from lakeward.core.errors import CommitConflict
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
@@ -31,7 +33,7 @@ from lakeward.plugins.testing import Player, Script
 from lakeward.plugins.testing.scripts import NAME, PACKED
 
 ITEM = TableName("shop", "item")
-COLUMNS = {KIND: Type("string"), names.BATCH: Type("bigint")}
+COLUMNS = {KIND: Type("string"), names.BATCH: Type("bigint"), RECORD: Type("string")}
 
 Open = Callable[[], Any]
 
@@ -107,6 +109,22 @@ def test_a_wider_type_in_iceberg_is_one_of_the_columns_alone(
     assert written(its) == [("batch", 1), ("batch", 2), ("batch", 3)]
 
 
+def test_who_has_loaded_it_before_it_is_trimmed_reads_it_for_an_hour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, trimming = in_delta(tmp_path)(), in_delta(tmp_path)()
+    add(reading, "change", 1)
+    seen = reading.load()
+    trimming.forget(f"{names.BATCH} <= 1")
+    trimming.expire()
+    with monkeypatch.context() as patch:
+        patch.setattr(reading, "load", lambda: seen)
+        assert written(reading) == [("change", 1)]
+    monkeypatch.setattr(delta, "HOURS_KEPT", 0)
+    trimming.expire()
+    assert not list(Path(str(reading.folder)).rglob("part-*.parquet"))
+
+
 DIMENSION = Dimension(name=NAME, schema=PACKED, key=("h", "id"))
 LAKES = {"iceberg": LakeOfIceberg, "delta": LakeOfDelta}
 
@@ -172,3 +190,22 @@ def test_who_trims_what_another_process_has_changed_since_is_told_so(
     with pytest.raises(CommitConflict):
         beside.replace(f"{KIND} = 'change'", [rows], since)
     assert written(beside) == [("change", 1), ("change", 2)]
+
+
+@pytest.mark.spark
+def test_a_companion_in_iceberg_is_read_for_an_hour_and_keeps_few_snapshots(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = LAKES["iceberg"](spark, tmp_path).open(DIMENSION).companion.companion.table
+    for batch in range(1, 5):
+        add(beside, "change", batch)
+    seen = beside.load()
+    beside.forget(f"{names.BATCH} <= 4")
+    beside.expire()
+    with monkeypatch.context() as patch:
+        patch.setattr(beside, "load", lambda: seen)
+        assert written(beside) == [("change", batch) for batch in range(1, 5)]
+    for name, number, left in (("_MOST_KEPT", 2, 2), ("HOURS_KEPT", 0, 1)):
+        monkeypatch.setattr(iceberg, name, number)
+        beside.expire()
+        assert len(beside.load().snapshots()) == left
