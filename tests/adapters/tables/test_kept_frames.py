@@ -13,7 +13,6 @@ from lakeward.adapters.tables import joining, resolving
 from lakeward.adapters.tables.joining import Joint
 from lakeward.adapters.tables.resolving import Resolver
 from lakeward.core.counts import Counts
-from lakeward.core.errors import TableError
 
 
 class Full(Exception):
@@ -55,11 +54,10 @@ def resolve_joined(patch: pytest.MonkeyPatch, found: Difference) -> None:
     joint._resolved(SimpleNamespace(since=(), before=(), whole=()), None, None, None)
 
 
-@pytest.mark.parametrize(("wrong", "error"), [("versions overlap", TableError), (None, Full)])
-def test_of_a_joined_table(monkeypatch: pytest.MonkeyPatch, wrong: str | None, error: type[Exception]) -> None:
+def test_of_a_joined_table(monkeypatch: pytest.MonkeyPatch) -> None:
     cached: Any = Frame(is_kept=True)
-    with pytest.raises(error):
-        resolve_joined(monkeypatch, Difference(cached, cached, cached, wrong=wrong))
+    with pytest.raises(Full):
+        resolve_joined(monkeypatch, Difference(cached, cached, cached))
     assert not cached.is_kept
 
 
