@@ -26,7 +26,7 @@ from lakeward.adapters.iceberg import checking as iceberg
 from lakeward.adapters.iceberg.columns import to_iceberg
 from lakeward.adapters.iceberg.options import TableOptions as IcebergOptions
 from lakeward.adapters.landed.parquet import footer
-from lakeward.adapters.tables import resolving
+from lakeward.adapters.tables import resolve
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.evolution import Policies, Policy
@@ -220,7 +220,7 @@ def forgets_the_map(patch: pytest.MonkeyPatch) -> None:
 
 def leaves_nested_values_as_they_were(patch: pytest.MonkeyPatch) -> None:
     """Takes the fields of nested values by their places, not by their names."""
-    patch.setattr(resolving, "fitted", lambda frame, _schema: frame)
+    patch.setattr(resolve, "fitted", lambda frame, _schema: frame)
 
 
 @any_kind

@@ -44,7 +44,7 @@ from lakeward.adapters.tables.committing import committing_by, staging
 from lakeward.adapters.tables.keys import told_apart_by
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.partitions import Partitions
-from lakeward.adapters.tables.resolving import Work, resolved_by
+from lakeward.adapters.tables.resolve import Work, resolved_by
 from lakeward.adapters.tables.rows import Loaded
 from lakeward.adapters.tables.storage import PATIENCE, DiskFolder, taken
 from lakeward.adapters.tables.undoing import KeepingEarlier

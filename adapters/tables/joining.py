@@ -21,7 +21,7 @@ from lakeward.adapters.tables.columns import row_columns
 from lakeward.adapters.tables.joined_sources import Readable, Reader, state_of
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.partitions import Partitions
-from lakeward.adapters.tables.resolving import Work
+from lakeward.adapters.tables.resolve import Work
 from lakeward.adapters.tables.rows import Loaded
 from lakeward.adapters.tables.writing import written
 from lakeward.core.counts import Counts

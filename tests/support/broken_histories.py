@@ -20,8 +20,9 @@ from lakeward.adapters.spark.histories import BEGINS, VersionRows
 from lakeward.adapters.spark.instants import dated
 from lakeward.adapters.spark.numbering import Numbering
 from lakeward.adapters.spark.resolve import ID
-from lakeward.adapters.tables import companion, resolving
-from lakeward.adapters.tables.before import Remembering
+from lakeward.adapters.tables import companion
+from lakeward.adapters.tables.resolving import deciding, folding
+from lakeward.adapters.tables.resolving.before import Remembering
 from lakeward.core.events import Operation
 from lakeward.core.plan import MergePlan
 
@@ -109,7 +110,7 @@ class DatesAnewWhatItRemembers(Whole):
             remembered = before.remembered.drop(names.INSTANT)
             return fold(plan, events, replace(before, remembered=dated(remembered, plan.dimension, 1, plan.ran)))
 
-        patch.setattr(resolving, "fold", anew)
+        patch.setattr(deciding, "fold", anew)
 
 
 class RemembersNoWitness(Whole):
@@ -118,7 +119,7 @@ class RemembersNoWitness(Whole):
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Forget an update at whose instant no version begins."""
-        changes = resolving._changes
+        changes = folding._changes
 
         def forgetful(plan: MergePlan, passing: DataFrame, chains: Chains) -> DataFrame:
             assert chains.history is not None
@@ -129,7 +130,7 @@ class RemembersNoWitness(Whole):
             witnesses = updates.join(begins, [*plan.dimension.key, names.INSTANT], "left_anti").select(ID)
             return changes(plan, passing.join(witnesses, ID, "left_anti"), chains)
 
-        patch.setattr(resolving, "_changes", forgetful)
+        patch.setattr(folding, "_changes", forgetful)
 
 
 class LetsALateTruncateEndWhatIsCurrentAlone(Whole):
@@ -152,7 +153,7 @@ class FoldsTheNewestOfOldTruncates(Whole):
             kept = {place: instant for place, instant in before.truncates.items() if place in plan.truncates.all}
             return fold(plan, events, replace(before, truncates=kept))
 
-        patch.setattr(resolving, "fold", met)
+        patch.setattr(deciding, "fold", met)
 
 
 class TrimsTruncatesBelowTheMark(Whole):

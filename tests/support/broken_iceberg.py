@@ -17,10 +17,11 @@ from lakeward.adapters.iceberg.table import IcebergTable
 from lakeward.adapters.spark import items, names, resolve
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import FILE, standing
-from lakeward.adapters.tables import companion, quarantine, resolving
+from lakeward.adapters.tables import companion, quarantine
 from lakeward.adapters.tables.companion import CompanionTable
 from lakeward.adapters.tables.keeping import Keeping
-from lakeward.adapters.tables.resolving import Resolver
+from lakeward.adapters.tables.resolving import deciding, judging, passing, sorting, splicing
+from lakeward.adapters.tables.resolving.sorting import Arrived
 from lakeward.adapters.tables.rows import Rows
 from lakeward.core import plan as core_plan
 from lakeward.core.evolution import SchemaChange
@@ -35,30 +36,35 @@ Break = Callable[[pytest.MonkeyPatch, Player], None]
 
 def loses_the_last_event(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Drops the event that arrived last, and says that it was superseded."""
-    events_of, counts = resolving.events_of, resolving.counts
+    counts = judging.counts
 
     def lossy(frame: DataFrame) -> DataFrame:
         last = frame.agg(F.max(names.ARRIVAL)).collect()[0][0]
-        return events_of(frame).where(F.col(names.ARRIVAL) != last)
+        return resolve.events_of(frame).where(F.col(names.ARRIVAL) != last)
 
     def pretending(judged: DataFrame, events: DataFrame, plan: MergePlan) -> tuple[Any, int, int]:
         tally, written, removed = counts(judged, events, plan)
         return replace(tally, superseded=tally.superseded + 1), written, removed
 
-    patch.setattr(resolving, "events_of", lossy)
-    patch.setattr(resolving, "counts", pretending)
+    takes_for_events(patch, lossy)
+    patch.setattr(judging, "counts", pretending)
+
+
+def takes_for_events(patch: pytest.MonkeyPatch, events_of: Callable[[DataFrame], DataFrame]) -> None:
+    """Have it that these are the events of a frame, however a batch is worked out."""
+    for step in (judging, deciding, splicing):
+        patch.setattr(step, "events_of", events_of)
 
 
 def lets_the_first_of_a_tie_win(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Orders events of one key and commit by the opposite of their arrival."""
-    events_of = resolving.events_of
 
     def turned(frame: DataFrame) -> DataFrame:
         ordered = F.col(names.SEQUENCE) > 0
         arrival = F.when(ordered, F.lit(1 << 40) - F.col(names.ARRIVAL)).otherwise(F.col(names.ARRIVAL))
-        return events_of(frame.withColumn(names.ARRIVAL, arrival))
+        return resolve.events_of(frame.withColumn(names.ARRIVAL, arrival))
 
-    patch.setattr(resolving, "events_of", turned)
+    takes_for_events(patch, turned)
 
 
 def checks_nothing_for_being_stale(patch: pytest.MonkeyPatch, _player: Player) -> None:
@@ -155,12 +161,12 @@ def believes_what_a_crash_left(patch: pytest.MonkeyPatch, _player: Player) -> No
 
 def takes_what_comes_too_late(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Applies what lies at or below the mark."""
-    patch.setattr(resolving, "late_as_rejects", lambda frame, _plan: (frame, {}))
+    patch.setattr(sorting, "late_as_rejects", lambda frame, _plan: (frame, {}))
 
 
 def takes_copies_for_news(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Judges what an object holds, though it was delivered before."""
-    patch.setattr(resolving, "without_copies", lambda frame, _plan: (frame, resolve.Known()))
+    patch.setattr(sorting, "without_copies", lambda frame, _plan: (frame, resolve.Known()))
 
 
 def forgets_deletes_above_the_mark(patch: pytest.MonkeyPatch, _player: Player) -> None:
@@ -202,7 +208,7 @@ def forgets_what_was_mended(patch: pytest.MonkeyPatch, _player: Player) -> None:
 
 def holds_a_copy_again(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Takes a copy of a row that is in quarantine, or was, for a new one."""
-    patch.setattr(resolving, "without_copies", lambda frame, _plan: (frame, resolve.Known()))
+    patch.setattr(sorting, "without_copies", lambda frame, _plan: (frame, resolve.Known()))
 
 
 def nulls_what_was_not_sent(patch: pytest.MonkeyPatch, _player: Player) -> None:
@@ -227,35 +233,35 @@ def knows_no_transactions(patch: pytest.MonkeyPatch, _player: Player) -> None:
 
 def lets_key_changes_pass_held_keys(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Stops at a held key only what does not leave or enter another."""
-    part = resolving.part_chains
+    part = passing.part_chains
 
     def apart(plan: MergePlan, events: DataFrame, barriers: DataFrame) -> tuple[DataFrame, DataFrame]:
         is_move = f"{names.OLD} IS NOT NULL"
-        passing, waiting = part(plan, events.where(f"NOT ({is_move})"), barriers)
-        return passing.unionByName(events.where(is_move), allowMissingColumns=True), waiting
+        passes, waits = part(plan, events.where(f"NOT ({is_move})"), barriers)
+        return passes.unionByName(events.where(is_move), allowMissingColumns=True), waits
 
-    patch.setattr(resolving, "part_chains", apart)
+    patch.setattr(passing, "part_chains", apart)
 
 
 def lets_pass_what_follows_an_undecided_change(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Holds a key change that no rule decides, and not what comes behind it in the same batch."""
-    part = Resolver._part
+    part = passing.part
 
-    def apart(self: Resolver, plan: MergePlan, events: DataFrame, rows: DataFrame, **_more: bool) -> Any:
-        return part(self, plan, events, rows)
+    def apart(kept: Keeping, plan: MergePlan, arrived: Arrived, events: DataFrame) -> Any:
+        return part(kept, plan, replace(arrived, has_refused=False), events)
 
-    patch.setattr(Resolver, "_part", apart)
+    patch.setattr(deciding, "part", apart)
 
 
 def holds_what_comes_too_late(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Holds the key of a row that cannot be applied, though later events of it were long ago."""
-    late_as_rejects = resolving.late_as_rejects
+    late_as_rejects = sorting.late_as_rejects
 
     def of_events(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, Mapping[Reason | None, int]]:
         events, late = late_as_rejects(frame.where(f"{names.REASON} IS NULL"), plan)
         return events.unionByName(frame.where(f"{names.REASON} IS NOT NULL")), late
 
-    patch.setattr(resolving, "late_as_rejects", of_events)
+    patch.setattr(sorting, "late_as_rejects", of_events)
 
 
 def nulls_what_the_files_lack(patch: pytest.MonkeyPatch) -> None:
@@ -288,7 +294,7 @@ def forgets_truncates(patch: pytest.MonkeyPatch, _player: Player) -> None:
 
 def takes_copies_under_other_names_for_news(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Tells events by their place alone, though each has a number of its own."""
-    patch.setattr(resolving, "without_facts", lambda frame, _plan, _known: (frame, 0))
+    patch.setattr(sorting, "without_facts", lambda frame, _plan, _known: (frame, 0))
 
 
 def keeps_rows_that_a_load_does_not_hold(patch: pytest.MonkeyPatch, _player: Player) -> None:

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from lakeward.adapters.spark.chains import Chains
 from lakeward.adapters.spark.folding import Before, fold
-from lakeward.adapters.tables import resolving
+from lakeward.adapters.tables.resolving import deciding
 from lakeward.core.plan import MergePlan
 
 
@@ -20,4 +20,4 @@ def in_parts(patch: pytest.MonkeyPatch) -> None:
         chains = fold(plan, events, before)
         return replace(chains, folded=chains.folded.repartition(3).localCheckpoint())
 
-    patch.setattr(resolving, "fold", parted)
+    patch.setattr(deciding, "fold", parted)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from lakeward.adapters.spark.differing import Difference
-from lakeward.adapters.tables import joining, resolving
+from lakeward.adapters.tables import joining, resolve
 from lakeward.adapters.tables.joining import Joint
-from lakeward.adapters.tables.resolving import Resolver
+from lakeward.adapters.tables.resolving import judging
+from lakeward.adapters.tables.resolving.judging import by_judging
 from lakeward.core.counts import Counts
+from lakeward.core.ports import Resolved
 
 
 class Full(Exception):
@@ -61,33 +63,29 @@ def test_of_a_joined_table(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not cached.is_kept
 
 
-def judge(patch: pytest.MonkeyPatch, judged: Frame) -> Resolver:
-    patch.setattr(resolving, "verdicts", lambda *_: judged)
-    patch.setattr(resolving, "events_of", lambda frame: frame)
-    patch.setattr(Resolver, "_part", lambda *_: (Frame(), None))
-    return Resolver(SimpleNamespace(), SimpleNamespace(), fails)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("step", ["counts", "winners"])
 def test_of_a_batch_of_whole_rows(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     judged = Frame()
-    resolver: Any = judge(monkeypatch, judged)
-    monkeypatch.setattr(resolving, "counts", lambda *_: (Counts(), 1, 0))
-    monkeypatch.setattr(resolving, step, fails)
-    plan, news = SimpleNamespace(recalls=False), SimpleNamespace(frame=Frame(), known=None)
+    kept, plan, arrived, rows = (cast("Any", SimpleNamespace()) for _ in range(4))
+    plan.recalls, arrived.frame, rows.table = False, Frame(), None
+    monkeypatch.setattr(judging, "verdicts", lambda *_: judged)
+    monkeypatch.setattr(judging, "events_of", lambda frame: frame)
+    monkeypatch.setattr(judging, "part", lambda *_: (Frame(), None))
+    monkeypatch.setattr(judging, "counts", lambda *_: (Counts(), 1, 0))
+    monkeypatch.setattr(judging, step, fails)
     with pytest.raises(Full):
-        resolver._judges(plan, news, SimpleNamespace(table=None))
+        by_judging(kept, plan, arrived, rows)
     assert not judged.is_kept
 
 
 def test_of_a_full_load_that_takes_the_place_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     judged = Frame(is_kept=True)
-    resolver: Any = Resolver(SimpleNamespace(), SimpleNamespace(), fails)  # type: ignore[arg-type]
-    resolved = resolving.Resolved(
-        counts=Counts(), written=0, removed=0, detail=SimpleNamespace(), close=judged.unpersist
-    )
-    monkeypatch.setattr(Resolver, "merge", lambda *_: resolved)
-    monkeypatch.setattr(resolving, "Rows", lambda *_: judged)
+    resolved = Resolved(counts=Counts(), written=0, removed=0, detail=SimpleNamespace(), close=judged.unpersist)
+    kept: Any = SimpleNamespace(spark=fails)
+    plan: Any = SimpleNamespace(dimension=SimpleNamespace(history=None, is_soft=False))
+    frame: Any = None
+    monkeypatch.setattr(resolve, "merge", lambda *_: resolved)
+    monkeypatch.setattr(resolve, "Rows", lambda *_: judged)
     with pytest.raises(Full):
-        resolver.reload(SimpleNamespace(dimension=SimpleNamespace(history=None, is_soft=False)), None, None)
+        resolve.reload(kept, plan, frame, None)
     assert not judged.is_kept

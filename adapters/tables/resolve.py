@@ -1,0 +1,91 @@
+"""What a plan does to the rows of a table: `resolved_by` works it out, and nothing is written.
+
+Each step is a module of `lakeward.adapters.tables.resolving`, and hands a value to the next: what a batch
+brought that is new (`Arrived`) and, where rows are folded in order, which of its events can be applied
+(`Decided`). What comes of it (`Outcome`) the format carries out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from pyspark.sql import DataFrame
+
+from lakeward.adapters.spark.caching import freed_on_failure
+from lakeward.adapters.spark.fitting import fitted
+from lakeward.adapters.tables.keeping import Keeping
+from lakeward.adapters.tables.outcome import Outcome
+from lakeward.adapters.tables.partitions import Partitions
+from lakeward.adapters.tables.resolving.appending import by_appending
+from lakeward.adapters.tables.resolving.folding import by_folding
+from lakeward.adapters.tables.resolving.images import by_images, meets_images
+from lakeward.adapters.tables.resolving.instants import with_instants
+from lakeward.adapters.tables.resolving.judging import by_judging
+from lakeward.adapters.tables.resolving.sorting import sort_out
+from lakeward.adapters.tables.resolving.splicing import by_splicing
+from lakeward.adapters.tables.rows import Loaded, Rows
+from lakeward.adapters.tables.writing import written
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import Resolved
+
+_NO_PARTITIONS: Final = Partitions()
+
+Work: TypeAlias = Callable[[Loaded | None, Partitions], Resolved]
+"""Works out rows of a table as it was loaded, None where it is not there yet, and as it is partitioned."""
+
+
+def resolved_by(
+    kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None, partitions: Partitions = _NO_PARTITIONS
+) -> Resolved:
+    """Work out what a plan does to a table, or to one that is not there yet.
+
+    Rows of which its `partitions` would not keep a text go into quarantine.
+    """
+    plan, frame = with_instants(plan, fitted(frame, plan.dimension.schema), lambda: kept.companion.object_names)
+    plan, frame = partitions.without_unkept(plan, frame)
+    if plan.appends:
+        append = by_images if meets_images(plan) else by_appending
+        return append(kept, plan, frame, table)
+    resolve = reload if plan.replaces else merge
+    resolved = resolve(kept, plan, frame, table)
+    with freed_on_failure(resolved.close):
+        partitions.refuse_unkept(plan, written(plan, resolved))
+    return resolved
+
+
+def merge(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> Resolved:
+    """Each event meets the row that stands of its key, if there is one."""
+    rows = Rows(plan, table, kept.spark)
+    if plan.splices is not None and rows.history is not None:
+        return by_splicing(kept, plan, rows.history, plan.splices, frame, rows)
+    plan, arrived = sort_out(kept, plan, frame, rows)
+    work_out = by_folding if plan.folds else by_judging
+    return work_out(kept, plan, arrived, rows)
+
+
+def reload(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> Resolved:
+    """The rows of a full load take the place of all that stand, and meet none of them."""
+    if plan.dimension.history is not None:  # its rows stay: what the load lacks ends
+        return merge(kept, plan, frame, table)
+    rows = Rows(plan, table, kept.spark)
+    resolved = merge(kept, plan, frame, table if plan.dimension.is_soft else None)
+    outcome: Outcome = resolved.detail
+    outcome.table, outcome.drops_all = table, True
+    with freed_on_failure(resolved.close):
+        if plan.dimension.is_soft:
+            resolved = _with_lacking(resolved, rows)
+        return replace(resolved, removed=rows.count())
+
+
+def _with_lacking(resolved: Resolved, rows: Rows) -> Resolved:
+    """Keep the rows that a full load lacks, where deletes are soft: they went."""
+    outcome: Outcome = resolved.detail
+    lacking, live = rows.lacking(outcome.upserts), rows.live()
+    outcome.upserts = outcome.upserts.unionByName(lacking, allowMissingColumns=True)
+    return replace(
+        resolved,
+        written=resolved.written + lacking.count(),
+        current=resolved.current - (0 if live is None else live.count()),
+    )

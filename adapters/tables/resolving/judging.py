@@ -1,0 +1,56 @@
+"""Working out batches of whole rows, which what stands of their keys decides: in one pass and without an order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakeward.adapters.spark.caching import freed_on_failure
+from lakeward.adapters.spark.events import IS_LOAD
+from lakeward.adapters.spark.resolve import FILE, IS_LIVE, IS_NEWS, POS, counts, events_of, verdicts, winners
+from lakeward.adapters.tables.keeping import Keeping
+from lakeward.adapters.tables.outcome import Outcome
+from lakeward.adapters.tables.resolving.counting import counts_of
+from lakeward.adapters.tables.resolving.holding import held_keys
+from lakeward.adapters.tables.resolving.passing import not_waiting_yet, part
+from lakeward.adapters.tables.resolving.sorting import Arrived
+from lakeward.adapters.tables.rows import Rows
+from lakeward.core.dimension import Ordered
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import Resolved
+
+
+def by_judging(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows) -> Resolved:
+    """Judge the events of each key by the row that stands of it."""
+    passing, waiting = part(kept, plan, arrived, events_of(arrived.frame))
+    waiting, waited = not_waiting_yet(kept, plan, waiting)
+    gone = kept.companion.deletes(plan.batch - 1) if plan.recalls else None
+    found = None if rows.table is None else rows.found(passing, gone)
+    judged = verdicts(passing, found, plan, (FILE, POS)).persist()
+    with freed_on_failure(judged.unpersist):
+        tally, written, removed = counts(judged, passing, plan)
+        all_stand = written == tally.stale + tally.duplicates + tally.superseded + tally.applied
+        upserts = passing if all_stand else winners(passing, judged, deletes=False)
+        is_ordered = isinstance(plan.dimension.lateness, Ordered)
+        outcome = Outcome(
+            upserts=rows.kept(upserts, judged),
+            removed=judged.where(f"{IS_NEWS} AND {IS_LIVE}"),
+            changes=None if is_ordered else passing.where(f"NOT {IS_LOAD}"),
+            deletes=winners(passing, judged, deletes=True) if is_ordered and tally.applied > written else None,
+            waiting=waiting,
+            released=passing if plan.releases else None,
+            rejects=arrived.rejects(plan),
+            table=rows.table,
+            cached=[judged],
+        )
+        rejects = arrived.rejects_by_reason(plan)
+        again = waited + arrived.known.rows
+        tally = replace(tally, duplicates=tally.duplicates + again, quarantined=sum(rejects.values()))
+        return Resolved(
+            counts=counts_of(plan, tally, waiting),
+            written=written,
+            removed=removed,
+            held=len(held_keys(kept, plan, arrived.frame)),
+            rejects=rejects,
+            detail=outcome,
+            close=outcome.close,
+        )

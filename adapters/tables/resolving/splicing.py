@@ -1,0 +1,46 @@
+"""Working out a snapshot that is put between others of a history."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from lakeward.adapters.spark.events import IS_REJECT
+from lakeward.adapters.spark.histories import VersionRows
+from lakeward.adapters.spark.resolve import events_of
+from lakeward.adapters.spark.splicing import spliced
+from lakeward.adapters.tables.keeping import Keeping
+from lakeward.adapters.tables.outcome import Outcome
+from lakeward.adapters.tables.resolving.holding import held_keys
+from lakeward.adapters.tables.rows import Rows
+from lakeward.core.counts import Counts
+from lakeward.core.history.snapshots import Span
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import Resolved
+from lakeward.core.splicing import refuse_broken, refuse_in_part
+
+
+def by_splicing(
+    kept: Keeping, plan: MergePlan, shown: VersionRows, span: Span, frame: DataFrame, rows: Rows
+) -> Resolved:
+    """Put a snapshot between others; none of its rows is late, a copy or behind a hold."""
+    refuse_in_part(plan.dimension, plan.facts)
+    done = spliced(plan, shown, span, rows.all(), events_of(frame))
+    refuse_broken(plan.dimension, plan.facts.objects[0].object.name, done.wrong())
+    f, numbering = plan.facts, done.numbering(plan.numbered)
+    outcome = Outcome(
+        upserts=done.rows(numbering),
+        removed=done.removed(),
+        rejects=frame.where(IS_REJECT) if f.rejects else None,
+        table=rows.table,
+    )
+    refused, applied = sum(f.rejects.values()), sum(f.operations.values())
+    return Resolved(
+        counts=Counts(read=f.read, skipped=f.skipped, quarantined=refused, applied=applied),
+        written=outcome.upserts.count(),
+        removed=done.removed().count(),
+        current=done.opened(),
+        numbered=numbering.given,
+        held=len(held_keys(kept, plan, frame)),
+        rejects=f.rejects,
+        detail=outcome,
+    )
