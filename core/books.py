@@ -117,7 +117,8 @@ class Books:
         is_another = account.batch > at.batch
         after = 0 if is_another else account.batch
         missed = of.applied(at, after) if after < at.batch else ()
-        fresh = [item for item in (*taken.objects, *taken.left) if past.waiting.get(item.name) != item]
+        waits = [item for item in (*taken.objects, *taken.left) if not past.has_applied(item)]
+        fresh = [item for item in waits if past.waiting.get(item.name) != item]
         notes = Notes(
             anew=is_another,
             records=[

@@ -149,6 +149,11 @@ class Past:
         """Return what an operator let pass of an alarm."""
         return self.acked.get(code, frozenset())
 
+    def has_applied(self, item: SourceObject) -> bool:
+        """Whether an object was applied as it is, in whichever epoch."""
+        before = self.seen.get(item.name)
+        return item.version in self.left or (before is not None and before.version == item.version)
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -276,7 +281,7 @@ def _take_load(
     table: str, load: Load, ordered: Sequence[SourceObject], past: Past, naming: Naming, *, keeps: bool
 ) -> Taken:
     """Choose all objects of a full load once it is whole, and nothing before that."""
-    found = loads.find_load(table, load, ordered, past, naming)
+    found = loads.find_load(table, load, ordered, past, naming, keeps=keeps)
     may_splice = load.older is Older.SPLICE and all(naming.is_dated(item.name) for item in found.objects)
     is_spliced = may_splice and bool(loads.older(found.objects, past, naming))
     if load.settles is not None:

@@ -191,37 +191,68 @@ class Found:
 
 
 def older(objects: Iterable[SourceObject], past: Past, naming: Naming) -> tuple[SourceObject, ...]:
-    """Return the objects of snapshots that lie before one that was applied."""
-    newest = newest_snapshot(past, naming)
-    return tuple(item for item in objects if newest is not None and item.order < newest.order)
+    """Return the objects of snapshots that lie before the newest that was applied, without those that were, too."""
+    objects = tuple(objects)
+    snapshots = _before_the_newest(objects, past, naming)
+    return tuple(i for i in objects if naming.snapshot(i.name) in snapshots and not past.has_applied(i))
+
+
+def _before_the_newest(objects: Iterable[SourceObject], past: Past, naming: Naming) -> frozenset[str]:
+    """Return which snapshots lie before the newest that was applied; it does not lie before itself.
+
+    One lies where its first object does. Names need not tell an order: one with an object that is as it was applied
+    in an epoch before lies before the newest, too.
+    """
+    newest = _newest(past, naming)
+    if newest is None:
+        return frozenset()
+    objects = tuple(objects)
+    places = _places((*past.seen.values(), *objects), naming)
+    left = {naming.snapshot(item.name) for item in objects if item.version in past.left}
+    return frozenset(name for name, place in places.items() if name in left or place < places[newest]) - {newest}
 
 
 def newest_snapshot(past: Past, naming: Naming) -> SourceObject | None:
     """Return the last object of the snapshot that the table shows, where each has names of its own."""
-    applied = [item for item in past.seen.values() if naming.snapshot(item.name) is not None]
+    newest = _newest(past, naming)
+    applied = [item for item in past.seen.values() if newest is not None and naming.snapshot(item.name) == newest]
     return max(applied, key=lambda item: item.order, default=None)
 
 
-def find_load(table: str, load: Load, ordered: Sequence[SourceObject], past: Past, naming: Naming) -> Found:
-    """Look for a load in a listing, in order."""
+def _newest(past: Past, naming: Naming) -> str | None:
+    places = _places(past.seen.values(), naming)
+    return max(places, key=places.__getitem__, default=None)
+
+
+def _places(objects: Iterable[SourceObject], naming: Naming) -> dict[str, int]:
+    """Return where snapshots with names of their own lie: there where the first object of each does."""
+    found: dict[str, int] = {}
+    for item in objects:
+        name = naming.snapshot(item.name)
+        if name is not None:
+            found[name] = min(item.order, found.get(name, item.order))
+    return found
+
+
+def _applied(past: Past) -> frozenset[str]:
+    """Return the versions of all objects that were applied, in whichever epoch."""
+    return past.left.union(item.version for item in past.seen.values())
+
+
+def find_load(
+    table: str, load: Load, ordered: Sequence[SourceObject], past: Past, naming: Naming, *, keeps: bool = True
+) -> Found:
+    """Look for a load in a listing, in order; `keeps` says that applied objects stay where they are."""
     applied = {item.version for item in past.seen.values()}
     others = [item for item in ordered if not is_older(item, past, naming)]
-    let_pass = past.passed("LEDGER-001") if load.settles is not None else frozenset()
-    loads = [
-        item
-        for item in others
-        if naming.is_load(item.name) and item.version not in applied and item.name not in let_pass
-    ]
-    skipped = older(loads, past, naming) if load.older is Older.SKIP else ()
-    objects, later = _first_snapshot([item for item in loads if item not in skipped], naming)
+    loads, skipped = _unapplied(load, ordered, past, naming)
+    objects, later = _first_snapshot(loads, naming)
     behind = tuple(
         item
         for item in others
         if not naming.is_load(item.name) and (load.cut is not None or item.version not in applied)
     )
-    names, content = {item.name for item in objects}, content_of(ordered)
-    again = [n for n in past.seen if naming.is_load(n) and naming.snapshot(n) is None]
-    lacking = () if load.settles is None else sorted(n for n in again if n not in names)
+    content, lacking = content_of(ordered), _lacking(load, objects, past, naming, keeps=keeps)
     before = past.awaited
     is_as_before = before is not None and (before.epoch, before.content) == (load.epoch, content)
     awaited = Awaited(
@@ -232,13 +263,58 @@ def find_load(table: str, load: Load, ordered: Sequence[SourceObject], past: Pas
         behind=len(behind),
         content=content,
         unchanged=before.unchanged if before is not None and is_as_before else past.now,
-        lacking=tuple(lacking),
+        lacking=lacking,
         until=_until(table, load, objects, lacking, naming),
     )
     is_said = frozenset(item.version for item in objects) == load.whole
     has_next = bool(later) and min(i.modified for i in later) >= max(i.modified for i in objects)
-    is_whole = bool(objects) and (is_said or has_next or _has_ended(load, awaited, objects, behind, past, naming))
+    is_told = is_said or (has_next and not lacking)
+    is_whole = bool(objects) and (is_told or _has_ended(load, awaited, objects, behind, past, naming))
     return Found(objects=objects, behind=behind, later=later, awaited=awaited, is_whole=is_whole, skipped=skipped)
+
+
+def _unapplied(
+    load: Load, ordered: Sequence[SourceObject], past: Past, naming: Naming
+) -> tuple[Sequence[SourceObject], tuple[SourceObject, ...]]:
+    """Return the objects of full loads that were not applied as they are, and those that are skipped.
+
+    Of a snapshot with names of its own these are all that are there, once one of them was not applied: it is taken
+    whole, together with what of it did not change, or not at all.
+    """
+    let_pass = past.passed("LEDGER-001") if load.settles is not None else frozenset()
+    applied = _applied(past)
+    new = [i for i in ordered if naming.is_load(i.name) and i.version not in applied and i.name not in let_pass]
+    names, snapshots = {item.name for item in new}, {naming.snapshot(item.name) for item in new} - {None}
+    found = [
+        i for i in ordered if i.name in names or (naming.is_load(i.name) and naming.snapshot(i.name) in snapshots)
+    ]
+    if load.older is not Older.SKIP:
+        return found, ()
+    before = _before_the_newest(found, past, naming)
+    left_out = tuple(item for item in new if naming.snapshot(item.name) in before)
+    return [item for item in found if naming.snapshot(item.name) not in before], left_out
+
+
+def _lacking(
+    load: Load, objects: Sequence[SourceObject], past: Past, naming: Naming, *, keeps: bool
+) -> tuple[str, ...]:
+    """Return the objects without which a snapshot may be a half one: those of the load before, or of itself before.
+
+    Of one with names of its own they are those that are gone. Where none of what was applied is there any more, and
+    nobody puts it into an archive, it was written anew under other names.
+    """
+    if load.settles is None:
+        return ()
+    names = {item.name for item in objects}
+    snapshot = naming.snapshot(objects[0].name) if objects else None
+    if snapshot is None:
+        again = (name for name in past.seen if naming.is_load(name) and naming.snapshot(name) is None)
+        return tuple(sorted(name for name in again if name not in names))
+    had = {name for name in past.seen if naming.snapshot(name) == snapshot}
+    if not had:
+        before = (version.rsplit(" ", 2)[0] for version in past.left)
+        had = {name for name in before if naming.snapshot(name) == snapshot}
+    return () if keeps and not had & names else tuple(sorted(had - names))
 
 
 def _first_snapshot(
@@ -247,7 +323,7 @@ def _first_snapshot(
     """Return the objects of the first snapshot, and those of the others."""
     first = naming.snapshot(found[0].name) if found else None
     own = tuple(item for item in found if naming.snapshot(item.name) == first)
-    return own, tuple(item for item in found if item not in own)
+    return own, tuple(item for item in found if naming.snapshot(item.name) != first)
 
 
 def _has_ended(
@@ -290,6 +366,10 @@ def _by_itself(
     if load.settles is None:
         return f"it is complete with the first changes that are written behind it, or with {said}"
     if objects and naming.snapshot(objects[0].name) is not None:
+        if lacking:
+            return (
+                f"{lacking[0]} of it was applied, and is gone: put it back, or if it is whole as it is now: {said}"
+            )
         return (
             f"it is complete once the next one is there, nothing of it changes any more for a while, or with {said}"
         )

@@ -45,7 +45,10 @@ def span_of(dimension: Dimension, facts: BatchFacts, progress: Progress, records
     if is_first and history.first_load is not None:
         begins = history.first_load
     epoch = min(record.least.epoch for record in known if min(record.objects) > place)
-    position = Position(epoch, LOAD_SEQUENCE, min(item.order for item in objects), 0)
+    orders = {item.order for item in objects}.union(*(record.objects for record in known))
+    # Of a folder a first file may come later: what is taken of one again never lies below what was taken before.
+    last = max(order for order in orders if order < min(following.objects))
+    position = Position(epoch, LOAD_SEQUENCE, last, 0)
     return Span(begins, instant_of_time(following.time, history), position)
 
 

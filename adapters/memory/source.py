@@ -77,7 +77,7 @@ class MemorySource:
         every = {one.object.name: one for one in self.tables.get(dimension.source, [])}
         listed = [one.object for one in self.tables.get(dimension.source, [])]
         naming = Naming(
-            is_load=lambda name: name in every and every[name].is_load,
+            is_load=lambda name: name in every and (every[name].is_load or self.snapshot(name) is not None),
             written=lambda item: item.modified,
             snapshot=self.snapshot,
             is_dated=lambda _: self.dates_snapshots,

@@ -12,15 +12,16 @@ import pytest
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.books import LISTED_WHOLE, Books
 from lakeward.core.clock import SLACK
-from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.dimension import Dimension, Snapshots, TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
-from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.job import STEPS, Job, Watch
 from lakeward.core.ledger import Limits, ObjectState, Past, SourceObject, Taken, take
 from lakeward.core.pipeline import apply_changes
 from lakeward.core.ports import Batch, Recalled
 from lakeward.core.preparing import prepare
 from lakeward.core.progress import Progress
+from lakeward.core.reloads import complete
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.upkeep import ack, rebuild
 
@@ -337,3 +338,29 @@ def test_great_tables_are_listed_from_the_mark_on_and_whole_once_in_a_while(
     clock[0] = hours
     assert books.past("t", Progress(), recalled, floor).start == start
     assert books.past("t", Progress(), recalled, floor, is_whole=True).start is None
+
+
+def test_of_a_folder_that_is_taken_again_what_did_not_change_never_waits(shop: Shop) -> None:
+    """Else a ledger would have it wait that was applied, and a run miss it once it is gone."""
+
+    def put(order: int, modified: int) -> None:
+        place = Position(1, LOAD_SEQUENCE, order, 1)
+        event = ChangeEvent(operation=Operation.READ, position=place, key=(order,), cells={"id": order})
+        shop.source.put(NAME, order, [event], modified=modified)
+
+    def job() -> Job[Any]:
+        return replace(shop.job(), dimension=replace(DIMENSION, snapshots=Snapshots()))
+
+    shop.source = MemorySource(snapshot=lambda _: "day")
+    put(1, 5)
+    put(2, 5)
+    complete(job(), by="me", at=1)
+    apply_changes(job())
+    put(2, 9)
+    apply_changes(job())
+    assert shop.states == {1: "applied", 2: "seen"}
+    complete(job(), by="me", at=2)
+    apply_changes(job())
+    found = shop.ledger.objects(str(NAME))
+    assert [(item.state.value, item.batch) for item in found] == [("applied", 2)] * 2
+    assert shop.rows == [1, 2]

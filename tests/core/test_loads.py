@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lakeward.core.dimension import Older
 from lakeward.core.errors import AlarmRaised, SourceError
 from lakeward.core.ledger import Past, SourceObject, Taken, take
 from lakeward.core.loads import Load, Naming, Told
@@ -219,3 +220,89 @@ def test_a_snapshot_that_is_older_than_the_table_stops_it() -> None:
     assert raised.value.code == "LEDGER-001"
     acked = replace(known, acked={"LEDGER-001": frozenset({"1/1"})})
     assert chosen([part(1), part(2), part(3), part(4)], acked).objects == (part(3),)
+
+
+DATED = replace(DAILY, is_dated=lambda _: True)
+SPLICES, SKIPS = (replace(SNAPSHOT, epoch=3, older=older) for older in (Older.SPLICE, Older.SKIP))
+BOTH = [part(1, 1, 5), part(1, 2, 5)]
+NEXT = [part(2, 1, 6), part(2, 2, 6)]
+
+
+def said(listed: list[SourceObject], known: Past, naming: Naming = DATED, *, keeps: bool = True) -> Taken:
+    """Take what an operator says is all of the load that is found."""
+    found = take("shop.item", listed, known, naming=naming, keeps=keeps)
+    assert found.awaited is not None
+    about = frozenset(item.version for item in (*found.objects, *found.left)[: found.awaited.objects])
+    whole = replace(known, load=replace(known.load or SNAPSHOT, whole=about))
+    return take("shop.item", listed, whole, naming=naming, keeps=keeps)
+
+
+@pytest.mark.parametrize("older", Older)
+@pytest.mark.parametrize(
+    "now",
+    [[part(1), BOTH[1]], [BOTH[0], part(1, 2)], [*BOTH, part(1, 3)], [part(1), part(1, 2)]],
+    ids=["first", "last", "late", "all"],
+)
+def test_of_a_folder_that_was_applied_all_files_are_taken_once_one_is_another(
+    older: Older, now: list[SourceObject]
+) -> None:
+    known = past(*BOTH, load=replace(SNAPSHOT, older=older))
+    assert not chosen(now, known).objects, "it has not settled"
+    found = said(now, known)
+    assert (found.objects, found.load, found.aside) == (tuple(now), 2, ())
+    with_next = chosen([*now, part(2, 1, 100)], known)
+    assert (with_next.objects, with_next.left) == (tuple(now), (part(2, 1, 100),))
+
+
+def test_an_older_folder_of_which_a_file_changed_is_put_in_its_place_or_left_out_as_a_whole() -> None:
+    left = frozenset(item.version for item in BOTH)
+    listed = [BOTH[0], part(1, 2), *NEXT]
+    spliced = said(listed, past(*NEXT, left=left, load=SPLICES))
+    assert (spliced.objects, spliced.load) == ((BOTH[0], part(1, 2)), 2)
+    skipped = chosen(listed, past(*NEXT, left=left, load=SKIPS))
+    assert (skipped.left, skipped.aside) == ((), (part(1, 2),))
+    with pytest.raises(AlarmRaised) as raised:
+        said(listed, past(*NEXT, left=left, load=SPLICES), DAILY)
+    assert (raised.value.code, raised.value.about) == ("LEDGER-001", ("1/2",))
+
+
+def test_a_folder_of_an_epoch_before_is_older_though_its_name_tells_no_order() -> None:
+    """Its files are counted behind all others then: the numbers that they had are not known any more."""
+    left = frozenset(item.version for item in BOTH)
+    listed = [*NEXT, replace(BOTH[0], order=23), replace(BOTH[1], order=24, modified=100)]
+    with pytest.raises(AlarmRaised) as raised:
+        chosen(listed, past(*NEXT, left=left, load=SNAPSHOT))
+    assert raised.value.about == ("1/2",)
+    anew = [*NEXT, *(replace(item, order=item.order + 12, modified=100) for item in BOTH)]
+    assert said(anew, past(*NEXT, left=left, load=SNAPSHOT)).objects == tuple(anew[2:]), "all of it came again"
+
+
+@pytest.mark.parametrize("has_left", [False, True], ids=["of this epoch", "of one before"])
+def test_a_folder_that_lacks_a_file_that_was_applied_waits_for_a_person(has_left: bool) -> None:
+    if has_left:
+        known = past(*NEXT, left=frozenset(item.version for item in BOTH), load=SPLICES)
+    else:
+        known = past(*BOTH, load=SNAPSHOT)
+    others = [part(3, 1, 10**9)]
+    for now in ([part(1, 2)], [BOTH[0], part(1, 3)]):
+        found = take("shop.item", [*now, *others], known, naming=DATED)
+        later = replace(known, now=10**6, awaited=found.awaited)
+        again = take("shop.item", [*now, *others], later, naming=DATED)
+        assert again.awaited is not None
+        assert (again.objects, again.awaited.is_held_up) == ((), True)
+        gone = "1/1" if now[0].name == "1/2" else "1/2"
+        assert again.awaited.until.startswith(
+            f"{gone} of it was applied, and is gone: put it back, or if it is whole"
+        )
+        assert said([*now, *others], known).objects == tuple(now)
+
+
+def test_a_folder_that_is_written_anew_under_other_names_is_another_only_where_none_are_archived() -> None:
+    known, anew = past(*BOTH, load=SNAPSHOT), [part(1, 3), part(1, 4)]
+    first = take("shop.item", anew, known, naming=DATED)
+    later = replace(known, now=10**6, awaited=first.awaited)
+    assert take("shop.item", anew, later, naming=DATED).objects == tuple(anew)
+    kept = take("shop.item", anew, later, naming=DATED, keeps=False)
+    assert kept.awaited is not None
+    assert (kept.objects, kept.awaited.lacking) == ((), ("1/1", "1/2")), "those may be in the archive"
+    assert said(anew, known, keeps=False).objects == tuple(anew)

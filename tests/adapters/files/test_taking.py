@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,9 @@ from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.source import FilesSource
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Places
-from lakeward.core.dimension import Dimension, Snapshots, TableName
+from lakeward.core.dimension import Dimension, Older, Snapshots, TableName
 from lakeward.core.errors import ConfigError, SourceError
-from lakeward.core.ledger import Past
+from lakeward.core.ledger import Past, SourceObject, Taken
 from lakeward.core.loads import Load
 from lakeward.core.schema import Column, Schema, Type
 
@@ -78,6 +80,59 @@ def test_files_of_a_snapshot_whose_folder_alone_tells_its_time_have_places_of_th
     places = {item.name: item.order for item in (*again.objects, *again.left)}
     assert places["2026-11-21/part-1.csv"] == other + 1, "those that have a place keep it"
     assert places["2026-11-22/part-9.csv"] > other + 1
+
+
+DAYS = r"(?P<time>\d{4}-\d{2}-\d{2})/.*"
+
+
+def _settled(source: FilesSource, seen: Mapping[str, SourceObject], load: Load) -> Taken:
+    """Look twice, so far apart that what is there has settled."""
+    first = source.take(dimension(Snapshots()), Past(seen=seen, load=load, now=100))
+    return source.take(dimension(Snapshots()), Past(seen=seen, load=load, now=200, awaited=first.awaited))
+
+
+def _write_anew(tmp_path: Path, *names: str) -> None:
+    for name in names:
+        file = tmp_path / "shop" / "orders" / name
+        file.write_text("id\n2\n3\n", encoding="utf-8")
+        os.utime(file, (2e9, 2e9))
+
+
+@pytest.mark.parametrize("named", [{"names": DAYS}, {}], ids=["dated", "counted"])
+@pytest.mark.parametrize("older", Older)
+def test_a_folder_is_taken_whole_again_once_one_of_its_files_is_another(
+    tmp_path: Path, older: Older, named: dict[str, str]
+) -> None:
+    parts = ("21/part-9.csv", "21/part-10.csv")
+    of = [f"2026-11-{part}" for part in parts]
+    for place, written in enumerate([of[:1], of[1:], of, ["2026-11-21/part-11.csv"]]):
+        folder = tmp_path / str(place)
+        source = files(folder, *of, snapshots="folder", **named)
+        seen = {item.name: item for item in _settled(source, {}, Load(epoch=1, settles=10)).objects}
+        assert [*seen] == of
+        assert not _settled(source, seen, Load(epoch=2, settles=10, older=older)).left, "nothing is new"
+        _write_anew(folder, *written)
+        found = _settled(source, seen, Load(epoch=2, settles=10, older=older))
+        assert [item.name for item in found.objects] == list(dict.fromkeys([*of, *written]))
+        assert (found.load, found.aside) == (2, ())
+
+
+def test_an_older_folder_is_put_in_its_place_whole_once_one_of_its_files_is_another(tmp_path: Path) -> None:
+    of = ["2026-11-21/part-9.csv", "2026-11-21/part-10.csv"]
+    source = files(tmp_path, *of, snapshots="folder", names=DAYS)
+    before = _settled(source, {}, Load(epoch=1, settles=10)).objects
+    left = frozenset(item.version for item in before)
+    files(tmp_path, "2026-11-22/part-9.csv")
+    newest = source.take(dimension(Snapshots()), Past(left=left, load=Load(epoch=2, settles=10))).left
+    known = Past(seen={item.name: item for item in newest}, left=left)
+    assert [*known.seen] == ["2026-11-22/part-9.csv"]
+    _write_anew(tmp_path, of[1])
+    load = Load(epoch=3, settles=10, older=Older.SPLICE)
+    first = source.take(dimension(Snapshots()), replace(known, load=load, now=100))
+    found = source.take(dimension(Snapshots()), replace(known, load=load, now=200, awaited=first.awaited))
+    assert ([item.name for item in found.objects], found.load) == (of, 2)
+    skips = replace(load, older=Older.SKIP)
+    assert [i.name for i in source.take(dimension(Snapshots()), replace(known, load=skips)).aside] == of[1:]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tries import tries
 
 from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
-from lakeward.core import splicing
+from lakeward.core import loads, splicing
 from lakeward.core.dimension import Dimension, Older, Snapshots, TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
@@ -27,6 +27,8 @@ from lakeward.core.history.options import History, Shown, Track
 from lakeward.core.history.snapshots import Span, Witness, witnessed
 from lakeward.core.history.versions import Columns, Version, Versions
 from lakeward.core.job import STEPS, Job, Report, Watch, unwatched
+from lakeward.core.ledger import Past, SourceObject
+from lakeward.core.loads import Naming, newest_snapshot
 from lakeward.core.looking import look
 from lakeward.core.memory import Reason, Reject
 from lakeward.core.pipeline import apply_changes, truncate
@@ -49,13 +51,19 @@ def dimension(older: Older = Older.SPLICE, **options: Any) -> Dimension:
     return Dimension(name=NAME, schema=SCHEMA, key=("id",), snapshots=kept, history=history)
 
 
-class Lake:
-    """One table, and a source that lists its snapshots by their days."""
+PARTS = 3
+"""Of how many files a folder is that is a snapshot; files of one day lie in one folder."""
 
-    def __init__(self, of: Dimension) -> None:
+
+class Lake:
+    """One table, and a source that lists its snapshots by their days; each is a file, or the files of a folder."""
+
+    def __init__(self, of: Dimension, *, has_folders: bool = False) -> None:
         self.table = MemoryTable(of)
-        self.source = MemorySource(snapshot=lambda name: name, dates_snapshots=True)
+        snapshot: Callable[[str], str] = (lambda name: str(int(name) // 24)) if has_folders else str
+        self.source = MemorySource(snapshot=snapshot, dates_snapshots=True)
         self.written = 0
+        self.parts: dict[int, State] = {}
         opened = MemoryTarget({NAME: self.table}).open(of)
         self.job: Job[Any] = Job(dimension=of, source=self.source, opened=opened)
 
@@ -69,7 +77,11 @@ class Lake:
         watch: Watch = unwatched,
     ) -> list[Report]:
         """Take the snapshot of an hour of a day; an operator says that it is whole."""
-        order = day * 24 + hour
+        self.write(day * 24 + hour, state, *rejects, is_dated=is_dated)
+        return self.take(watch)
+
+    def write(self, order: int, state: State, *rejects: Reject, is_dated: bool = True) -> None:
+        """Write a file of a snapshot."""
         events = [
             ChangeEvent(
                 operation=Operation.READ,
@@ -82,6 +94,19 @@ class Lake:
         ]
         self.written += 1
         self.source.put(NAME, order, [*events, *rejects], modified=self.written)
+
+    def deliver_folder(self, day: int, state: State, again: int) -> list[Report]:
+        """Take a snapshot of several files, of which those are written that changed, and one that need not have."""
+        for part in range(PARTS):
+            rows = {key: row for key, row in state.items() if key % PARTS == part}
+            order = day * 24 + part
+            if part == again or rows != self.parts.get(order, {}):
+                self.parts[order] = rows
+                self.write(order, rows)
+        return self.take()
+
+    def take(self, watch: Watch = unwatched) -> list[Report]:
+        """Take what is there, of which an operator says that it is whole."""
         reports: list[Report] = []
         complete(self.job, by="nobody", at=1)
         apply_changes(self.job, watch, reports.append)
@@ -134,12 +159,13 @@ def told(points: Sequence[tuple[int, State]], tracked: Sequence[str]) -> Mapping
 
 
 def check_any_order(random: Random, track: Track) -> None:
-    """Snapshots in any order, some of them twice: the history of the feed at their points."""
-    of = dimension(track=track)
-    lake, points = Lake(of), drawn(random)
+    """Snapshots in any order, some of them twice, whole or in part: the history of the feed at their points."""
+    of, has_folders = dimension(track=track), random.random() < 0.5
+    lake, points = Lake(of, has_folders=has_folders), drawn(random)
     tracked = [name for name in ("a", "b") if name in track]
     for day, state in with_others(random, points):
-        reports = lake.deliver(day, state)
+        again = random.randrange(PARTS)
+        reports = lake.deliver_folder(day, state, again) if has_folders else lake.deliver(day, state)
         assert [report.counts.applied for report in reports] == [len(state)]
     assert shown(lake, tracked) == told(points, tracked)
     columns = Columns(tuple(tracked))
@@ -175,6 +201,20 @@ def _stands_behind_all(columns: Columns, versions: Versions, row: Witness | None
     return witnessed(columns, versions, row, replace(span, position=span.position._replace(epoch=99)))
 
 
+def _takes_what_was_written_alone(*of: Any) -> Any:
+    """As a source does that takes single files of a folder for all of it."""
+    load, ordered, past, naming = of
+    return UNAPPLIED(load, [item for item in ordered if not past.has_applied(item)], past, naming)
+
+
+def _compares_file_by_file(objects: Iterable[SourceObject], past: Past, naming: Naming) -> Any:
+    newest = newest_snapshot(past, naming)
+    return frozenset(naming.snapshot(i.name) for i in objects if newest is not None and i.order < newest.order)
+
+
+UNAPPLIED = loads._unapplied
+
+
 def _joins_nothing(_: Columns, versions: Iterable[Version]) -> Versions:
     return tuple(versions)
 
@@ -186,10 +226,12 @@ def _joins_nothing(_: Columns, versions: Iterable[Version]) -> Versions:
         (splicing, "witnessed", _counts_as_long_as_the_version),
         (splicing, "witnessed", _stands_behind_all),
         (snapshots, "_joined", _joins_nothing),
+        (loads, "_unapplied", _takes_what_was_written_alone),
+        (loads, "_before_the_newest", _compares_file_by_file),
     ],
 )
 def test_the_law_of_snapshots_can_fail(
-    monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, mistake: Callable[..., Versions]
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, mistake: Callable[..., Any]
 ) -> None:
     monkeypatch.setattr(module, name, mistake)
     with pytest.raises((AssertionError, SourceError)):
@@ -271,6 +313,56 @@ def test_an_older_snapshot_is_skipped_or_stops_the_table_where_the_settings_say_
         stops.deliver(3, {1: TWO})
 
 
+def test_a_folder_of_which_one_file_is_written_anew_or_comes_late_is_taken_whole() -> None:
+    for older in Older:
+        lake = Lake(dimension(older), has_folders=True)
+        lake.deliver_folder(5, {1: ONE, 2: ONE}, 1)
+        lake.deliver_folder(9, {1: ONE, 2: ONE}, 1)
+        [report] = lake.deliver_folder(9, {1: TWO, 2: ONE}, 1)
+        assert (at(lake), at(lake, 2)) == ([(5, 9, 1), (9, None, 2)], [(5, None, 1)]), "the first of its files"
+        assert (report.counts.read, report.progress.epoch) == (2, 3)
+        lake.deliver_folder(9, {1: TWO, 2: ONE, 3: ONE}, 0)
+        assert (at(lake), at(lake, 2)) == ([(5, 9, 1), (9, None, 2)], [(5, None, 1)]), "one that comes late"
+        assert at(lake, 3) == [(9, None, 1)]
+
+
+def test_a_file_of_an_older_folder_brings_the_whole_folder_to_its_place() -> None:
+    lake = Lake(dimension(), has_folders=True)
+    for day in (1, 5, 9):
+        lake.deliver_folder(day, {1: ONE, 2: ONE}, 1)
+    [report] = lake.deliver_folder(5, {1: ONE, 2: TWO}, 2)
+    assert (at(lake), at(lake, 2)) == ([(1, None, 1)], [(1, 5, 1), (5, 9, 2), (9, None, 1)])
+    assert (report.counts.read, report.progress.epoch) == (2, 3)
+    stops = Lake(dimension(Older.STOP), has_folders=True)
+    for day in (5, 9):
+        stops.deliver_folder(day, {1: ONE, 2: ONE}, 1)
+    with pytest.raises(AlarmRaised) as raised:
+        stops.deliver_folder(5, {1: ONE, 2: TWO}, 2)
+    assert (raised.value.about, raised.value.found) == (
+        ("00000122",),
+        "found 00000122, which sorts before 00000218",
+    ), "what did not change is not to be moved away"
+
+
+def test_a_mirror_keeps_the_rows_of_the_files_of_a_folder_that_did_not_change() -> None:
+    lake = Lake(replace(dimension(Older.STOP), history=None), has_folders=True)
+    lake.deliver_folder(5, {1: ONE, 2: ONE, 3: ONE}, 1)
+    lake.deliver_folder(5, {1: ONE, 2: TWO, 3: ONE}, 2)
+    assert {key: row.cells["a"] for (key,), row in lake.table.rows.items()} == {1: 1, 2: 2, 3: 1}
+    assert lake.table.progress.rows == 3
+
+
+def test_a_first_file_that_comes_late_to_an_older_folder_loses_nothing_later() -> None:
+    """What ended in the folder lies where that did, and so not behind what the folder says now."""
+    lake = Lake(dimension(), has_folders=True)
+    lake.deliver_folder(9, {1: ONE}, 1)
+    lake.deliver_folder(4, {1: ONE}, 1)
+    lake.deliver_folder(5, {4: ONE}, 1)
+    lake.deliver_folder(5, {1: TWO, 3: ONE}, 1)
+    lake.deliver_folder(9, {1: TWO}, 1)
+    assert at(lake) == [(4, 5, 1), (5, None, 2)]
+
+
 def test_an_older_snapshot_whose_name_tells_no_time_stops_the_table() -> None:
     lake = Lake(dimension())
     lake.source.dates_snapshots = False
@@ -339,6 +431,18 @@ def _killed(at: str, step: str) -> Iterator[None]:
     yield
     if step == at:
         raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_folder_taken_whole_again_that_a_crash_interrupts_is_taken_once(step: str) -> None:
+    lake = Lake(dimension(), has_folders=True)
+    lake.deliver_folder(5, {1: ONE, 2: ONE}, 1)
+    lake.write(5 * 24 + 2, {2: TWO})
+    with pytest.raises(KeyboardInterrupt):
+        lake.take(partial(_killed, step))
+    apply_changes(lake.job)
+    assert (at(lake), at(lake, 2)) == ([(5, None, 1)], [(5, None, 2)])
+    assert lake.table.progress.batch == 2
 
 
 @pytest.mark.parametrize("step", STEPS)
