@@ -27,7 +27,7 @@ class Delivery:
     `loaded` names the epoch whose full load is complete with this delivery. `believed` is
     the latest source time that moves the mark (None: any does). `ran` is when the batch was
     begun, in microseconds since 1970: it dates in a history what the source does not. What is `by_hand` comes of
-    no object of the source: an operator said it. `own_times` is that of `BatchFacts`.
+    no object of the source: an operator said it. `own_times` is that of `BatchFacts`, `is_first` that of the plan.
     """
 
     number: int
@@ -39,6 +39,7 @@ class Delivery:
     ran: int = 0
     by_hand: bool = False
     own_times: bool = False
+    is_first: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

@@ -174,8 +174,9 @@ class Taken:
     should be in the archive. `checked` are applied objects that were touched and have the
     content that was applied, with the time. `is_whole` says that all objects were listed.
     With `load` they are a full load, whole, which begins that epoch, or a snapshot of it that is older than what
-    the table shows; else, where one is `awaited`, there are none. `overtaken` are objects that earlier runs
-    saw, of an epoch before it: they are never applied. `columns` are those of the table as it stands, None where
+    the table shows; else, where one is `awaited`, there are none. A snapshot whose name tells its time `is_first`
+    where no other was applied. `overtaken` are objects that earlier runs saw, of an epoch before it: they are never
+    applied. `columns` are those of the table as it stands, None where
     there is none yet, or they are not those of its source: objects that do not tell theirs have these.
     """
 
@@ -195,6 +196,7 @@ class Taken:
     awaited: Awaited | None = None
     overtaken: tuple[str, ...] = ()
     columns: Schema | None = None
+    is_first: bool = False
 
     @property
     def bytes(self) -> int:
@@ -282,8 +284,8 @@ def _take_load(
 ) -> Taken:
     """Choose all objects of a full load once it is whole, and nothing before that."""
     found = loads.find_load(table, load, ordered, past, naming, keeps=keeps)
-    may_splice = load.older is Older.SPLICE and all(naming.is_dated(item.name) for item in found.objects)
-    is_spliced = may_splice and bool(loads.older(found.objects, past, naming))
+    is_dated = all(naming.is_dated(item.name) for item in found.objects)
+    is_spliced = load.older is Older.SPLICE and is_dated and bool(loads.older(found.objects, past, naming))
     if load.settles is not None:
         doubts.refuse_changes(table, found.behind)
         if not is_spliced:
@@ -312,6 +314,7 @@ def _take_load(
         bytes_left=sum(item.size for item in behind),
         left=behind,
         load=load.epoch - is_spliced,
+        is_first=is_dated and loads.is_first(found.objects, past, naming),
     )
 
 
@@ -379,4 +382,5 @@ def until_changed(taken: Taken, now: Mapping[str, SourceObject]) -> Taken:
         left=(*left, *taken.left),
         load=taken.load,
         columns=taken.columns,
+        is_first=taken.is_first,
     )

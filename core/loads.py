@@ -8,7 +8,7 @@ commit, once nothing of it can be missing; a half load is never taken for a whol
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -311,10 +311,19 @@ def _lacking(
         again = (name for name in past.seen if naming.is_load(name) and naming.snapshot(name) is None)
         return tuple(sorted(name for name in again if name not in names))
     had = {name for name in past.seen if naming.snapshot(name) == snapshot}
-    if not had:
-        before = (version.rsplit(" ", 2)[0] for version in past.left)
-        had = {name for name in before if naming.snapshot(name) == snapshot}
+    had = had or {name for name in _left(past) if naming.snapshot(name) == snapshot}
     return () if keeps and not had & names else tuple(sorted(had - names))
+
+
+def is_first(objects: Iterable[SourceObject], past: Past, naming: Naming) -> bool:
+    """Whether no other snapshot was applied than that of these objects, in whichever epoch."""
+    applied = {naming.snapshot(name) for name in (*past.seen, *_left(past))}
+    return applied <= {naming.snapshot(item.name) for item in objects}
+
+
+def _left(past: Past) -> Iterator[str]:
+    """Return the names of objects that were applied in epochs before."""
+    return (version.rsplit(" ", 2)[0] for version in past.left)
 
 
 def _first_snapshot(

@@ -15,6 +15,7 @@ from lakeward.core.errors import SchemaConflict
 from lakeward.core.events import LOAD_SEQUENCE, Mark, Operation, Position
 from lakeward.core.evolution import Evolution, Kind, SchemaChange, evolve
 from lakeward.core.facts import PARTIAL, BatchFacts, Capability
+from lakeward.core.history.options import ByTime
 from lakeward.core.history.refusing import refuse_history
 from lakeward.core.history.snapshots import Span
 from lakeward.core.ledger import SourceObject
@@ -48,7 +49,8 @@ class MergePlan:
     rather than of new ones: what held them is given up, or `mended`. `remaking` says which
     columns are made again of the rows that the fold leaves. `numbered` is the highest surrogate
     number that was given before, 0 if none was. With `splices` it is a snapshot that comes behind
-    newer ones, and counts for so long.
+    newer ones, and counts for so long; one that `is_first` takes the place of the only one there was, itself, and
+    its rows count from where those of a first load do.
     """
 
     dimension: Dimension
@@ -72,6 +74,7 @@ class MergePlan:
     ran: int = 0
     numbered: int = 0
     splices: Span | None = None
+    is_first: bool = False
 
     @property
     def whole(self) -> Dimension:
@@ -139,13 +142,14 @@ def plan(
     releases: frozenset[Position] = frozenset(),
     mended: frozenset[Position] = frozenset(),
     ran: int = 0,
+    is_first: bool = False,
 ) -> MergePlan:
     """Decide what applying a batch will do.
 
     `seen` are the objects of earlier batches of the table's epoch, `records` what those of all held;
-    `in_part` says that some event that is remembered may not be whole. A dimension that declares no columns has
-    those of the batch. `stored` is the schema of the table as it is, or None where there
-    is none yet. Raises SchemaConflict where the batch's columns are not the table's and no
+    `in_part` says that some event that is remembered may not be whole; `is_first` is that of `Taken`.
+    A dimension that declares no columns has those of the batch. `stored` is the schema of the table as it is,
+    or None where there is none yet. Raises SchemaConflict where the batch's columns are not the table's and no
     policy says what to do, or its order, its key or its history is made of something else, QuarantineFull or
     SourceError where more of the batch cannot be applied than the table tolerates, and
     ConfigError where the table format cannot do what the batch calls for.
@@ -192,7 +196,14 @@ def plan(
         ran=ran,
         numbered=progress.numbered or 0,
         splices=splices,
+        is_first=is_first and replaces and _is_dated_alike(dimension, facts),
     )
+
+
+def _is_dated_alike(dimension: Dimension, facts: BatchFacts) -> bool:
+    """Whether all rows of a snapshot count from its time in a history."""
+    history = dimension.history
+    return history is not None and isinstance(history.validity, ByTime) and not facts.own_times
 
 
 def _mark(dimension: Dimension, progress: Progress, epoch: int) -> Mark | None:

@@ -146,6 +146,7 @@ def work_out(job: Job[F], found: Found[F], watch: Watch) -> Prepared[F]:
                 releases=releases,
                 mended=frozenset(entry.position for entry in found.settled.mended),
                 ran=0 if job.books is None else job.books.now(),
+                is_first=found.taken.is_first,
             )
             awaited = planned.epoch + (planned.splices is not None)  # what an operator says is of the next epoch
             refuse_small_load(planned, standing.progress, found.recalled.acked(awaited))

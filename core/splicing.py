@@ -40,7 +40,7 @@ def span_of(dimension: Dimension, facts: BatchFacts, progress: Progress, records
         raise _cannot(dimension, objects[0].name, "of the one behind it nothing tells of which time it is")
     if any(record.truncates for record in records):
         raise _cannot(dimension, objects[0].name, "rows were taken out of the table by `lakeward truncate`")
-    is_first = all(min(record.objects) >= min(item.order for item in objects) for record in known)
+    is_first = all(max(record.objects) >= min(item.order for item in objects) for record in known)
     begins = instant_of_time(facts.time, history)
     if is_first and history.first_load is not None:
         begins = history.first_load

@@ -166,6 +166,34 @@ def test_snapshots_in_any_order_give_the_history_of_their_feeds(project: Project
         assert all(since >= 1 and (until is None or since < until) for since, until in told)
 
 
+@any_kind
+def test_the_only_snapshot_written_anew_begins_where_the_first_load_does(project: Project) -> None:
+    columns = 'columns = { id = "int", n = "int" }'
+    configure(project, f'key = ["id"]\n{columns}\nhistory = {{ first_load = 1900-01-01 }}')
+    take(project, "2026-10-05.csv", "id,n\n1,1\n2,1\n")
+    take(project, "2026-10-05.csv", "id,n\n1,2\n3,1\n")
+    began = "1900-01-01 00:00:00"
+    assert shown(project, "id", "n") == [(1, 2, began, None), (3, 1, began, None)]
+    take(project, "2026-10-06.csv", "id,n\n1,1\n3,1\n")
+    changed = "2026-10-06 00:00:00"
+    assert shown(project, "id", "n") == [(1, 1, changed, None), (1, 2, began, changed), (3, 1, began, None)]
+
+
+@any_kind
+def test_a_file_of_a_folder_that_comes_late_is_taken_with_all_others(project: Project) -> None:
+    configure(project, 'key = ["id"]\ncolumns = { id = "int", n = "int" }')
+    settings = project.folder / "lakeward.toml"
+    text = settings.read_text("utf-8").replace('"file"', '"folder"')
+    settings.write_text(text.replace("(?P<time>.*)\\.csv", "(?P<time>[^/]*)/.*"), "utf-8")
+    project.put("2026-10-05/a.csv", "id,n\n1,1\n2,1\n")
+    take(project, "2026-10-05/b.csv", "id,n\n3,1\n")
+    take(project, "2026-10-05/c.csv", "id,n\n4,1\n")
+    began = "2026-10-05 00:00:00"
+    assert shown(project, "id", "n") == [(key, 1, began, None) for key in (1, 2, 3, 4)]
+    assert take(project, "2026-10-05/b.csv", "id,n\n3,2\n")["counts"]["read"] == 4
+    assert shown(project, "id", "n") == [(key, 2 if key == 3 else 1, began, None) for key in (1, 2, 3, 4)]
+
+
 def begins_one_late(shown: VersionRows, span: Span, had: str) -> str:
     return VERSIONS(shown, replace(span, begins=span.begins + 1), had)
 

@@ -99,6 +99,7 @@ class MemoryTable:
             ran=plan.ran,
             by_hand=not plan.facts.objects,
             own_times=plan.facts.own_times,
+            is_first=plan.is_first,
         )
         dimension = replace(self.dimension, schema=plan.folded, ties=plan.dimension.ties)
         if plan.splices is not None:

@@ -30,13 +30,13 @@ from lakeward.core.schema import Schema, Type
 _IS_OF_A_KEY: Final = f"{IS_EVENT} AND {names.OPERATION} != '{Operation.TRUNCATE.value}'"
 
 
-def dated(frame: DataFrame, dimension: Dimension, epoch: int, ran: int) -> DataFrame:
+def dated(frame: DataFrame, dimension: Dimension, epoch: int, ran: int, *, is_first: bool = False) -> DataFrame:
     """Say of events from when they count, those that were told before excepted: `instant_of` as SQL."""
     history = dimension.history
     if history is None:
         return frame
     instant = _instant(history, dimension.schema, ran)
-    if epoch == 1 and history.first_load is not None:
+    if (is_first or epoch == 1) and history.first_load is not None:
         instant = f"CASE WHEN {IS_LOAD} THEN {history.first_load}L ELSE {instant} END"
     if names.INSTANT in frame.columns:
         instant = f"coalesce({names.INSTANT}, {instant})"

@@ -22,13 +22,14 @@ _MOST: Final = {"date": _LAST_DAY, "int": 2**31 - 1, "bigint": 2**63 - 1, "decim
 _LEAVES_NO_ROW: Final = (Operation.DELETE, Operation.TRUNCATE)
 
 
-def instant_of(event: ChangeEvent, history: History, ran: int) -> int | None:
+def instant_of(event: ChangeEvent, history: History, ran: int, *, is_first: bool = False) -> int | None:
     """Return the instant from which an event counts, or None where it has none of its own.
 
     `ran` is when the batch was begun, in microseconds since 1970: it dates what the source does not.
     What leaves no row has its instant in no column: it is its source time, or the run, where those are of the unit.
+    Rows of a full load that `is_first` count from `first_load`, as those of the first epoch do.
     """
-    if event.is_load and event.position.epoch == 1 and history.first_load is not None:
+    if event.is_load and (is_first or event.position.epoch == 1) and history.first_load is not None:
         return history.first_load
     match history.validity:
         case ByRun():

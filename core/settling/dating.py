@@ -13,11 +13,11 @@ from lakeward.core.history.options import History
 from lakeward.core.memory import Reason, Reject
 
 
-def dated(event: ChangeEvent, history: History | None, ran: int) -> ChangeEvent:
-    """Return an event that says from when it counts, in a history; `ran` is when its batch was begun."""
+def dated(event: ChangeEvent, history: History | None, delivery: Delivery) -> ChangeEvent:
+    """Return an event that says from when it counts, in a history, where this delivery brings or settles it."""
     if history is None or event.instant is not None:
         return event
-    return replace(event, instant=instant_of(event, history, ran))
+    return replace(event, instant=instant_of(event, history, delivery.ran, is_first=delivery.is_first))
 
 
 def dated_delivery(dimension: Dimension, delivery: Delivery) -> Delivery:
@@ -25,7 +25,7 @@ def dated_delivery(dimension: Dimension, delivery: Delivery) -> Delivery:
     events: list[ChangeEvent] = []
     rejects = [*delivery.rejects]
     for one in delivery.events:
-        event = dated(one, dimension.history, delivery.ran)
+        event = dated(one, dimension.history, delivery)
         detail = _undated(event, dimension.history)
         if detail is None:
             events.append(event)
@@ -34,9 +34,9 @@ def dated_delivery(dimension: Dimension, delivery: Delivery) -> Delivery:
     return replace(delivery, events=events, rejects=rejects)
 
 
-def dated_by_hand(dimension: Dimension, event: ChangeEvent, ran: int) -> ChangeEvent:
+def dated_by_hand(dimension: Dimension, event: ChangeEvent, delivery: Delivery) -> ChangeEvent:
     """Return what a person mended, with its instant; it must say that."""
-    found = dated(event, dimension.history, ran)
+    found = dated(event, dimension.history, delivery)
     if (detail := _undated(found, dimension.history)) is not None:
         raise mending.is_undated(dimension, event.position.object, event.position.row, detail)
     return found

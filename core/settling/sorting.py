@@ -54,7 +54,7 @@ def sort_out(before: Before, delivery: Delivery) -> Arrived:
     arrived = told_apart(before, delivery)
     if before.dimension.ties is not Ties.ARRIVAL:
         arrived = hold_ties(before, arrived)
-    return with_mended(before, arrived, delivery.ran)
+    return with_mended(before, arrived, delivery)
 
 
 def told_apart(before: Before, delivery: Delivery) -> Arrived:
@@ -130,10 +130,10 @@ def ties_found(before: Before, arrived: Arrived) -> list[Tie]:
     return ties_with(came, known, before.rows, before.kept)
 
 
-def with_mended(before: Before, arrived: Arrived, ran: int) -> Arrived:
+def with_mended(before: Before, arrived: Arrived, delivery: Delivery) -> Arrived:
     """Return what came with what a person mended beside it, which is folded once its epoch is that of the table."""
     closed = {
-        place: None if event is None else dated_by_hand(before.dimension, event, ran)
+        place: None if event is None else dated_by_hand(before.dimension, event, delivery)
         for place, event in arrived.closed.items()
     }
     mended = [event for event in closed.values() if event is not None]

@@ -133,7 +133,7 @@ def _known(dimension: Dimension, memory: Memory, delivery: Delivery) -> Iterator
     """All that came, with this delivery or before it, and is not forgotten."""
     yield from delivery.events
     for change in memory.changes.values():
-        yield dated(change.event, dimension.history, delivery.ran)
+        yield dated(change.event, dimension.history, delivery)
     yield from delivery.rejects
     for hold in memory.holds.values():
         yield Reject(hold.position, hold.reason, hold.keys)

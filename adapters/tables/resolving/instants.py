@@ -28,7 +28,7 @@ def with_instants(
     """
     if plan.dimension.history is None:
         return plan, frame
-    frame = dated(frame, plan.dimension, plan.epoch, plan.ran)
+    frame = dated(frame, plan.dimension, plan.epoch, plan.ran, is_first=plan.is_first)
     words = undated(frame, plan.dimension) if _may_be_undated(plan, plan.dimension.history) else None
     if words is None:
         return plan, frame

@@ -87,8 +87,12 @@ DAYS = r"(?P<time>\d{4}-\d{2}-\d{2})/.*"
 
 def _settled(source: FilesSource, seen: Mapping[str, SourceObject], load: Load) -> Taken:
     """Look twice, so far apart that what is there has settled."""
-    first = source.take(dimension(Snapshots()), Past(seen=seen, load=load, now=100))
-    return source.take(dimension(Snapshots()), Past(seen=seen, load=load, now=200, awaited=first.awaited))
+    return _settled_with(source, Past(seen=seen), load)
+
+
+def _settled_with(source: FilesSource, known: Past, load: Load) -> Taken:
+    first = source.take(dimension(Snapshots()), replace(known, load=load, now=100))
+    return source.take(dimension(Snapshots()), replace(known, load=load, now=200, awaited=first.awaited))
 
 
 def _write_anew(tmp_path: Path, *names: str) -> None:
@@ -114,7 +118,7 @@ def test_a_folder_is_taken_whole_again_once_one_of_its_files_is_another(
         _write_anew(folder, *written)
         found = _settled(source, seen, Load(epoch=2, settles=10, older=older))
         assert [item.name for item in found.objects] == list(dict.fromkeys([*of, *written]))
-        assert (found.load, found.aside) == (2, ())
+        assert (found.load, found.aside, found.is_first) == (2, (), bool(named))
 
 
 def test_an_older_folder_is_put_in_its_place_whole_once_one_of_its_files_is_another(tmp_path: Path) -> None:
@@ -128,11 +132,13 @@ def test_an_older_folder_is_put_in_its_place_whole_once_one_of_its_files_is_anot
     assert [*known.seen] == ["2026-11-22/part-9.csv"]
     _write_anew(tmp_path, of[1])
     load = Load(epoch=3, settles=10, older=Older.SPLICE)
-    first = source.take(dimension(Snapshots()), replace(known, load=load, now=100))
-    found = source.take(dimension(Snapshots()), replace(known, load=load, now=200, awaited=first.awaited))
-    assert ([item.name for item in found.objects], found.load) == (of, 2)
+    found = _settled_with(source, known, load)
+    assert ([item.name for item in found.objects], found.load, found.is_first) == (of, 2, False)
     skips = replace(load, older=Older.SKIP)
     assert [i.name for i in source.take(dimension(Snapshots()), replace(known, load=skips)).aside] == of[1:]
+    _write_anew(tmp_path, "2026-11-22/part-9.csv")
+    newer = _settled_with(source, known, skips)
+    assert ([item.name for item in newer.objects], newer.is_first) == (["2026-11-22/part-9.csv"], False)
 
 
 @pytest.mark.parametrize(

@@ -151,23 +151,31 @@ def shown(lake: Lake, tracked: Sequence[str]) -> Mapping[Key, list[tuple[Any, ..
     }
 
 
-def told(points: Sequence[tuple[int, State]], tracked: Sequence[str]) -> Mapping[Key, list[tuple[Any, ...]]]:
+def told(
+    points: Sequence[tuple[int, State]], tracked: Sequence[str], first: int | None = None
+) -> Mapping[Key, list[tuple[Any, ...]]]:
+    """Return the versions that are expected; those of the earliest snapshot begin with `first`, if given."""
+
+    def begin(day: int) -> int:
+        return day if first is None or day > points[0][0] else first
+
     return {
-        key: [(v.valid_from, v.valid_to, *[v.image[name] for name in tracked]) for v in versions]
+        key: [(begin(v.valid_from), v.valid_to, *[v.image[name] for name in tracked]) for v in versions]
         for key, versions in expected(points, tracked).items()
     }
 
 
 def check_any_order(random: Random, track: Track) -> None:
     """Snapshots in any order, some of them twice, whole or in part: the history of the feed at their points."""
-    of, has_folders = dimension(track=track), random.random() < 0.5
+    first, has_folders = random.choice((None, -100)), random.random() < 0.5
+    of = dimension(track=track, first_load=first)
     lake, points = Lake(of, has_folders=has_folders), drawn(random)
     tracked = [name for name in ("a", "b") if name in track]
     for day, state in with_others(random, points):
         again = random.randrange(PARTS)
         reports = lake.deliver_folder(day, state, again) if has_folders else lake.deliver(day, state)
         assert [report.counts.applied for report in reports] == [len(state)]
-    assert shown(lake, tracked) == told(points, tracked)
+    assert shown(lake, tracked) == told(points, tracked, first)
     columns = Columns(tuple(tracked))
     assert all(violation(columns, versions) is None for versions in lake.versions.values())
     newest = points[-1][1] if points else {}
@@ -212,6 +220,11 @@ def _compares_file_by_file(objects: Iterable[SourceObject], past: Past, naming: 
     return frozenset(naming.snapshot(i.name) for i in objects if newest is not None and i.order < newest.order)
 
 
+def _is_never_the_first(*_: Any) -> bool:
+    """As a job does that dates rows by the first load in the first epoch alone."""
+    return False
+
+
 UNAPPLIED = loads._unapplied
 
 
@@ -228,6 +241,7 @@ def _joins_nothing(_: Columns, versions: Iterable[Version]) -> Versions:
         (snapshots, "_joined", _joins_nothing),
         (loads, "_unapplied", _takes_what_was_written_alone),
         (loads, "_before_the_newest", _compares_file_by_file),
+        (loads, "is_first", _is_never_the_first),
     ],
 )
 def test_the_law_of_snapshots_can_fail(
@@ -286,6 +300,31 @@ def test_rows_of_the_earliest_snapshot_begin_where_the_first_load_does() -> None
     lake.deliver(3, {1: TWO})
     assert at(lake) == [(-100, 5, 2), (5, None, 1)]
     assert at(lake, 2) == [(5, None, 1)]
+
+
+def test_the_only_snapshot_written_anew_gives_the_history_of_what_it_says_last() -> None:
+    lake = Lake(dimension(first_load=-100))
+    lake.deliver(5, {1: ONE, 2: ONE})
+    [report] = lake.deliver(5, {1: TWO, 3: ONE})
+    assert (at(lake), at(lake, 3)) == ([(-100, None, 2)], [(-100, None, 1)])
+    assert (2,) not in lake.versions, "it ended where it began"
+    assert (report.progress.epoch, report.progress.rows, report.progress.current) == (2, 2, 2)
+    lake.deliver(9, {1: ONE, 3: ONE})
+    lake.deliver(9, {1: TWO, 3: ONE})
+    assert at(lake) == [(-100, None, 2)], "that of another day counts from its own"
+    lake.deliver(3, {1: ONE})
+    assert (at(lake), at(lake, 3)) == ([(-100, 5, 1), (5, None, 2)], [(5, None, 1)])
+
+
+@pytest.mark.parametrize("is_dated", [True, False])
+def test_full_loads_that_come_again_under_the_same_names_are_not_all_the_first(is_dated: bool) -> None:
+    """Each is of another time, which no name tells."""
+    lake = Lake(dimension(first_load=-100))
+    lake.source.snapshot = lambda _: None
+    lake.source.dates_snapshots = False
+    lake.deliver(5, {1: ONE})
+    lake.deliver(5, {1: TWO}, is_dated=is_dated)
+    assert at(lake)[0] == (-100, at(lake)[1][0], 1)
 
 
 def test_of_two_snapshots_of_a_day_the_later_one_counts() -> None:
