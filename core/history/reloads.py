@@ -29,17 +29,27 @@ class Ends:
         return next(found, None)
 
 
-def ends_of(history: History, newest: int | None, time: int | None, ran: int, *, own_times: bool = False) -> Ends:
+def ends_of(
+    history: History,
+    newest: int | None,
+    time: int | None,
+    ran: int,
+    *,
+    own_times: bool = False,
+    is_first: bool = False,
+) -> Ends:
     """Return when rows end that a full load lacks: at the greatest instant of its rows, `newest`.
 
     What dates its rows need not tell when it was made: a column, or a source time that is one, may say of all of
     them what it said before. Where a key has reached that, it is the `time` of the load, or that of the run that
     takes it (`ran`), in microseconds since 1970. But where no column dates them, a load whose rows count from the
     very instant that a key has reached takes the place of one before: of several states at one instant the last
-    counts. Where rows have `own_times`, a column dates them as well.
+    counts. Where rows have `own_times`, a column dates them as well. The rows of one that `is_first` do not tell
+    its time, either: a key may have reached that by one that was written anew when only epochs counted.
     """
     by_column, run = isinstance(history.validity, ByColumn), instant_of_run(history, ran)
-    told = instant_of_time(time, history) if time is not None and by_column and run is not None else None
+    tells = (by_column or is_first) and run is not None
+    told = instant_of_time(time, history) if time is not None and tells else None
     return Ends(tuple(at for at in (newest, told, run) if at is not None), is_strict=by_column or own_times)
 
 
@@ -51,6 +61,7 @@ def outlasting(
     ran: int,
     *,
     own_times: bool = False,
+    is_first: bool = False,
 ) -> Mapping[Key, Row]:
     """Return the rows as they stand before the rows of a full load meet them, which a run takes that `ran` then.
 
@@ -60,7 +71,8 @@ def outlasting(
     events = [item for item in load if isinstance(item, ChangeEvent)]
     newest = max((event.instant for event in events if event.instant is not None), default=None)
     time = max((event.time for event in events if event.time is not None), default=None)
-    ends, place = ends_of(history, newest, time, ran, own_times=own_times), Position(epoch, LOAD_SEQUENCE, 0, 0)
+    ends = ends_of(history, newest, time, ran, own_times=own_times, is_first=is_first)
+    place = Position(epoch, LOAD_SEQUENCE, 0, 0)
     kept = _keys(load)
     return {key: row if key in kept or row.deleted else _ended(row, ends, place) for key, row in rows.items()}
 

@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tries import tries
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTable, MemoryTarget
 from lakeward.core import loads, splicing
+from lakeward.core.books import Books
 from lakeward.core.dimension import Dimension, Older, Snapshots, TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
@@ -314,6 +315,21 @@ def test_the_only_snapshot_written_anew_gives_the_history_of_what_it_says_last()
     assert at(lake) == [(-100, None, 2)], "that of another day counts from its own"
     lake.deliver(3, {1: ONE})
     assert (at(lake), at(lake, 3)) == ([(-100, 5, 1), (5, None, 2)], [(5, None, 1)])
+
+
+def test_what_an_only_snapshot_had_when_epochs_alone_counted_ends_at_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not when it is taken: the key has reached the time of the snapshot, and its rows begin before."""
+    lake = Lake(dimension(first_load=-100))
+    lake.deliver(5, {1: ONE, 2: ONE})
+    with monkeypatch.context() as before:
+        before.setattr(loads, "is_first", _is_never_the_first)
+        lake.deliver(5, {1: TWO, 2: TWO})
+    assert at(lake, 2) == [(-100, 5, 1), (5, None, 2)]
+    lake.job = replace(lake.job, books=Books(ledger=MemoryLedger(), now=lambda: 40 * 24 * HOUR))
+    lake.deliver(5, {1: TWO})
+    assert at(lake, 2) == [(-100, 5, 1)]
 
 
 @pytest.mark.parametrize("is_dated", [True, False])
