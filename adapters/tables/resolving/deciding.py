@@ -28,7 +28,7 @@ from lakeward.core.plan import MergePlan
 class Decided:
     """The events that pass and those of the batch that wait, and the chains of what passes.
 
-    Of what `arrived` the events are rejects that cannot be applied: no rule decides what they mean, or others have
+    Of what `arrived`, events are rejects now that cannot be applied: no rule decides what they mean, or others have
     altered the versions of their keys.
     """
 

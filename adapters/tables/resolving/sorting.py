@@ -71,7 +71,7 @@ class Arrived:
 
 
 def sort_out(kept: Keeping, plan: MergePlan, frame: DataFrame, rows: Rows) -> tuple[MergePlan, Arrived]:
-    """Leave out of a batch what is known, and reject what comes too late or ties; the plan counts ties so."""
+    """Leave out of a batch what is known; what is late or ties is a reject, and ties are so in the plan."""
     frame, truncates = without_truncates(frame, plan)
     frame, known = without_copies(frame, plan)
     frame, held = without_held(plan, frame, rows, kept.quarantine)
