@@ -30,7 +30,7 @@ from lakeward.adapters.delta.options import TableOptions as DeltaOptions
 from lakeward.adapters.hudi.options import TableOptions as HudiOptions
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.memory import MemoryQueue, MemoryTable
-from lakeward.adapters.tables import companion
+from lakeward.adapters.tables.companion import trimming
 from lakeward.core.dimension import Dimension, Unbounded, Within
 from lakeward.core.errors import LakewardError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
@@ -307,7 +307,7 @@ def test_a_broken_rollback_or_maintenance_breaks_its_law(
 ) -> None:
     make = request.getfixturevalue({"iceberg": "make_lake", "delta": "make_delta", "hudi": "make_hudi"}[kind])
     options = HudiOptions(properties=EVERY_COMMIT) if kind == "hudi" else None
-    monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
+    monkeypatch.setattr(trimming, "_TRIM_EVERY", 1)
     break_it(monkeypatch)
     (law,) = [law for law in LAWS if law.name == name]
 

@@ -19,7 +19,7 @@ from laps import TRIMMED
 from lakeward.adapters.delta.table import DeltaTable
 from lakeward.adapters.hudi.table import HudiTable
 from lakeward.adapters.iceberg.table import IcebergTable
-from lakeward.adapters.tables import companion
+from lakeward.adapters.tables.companion import trimming
 from lakeward.core.errors import LakewardError
 from lakeward.core.facts import Capability
 from lakeward.plugins.testing import LAWS, Bench, Law
@@ -126,7 +126,7 @@ def test_a_broken_table_breaks_its_law(
     make = request.getfixturevalue(MAKERS[kind])
     mistake.spoil(monkeypatch)
     if name in TRIMMED:
-        monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
+        monkeypatch.setattr(trimming, "_TRIM_EVERY", 1)
 
     def bench(draw: Draw) -> Bench:
         lake = make()

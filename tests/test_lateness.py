@@ -15,8 +15,8 @@ from lakeward.adapters.iceberg import beside
 from lakeward.adapters.iceberg.beside import IcebergBeside
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.options import IcebergOptions
-from lakeward.adapters.tables import companion
 from lakeward.adapters.tables.beside import CHANGES
+from lakeward.adapters.tables.companion import entries, trimming
 from lakeward.core.dimension import TableName
 from lakeward.entrypoints import container
 
@@ -211,16 +211,16 @@ def test_what_the_mark_has_passed_is_forgotten_and_few_files_remain(
     late: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Events below the mark go, those above it stay; a record a batch stays for ever, in few files."""
-    monkeypatch.setattr(companion, "_TRIM_EVERY", 10)
+    monkeypatch.setattr(trimming, "_TRIM_EVERY", 10)
     monkeypatch.setattr(beside, "HOURS_KEPT", 0)
     for minute in range(0, 100, 5):
         at = f"{10 + minute // 60}:{minute % 60:02}"
         put(late, f"{at.replace(':', '')}00000", change("I", at, minute, "x"), change("D", at, minute, "x"))
     assert len(late.run()["shop.item"]["batches"]) == 20
     kept = IcebergBeside(catalog_of(late), TableName("shop", "item"), None, CHANGES, {}, tuple)  # type: ignore[arg-type]
-    assert kept.rows(f"{companion.KIND} = 'batch'", (companion.KIND,)).num_rows == 20
+    assert kept.rows(f"{entries.KIND} = 'batch'", (entries.KIND,)).num_rows == 20
     for kind in ("delete", "change"):
-        found = kept.rows(f"{companion.KIND} = '{kind}'", ("id", "name"))
+        found = kept.rows(f"{entries.KIND} = '{kind}'", ("id", "name"))
         assert sorted(found["id"].to_pylist()) == list(range(35, 100, 5))
         assert set(found["name"].to_pylist()) == {"x"}
     table = kept.load()

@@ -15,7 +15,7 @@ from hypothesis import settings
 from laps import CRASHES, HISTORIES, LAP, LINES, ROLLBACK, SHARED, TRIMMED, WAYS, on_each_line, other_ways, others
 
 from lakeward.adapters.delta.options import TableOptions
-from lakeward.adapters.tables import companion
+from lakeward.adapters.tables.companion import trimming
 from lakeward.plugins.testing import Bench, table_contract
 
 pytestmark = pytest.mark.spark
@@ -54,9 +54,9 @@ def any_layout() -> TableOptions:
 
 
 @pytest.fixture(autouse=True)
-def trimming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def trimmed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.function.__name__.removeprefix("test_") in TRIMMED:
-        monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
+        monkeypatch.setattr(trimming, "_TRIM_EVERY", 1)
 
 
 TestLayouts = table_contract(lambda make_delta, layout: bench(make_delta(layout), make_delta), laws=EVERY_LAYOUT)

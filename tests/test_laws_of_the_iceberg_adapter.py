@@ -35,7 +35,7 @@ from spark import MakeLake
 
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.spark import folding, spreading
-from lakeward.adapters.tables import companion
+from lakeward.adapters.tables.companion import trimming
 from lakeward.plugins.testing import LAWS, Bench, table_contract
 
 pytestmark = pytest.mark.spark
@@ -85,9 +85,9 @@ def any_layout() -> TableOptions:
 
 
 @pytest.fixture(autouse=True)
-def trimming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def trimmed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.function.__name__.removeprefix("test_") in TRIMMED:
-        monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
+        monkeypatch.setattr(trimming, "_TRIM_EVERY", 1)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from lakeward.adapters.hudi.options import TableOptions
 from lakeward.adapters.hudi.timeline import Timeline
 from lakeward.adapters.hudi.writing import options_of
 from lakeward.adapters.iceberg.keeping import IcebergEarlier
-from lakeward.adapters.tables import companion
+from lakeward.adapters.tables.companion import entries, trimming
 from lakeward.adapters.tables.storage import DiskFolder
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.schema import Schema
@@ -161,7 +161,7 @@ def test_a_crash_in_between_is_taken_up_by_asking_again(
     shop: Project, monkeypatch: pytest.MonkeyPatch, to: int
 ) -> None:
     """The table went back, what stands beside it did not; also where it was trimmed with the batch behind."""
-    monkeypatch.setattr(companion, "_TRIM_EVERY", 5)
+    monkeypatch.setattr(trimming, "_TRIM_EVERY", 5)
     fed(shop)
     name = versions(shop)[to]
 
@@ -181,7 +181,7 @@ def test_a_crash_in_between_is_taken_up_by_asking_again(
 
 @hudi_is_long
 def test_what_was_trimmed_since_comes_back(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(companion, "_TRIM_EVERY", 2)
+    monkeypatch.setattr(trimming, "_TRIM_EVERY", 2)
     fed(shop)
     take_back(shop, 1)
     shop.run()
@@ -190,11 +190,11 @@ def test_what_was_trimmed_since_comes_back(shop: Project, monkeypatch: pytest.Mo
 
 @hudi_is_long
 def test_a_table_whose_memory_of_then_is_lost_says_so(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(companion, "_TRIM_EVERY", 2)
+    monkeypatch.setattr(trimming, "_TRIM_EVERY", 2)
     fed(shop)
     first = versions(shop)[1]
     if shop.kind != "iceberg":  # beside Hudi's table stand Delta's
-        in_delta(shop, "item__changes").delete(f"{companion.KIND} = 'kept' and _lakeward_batch = 2")
+        in_delta(shop, "item__changes").delete(f"{entries.KIND} = 'kept' and _lakeward_batch = 2")
     else:
         with in_iceberg(shop, "item__changes").manage_snapshots() as manage:
             manage.remove_tag("lakeward-before-2")

@@ -46,10 +46,10 @@ class DeltaLake:
         """Return how the columns of a table changed, as its companion says."""
         check_spark()
         from lakeward.adapters.delta_rs.beside import DeltaBeside  # noqa: PLC0415  # it imports Spark
-        from lakeward.adapters.tables.companion import CompanionTable  # noqa: PLC0415  # it imports Spark
+        from lakeward.adapters.tables.companion.table import CompanionTable  # noqa: PLC0415  # it imports Spark
 
         make = partial(DeltaBeside, self.places, dimension.name, self.runtime.spark)
-        return CompanionTable(dimension, make).schema_changes(self.standing(dimension).progress.batch)
+        return CompanionTable(dimension, make).batches.schema_changes(self.standing(dimension).progress.batch)
 
     def known(self, dimension: Dimension, key: Key) -> Known:
         """Return what the table, its companion and its quarantine know of a key, read by delta-rs where it can."""

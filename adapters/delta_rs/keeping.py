@@ -20,7 +20,7 @@ from lakeward.adapters.delta_rs.beside import DeltaBeside, arrow_of
 from lakeward.adapters.delta_rs.committing import committing
 from lakeward.adapters.delta_rs.noted import NOTE, noted
 from lakeward.adapters.spark import names
-from lakeward.adapters.tables.companion import KIND, RECORD
+from lakeward.adapters.tables.companion.entries import KIND, RECORD
 
 _KEEP_LOG: Final = {"delta.enableExpiredLogCleanup": "false"}
 """Delta would clean up what a version that is noted needs, once it is a day old."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 from deltalake import QueryBuilder
 
 from lakeward.adapters.spark import names
-from lakeward.adapters.tables.companion import KIND, RECORD
+from lakeward.adapters.tables.companion.entries import KIND, RECORD
 from lakeward.adapters.tables.storage import Folder, Found
 
 NOTE: Final = "kept"

@@ -45,11 +45,11 @@ class IcebergLake:
         """Return how the columns of a table changed, as its companion says."""
         check_spark()
         from lakeward.adapters.iceberg.beside import IcebergBeside  # noqa: PLC0415  # it imports Spark
-        from lakeward.adapters.tables.companion import CompanionTable  # noqa: PLC0415  # it imports Spark
+        from lakeward.adapters.tables.companion.table import CompanionTable  # noqa: PLC0415  # it imports Spark
 
         upto, spark = self.standing(dimension).progress.batch, self.runtime.spark
         make = partial(IcebergBeside, self.catalog, dimension.name, spark)
-        return CompanionTable(dimension, make).schema_changes(upto)
+        return CompanionTable(dimension, make).batches.schema_changes(upto)
 
     def known(self, dimension: Dimension, key: Key) -> Known:
         """Return what the table, its companion and its quarantine know of a key, read by PyIceberg."""

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.spark.errors import FAILURES, said
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.tables.columns import system_columns
+from lakeward.adapters.tables.companion.remembering import remember
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.keys import key_text
 from lakeward.core.dimension import Dimension
@@ -101,7 +102,7 @@ class TableAdoption:
             )
         self.kept.know(foreign.schema)
         self.kept.quarantine.hold(plan, None, {}, count=0)
-        self.kept.companion.remember(plan, {}, count=0)
+        remember(self.kept.companion, plan, {}, count=0)
         ours = system_columns(plan.dimension.sequences)
         return theirs.take_over(
             [SchemaChange(Kind.ADD, name, None, type_) for name, type_ in ours.items()], progress

@@ -19,16 +19,8 @@ import pyarrow.compute as pc
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.histories import ENDS
 from lakeward.adapters.tables.columns import position_of
-from lakeward.adapters.tables.companion import (
-    BASE,
-    BATCH,
-    CHANGE,
-    DELETE,
-    KIND,
-    OLD_RECORD,
-    RECORD,
-    CompanionTable,
-)
+from lakeward.adapters.tables.companion.entries import BASE, BATCH, CHANGE, DELETE, KIND, OLD_RECORD, RECORD
+from lakeward.adapters.tables.companion.table import CompanionTable
 from lakeward.core.dimension import DELETED, Dimension, Ordered
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position
 from lakeward.core.fold import Row, apply
@@ -49,25 +41,25 @@ def incomplete_of(companion: CompanionTable, progress: Progress) -> Sequence[Ent
     """Return the events that wait for their row as of the table's batch, oldest first."""
     if not companion.has_parts or isinstance(companion.dimension.lateness, Ordered):
         return []
-    companion.objects(progress)
+    companion.batches.objects(progress)
     return _waiting(companion, progress, f"{names.BATCH} <= {progress.batch} and {companion.counts}")
 
 
 def unsettled_of(companion: CompanionTable, progress: Progress) -> Sequence[Entry]:
     """Return the events that waited for their row when the table became `ordered`, and were not told of yet."""
-    companion.objects(progress)
-    if not (companion.turned and companion.has_parts):
+    companion.batches.objects(progress)
+    if not (companion.batches.turned and companion.has_parts):
         return []
     if not companion.table.rows(companion.left_behind, (KIND,)).num_rows:
         return []
-    return _waiting(companion, progress, f"{names.BATCH} <= {companion.turned}")
+    return _waiting(companion, progress, f"{names.BATCH} <= {companion.batches.turned}")
 
 
 def _waiting(companion: CompanionTable, progress: Progress, among: str) -> Sequence[Entry]:
     """Return the events among some entries that find no row in what these tell."""
     condition = f"{KIND} in ('{CHANGE}', '{DELETE}', '{BASE}') and {names.EPOCH} = {progress.epoch} and {among}"
     rows = companion.table.rows(condition, (*_WANTED, *_told_of_ends(companion.dimension)))
-    rows = _since(max(companion.truncates, default=None), _marked(_that_stood(rows)))
+    rows = _since(max(companion.batches.truncates, default=None), _marked(_that_stood(rows)))
     moved = rows.filter(pc.is_valid(rows[OLD_RECORD]))
     both = [*moved[RECORD].to_pylist(), *moved[OLD_RECORD].to_pylist()]
     is_joined = pc.is_in(rows[RECORD], value_set=pa.array(both, rows.schema.field(RECORD).type))

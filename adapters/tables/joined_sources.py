@@ -20,7 +20,8 @@ from lakeward.adapters.spark.sides import Side
 from lakeward.adapters.spark.touching import carried
 from lakeward.adapters.spark.types import ddl
 from lakeward.adapters.tables.columns import row_columns
-from lakeward.adapters.tables.companion import CompanionTable, beyond, next_trim
+from lakeward.adapters.tables.companion.table import CompanionTable
+from lakeward.adapters.tables.companion.trimming import beyond, next_trim
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.keys import completed
 from lakeward.adapters.tables.records import BatchRecord
@@ -182,7 +183,7 @@ def _state_of(table: Readable, passed: Passed | None, found: Standing) -> Source
     commits = line.commits() or [Version(name="", progress=standing)]
     progress, oldest = commits[0].progress, min(commit.progress.batch for commit in commits)
     companion = table.kept.companion
-    companion.objects(progress)
+    companion.batches.objects(progress)
     is_there = passed is None or passed.commit in {commit.name for commit in commits}
     is_expired = passed is not None and not is_there and passed.batch < oldest
     return SourceState(
@@ -198,7 +199,7 @@ def _state_of(table: Readable, passed: Passed | None, found: Standing) -> Source
 def emptied(companion: CompanionTable) -> int:
     """Return the newest batch with a truncate, or with which a full load took the place of all rows (0: none)."""
     newest, epoch = 0, 1
-    for batch, found in sorted(companion.records.items()):
+    for batch, found in sorted(companion.batches.records.items()):
         if found.epoch > epoch or (found.record is not None and found.record.truncates):
             newest = batch
         epoch = found.epoch
@@ -207,7 +208,7 @@ def emptied(companion: CompanionTable) -> int:
 
 def spliced(companion: CompanionTable) -> int:
     """Return the newest batch that put a snapshot between others (0: none): of what it removed nothing is left."""
-    return max((batch for batch, found in companion.records.items() if found.spliced), default=0)
+    return max((batch for batch, found in companion.batches.records.items() if found.spliced), default=0)
 
 
 def remembers(table: Readable, batch: int, since: int) -> bool:
@@ -217,7 +218,7 @@ def remembers(table: Readable, batch: int, since: int) -> bool:
         companion, progress = table.kept.companion, found.progress
         if progress.batch <= batch:
             return True
-        companion.objects(progress)
+        companion.batches.objects(progress)
         return forgotten(companion, progress) <= since
 
     return _steadily(table, has_all)
@@ -228,7 +229,7 @@ def forgotten(companion: CompanionTable, progress: Progress) -> int:
 
     An `ordered` table takes no changes of keys. What it remembers from before it was that, a mark may have passed.
     """
-    lateness, records = companion.dimension.lateness, companion.records
+    lateness, records = companion.dimension.lateness, companion.batches.records
     trimmed = next_trim(progress.batch) - next_trim(0)
     if isinstance(lateness, Ordered):
         passed = min(trimmed, beyond({b: len(found.facts) for b, found in records.items()}, lateness.redelivery))

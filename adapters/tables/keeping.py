@@ -14,18 +14,11 @@ from lakeward.adapters.spark.fitting import alike
 from lakeward.adapters.spark.resolve import as_incomplete, standing
 from lakeward.adapters.spark.showing import refused
 from lakeward.adapters.tables.beside import Make
-from lakeward.adapters.tables.companion import (
-    BASE,
-    BY_PLACE,
-    DELETE,
-    EVENT,
-    NOTHING_COMES,
-    RELEASED,
-    WAITING,
-    Coming,
-    CompanionTable,
-    next_trim,
-)
+from lakeward.adapters.tables.companion.entries import BASE, BY_PLACE, DELETE, EVENT, RELEASED, WAITING
+from lakeward.adapters.tables.companion.remembering import remember, write_down
+from lakeward.adapters.tables.companion.since import NOTHING_COMES, Coming
+from lakeward.adapters.tables.companion.table import CompanionTable
+from lakeward.adapters.tables.companion.trimming import next_trim, trim
 from lakeward.adapters.tables.incomplete import incomplete_of, unsettled_of
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.quarantine import QuarantineTable
@@ -58,26 +51,26 @@ class Keeping:
 
     def recall(self, progress: Progress) -> Recalled:
         """Return the objects that were seen and the keys that are held, as of the table's batch."""
-        objects = self.companion.objects(progress)
-        records = [found.record for found in self.companion.records.values() if found.record is not None]
-        shown = {batch: found.shown for batch, found in self.companion.records.items() if found.shown}
-        words, in_part = tuple(self.companion.words), self.companion.has_parts
-        return Recalled(objects, self._holds(progress), records, in_part, words, shown, self.companion.left)
+        objects = self.companion.batches.objects(progress)
+        records = [found.record for found in self.companion.batches.records.values() if found.record is not None]
+        shown = {batch: found.shown for batch, found in self.companion.batches.records.items() if found.shown}
+        words, in_part = tuple(self.companion.batches.words), self.companion.has_parts
+        return Recalled(objects, self._holds(progress), records, in_part, words, shown, self.companion.batches.left)
 
     def _holds(self, progress: Progress) -> tuple[Hold, ...]:
         """Return the keys that wait for a person; what a truncate has overruled does not."""
-        truncates = Truncates(self.companion.truncates)
+        truncates = Truncates(self.companion.batches.truncates)
         return tuple(
             hold for hold in self.quarantine.holds(progress) if not truncates.overrule(hold.position, hold.reason)
         )
 
     def write_down(self, progress: Progress, word: Word) -> None:
         """Write down what an operator said."""
-        self.companion.write_down(progress.batch, word)
+        write_down(self.companion, progress.batch, word)
 
     def applied(self, progress: Progress, after: int) -> Sequence[ObjectRecord]:
         """Return the objects of later batches."""
-        return self.companion.applied(progress, after)
+        return self.companion.batches.applied(progress, after)
 
     def refuse(self, plan: MergePlan, batch: Batch[DataFrame]) -> Batch[DataFrame]:
         """Return a batch with the rows as rejects that show changes which go into quarantine."""
@@ -94,7 +87,7 @@ class Keeping:
     def _named(self, events: DataFrame) -> dict[int, str]:
         """Return the names of the objects of earlier batches that events are from, by their order."""
         wanted = {row[0] for row in events.select(names.OBJECT).distinct().collect()}
-        return {order: name for order, name in self.companion.object_names.items() if order in wanted}
+        return {order: name for order, name in self.companion.batches.object_names.items() if order in wanted}
 
     def remember(self, plan: MergePlan, resolved: Resolved) -> None:
         """Write the batch record, the events that were applied, that wait, or were released, and bases.
@@ -113,7 +106,7 @@ class Keeping:
         c = resolved.counts
         changes = c.applied + c.superseded + c.stale + c.duplicates if outcome.changes is not None else c.applied
         bases = 0 if outcome.bases is None else resolved.removed
-        self.companion.remember(plan, entries, count=changes + bases + c.waiting + c.released)
+        remember(self.companion, plan, entries, count=changes + bases + c.waiting + c.released)
 
     def trim(self, progress: Progress) -> None:
         """Forget what can no longer matter; a key that is held may need all that lies above what holds it."""
@@ -121,7 +114,8 @@ class Keeping:
             return
         holds = self._holds(progress)
         unsettled = [(entry.order, entry.row) for entry in unsettled_of(self.companion, progress)]
-        self.companion.trim(
+        trim(
+            self.companion,
             progress,
             holds,
             self.quarantine.barriers,
@@ -135,8 +129,8 @@ class Keeping:
 
     def entries(self, progress: Progress) -> Sequence[Entry]:
         """Return what is in quarantine, and how many events wait behind each."""
-        self.companion.objects(progress)
-        truncates, waiters = Truncates(self.companion.truncates), self.companion.waiters(progress.batch)
+        self.companion.batches.objects(progress)
+        truncates, waiters = Truncates(self.companion.batches.truncates), self.companion.waiters(progress.batch)
         return [
             _with(waiters, entry) if entry.is_held else entry
             for entry in self.quarantine.entries(progress)

@@ -12,9 +12,10 @@ import pyarrow as pa
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.histories import ENDS
 from lakeward.adapters.spark.names import quoted
-from lakeward.adapters.tables import companion, quarantine
+from lakeward.adapters.tables import quarantine
 from lakeward.adapters.tables.beside import CHANGES, QUARANTINE
 from lakeward.adapters.tables.columns import batch_of, position_of
+from lakeward.adapters.tables.companion import entries
 from lakeward.adapters.tables.records import is_ordered, renames_of
 from lakeward.adapters.tables.where import All, AtLeast, AtMost, Is, OneOf, Where
 from lakeward.core.dimension import DELETED, Dimension, Ordered
@@ -111,8 +112,8 @@ class _Search:
 
     def records(self) -> Sequence[tuple[int, Any]]:
         """Return the records of all batches."""
-        found = self.find.rows(All([Is((companion.KIND,), companion.BATCH), self.upto]), CHANGES)
-        return [(row[names.BATCH], json.loads(row[companion.RECORD])) for row in found]
+        found = self.find.rows(All([Is((entries.KIND,), entries.BATCH), self.upto]), CHANGES)
+        return [(row[names.BATCH], json.loads(row[entries.RECORD])) for row in found]
 
     def remembered(self) -> tuple[Sequence[Remembered], Base | None]:
         """Return the events of the key that are remembered or wait, and the row before them.
@@ -127,9 +128,9 @@ class _Search:
         if in_part:
             wanted.append(self.of_key(names.OLD))
         found = self.find.rows(All([OneOf(wanted), self.of_epoch]), CHANGES)
-        rows = [row for row in found if row[companion.KIND] != companion.BATCH]
+        rows = [row for row in found if row[entries.KIND] != entries.BATCH]
         events = list(self._events(rows))
-        bases = [row for row in rows if row[companion.KIND] == companion.BASE and _batch(row) > self.turned]
+        bases = [row for row in rows if row[entries.KIND] == entries.BASE and _batch(row) > self.turned]
         bases.sort(key=_batch)
         if bases:
             newest = _batch(bases[-1])
@@ -140,13 +141,13 @@ class _Search:
         return events, Base(self.key, None, 0) if was_absent else None
 
     def _events(self, rows: Sequence[Entry]) -> Iterator[Remembered]:
-        released = {position_of(row): _batch(row) for row in rows if row[companion.KIND] == companion.RELEASED}
-        waited = {position_of(row) for row in rows if row[companion.KIND] == companion.WAITING}
+        released = {position_of(row): _batch(row) for row in rows if row[entries.KIND] == entries.RELEASED}
+        waited = {position_of(row) for row in rows if row[entries.KIND] == entries.WAITING}
         for row in rows:
             place = position_of(row)
-            if row[companion.KIND] == companion.WAITING:
+            if row[entries.KIND] == entries.WAITING:
                 yield Remembered(event=self._event(row), batch=_batch(row), settled=released.get(place))
-            elif row[companion.KIND] in (companion.CHANGE, companion.DELETE) and place not in waited:
+            elif row[entries.KIND] in (entries.CHANGE, entries.DELETE) and place not in waited:
                 yield Remembered(event=self._event(row), batch=_batch(row), settled=_batch(row))
 
     def _event(self, row: Entry) -> ChangeEvent:

@@ -43,7 +43,9 @@ def resolved_by(
 
     Rows of which its `partitions` would not keep a text go into quarantine.
     """
-    plan, frame = with_instants(plan, fitted(frame, plan.dimension.schema), lambda: kept.companion.object_names)
+    plan, frame = with_instants(
+        plan, fitted(frame, plan.dimension.schema), lambda: kept.companion.batches.object_names
+    )
     plan, frame = partitions.without_unkept(plan, frame)
     if plan.appends:
         append = by_images if meets_images(plan) else by_appending

@@ -15,7 +15,9 @@ from pyspark.sql import SparkSession
 from lakeward.adapters.spark import names
 from lakeward.adapters.tables import records
 from lakeward.adapters.tables.beside import Make
-from lakeward.adapters.tables.companion import BATCH, KIND, RECORD, WORDS, CompanionTable, next_trim
+from lakeward.adapters.tables.companion.entries import BATCH, KIND, RECORD, WORDS
+from lakeward.adapters.tables.companion.table import CompanionTable
+from lakeward.adapters.tables.companion.trimming import next_trim
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.core.books import applied_record
 from lakeward.core.dimension import Dimension
@@ -123,7 +125,7 @@ class KeepingEarlier(Keeping):
     def recall(self, progress: Progress) -> Recalled:
         """Return what is remembered; a batch that the companion was trimmed with was no crash's."""
         recalled = super().recall(progress)
-        if self.companion.has_leftovers and progress.batch + 1 in self.earlier.batches():
+        if self.companion.batches.has_leftovers and progress.batch + 1 in self.earlier.batches():
             raise TableError(
                 f"{self.dimension.name} was rolled back to batch {progress.batch}",
                 found=f"its companion was trimmed with batch {progress.batch + 1}",

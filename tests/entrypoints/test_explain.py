@@ -20,7 +20,7 @@ from lakeward.adapters.iceberg import known
 from lakeward.adapters.iceberg import lake as lakes
 from lakeward.adapters.spark import names
 from lakeward.adapters.tables import quarantine
-from lakeward.adapters.tables.companion import BASE
+from lakeward.adapters.tables.companion.entries import BASE
 from lakeward.adapters.tables.known import values_of
 from lakeward.core.events import LOAD_SEQUENCE, Position
 from lakeward.core.literals import value_of

@@ -15,7 +15,7 @@ from told_lake import SETTINGS, ToldLake, event, place, record
 from lakeward.adapters.iceberg import table as iceberg
 from lakeward.adapters.spark import names
 from lakeward.adapters.tables import quarantine
-from lakeward.adapters.tables.companion import BASE, OLD_RECORD, RECORD
+from lakeward.adapters.tables.companion.entries import BASE, OLD_RECORD, RECORD
 from lakeward.core.events import LOAD_SEQUENCE, Position
 from lakeward.core.progress import Progress
 from lakeward.core.schema import parse_type

@@ -12,7 +12,7 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.tables import adopting as looking
 from lakeward.adapters.tables import rows
 from lakeward.adapters.tables.adopting import TableAdoption
-from lakeward.adapters.tables.companion import CompanionTable
+from lakeward.adapters.tables.companion.batches import Batches
 from lakeward.adapters.tables.rows import Rows
 from lakeward.core import adopting
 from lakeward.core.ledger import SourceObject, digest_of
@@ -66,14 +66,14 @@ def takes_any_name_for_none(patch: pytest.MonkeyPatch) -> None:
 
 def leaves_what_a_crash_left(patch: pytest.MonkeyPatch) -> None:
     """Writes its memory beside what a crash left of the adoption before."""
-    objects = CompanionTable.objects
+    objects = Batches.objects
 
-    def blind(self: CompanionTable, progress: Progress) -> Mapping[str, SourceObject]:
+    def blind(self: Batches, progress: Progress) -> Mapping[str, SourceObject]:
         found = objects(self, progress)
         self.has_leftovers = False
         return found
 
-    patch.setattr(CompanionTable, "objects", blind)
+    patch.setattr(Batches, "objects", blind)
 
 
 class _Any(str):

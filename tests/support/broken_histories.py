@@ -20,7 +20,7 @@ from lakeward.adapters.spark.histories import BEGINS, VersionRows
 from lakeward.adapters.spark.instants import dated
 from lakeward.adapters.spark.numbering import Numbering
 from lakeward.adapters.spark.resolve import ID
-from lakeward.adapters.tables import companion
+from lakeward.adapters.tables.companion import bases
 from lakeward.adapters.tables.resolving import deciding, folding
 from lakeward.adapters.tables.resolving.before import Remembering
 from lakeward.core.events import Operation
@@ -162,7 +162,7 @@ class TrimsTruncatesBelowTheMark(Whole):
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Trim as a mirror does, which needs to know of them no more than that they were."""
-        patch.setattr(companion, "truncate_instants", lambda _told, _epoch: {})
+        patch.setattr(bases, "truncate_instants", lambda _told, _epoch: {})
 
 
 class RewritesWhatWasKnown(Whole):

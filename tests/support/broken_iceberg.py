@@ -17,8 +17,10 @@ from lakeward.adapters.iceberg.table import IcebergTable
 from lakeward.adapters.spark import items, names, resolve
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import FILE, standing
-from lakeward.adapters.tables import companion, quarantine
-from lakeward.adapters.tables.companion import CompanionTable
+from lakeward.adapters.tables import keeping, quarantine
+from lakeward.adapters.tables.companion import entries, trimming
+from lakeward.adapters.tables.companion.batches import Batches
+from lakeward.adapters.tables.companion.table import CompanionTable
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.resolving import deciding, judging, passing, sorting, splicing
 from lakeward.adapters.tables.resolving.sorting import Arrived
@@ -136,17 +138,17 @@ def leaves_the_position_of_a_no_op(patch: pytest.MonkeyPatch, _player: Player) -
 def forgets_deletes_too_early(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Trims what the source may still deliver again."""
 
-    def trim(self: CompanionTable, _progress: Progress, *_more: object) -> None:
-        self.table.forget(f"{companion.KIND} = '{companion.DELETE}'")
+    def trim(beside: CompanionTable, _progress: Progress, *_more: object) -> None:
+        beside.table.forget(f"{entries.KIND} = '{entries.DELETE}'")
 
-    patch.setattr(CompanionTable, "trim", trim)
+    patch.setattr(keeping, "trim", trim)
 
 
 def believes_what_a_crash_left(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Takes in memory that is stamped above the table's own batch."""
-    objects, kind = CompanionTable.objects, CompanionTable._kind
+    objects, kind = Batches.objects, CompanionTable._kind
 
-    def all_objects(self: CompanionTable, progress: Progress) -> Mapping[str, Any]:
+    def all_objects(self: Batches, progress: Progress) -> Mapping[str, Any]:
         found = objects(self, progress)
         self._read_records(progress.batch, progress.batch)
         left = [self.records.pop(batch) for batch in [*self.records] if batch > progress.batch]
@@ -155,7 +157,7 @@ def believes_what_a_crash_left(patch: pytest.MonkeyPatch, _player: Player) -> No
     def all_entries(self: CompanionTable, wanted: str, upto: int) -> DataFrame | None:
         return kind(self, wanted, upto + 1)
 
-    patch.setattr(CompanionTable, "objects", all_objects)
+    patch.setattr(Batches, "objects", all_objects)
     patch.setattr(CompanionTable, "_kind", all_entries)
 
 
@@ -171,12 +173,12 @@ def takes_copies_for_news(patch: pytest.MonkeyPatch, _player: Player) -> None:
 
 def forgets_deletes_above_the_mark(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Trims the deletes that an older event may still meet."""
-    patch.setattr(companion, "_TRIM_EVERY", 1)
+    patch.setattr(trimming, "_TRIM_EVERY", 1)
 
-    def passed(_self: CompanionTable, progress: Progress, _holds: object) -> str:
-        return f"({companion.KIND} = '{companion.DELETE}' and {names.BATCH} <= {progress.batch})"
+    def passed(_beside: CompanionTable, progress: Progress, _holds: object) -> str:
+        return f"({entries.KIND} = '{entries.DELETE}' and {names.BATCH} <= {progress.batch})"
 
-    patch.setattr(CompanionTable, "_passed", passed)
+    patch.setattr(trimming, "_passed", passed)
 
 
 def takes_a_mended_row_for_given_up(patch: pytest.MonkeyPatch, _player: Player) -> None:

@@ -15,9 +15,10 @@ from pyiceberg.schema import Schema as IcebergSchema
 from lakeward.adapters.iceberg.columns import to_iceberg
 from lakeward.adapters.iceberg.progress import PROPERTY
 from lakeward.adapters.spark import names
-from lakeward.adapters.tables import companion, quarantine
+from lakeward.adapters.tables import quarantine
 from lakeward.adapters.tables.beside import CHANGES, QUARANTINE
 from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
+from lakeward.adapters.tables.companion import entries
 from lakeward.core.events import Position, Sequences
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type, parse_type
@@ -55,7 +56,7 @@ class ToldLake:
 
     def companion(self, rows: Sequence[Row], more: Mapping[str, Type] | None = None) -> None:
         """Make the companion, with columns that only a later version has."""
-        self._write(CHANGES, {**companion._columns(Sequences.TIMES), **self._own, **(more or {})}, rows)
+        self._write(CHANGES, {**entries.columns_of(Sequences.TIMES), **self._own, **(more or {})}, rows)
 
     def quarantine(self, rows: Sequence[Row]) -> None:
         """Make the quarantine."""
@@ -82,10 +83,10 @@ def place(position: Position, batch: int) -> Row:
 def record(batch: int, objects: Mapping[int, str], at: int = 0) -> Row:
     """Return the record of a batch."""
     text = json.dumps({"objects": [[name, order, 1, 0, 1] for order, name in objects.items()], "at": at})
-    return {companion.KIND: companion.BATCH, names.BATCH: batch, companion.RECORD: text}
+    return {entries.KIND: entries.BATCH, names.BATCH: batch, entries.RECORD: text}
 
 
 def event(kind: str, operation: str, position: Position, batch: int, **cells: Any) -> Row:
     """Return an entry of the companion."""
     time = {names.OPERATION: operation, names.TIME: position.sequence}
-    return {companion.KIND: kind, **time, **place(position, batch), **cells}
+    return {entries.KIND: kind, **time, **place(position, batch), **cells}

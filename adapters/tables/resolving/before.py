@@ -16,7 +16,7 @@ from lakeward.adapters.spark.folding import Before, Load
 from lakeward.adapters.spark.instants import truncate_instants
 from lakeward.adapters.spark.items import KEY, Key
 from lakeward.adapters.spark.names import quoted
-from lakeward.adapters.tables.companion import CompanionTable
+from lakeward.adapters.tables.companion.table import CompanionTable
 from lakeward.adapters.tables.rows import Rows
 from lakeward.core.dimension import Ordered
 from lakeward.core.events import Position
@@ -50,7 +50,7 @@ class Remembering:
             bases=None if by_rows or plan.replaces else self.companion.bases(upto),
             rows=self.rows.of,
             by_rows=by_rows,
-            turned=self.companion.turned,
+            turned=self.companion.batches.turned,
             **self._ending(frame, truncates),
         )
 

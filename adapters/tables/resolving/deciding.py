@@ -84,7 +84,7 @@ def _refuse_mended(kept: Keeping, plan: MergePlan, frame: DataFrame, refused: Da
     if found is None:
         return
     order, row = found[names.OBJECT], found[names.ROW]
-    name = kept.companion.object_names.get(order, order)
+    name = kept.companion.batches.object_names.get(order, order)
     if found[names.REASON] == Reason.HISTORY.value:
         raise mending.breaks_history(plan.dimension, name, row, found[names.DETAIL])
     raise mending.undecided(plan.dimension, name, row)

@@ -101,4 +101,4 @@ def _refuse_mended(kept: Keeping, plan: MergePlan, frame: DataFrame) -> None:
     found = frame.where(IS_TAKE).head() if plan.releases else None
     if found is not None:
         order = found[names.OBJECT]
-        raise no_image(plan.dimension, kept.companion.object_names.get(order, order), found[names.ROW])
+        raise no_image(plan.dimension, kept.companion.batches.object_names.get(order, order), found[names.ROW])

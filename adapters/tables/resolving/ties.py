@@ -17,7 +17,7 @@ from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.resolve import ID, STANDS, as_told
 from lakeward.adapters.spark.ties import OTHER_OBJECT, OTHER_ROW, tied
-from lakeward.adapters.tables.companion import CompanionTable
+from lakeward.adapters.tables.companion.table import CompanionTable
 from lakeward.adapters.tables.quarantine import QuarantineTable
 from lakeward.adapters.tables.rows import Rows
 from lakeward.core.dimension import Ordered, Ties
@@ -42,7 +42,10 @@ def without_ties(
     found = tied(frame, plan, known, shown(plan, rows) if is_asked else None)
     if found is None:
         return plan, frame
-    objects = {**companion.object_names, **{one.object.order: one.object.name for one in plan.facts.objects}}
+    objects = {
+        **companion.batches.object_names,
+        **{one.object.order: one.object.name for one in plan.facts.objects},
+    }
     if plan.dimension.ties is Ties.FAIL:
         raise _refusal(plan, found, objects)
     counted = {Operation(row[0]): row["count"] for row in found.groupBy(names.OPERATION).count().collect()}

@@ -19,7 +19,7 @@ from lakeward.adapters.delta_rs.columns import to_delta
 from lakeward.adapters.delta_rs.noted import NOTE, clean_up, noted
 from lakeward.adapters.delta_rs.places import Places
 from lakeward.adapters.tables.columns import SYSTEM_COLUMNS
-from lakeward.adapters.tables.companion import KIND, RECORD
+from lakeward.adapters.tables.companion.entries import KIND, RECORD
 from lakeward.adapters.tables.storage import DiskFolder
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import TableError

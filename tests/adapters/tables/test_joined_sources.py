@@ -36,9 +36,8 @@ def companion(upto: int, lateness: Lateness = DAY, **of: BatchRecord) -> Any:
     ordered = isinstance(lateness, Ordered)
     found = {batch: of.get(f"b{batch}", record(batch, ordered=ordered)) for batch in range(1, upto + 1)}
     return SimpleNamespace(
-        records=found,
+        batches=SimpleNamespace(records=found, objects=lambda _: None),
         dimension=SimpleNamespace(name="shop.item", lateness=lateness),
-        objects=lambda _: None,
     )
 
 
@@ -165,7 +164,7 @@ def moving(to: int) -> tuple[Any, list[int]]:
         commits = [Version(name=f"{at}", progress=Progress(batch=at))]
         return SimpleNamespace(commits=lambda: commits, shown_by=lambda _: None)
 
-    found.standing, found.line, found.kept.companion.objects = standing, line, objects
+    found.standing, found.line, found.kept.companion.batches.objects = standing, line, objects
     return found, looked
 
 

@@ -21,7 +21,8 @@ from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.keeping import IcebergEarlier
 from lakeward.adapters.iceberg.options import IcebergOptions
 from lakeward.adapters.tables import records
-from lakeward.adapters.tables.companion import BATCH, CHANGES, DELETE, KIND, RECORD
+from lakeward.adapters.tables.beside import CHANGES
+from lakeward.adapters.tables.companion.entries import BATCH, DELETE, KIND, RECORD
 from lakeward.adapters.tables.undoing import KeepingEarlier, TableVersions
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, TableError

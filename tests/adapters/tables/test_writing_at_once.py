@@ -21,8 +21,9 @@ from lakeward.adapters.iceberg.beside import IcebergBeside
 from lakeward.adapters.iceberg.catalog import IcebergCatalog
 from lakeward.adapters.iceberg.options import IcebergOptions
 from lakeward.adapters.spark import names
-from lakeward.adapters.tables import companion
-from lakeward.adapters.tables.companion import CHANGES, KIND, RECORD
+from lakeward.adapters.tables.beside import CHANGES
+from lakeward.adapters.tables.companion import trimming
+from lakeward.adapters.tables.companion.entries import KIND, RECORD
 from lakeward.core.dimension import Dimension, TableName, Within
 from lakeward.core.errors import CommitConflict
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
@@ -154,7 +155,7 @@ def script() -> Script:
 def test_who_trims_keeps_what_another_process_has_remembered_of_the_next_batch(
     kind: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(companion, "_TRIM_EVERY", 1)
+    monkeypatch.setattr(trimming, "_TRIM_EVERY", 1)
     lake = LAKES[kind](spark, tmp_path)
     player, other = Player(script(), lake), Player(script(), lake)
     remembered: list[Any] = []

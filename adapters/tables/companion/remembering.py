@@ -1,0 +1,79 @@
+"""Writing into the companion: a batch with its record and its memory, or what an operator said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.histories import remembered_types
+from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.tables import records
+from lakeward.adapters.tables.companion.entries import (
+    BASE,
+    BATCH,
+    EVENT,
+    KIND,
+    OLD_RECORD,
+    RECORD,
+    WAITING,
+    WORDS,
+    columns_in_part,
+    columns_of,
+)
+from lakeward.adapters.tables.companion.table import CompanionTable
+from lakeward.adapters.tables.keys import key_text
+from lakeward.core.dimension import Dimension
+from lakeward.core.facts import PARTIAL
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import Word
+
+
+def remember(
+    companion: CompanionTable, plan: MergePlan, entries: Mapping[str, DataFrame | None], *, count: int
+) -> None:
+    """Write the record of a batch and its memory, so many entries by kind (as SQL), in one commit."""
+    dimension, batches = companion.dimension, companion.batches
+    if batches.has_leftovers:
+        companion.table.forget_above(plan.batch - 1)
+        batches.has_leftovers = False
+    columns = {**columns_of(dimension.sequences), **{c.name: c.type for c in dimension.schema}}
+    if PARTIAL & plan.facts.may_need and dimension.key:
+        columns |= columns_in_part(dimension)
+    columns |= remembered_types(dimension)
+    frames = [_entries(dimension, frame, kind, plan) for kind, frame in entries.items() if frame is not None]
+    size = sum(found.object.size for found in plan.facts.objects)
+    row = pa.table({KIND: [BATCH], names.BATCH: [plan.batch], RECORD: [records.written(plan)]})
+    companion.table.add(columns, frames, row, count=count, size=size, partition_by=KIND)
+    batches.stamped = plan.batch
+
+
+def _entries(dimension: Dimension, frame: DataFrame, kind: str, plan: MergePlan) -> DataFrame:
+    whole = kind in (f"'{WAITING}'", f"'{BASE}'", EVENT)
+    wanted = dimension.schema.names if whole else dimension.key
+    wanted = (*wanted, names.UNSET, names.OLD, names.TRANSACTION, *remembered_types(dimension))
+    own = [name for name in wanted if name in frame.columns]
+    if names.OLD in frame.columns:
+        old = key_text(dimension, f"{names.OLD}.")
+        frame = frame.selectExpr("*", f"CASE WHEN {names.OLD} IS NOT NULL THEN {old} END AS {OLD_RECORD}")
+        own.append(OLD_RECORD)
+    return frame.selectExpr(
+        f"{kind} AS {KIND}",
+        f"{plan.epoch} AS {names.EPOCH}",
+        *(names.SEQUENCE, names.OBJECT, names.ROW, names.OPERATION, names.TIME),
+        f"{plan.batch}L AS {names.BATCH}",
+        f"{key_text(dimension)} AS {RECORD}",
+        *map(quoted, own),
+    )
+
+
+def write_down(companion: CompanionTable, upto: int, word: Word) -> None:
+    """Write down what an operator said at batch `n`; the companion is made where it is not there."""
+    dimension = companion.dimension
+    columns = {**columns_of(dimension.sequences), **{c.name: c.type for c in dimension.schema}}
+    kind = next(kind for kind, type_ in WORDS.items() if isinstance(word, type_))
+    row = pa.table({KIND: [kind], names.BATCH: [upto], RECORD: [records.written_word(word)]})
+    companion.table.add(columns, [], row, count=0, partition_by=KIND)
+    companion.batches.words.append(word)
