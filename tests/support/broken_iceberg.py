@@ -136,11 +136,12 @@ def leaves_the_position_of_a_no_op(patch: pytest.MonkeyPatch, _player: Player) -
 
 
 def forgets_deletes_too_early(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Trims what the source may still deliver again."""
+    """Trims what the source may still deliver again, with each batch."""
 
     def trim(beside: CompanionTable, _progress: Progress, *_more: object) -> None:
         beside.table.forget(f"{entries.KIND} = '{entries.DELETE}'")
 
+    patch.setattr(trimming, "_TRIM_EVERY", 1)
     patch.setattr(keeping, "trim", trim)
 
 

@@ -36,8 +36,6 @@ def trim(
     that what is mended may meet. `give_up` gets the events that found no row to complete, as do those that were
     `unsettled`, by object and row, when the table became `ordered`.
     """
-    if progress.batch % _TRIM_EVERY:
-        return
     companion.batches.objects(progress)
     folds = companion.has_parts and not isinstance(companion.dimension.lateness, Ordered)
     done = [] if folds else [_passed(companion, progress, holds)]

@@ -124,7 +124,7 @@ class Table:
         rows = made(self.joining, frames, None if plan.whole else reached)
         differ = mirrored if self.joining.joined.history is None else versioned
         found = differ(plan, self.standing(), rows, reached)
-        assert found.wrong is None
+        assert found.left is None
         gone = [row[0] for row in found.removed.select(POS).collect()]
         written = [tuple(row) for row in found.written.select(*self.columns).collect()]
         found.cached.unpersist()
