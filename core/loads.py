@@ -234,11 +234,6 @@ def _places(objects: Iterable[SourceObject], naming: Naming) -> dict[str, int]:
     return found
 
 
-def _applied(past: Past) -> frozenset[str]:
-    """Return the versions of all objects that were applied, in whichever epoch."""
-    return past.left.union(item.version for item in past.seen.values())
-
-
 def find_load(
     table: str, load: Load, ordered: Sequence[SourceObject], past: Past, naming: Naming, *, keeps: bool = True
 ) -> Found:
@@ -282,8 +277,7 @@ def _unapplied(
     whole, together with what of it did not change, or not at all.
     """
     let_pass = past.passed("LEDGER-001") if load.settles is not None else frozenset()
-    applied = _applied(past)
-    new = [i for i in ordered if naming.is_load(i.name) and i.version not in applied and i.name not in let_pass]
+    new = [i for i in ordered if naming.is_load(i.name) and not past.has_applied(i) and i.name not in let_pass]
     names, snapshots = {item.name for item in new}, {naming.snapshot(item.name) for item in new} - {None}
     found = [
         i for i in ordered if i.name in names or (naming.is_load(i.name) and naming.snapshot(i.name) in snapshots)

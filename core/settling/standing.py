@@ -126,8 +126,9 @@ def _left_by_load(
         for item in _known(dimension, memory, delivery)
         if item.position.epoch == epoch and item.position.sequence == LOAD_SEQUENCE
     ]
-    told = {"own_times": delivery.own_times, "is_first": delivery.is_first}
-    return outlasting(rows, epoch, load, history, delivery.ran, **told)
+    return outlasting(
+        rows, epoch, load, history, delivery.ran, own_times=delivery.own_times, is_first=delivery.is_first
+    )
 
 
 def _known(dimension: Dimension, memory: Memory, delivery: Delivery) -> Iterator[ChangeEvent | Reject]:

@@ -93,5 +93,6 @@ class Remembering:
         plan, rows = self.plan, frame.where(IS_LOAD)
         newest, time = rows.where(IS_EVENT).agg(F.max(names.INSTANT), F.max(names.TIME)).collect()[0]
         keys = Key(plan.dimension).of_keys(rows).select(KEY).where(f"{KEY} IS NOT NULL").distinct()
-        told = {"own_times": plan.facts.own_times, "is_first": plan.is_first}
-        return Load(keys=keys, ends=ends_of(history, newest, time, plan.ran, **told))
+        own_times, is_first = plan.facts.own_times, plan.is_first
+        ends = ends_of(history, newest, time, plan.ran, own_times=own_times, is_first=is_first)
+        return Load(keys=keys, ends=ends)
