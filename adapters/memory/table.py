@@ -87,7 +87,7 @@ class MemoryTable:
 
     def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
         """Work out what the plan means."""
-        events = [item for item in frame if isinstance(item, ChangeEvent)]
+        events = [_nulled(item, plan.evolution.absent) for item in frame if isinstance(item, ChangeEvent)]
         mended = {event.position[2:]: event for event in events if plan.releases}
         delivery = Delivery(
             number=plan.batch,
@@ -380,6 +380,13 @@ class MemoryTable:
     def _gone(self, position: Position) -> int | None:
         """Return the batch with which an entry of the quarantine was given up, or None."""
         return next((batch for batch, given in self.given_up.items() if position in given), None)
+
+
+def _nulled(event: ChangeEvent, absent: Sequence[str]) -> ChangeEvent:
+    """Return an event that comes as a whole with NULL in columns that its file has not: it left none out."""
+    if not absent or event.operation not in (Operation.INSERT, Operation.READ):
+        return event
+    return replace(event, cells={**event.cells, **dict.fromkeys(absent)})
 
 
 def _refused(item: ChangeEvent | Reject, plan: MergePlan, incoming: Schema) -> ChangeEvent | Reject:

@@ -32,7 +32,7 @@ def event(place: int, operation: Operation = Operation.UPDATE, key: int = 1, **c
     return ChangeEvent(operation=operation, position=position, key=(key,), cells=every, time=place)
 
 
-def playing(history: History, lateness: Lateness, *items: ChangeEvent) -> tuple[Job[Any], MemoryTable]:
+def playing(history: History | None, lateness: Lateness, *items: ChangeEvent) -> tuple[Job[Any], MemoryTable]:
     dimension = replace(DIMENSION, history=history, lateness=lateness)
     table, source = MemoryTable(dimension), MemorySource(lateness=lateness)
     source.put(NAME, 1, items)
@@ -60,6 +60,21 @@ def test_a_column_that_is_tracked_or_has_a_kind_keeps_its_values(history: Histor
     deliver_without(job, "a", [event(2, seen=2), event(3, Operation.INSERT, key=2, seen=3)])
     assert [row[-1] for row in versions(table, 1, "a")] == ([5] if history is TRACKED else [5, 5])
     assert versions(table, 2, "a") == [(3, None, None)]
+
+
+@pytest.mark.parametrize("history", [None, TRACKED, OVERWRITTEN])
+def test_an_update_without_the_column_finds_a_row_or_goes_into_quarantine(history: History | None) -> None:
+    """From change to change of a batch; an insert has NULL there, and no cell that was not sent."""
+    job, table = playing(history, ORDERED, event(1, Operation.INSERT, a=5, seen=1))
+    gone = [event(2, Operation.DELETE), event(3, seen=3)]
+    here = [event(2, key=3, seen=2), event(3, Operation.INSERT, key=3, seen=3), event(4, key=3, seen=4)]
+    deliver_without(job, "a", [*gone, *here, event(2, key=2, seen=2), event(3, key=2, seen=3)])
+    live = {key: row.cells for key, row in table.rows.items() if not row.deleted}
+    assert live == {(3,): {"id": 3, "a": None, "seen": 4}}
+    refused = [(entry.key, entry.sequence, entry.reason) for entry in table.entries(table.progress)]
+    assert sorted(refused) == [(f'["{k}"]', n, "incomplete_row") for k, n in ((1, 3), (2, 2), (2, 3))]
+    counts = table.progress.counts
+    assert (counts.read, counts.quarantined, counts.update_on_missing, counts.unset_as_null) == (7, 3, 0, 0)
 
 
 @pytest.mark.parametrize("lateness", [ORDERED, Unbounded()])
