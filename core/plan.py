@@ -218,8 +218,8 @@ def _mark(dimension: Dimension, progress: Progress, epoch: int) -> Mark | None:
 def _takes_parts(dimension: Dimension, facts: BatchFacts, evolution: Evolution) -> bool:
     """Whether updates are taken as parts of rows: what a table keeps of rows that ended is made of what was before.
 
-    Nothing older comes to an `ordered` table; but where its versions are dated by a column that the batch lacks, an
-    update of a row that is not there makes none.
+    Nothing older comes to an `ordered` table; but where its versions are dated by a column that the batch lacks,
+    new rows are refused and hold their keys, and updates that wait behind them must say what they lack.
     """
     history = dimension.history
     if isinstance(dimension.lateness, Ordered):

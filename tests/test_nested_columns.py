@@ -80,7 +80,10 @@ def test_fields_are_added_and_made_wider_by_path(project: Project, kind: str, la
 
 
 def test_a_late_file_may_lack_fields_of_structs(project: Project) -> None:
-    """An updated row keeps what stands there, at any depth; a new row, or one that had no such struct, has NULL."""
+    """An updated row keeps what stands there, at any depth; a new row, or one that had no such struct, has NULL.
+
+    An update makes a new row only where its struct is NULL: that one lacks no field.
+    """
     inner = pa.struct([("zip", pa.int32()), ("geo", pa.struct([("lat", pa.float64()), ("long", pa.float64())]))])
     then = pa.struct([("zip", pa.int64()), ("geo", pa.struct([("long", pa.float64())])), ("land", pa.string())])
     configure(project)
@@ -106,10 +109,13 @@ def test_a_late_file_may_lack_fields_of_structs(project: Project) -> None:
     stands = [whole(2, "x", kept), whole(2, "x", None), None, *[whole(2, "x", new)] * 3]
     assert [value for _, value in project.rows(columns=("id", "one"))] == stands
     configure(project, 'schema = { narrow = "evolve" }')
-    send(12, "UUUUUUI", [{"zip": 3, "geo": place}] * 7, inner)
-    project.run()
+    send(12, "UUUUUUIUU", [*[{"zip": 3, "geo": place}] * 8, None], inner)
+    counts = project.run()["shop.item"]["counts"]
+    assert (counts["applied"], counts["quarantined"], counts["update_on_missing"]) == (8, 1, 1)
+    assert [(*one["key"], one["reason"]) for one in project.entries()] == [("8", "incomplete_row")]
     lands = ["x", "x", None, "x", "x", "x", None]
-    assert [value for _, value in project.rows(columns=("id", "one"))] == [whole(3, land, place) for land in lands]
+    stands = [*[whole(3, land, place) for land in lands], None]
+    assert [value for _, value in project.rows(columns=("id", "one"))] == stands
 
 
 CODE = "a:string>) = reflect('java.lang.System','getProperty','user.home') OR CAST(NULL AS struct<b"

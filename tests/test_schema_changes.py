@@ -12,6 +12,7 @@ from project import Project
 from pyiceberg.catalog import load_catalog
 
 from lakeward.adapters.iceberg.change import Change
+from lakeward.adapters.tables.resolving import judging
 from lakeward.core.errors import TableError
 
 pytestmark = pytest.mark.spark
@@ -44,25 +45,45 @@ def rows(project: Project, *columns: str) -> list[Any]:
 
 @every_layout
 def test_a_column_that_is_missing_keeps_its_values(project: Project, layout: str) -> None:
-    """On an update; a new row has NULL there, and so has one that was deleted and came again."""
+    """On an update, which makes no row; one that is inserted has NULL there, also where it was deleted before."""
     project.configure(item(more=layout))
     put(project, 10, HEADER, *[f"I,{key},a{key},{key}.00" for key in range(1, 5)])
     project.run()
-    put(project, 11, "Op,id,name", "U,1,b1", "U,1,c1", "I,5,a5", "D,2,a2", "D,3,a3", "I,3,b3", "U,7,a7", "I,4,b4")
+    put(project, 11, "Op,id,name", "U,1,b1", "U,1,c1", "I,5,a5", "D,2,a2", "D,3,a3", "I,3,b3", "I,4,b4")
     plan = project.call("plan", "--json").document["tables"][0]
     assert "The files lack price" in " ".join(plan["warnings"])
     counts = project.run()["shop.item"]["counts"]
-    assert (counts["insert_on_existing"], counts["update_on_missing"]) == (1, 1)
-    assert project.rows() == [(1, "c1", 1), (3, "b3", None), (4, "b4", None), (5, "a5", None), (7, "a7", None)]
+    assert (counts["insert_on_existing"], counts["update_on_missing"]) == (1, 0)
+    assert project.rows() == [(1, "c1", 1), (3, "b3", None), (4, "b4", None), (5, "a5", None)]
     put(project, 12, HEADER, "U,1,d1,9.00")
-    put(project, 13, "Op,id,name", "U,1,e1")
-    assert len(project.run()["shop.item"]["batches"]) == 2, "a batch has files of the same columns"
-    assert project.rows()[0] == (1, "e1", 9)
+    put(project, 13, "Op,id,name", "U,1,e1", "U,7,a7", "D,3,b3", "U,3,c3", "U,4,c4")
+    ran = project.run()["shop.item"]
+    assert len(ran["batches"]) == 2, "a batch has files of the same columns"
+    assert (ran["counts"]["quarantined"], ran["counts"]["update_on_missing"]) == (2, 0)
+    assert project.rows() == [(1, "e1", 9), (4, "c4", None), (5, "a5", None)]
+    assert [(*entry["key"], entry["reason"]) for entry in project.entries()] == [
+        ("7", "incomplete_row"),
+        ("3", "incomplete_row"),
+    ]
     told = project.call("status", "--schema", "--json").document["schema_changes"]
     assert [(one["kind"], one["column"], one["file"]) for one in told] == [
         ("drop", "price", "20261121-110000000.csv"),
         ("drop", "price", "20261121-130000000.csv"),
     ]
+
+
+def test_updates_that_find_their_rows_are_not_folded_for_a_column_that_is_missing(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of a column that is gone lack it for ever."""
+    project.configure(item())
+    put(project, 10, HEADER, "I,1,a,1.00", "I,2,a,2.00")
+    project.run()
+    put(project, 11, "Op,id,name", "U,1,b", "I,3,b", "U,3,c", "U,2,b", "D,2,b", "D,9,b")
+    with monkeypatch.context() as patch:
+        patch.setattr(judging, "by_folding", None)
+        project.run()
+    assert project.rows() == [(1, "b", 1), (3, "c", None)]
 
 
 def test_a_row_of_a_full_load_that_lacks_a_column_has_null_there(project: Project) -> None:

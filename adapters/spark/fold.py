@@ -54,8 +54,6 @@ class Fold:
 
     schema: Schema
     sequences: Sequences = Sequences.TIMES
-    fills: bool = False
-    """Whether an update that sends a part of a row makes one of it where none stands; else it waits."""
     versions: Versions | None = None
     """What writes the versions of a history."""
     moves: bool = True
@@ -141,7 +139,7 @@ class Fold:
         )
         waits = self._state(incomplete=note("s.incomplete", "true"))
         is_waiting = "stood IS NULL AND e.operation = 'update' AND e.waits"
-        body = put if self.fills else f"CASE WHEN {is_waiting} THEN {waits} ELSE {put} END"
+        body = f"CASE WHEN {is_waiting} THEN {waits} ELSE {put} END"
         return let({"stood": _live("s.rows", "e.key")}, body)
 
     def _move(self) -> str:

@@ -184,11 +184,9 @@ def _folded(plan: MergePlan, met: _Met, before: Before, history: VersionRows | N
     begun = [met.first_touched] if met.based is None else [met.first_touched, met.based]
     stands = standing_of(met.keys, met.stood, met.newest, place, history, begun)
     gathered = gathered.join(stands, CHAIN).withColumn("items", F.expr(every))
-    fills, sequences = not plan.in_part, plan.dimension.sequences
     writer = Fold(
         plan.folded,
-        sequences,
-        fills=fills,
+        plan.dimension.sequences,
         versions=items.versions,
         moves=met.moves,
         soft=plan.dimension.is_soft,

@@ -44,11 +44,17 @@ def with_all(frame: DataFrame) -> DataFrame:
 
 
 def with_absent(events: DataFrame, plan: MergePlan) -> DataFrame:
-    """Say of updates that columns and fields which the batch has not were not sent: they keep what stands."""
+    """Say of updates that columns and fields which the batch has not were not sent: they keep what stands.
+
+    A struct that is NULL has no fields, and was sent whole.
+    """
     if not plan.evolution.lacks:
         return events
-    lacking = [*plan.evolution.absent, *[quoted(*path) for path in plan.evolution.lacking]]
-    absent = f"array({', '.join(map(text, lacking))})"
+    within = [
+        f"CASE WHEN {quoted(*path[:-1])} IS NOT NULL THEN {text(quoted(*path))} END"
+        for path in plan.evolution.lacking
+    ]
+    absent = f"array_compact(array({', '.join([*map(text, plan.evolution.absent), *within])}))"
     unset = f"CASE WHEN {names.OPERATION} = 'update' THEN array_union({_SENT_NOT}, {absent}) ELSE {names.UNSET} END"
     return with_all(events).withColumn(names.UNSET, F.expr(unset))
 

@@ -188,7 +188,7 @@ def warnings(prepared: Prepared[Any]) -> list[str]:
     absent = [*evolution.absent, *[".".join(path) for path in evolution.lacking]]
     if absent:
         names = ", ".join(absent)
-        found.append(f"The files lack {names}: updated rows keep their values there, new ones have NULL.")
+        found.append(f"The files lack {names}: updated rows keep their values there, inserted ones have NULL.")
     if evolution.ignored:
         found.append(f"Not taken, as `schema.add` says: {', '.join(evolution.ignored)}")
     for change, policy in evolution.differences:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pyspark.sql import DataFrame
+
 from lakeward.adapters.spark.caching import freed_on_failure
 from lakeward.adapters.spark.events import IS_LOAD
 from lakeward.adapters.spark.resolve import FILE, IS_LIVE, IS_NEWS, POS, counts, events_of, verdicts, winners
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.resolving.counting import counts_of
+from lakeward.adapters.tables.resolving.folding import by_folding
 from lakeward.adapters.tables.resolving.holding import held_keys
 from lakeward.adapters.tables.resolving.passing import not_waiting_yet, part
 from lakeward.adapters.tables.resolving.sorting import Arrived
@@ -20,7 +23,10 @@ from lakeward.core.ports import Resolved
 
 
 def by_judging(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows) -> Resolved:
-    """Judge the events of each key by the row that stands of it."""
+    """Judge the events of each key by the row that stands of it.
+
+    That is enough where a batch lacks a column as well, as long as each of its updates finds a row to keep that of.
+    """
     passing, waiting = part(kept, plan, arrived, events_of(arrived.frame))
     waiting, waited = not_waiting_yet(kept, plan, waiting)
     gone = kept.companion.deletes(plan.batch - 1) if plan.recalls else None
@@ -28,6 +34,8 @@ def by_judging(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows) -> 
     judged = verdicts(passing, found, plan, (FILE, POS)).persist()
     with freed_on_failure(judged.unpersist):
         tally, written, removed = counts(judged, passing, plan)
+        if plan.evolution.lacks and tally.update_on_missing:
+            return _in_order(kept, plan, arrived, rows, judged)
         all_stand = written == tally.stale + tally.duplicates + tally.superseded + tally.applied
         upserts = passing if all_stand else winners(passing, judged, deletes=False)
         is_ordered = isinstance(plan.dimension.lateness, Ordered)
@@ -54,3 +62,9 @@ def by_judging(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows) -> 
             detail=outcome,
             close=outcome.close,
         )
+
+
+def _in_order(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows, judged: DataFrame) -> Resolved:
+    """Fold a batch that lacks a column and updates a key that is not there: a part of a row makes none."""
+    judged.unpersist()
+    return by_folding(kept, replace(plan, folds=True), arrived, rows)
