@@ -55,10 +55,10 @@ NUMBERED = Type("map", parts=(Column("key", Type("int")), Column("value", Type("
 
 @st.composite
 def cases(draw: st.DrawFn, drifts: st.SearchStrategy[Drift]) -> tuple[Drift, Sequence[Row], Sequence[Row]]:
-    """Draw a change, the rows that a table has before it, and those of a later file: one new, one not."""
+    """Draw a change, the rows that a table has before it, and those of a later file: two of them are new."""
     drift = draw(drifts)
     then = [draw(row_of(drift.before, key)) for key in (1, 2)]
-    return drift, then, [draw(row_of(drift.after, key)) for key in (1, 3)]
+    return drift, then, [draw(row_of(drift.after, key)) for key in (1, 3, 4)]
 
 
 Case = tuple[Drift, Sequence[Row], Sequence[Row]]
@@ -142,7 +142,10 @@ def changes_of(project: Project, drifts: st.SearchStrategy[Drift]) -> st.SearchS
 @packed
 @given(data=st.data())
 def test_a_legal_change_loses_no_value(project: Project, renames: bool, data: st.DataObject) -> None:
-    """With other names and without: where a column has one, Hudi writes all rows anew."""
+    """With other names and without: where a column has one, Hudi writes all rows anew.
+
+    An update of a row that is not there makes one, unless it lacks something of it.
+    """
     drawn = changes_of(project, legal(10, 14, renames_columns=renames)).filter(tells_much)
     drift, then, now = data.draw(drawn.filter(renames_values) if renames else drawn)
     configure(project, {"one": {}})
@@ -150,10 +153,15 @@ def test_a_legal_change_loses_no_value(project: Project, renames: bool, data: st
     project.run()
     assert stored(project, "one")[1] == [held(row, drift.before) for row in then]
     configure(project, {"one": drift.renames})
-    deliver(project, "one", 11, drift.after, now, "UI")
+    *found, absent = now
+    deliver(project, "one", 11, drift.after, found, "UI")
     project.run()
     schema, rows = stored(project, "one")
-    assert rows == rows_after(drift, schema, then, now)
+    assert rows == rows_after(drift, schema, then, found)
+    deliver(project, "one", 12, drift.after, [absent], "U")
+    counts = project.run()["shop.one"]["counts"]
+    assert counts["quarantined"] == (0 if drift.is_whole(absent) else 1)
+    assert stored(project, "one")[1] == rows_after(drift, schema, then, now if drift.is_whole(absent) else found)
     assert {*drift.kept(dict.fromkeys(drift.before.names)), *drift.after.names} == set(schema.names)
 
 
@@ -170,7 +178,7 @@ def test_an_illegal_change_touches_no_row(project: Project, data: st.DataObject)
     before = {table: stored(project, table) for table in tables}
     configure(project, {table: drift.renames for table, (drift, _, _) in tables.items()})
     for table, (drift, _, now) in tables.items():
-        deliver(project, table, 11, drift.after, now, "UI")
+        deliver(project, table, 11, drift.after, now, "UIU")
     for ran in project.run(code=4).values():
         assert "wrong" in ran["error"]["found"]
     assert {table: stored(project, table) for table in tables} == before

@@ -17,6 +17,7 @@ from lakeward.plugins.testing import (
     cases,
     going_back,
     images,
+    lacking,
     machine,
     numbers,
     races,
@@ -352,7 +353,7 @@ def a_reload_of_a_table_without_a_key_leaves_the_facts_of_the_new_epoch(trial: T
     trial.play(pack_reloaded(trial.random, before, trial.histories, bad=0.05), trial.ends())
 
 
-_LAST: Final = (*soft_deletes.LAWS, *versions.LAWS, numbers.LAW, going_back.LAW, *images.LAWS)
+_LAST: Final = (lacking.LAW, *soft_deletes.LAWS, *versions.LAWS, numbers.LAW, going_back.LAW, *images.LAWS)
 
 LAWS: Final = (*small.LAWS, *races.LAWS, *cases.LAWS, machine.LAW, *_DRAWN, *_LAST)
 """All laws of a table: small ones first, so that a new table fails in small and at once."""

@@ -713,6 +713,14 @@ class AppliesWhatShowsAChange(MemoryTable):
         return replace(batch, frame=kept)
 
 
+class MakesARowOfAPart(MemoryTable):
+    """Puts a row wherever an update finds none, with NULL in what its file lacks."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        items = [replace(item, was_whole=True) if isinstance(item, ChangeEvent) else item for item in frame]
+        return MemoryTable.resolve(self, plan, items)
+
+
 def _all_refused(plan: MergePlan, batch: Batch[Frame], *kinds: Operation) -> Batch[Frame]:
     items = [
         Reject(item.position, Reason.SCHEMA, item.keys, item.transaction, item.time)
@@ -798,6 +806,7 @@ BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
         RefusesWhateverComesWithAChange,
         RefusesDeletesThatShowAChange,
     ),
+    "an_update_that_lacks_a_column_makes_no_row": (MakesARowOfAPart,),
     "a_value_is_read_back_as_it_came": (
         CutsTexts,
         TakesKeysForOthersInSmallLetters,

@@ -38,6 +38,7 @@ BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
     "what_ties_is_held_until_a_person_has_said_of_it": (broken_answers.LetsArrivalOrderWhatTies,),
     "what_ties_in_part_or_moves_is_held_alike": (broken_answers.LetsArrivalOrderWhatTies,),
     "rows_that_show_a_change_of_columns_are_refused_alone": (broken_answers.AppliesWhatShowsAChange,),
+    "an_update_that_lacks_a_column_makes_no_row": (broken_answers.NullsWhatTheFilesLack,),
     "a_value_is_read_back_as_it_came": (
         broken_feeds.ReadsNumbersAsDoubles,
         broken_feeds.TakesLettersForOthers,

@@ -33,6 +33,10 @@ class Drift:
         """Return an old row by the names that its columns have now."""
         return {self.renames.get(name, name): value for name, value in row.items()}
 
+    def is_whole(self, row: Row) -> bool:
+        """Whether a row of the later file lacks nothing that the table has: no column, and no field of a struct."""
+        return _has_all([Column(self.renames.get(c.name, c.name), c.type) for c in self.before], row)
+
 
 def _nested(inner: st.SearchStrategy[Type]) -> st.SearchStrategy[Type]:
     keys = st.sampled_from([Type("int"), Type("string")])
@@ -234,6 +238,15 @@ def rows_after(drift: Drift, schema: Schema, then: Sequence[Row], now: Sequence[
         kept = {c.name: _kept(then_[c.name], row[c.name], whole[c.name], c.type) for c in schema if c.name in row}
         found[row[KEY.name]] = {**then_, **kept}
     return [found[key] for key in sorted(found)]
+
+
+def _has_all(columns: Sequence[Column], sent: Row) -> bool:
+    """Whether a row, or a struct, has all columns, or fields, and so have the structs within that are there."""
+    return all(c.name in sent and _is_whole(c.type, sent[c.name]) for c in columns)
+
+
+def _is_whole(type_: Type, sent: Any) -> bool:
+    return type_.name != "struct" or sent is None or _has_all(type_.parts, sent)
 
 
 def _kept(then: Any, sent: Any, whole: Any, type_: Type) -> Any:
