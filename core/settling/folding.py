@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from lakeward.core.dimension import Dimension
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
 from lakeward.core.fold import Folded, Row, apply, at_its_end
 from lakeward.core.history.versions import spliced
@@ -109,22 +108,15 @@ def slow_keys(before: Before, passing: Passing, links: Links) -> set[Key]:
             slow |= remembered_keys(before)
         for key in event.keys:
             is_joined = key in links or event.position in unsettled
-            if is_joined or not is_newest(before.dimension, event, before.rows.get(key), high_water):
+            if is_joined or not is_newest(event, before.rows.get(key), high_water):
                 slow.add(key)
     return {key for chain in chains(slow, links) for key in chain}
 
 
-def is_newest(dimension: Dimension, event: ChangeEvent, row: Row | None, high_water: Position | None) -> bool:
+def is_newest(event: ChangeEvent, row: Row | None, high_water: Position | None) -> bool:
     """Whether an event is newer than all that there is of a key; where no row tells, than all that there is."""
     if row is None or row.deleted:
         return high_water is None or event.position.mark > high_water.mark
-    return is_newer(dimension, event, row)
-
-
-def is_newer(dimension: Dimension, event: ChangeEvent, row: Row) -> bool:
-    """Whether an event is newer than a row: of unique sequences arrival puts none before another."""
-    if dimension.unique_sequences:
-        return event.position.mark > row.position.mark
     return event.position > row.position
 
 

@@ -278,25 +278,44 @@ def delivery_order(random: Random, objects: Objects, lateness: Lateness) -> list
         return sorted(objects)
     if isinstance(lateness, Unbounded):
         return random.sample(sorted(objects), len(objects))
+    times = _times(objects)
     rest, order, newest = sorted(objects), [], -1
     while rest:
-        choice = random.choice([o for o in rest if _leaves_none_behind(objects, rest, o, newest, lateness)])
-        newest = max([newest, *_times(objects[choice])])
+        choice = random.choice([o for o in rest if _leaves_none_behind(times, rest, o, newest, lateness)])
+        newest = max([newest, *times[choice]])
         rest.remove(choice)
         order.append(choice)
     return order
 
 
-def _leaves_none_behind(objects: Objects, rest: list[int], choice: int, newest: int, lateness: Within) -> bool:
+def _leaves_none_behind(
+    times: Mapping[int, Sequence[int]], rest: list[int], choice: int, newest: int, lateness: Within
+) -> bool:
     """Whether all other objects are still in time once `choice` is delivered."""
-    now = max([newest, *_times(objects[choice])])
-    oldest = min([time for o in rest if o != choice for time in _times(objects[o])], default=now)
-    first = min([time for o in rest for time in _times(objects[o])], default=now)
-    return now - oldest <= lateness.micros or first in [*_times(objects[choice]), now]
+    now = max([newest, *times[choice]])
+    oldest = min([time for o in rest if o != choice for time in times[o]], default=now)
+    first = min([time for o in rest for time in times[o]], default=now)
+    return now - oldest <= lateness.micros or first in [*times[choice], now]
 
 
-def _times(events: Sequence[ChangeEvent]) -> list[int]:
-    return [event.time for event in events if event.time is not None]
+def _times(objects: Objects) -> dict[int, list[int]]:
+    """Return the times in objects.
+
+    The first object of a full load is as old as anything of its epoch, however new its rows: they lie below
+    any mark, which may rise until one of them says that a load has begun.
+    """
+    times: dict[int, list[int]] = {number: [] for number in objects}
+    least: dict[int, int] = {}
+    begun: dict[int, int] = {}
+    for number, event in ((n, e) for n in sorted(objects) for e in objects[n]):
+        if event.time is not None:
+            times[number].append(event.time)
+            least[event.position.epoch] = min(event.time, least.get(event.position.epoch, event.time))
+        if event.is_load:
+            begun.setdefault(event.position.epoch, number)
+    for epoch, number in begun.items():
+        times[number] += [least[epoch]] if epoch in least else []
+    return times
 
 
 def under_another_name(events: Sequence[ChangeEvent], number: int) -> list[ChangeEvent]:

@@ -9,12 +9,13 @@ from typing import Any
 
 import model_laws
 import pytest
-from model_laws import check_feed, check_fold, check_other_names, check_quarantine, check_reload, check_ties
+from model_laws import Way, check_feed, check_fold, check_other_names, check_quarantine, check_reload, check_ties
 
 from lakeward.core import memory, settle
 from lakeward.core.dimension import Dimension, Lateness, Ordered, Unbounded, Within
 from lakeward.core.events import ChangeEvent, Key, Mark, Position
 from lakeward.core.fold import Fold, Row, _Transaction
+from lakeward.core.history.options import History
 from lakeward.core.memory import Memory
 from lakeward.core.settling import copies, folding, sorting
 from lakeward.core.settling.folding import Links
@@ -37,10 +38,6 @@ def keeps_no_bases(before: Before, arrived: Arrived, passing: Passing) -> list[o
 
 def takes_stored_rows_for_bases(before: Before, keys: Iterable[Key]) -> dict[Key, Row]:
     return {key: before.rows[key] for key in keys if key in before.rows}
-
-
-def newer_by_arrival(dimension: Dimension, event: ChangeEvent, row: Row) -> bool:
-    return event.position > row.position
 
 
 def lets_all_through(before: Before, arrived: Arrived) -> Passing:
@@ -92,6 +89,10 @@ def knows_no_transactions(self: Fold, event: ChangeEvent) -> _Transaction:
     return _Transaction()
 
 
+def check_versions(random: Random, lateness: Lateness) -> None:
+    check_feed(random, lateness, Way(History()))
+
+
 def play(law: Callable[[Random, Lateness], None], lateness: Lateness, feeds: int) -> int:
     """Hold so many feeds to a law, up to the first that breaks it; return how many that is."""
     for seed in range(feeds):
@@ -105,14 +106,13 @@ def play(law: Callable[[Random, Lateness], None], lateness: Lateness, feeds: int
         (folding, "slow_keys", reads_no_memory, check_feed, Within(3)),
         (settle, "bases_to_remember", keeps_no_bases, check_feed, Within(3)),
         (folding, "rows_at_mark", takes_stored_rows_for_bases, check_feed, Unbounded()),
-        (folding, "is_newer", newer_by_arrival, check_feed, Unbounded()),
         (settle, "let_through", lets_all_through, check_quarantine, Ordered()),
         (folding, "link_keys", links_no_keys, check_feed, Unbounded()),
         (settle, "next_mark", marks_what_it_saw, check_feed, Within(3)),
         (Memory, "is_loading", property(marks_within_loads), check_feed, Within(3)),
         (memory, "_forget_beyond", forgets_deletes, check_feed, Ordered()),
         (memory, "_pin", pins_nothing, check_quarantine, Within(3)),
-        (memory, "_parted", parts_transactions, check_feed, Within(3)),
+        (memory, "_parted", parts_transactions, check_versions, Within(3)),
         (copies, "fact", tells_facts_by_their_place, check_other_names, Unbounded()),
         (sorting, "hold_ties", lets_ties_pass, check_ties, Unbounded()),
         (sorting, "ties_found", tells_ties_of_a_batch_alone, check_ties, Within(3)),
