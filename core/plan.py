@@ -156,17 +156,11 @@ def plan(
     """
     refuse_other_options(dimension, progress)
     replaces = facts.loaded is not None and facts.loaded > progress.epoch
-    evolution = _evolution(dimension, facts, stored)
-    dimension = replace(dimension, schema=evolution.taken(facts.schema))
     records = [*records]
-    meets_less = _meets_less(dimension, facts, progress, evolution, records)
-    in_parts = facts.with_parts() if meets_less or _takes_parts(dimension, facts, evolution) else facts
-    completes = meets_less or (evolution.lacks and Operation.UPDATE in facts.operations)
-    # What keeps ended rows remembers whole ones as parts, too: the format need not be able to complete any.
-    needs = _needs(dimension, in_parts if completes else facts, replaces=replaces)
-    facts = in_parts
+    reading = _reading(dimension, facts, progress, stored, records, replaces=replaces)
+    dimension, evolution, facts = reading.dimension, reading.evolution, reading.facts
     delivered = _delivered(facts, () if replaces else seen)
-    refuse_batch(dimension, facts, delivered, lacks=needs - capabilities)
+    refuse_batch(dimension, facts, delivered, lacks=reading.needs - capabilities)
     refuse_history(dimension, facts, evolution)
     epoch = facts.loaded if replaces and facts.loaded else progress.epoch
     splices = span_of(dimension, facts, progress, records)
@@ -198,6 +192,39 @@ def plan(
         splices=splices,
         is_first=is_first and replaces and _is_dated_alike(dimension, facts),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """A batch as its table takes it: with which columns, and which of its updates as parts of rows.
+
+    `needs` is what the table format must be able to do for it.
+    """
+
+    dimension: Dimension
+    evolution: Evolution
+    facts: BatchFacts
+    needs: frozenset[Capability]
+
+
+def _reading(
+    dimension: Dimension,
+    facts: BatchFacts,
+    progress: Progress,
+    stored: Schema | None,
+    records: Sequence[Record],
+    *,
+    replaces: bool,
+) -> _Reading:
+    """Return how a table takes a batch; raises SchemaConflict as `plan` does."""
+    evolution = _evolution(dimension, facts, stored)
+    dimension = replace(dimension, schema=evolution.taken(facts.schema))
+    meets_less = _meets_less(dimension, facts, progress, evolution, records)
+    taken = facts.with_parts() if meets_less or _takes_parts(dimension, facts, evolution) else facts
+    completes = meets_less or (evolution.lacks and Operation.UPDATE in facts.operations)
+    # What keeps ended rows remembers whole ones as parts, too: the format need not be able to complete any.
+    needs = _needs(dimension, taken if completes else facts, replaces=replaces)
+    return _Reading(dimension=dimension, evolution=evolution, facts=taken, needs=needs)
 
 
 def _is_dated_alike(dimension: Dimension, facts: BatchFacts) -> bool:

@@ -128,28 +128,11 @@ class Found(Generic[F]):
 
 def work_out(job: Job[F], found: Found[F], watch: Watch) -> Prepared[F]:
     """Decide what a batch does, and work its rows out; it is closed where that fails."""
-    standing, batch = found.standing, found.batch
+    batch = found.batch
     resolved: Resolved | None = None
     try:
         with watch("decide"):
-            releases = frozenset(entry.position for entry in found.settled.entries)
-            planned = plan(
-                job.dimension,
-                batch.facts,
-                standing.progress,
-                stored=standing.schema,
-                capabilities=job.opened.table.capabilities,
-                seen=found.recalled.objects.values(),
-                records=found.recalled.records,
-                in_part=found.recalled.in_part,
-                holds=tuple(hold for hold in found.recalled.holds if hold.position not in releases),
-                releases=releases,
-                mended=frozenset(entry.position for entry in found.settled.mended),
-                ran=0 if job.books is None else job.books.now(),
-                is_first=found.taken.is_first,
-            )
-            awaited = planned.epoch + (planned.splices is not None)  # what an operator says is of the next epoch
-            refuse_small_load(planned, standing.progress, found.recalled.acked(awaited))
+            planned = _decided(job, found)
             if planned.evolution.shown:
                 batch = job.opened.quarantine.refuse(planned, batch)
                 planned = replace(planned, facts=batch.facts)
@@ -171,8 +154,32 @@ def work_out(job: Job[F], found: Found[F], watch: Watch) -> Prepared[F]:
         resolved=resolved,
         progress=progress,
         taken=found.taken,
-        held_before=standing.progress.held,
+        held_before=found.standing.progress.held,
     )
+
+
+def _decided(job: Job[F], found: Found[F]) -> MergePlan:
+    """Return what applying a batch will do; raises as `plan` and `refuse_small_load` do."""
+    recalled, progress = found.recalled, found.standing.progress
+    releases = frozenset(entry.position for entry in found.settled.entries)
+    planned = plan(
+        job.dimension,
+        found.batch.facts,
+        progress,
+        stored=found.standing.schema,
+        capabilities=job.opened.table.capabilities,
+        seen=recalled.objects.values(),
+        records=recalled.records,
+        in_part=recalled.in_part,
+        holds=tuple(hold for hold in recalled.holds if hold.position not in releases),
+        releases=releases,
+        mended=frozenset(entry.position for entry in found.settled.mended),
+        ran=0 if job.books is None else job.books.now(),
+        is_first=found.taken.is_first,
+    )
+    awaited = planned.epoch + (planned.splices is not None)  # what an operator says is of the next epoch
+    refuse_small_load(planned, progress, recalled.acked(awaited))
+    return planned
 
 
 def _check_sum(planned: MergePlan, resolved: Resolved) -> None:

@@ -121,26 +121,23 @@ class _Met:
 def _meet(
     plan: MergePlan, events: DataFrame, before: Before, ending: DataFrame | None, history: VersionRows | None
 ) -> _Met:
+    """Put the events of a batch and what is known of the keys of their chains side by side.
+
+    A truncate touches all that is remembered. Of the keys that are `ending` no event need tell.
+    """
     key = Key(plan.whole)
-    # A truncate touches all that is remembered.
     is_small = plan.facts.read <= SMALL and ending is None and not plan.truncates.arrived
     send = F.broadcast if is_small else as_it_is
     arrived = key.named(events.drop(names.TEXT, names.DETAIL, names.REASON))
     known = None if before.remembered is None else key.named(before.remembered)
-    if known is None or ending is not None or plan.truncates.arrived:
-        links = links_of(events.sparkSession, [arrived] if known is None else [arrived, known])
-    else:
-        links = links_met(events.sparkSession, arrived, known)
+    links = _links(arrived, known, meets_all=ending is not None or bool(plan.truncates.arrived))
     chain = key.chained(links)
     arrived = parted(chain(arrived), CHAIN, plan.facts.read).localCheckpoint()
     ending = None if ending is None else chain(ending)
     if known is not None:
-        touched = arrived.select(CHAIN).distinct()
-        if not before.by_rows:
-            touched = touched.union(_above_truncates(chain(known), plan))
-            touched = touched if ending is None else touched.union(ending.select(CHAIN))
-            touched = touched.distinct().localCheckpoint()
-        known = chain(known).join(send(touched), CHAIN, "left_semi").localCheckpoint()
+        known = chain(known)
+        touched = _touched(plan, arrived, known, ending, by_rows=before.by_rows)
+        known = known.join(send(touched), CHAIN, "left_semi").localCheckpoint()
     keys = chain(key.distinct([arrived] if known is None else [arrived, known]))
     keys = keys if ending is None else keys.unionByName(ending).dropDuplicates([KEY])
     keys = keys.localCheckpoint()
@@ -165,6 +162,26 @@ def _meet(
         based=based,
         moves=links is not None,
     )
+
+
+def _links(arrived: DataFrame, known: DataFrame | None, *, meets_all: bool) -> DataFrame | None:
+    """Return which keys key changes make one chain: of all that is `known`, or of what the events meet of it."""
+    session = arrived.sparkSession
+    if known is None:
+        return links_of(session, [arrived])
+    return links_of(session, [arrived, known]) if meets_all else links_met(session, arrived, known)
+
+
+def _touched(
+    plan: MergePlan, arrived: DataFrame, known: DataFrame, ending: DataFrame | None, *, by_rows: bool
+) -> DataFrame:
+    """Return the chains of which what is `known` counts; where rows tell the state, those of the events alone."""
+    touched = arrived.select(CHAIN).distinct()
+    if by_rows:
+        return touched
+    touched = touched.union(_above_truncates(known, plan))
+    touched = touched if ending is None else touched.union(ending.select(CHAIN))
+    return touched.distinct().localCheckpoint()
 
 
 def _folded(plan: MergePlan, met: _Met, before: Before, history: VersionRows | None) -> DataFrame:
