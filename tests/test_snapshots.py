@@ -6,6 +6,7 @@ import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,6 +18,8 @@ from project import Project, any_kind
 
 from lakeward.adapters.spark import splicing
 from lakeward.adapters.spark.histories import VersionRows
+from lakeward.adapters.spark.names import POSITION
+from lakeward.adapters.spark.sql import struct
 from lakeward.core.history.snapshots import Span
 from lakeward.plugins.testing.histories import Features, Feed, State, feed
 
@@ -39,13 +42,14 @@ warehouse = "lake"
 mode = "history"
 full_loads = "snapshot"
 least_share = 0
-source = {{ snapshots = "file", names = '(?P<time>.*)\\.csv' }}
+source = {{ snapshots = "{unit}", names = '{names}' }}
 {table}
 """
+NAMES = {"file": r"(?P<time>.*)\.csv", "folder": "(?P<time>[^/]*)/.*"}
 
 
-def configure(project: Project, table: str, source: str = "") -> None:
-    text = SETTINGS.format(kind=project.kind, table=table, source=source)
+def configure(project: Project, table: str, source: str = "", unit: str = "file") -> None:
+    text = SETTINGS.format(kind=project.kind, table=table, source=source, unit=unit, names=NAMES[unit])
     (project.folder / "lakeward.toml").write_text(text, "utf-8")
 
 
@@ -101,18 +105,23 @@ def test_houses_of_which_an_older_snapshot_comes_late(project: Project) -> None:
 
 @dataclass
 class Feeds:
-    """Many feeds that pass through one table: a snapshot has the mirrors of all of them at one point."""
+    """Many feeds that pass through one table: a snapshot has the mirrors of all of them at one point.
+
+    It is a file, or a folder of so many parts, over which its keys are spread.
+    """
 
     project: Project
     random: Random
     points: int
     shape: str
+    parts: int = 1
     feeds: Sequence[Feed] = ()
 
     def __post_init__(self) -> None:
         self.feeds = [feed(self.random, Features(transactions=29)) for _ in range(60)]
         columns = 'columns = { feed = "int", id = "int", a = "int", b = "int" }'
-        configure(self.project, f'key = ["feed", "id"]\n{columns}\n[tables."shop.item".history]\n{self.shape}')
+        table = f'key = ["feed", "id"]\n{columns}\n[tables."shop.item".history]\n{self.shape}'
+        configure(self.project, table, unit="folder" if self.parts > 1 else "file")
         self.days = sorted(self.random.sample(range(5, 30), self.points))
 
     def state(self, one: Feed, day: int) -> State:
@@ -121,12 +130,15 @@ class Feeds:
 
     def deliver(self, day: int, at: int | None = None) -> None:
         """Take the snapshot of a day; with `at`, one that says how it was at another point."""
-        rows = [
-            f"{number},{key},{row['a']},{row['b']}\n"
-            for number, one in enumerate(self.feeds)
-            for key, row in self.state(one, day if at is None else at).items()
-        ]
-        take(self.project, f"2026-10-{day + 1:02}.csv", "".join(["feed,id,a,b\n", *rows]))
+        files = [["feed,id,a,b\n"] for _ in range(self.parts)]
+        for number, one in enumerate(self.feeds):
+            for key, row in self.state(one, day if at is None else at).items():
+                files[(number + key) % self.parts].append(f"{number},{key},{row['a']},{row['b']}\n")
+        names = [f"/{part}.csv" for part in range(self.parts)] if self.parts > 1 else [".csv"]
+        *before, last = [(f"2026-10-{day + 1:02}{n}", "".join(f)) for n, f in zip(names, files, strict=True)]
+        for name, content in before:
+            self.project.put(name, content)
+        take(self.project, *last)
 
     def check(self) -> None:
         """Compare the table with the history of each feed that is looked at at these points alone."""
@@ -142,6 +154,16 @@ class Feeds:
         believed = [row[:6] for row in self.project.read("item", "shop", columns) if row[6:] in ((), (None,))]
         found = [(*row[:4], row[4].day, row[5] and row[5].day + closed) for row in believed]
         assert sorted(found, key=str) == sorted(expected, key=str)
+        assert never_fall(self.project, "feed", "id", believed=known)
+
+
+def never_fall(project: Project, *key: str, believed: Sequence[str] = ()) -> bool:
+    """Tell whether along the versions of each key their places in the order never fall: of those still believed."""
+    columns = (*key, "valid_from", *POSITION, *believed)
+    size = len(key)
+    rows = [row for row in project.read("item", "shop", columns) if row[size + 5 :] in ((), (None,))]
+    places = [(row[:size], row[size + 1 : size + 5]) for row in sorted(rows, key=lambda row: row[: size + 1])]
+    return all(one[0] != then[0] or one[1] <= then[1] for one, then in pairwise(places))
 
 
 BY_DAY = "type = 'date'\nclosed = true\nsurrogate = 'number'"
@@ -149,12 +171,21 @@ KNOWN = "kinds = { b = 6 }\nsurrogate = 'hash'\nknown = true"
 
 
 @any_kind
-@pytest.mark.parametrize("shape", [BY_DAY, pytest.param(KNOWN, marks=pytest.mark.long)], ids=["days", "known"])
-def test_snapshots_in_any_order_give_the_history_of_their_feeds(project: Project, shape: str) -> None:
-    """One is wrong when it first comes, and then made anew."""
-    feeds = Feeds(project, Random(shape), 4, shape)
-    feeds.deliver(feeds.days[2], at=feeds.days[0])
-    for day in feeds.random.sample(feeds.days, len(feeds.days)):
+@pytest.mark.parametrize(
+    ("shape", "parts"),
+    [
+        pytest.param(BY_DAY, 1, id="days"),
+        pytest.param(KNOWN, 1, id="known", marks=pytest.mark.long),
+        pytest.param(BY_DAY, 2, id="folders", marks=pytest.mark.long),
+        pytest.param(KNOWN, 3, id="folders-known", marks=pytest.mark.long),
+    ],
+)
+def test_snapshots_in_any_order_give_the_history_of_their_feeds(project: Project, shape: str, parts: int) -> None:
+    """One is wrong when it first comes, and then made anew; the newest comes behind those that were put between."""
+    feeds = Feeds(project, Random(shape), 4 if parts == 1 else 5, shape, parts)
+    *older, newest = feeds.days
+    feeds.deliver(older[2], at=older[0])
+    for day in (*feeds.random.sample(older, len(older)), newest):
         feeds.deliver(day)
     feeds.check()
     if shape == BY_DAY:
@@ -181,10 +212,7 @@ def test_the_only_snapshot_written_anew_begins_where_the_first_load_does(project
 
 @any_kind
 def test_a_file_of_a_folder_that_comes_late_is_taken_with_all_others(project: Project) -> None:
-    configure(project, 'key = ["id"]\ncolumns = { id = "int", n = "int" }')
-    settings = project.folder / "lakeward.toml"
-    text = settings.read_text("utf-8").replace('"file"', '"folder"')
-    settings.write_text(text.replace("(?P<time>.*)\\.csv", "(?P<time>[^/]*)/.*"), "utf-8")
+    configure(project, 'key = ["id"]\ncolumns = { id = "int", n = "int" }', unit="folder")
     project.put("2026-10-05/a.csv", "id,n\n1,1\n2,1\n")
     take(project, "2026-10-05/b.csv", "id,n\n3,1\n")
     take(project, "2026-10-05/c.csv", "id,n\n4,1\n")
@@ -192,6 +220,30 @@ def test_a_file_of_a_folder_that_comes_late_is_taken_with_all_others(project: Pr
     assert shown(project, "id", "n") == [(key, 1, began, None) for key in (1, 2, 3, 4)]
     assert take(project, "2026-10-05/b.csv", "id,n\n3,2\n")["counts"]["read"] == 4
     assert shown(project, "id", "n") == [(key, 2 if key == 3 else 1, began, None) for key in (1, 2, 3, 4)]
+
+
+def deliver_folders(project: Project, *days: tuple[int, int]) -> None:
+    """Take a folder of each of these days: one file has a row with this value, and the last another row."""
+    for day, n in days:
+        project.put(f"2026-10-{day:02}/a.csv", f"id,n\n1,{n}\n")
+        take(project, f"2026-10-{day:02}/b.csv", "id,n\n2,1\n")
+
+
+def values(project: Project) -> list[int]:
+    return [n for key, n, *_ in shown(project, "id", "n") if key == 1]
+
+
+@any_kind
+def test_a_folder_that_is_put_between_others_stays_there_when_a_newer_one_comes(project: Project) -> None:
+    configure(project, 'key = ["id"]\ncolumns = { id = "int", n = "int" }', unit="folder")
+    deliver_folders(project, (5, 1), (9, 3), (7, 2), (11, 4))
+    assert [row[1:] for row in shown(project, "id", "n") if row[0] == 1] == [
+        (1, "2026-10-05 00:00:00", "2026-10-07 00:00:00"),
+        (2, "2026-10-07 00:00:00", "2026-10-09 00:00:00"),
+        (3, "2026-10-09 00:00:00", "2026-10-11 00:00:00"),
+        (4, "2026-10-11 00:00:00", None),
+    ]
+    assert never_fall(project, "id")
 
 
 def begins_one_late(shown: VersionRows, span: Span, had: str) -> str:
@@ -206,6 +258,14 @@ def leaves_what_vanished(shown: VersionRows, span: Span, had: str) -> str:
     return f"CASE WHEN {splicing._SAID} IS NULL THEN {had} ELSE {VERSIONS(shown, span, had)} END"
 
 
+def places_a_row_by_its_own_file(shown: VersionRows, span: Span, had: str) -> str:
+    """As was done: of a folder the version then lies before the part that was cut off before it."""
+    own = {name: f"v.place.{name}" for name in "esr"} | {"o": "v.place.o - 1"}
+    made = splicing._changed(shown, "v", place=struct({name: own[name] for name in "esor"}))
+    is_made = f"v.begins = {span.begins}L AND v.ends = {span.ends}L"
+    return f"transform({VERSIONS(shown, span, had)}, v -> CASE WHEN {is_made} THEN {made} ELSE v END)"
+
+
 VERSIONS = splicing._versions
 
 
@@ -216,17 +276,33 @@ VERSIONS = splicing._versions
         begins_one_late,
         ends_one_late,
         leaves_what_vanished,
+        places_a_row_by_its_own_file,
     ],
 )
 def test_the_law_of_snapshots_sees_what_is_spliced_in_wrongly(
     project: Project, monkeypatch: pytest.MonkeyPatch, broken: Any
 ) -> None:
     monkeypatch.setattr(splicing, "_versions", broken)
-    feeds = Feeds(project, Random(1), 3, BY_DAY)
+    feeds = Feeds(project, Random(1), 3, BY_DAY, parts=2)
     for place in (0, 2, 1):
         feeds.deliver(feeds.days[place])
     with pytest.raises(AssertionError):
         feeds.check()
+
+
+@pytest.mark.long
+@any_kind
+def test_a_table_in_which_places_fall_loses_no_version_to_the_next_change(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such tables are there: folders were put between others so."""
+    configure(project, 'key = ["id"]\ncolumns = { id = "int", n = "int" }', unit="folder")
+    with monkeypatch.context() as before:
+        before.setattr(splicing, "_versions", places_a_row_by_its_own_file)
+        deliver_folders(project, (5, 1), (9, 3), (7, 2))
+    assert not never_fall(project, "id")
+    deliver_folders(project, (11, 4), (12, 5))
+    assert values(project) == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.long

@@ -143,10 +143,11 @@ class VersionRows:
         left. What lies before the base stays, as in `lakeward.core.history.versions.spliced`.
         """
         form = self.history.shown
-        lies_before = "coalesce(s.begins < first.begins AND s.version.place <= first.place, false)"
+        lies_before = "coalesce(s.begins < first.begins AND (is_kept OR s.version.place <= first.place), false)"
         lets = {
             "had": stored,
             "first": f"try_element_at({base}, 1)",
+            "is_kept": f"size({base}) > 1",
             "left": versions,
             "whole": f"concat(transform(filter(had, s -> {lies_before}), s -> s.version), left)",
             "is_now": "try_element_at(whole, -1).cells",

@@ -77,7 +77,7 @@ def _said(shown: VersionRows, key: Key, events: DataFrame) -> DataFrame:
     cells = {
         f"c{i}": f"CAST({quoted(c.name) if c.name in has else 'NULL'} AS {ddl(c.type)})" for i, c in enumerate(own)
     }
-    said = struct({"cells": struct(cells), "row": names.ROW, "object": names.OBJECT})
+    said = struct({"cells": struct(cells), "row": names.ROW})
     place = f"struct({names.OBJECT}, {names.ROW})"
     return events.groupBy(F.expr(key.text()).alias(KEY)).agg(F.expr(f"max_by({said}, {place}) AS {_SAID}"))
 
@@ -98,7 +98,7 @@ def _versions(shown: VersionRows, span: Span, had: str) -> str:
     cut = _changed(shown, "v", ends=begins, reached=begins, place=struct(place))
     made = {name: f"CAST(NULL AS {type_})" for name, type_ in versions.fields.items()}
     made |= {"begins": begins, "ends": ends, "reached": ends, "went": "false", "cells": f"{_SAID}.cells"}
-    made["place"] = struct({**place, "o": f"{_SAID}.object", "r": f"{_SAID}.row"})
+    made["place"] = struct({**place, "r": f"{_SAID}.row"})
     is_same = versions.alike("v.cells", f"{_SAID}.cells", range(len(versions.schema)))
     kept = _changed(shown, "same[0]", begins=begins, place="greatest(same[0].place, made.place)")
     last = "try_element_at(acc, -1)"

@@ -121,13 +121,14 @@ def tail(versions: Versions) -> Versions:
 def spliced(stored: Versions, base: Versions, versions: Versions) -> Versions:
     """Return the stored versions with those in place that a fold from `base` on has made.
 
-    Those before it stay: they begin earlier, and no event behind the base was folded into them.
+    Those before it stay: they begin earlier. Of a base of two versions no event takes away the first; one alone may
+    go, and the versions of the key begin anew earlier, so no event behind it was folded into those that stay.
     """
     if not base:
         return versions
-    first = base[0]
-    before = (one for one in stored if one.valid_from < first.valid_from and one.position <= first.position)
-    return (*before, *versions)
+    first, is_kept = base[0], len(base) > 1
+    earlier = (one for one in stored if one.valid_from < first.valid_from)
+    return (*(one for one in earlier if is_kept or one.position <= first.position), *versions)
 
 
 def in_order(versions: Sequence[Version]) -> Versions:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from random import Random
 from types import ModuleType
 from typing import Any
@@ -166,6 +167,11 @@ def told(
     }
 
 
+def never_fall(versions: Versions) -> bool:
+    """Tell whether along versions their places in the order never fall."""
+    return all(one.position <= following.position for one, following in pairwise(versions))
+
+
 def check_any_order(random: Random, track: Track) -> None:
     """Snapshots in any order, some of them twice, whole or in part: the history of the feed at their points."""
     first, has_folders = random.choice((None, -100)), random.random() < 0.5
@@ -182,6 +188,7 @@ def check_any_order(random: Random, track: Track) -> None:
     newest = points[-1][1] if points else {}
     now = {key[0]: v[-1].cells for key, v in lake.versions.items() if v[-1].is_current}
     assert now == {key: {"id": key, **cells} for key, cells in newest.items()}, "untracked columns, too"
+    assert all(never_fall(versions) for versions in lake.versions.values())
     progress = lake.table.progress
     assert (progress.rows, progress.current or 0) == (sum(map(len, lake.versions.values())), len(newest))
 
@@ -226,7 +233,13 @@ def _is_never_the_first(*_: Any) -> bool:
     return False
 
 
+def _places_a_row_by_its_own_file(versions: Versions, row: Witness, span: Span) -> Version:
+    """As a job does that forgets that the part cut off before it lies where the last file of the folder does."""
+    return WITHIN(versions, row, replace(span, position=span.position._replace(object=span.position.object - 1)))
+
+
 UNAPPLIED = loads._unapplied
+WITHIN = snapshots._within
 
 
 def _joins_nothing(_: Columns, versions: Iterable[Version]) -> Versions:
@@ -240,6 +253,7 @@ def _joins_nothing(_: Columns, versions: Iterable[Version]) -> Versions:
         (splicing, "witnessed", _counts_as_long_as_the_version),
         (splicing, "witnessed", _stands_behind_all),
         (snapshots, "_joined", _joins_nothing),
+        (snapshots, "_within", _places_a_row_by_its_own_file),
         (loads, "_unapplied", _takes_what_was_written_alone),
         (loads, "_before_the_newest", _compares_file_by_file),
         (loads, "is_first", _is_never_the_first),
@@ -416,6 +430,18 @@ def test_a_first_file_that_comes_late_to_an_older_folder_loses_nothing_later() -
     lake.deliver_folder(5, {1: TWO, 3: ONE}, 1)
     lake.deliver_folder(9, {1: TWO}, 1)
     assert at(lake) == [(4, 5, 1), (5, None, 2)]
+
+
+def test_a_table_in_which_places_fall_loses_no_version_to_the_next_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such tables are there: adapters placed a row by its own file."""
+    lake = Lake(dimension(), has_folders=True)
+    with monkeypatch.context() as before:
+        before.setattr(snapshots, "_within", _places_a_row_by_its_own_file)
+        for day, n in ((5, 1), (9, 3), (7, 2)):
+            lake.deliver_folder(day, {1: {"a": n, "b": 0}, 2: ONE}, 2)
+    assert not never_fall(lake.versions[1,])
+    lake.deliver_folder(11, {1: {"a": 4, "b": 0}, 2: ONE}, 2)
+    assert at(lake) == [(5, 7, 1), (7, 9, 2), (9, 11, 3), (11, None, 4)]
 
 
 def test_an_older_snapshot_whose_name_tells_no_time_stops_the_table() -> None:
