@@ -69,11 +69,13 @@ class DeltaLake:
         from lakeward.adapters.tables.verifying import TableVerification  # noqa: PLC0415  # and here
 
         table = self._table(dimension)
-        name, versions = ".".join(self.places.name(dimension.name)), TableVersions(table.kept, table.line)
+        parts, versions = self.places.name(dimension.name), TableVersions(table.kept, table.line)
         care, adoption = DeltaMaintenance(table), TableAdoption(table.kept, table.theirs)
         layout, whole = DeltaLayout(table), TableVerification(table.kept, table.loaded)
         reading = TableReading(table.kept, table.loaded)
-        return Opened(name, table, table.kept, table.kept, versions, care, adoption, layout, whole, reading)
+        return Opened(
+            ".".join(parts), table, table.kept, table.kept, versions, care, adoption, layout, whole, reading, parts
+        )
 
     def joined(self, joining: Joining) -> Joint:
         """Return a joined table, which is made by its first commit."""

@@ -71,12 +71,13 @@ class HudiLake:
         from lakeward.adapters.tables.verifying import TableVerification  # noqa: PLC0415  # and here
 
         table = self._table(dimension)
-        name = ".".join(self.places.name(dimension.name))
-        versions = TableVersions(table.kept, table.line)
+        parts, versions = self.places.name(dimension.name), TableVersions(table.kept, table.line)
         care, whole = HudiMaintenance(table), TableVerification(table.kept, table.loaded)
         adoption, reading = TableAdoption(table.kept, table.theirs), TableReading(table.kept, table.loaded)
         layout = HudiLayout(table)
-        return Opened(name, table, table.kept, table.kept, versions, care, adoption, layout, whole, reading)
+        return Opened(
+            ".".join(parts), table, table.kept, table.kept, versions, care, adoption, layout, whole, reading, parts
+        )
 
     def joined(self, joining: Joining) -> Joint:
         """Return a joined table, which is made by its first commit."""

@@ -73,8 +73,10 @@ class IcebergLake:
         care, adoption = IcebergMaintenance(table), TableAdoption(table.kept, table.theirs)
         layout, whole = IcebergLayout(table), TableVerification(table.kept, table.loaded)
         reading = TableReading(table.kept, table.loaded)
-        name = ".".join(table.name)
-        return Opened(name, table, table.kept, table.kept, versions, care, adoption, layout, whole, reading)
+        parts = table.name
+        return Opened(
+            ".".join(parts), table, table.kept, table.kept, versions, care, adoption, layout, whole, reading, parts
+        )
 
     def joined(self, joining: Joining) -> Joint:
         """Return a joined table, which is made by its first commit."""

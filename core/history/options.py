@@ -159,12 +159,18 @@ class History:
         """Return the columns of which a change opens a version."""
         return self.of_kind(columns, key, Kind.VERSION, Kind.CURRENT)
 
-    def schema(self, own: Schema, key: Sequence[str]) -> Schema:
-        """Return the columns that the table shows: those of the source, and what tells of versions."""
-        shown, names = self.shown, own.names
-        types = {column.name: column.type for column in own}
-        derived = [Column(f"previous_{c}", types[c]) for c in self.of_kind(names, key, Kind.PREVIOUS)]
-        derived += [Column(f"current_{c}", types[c]) for c in self.of_kind(names, key, Kind.CURRENT)]
+    def schema(self, own: Schema, key: Sequence[str], renames: Mapping[str, str] = _NO_NAMES) -> Schema:
+        """Return the columns that the table shows: those of the source, and what tells of versions.
+
+        Those of the source have their names, or the old ones of `renames`.
+        """
+        shown, now = self.shown, {column.name: renames.get(column.name, column.name) for column in own}
+        derived = [
+            Column(f"{word}_{column.name}", column.type)
+            for word in ("previous", "current")
+            for column in own
+            if now[column.name] not in key and word in self._derives(now[column.name])
+        ]
         derived += [Column(PREVIOUS_KEY, Type("string"))] if self.previous_key else []
         derived += [Column(shown.valid_from, shown.type), Column(shown.valid_to, shown.type)]
         derived += [Column(shown.is_current, Type("boolean"))] if shown.is_current else []

@@ -24,7 +24,8 @@ class Opened(Generic[F]):
 
     `versions` and `maintenance` are there where its format can take it back, and keep it in shape; `adoption`
     where it can take over a table of another engine, `layout` where it can change how a table with rows is made,
-    `verification` and `reading` where it can look at a table whole, and read it.
+    `verification` and `reading` where it can look at a table whole, and read it. `parts` are those of the name by
+    which an engine asks for it, each as it is; where there are none, they are schema and table of the source.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Opened(Generic[F]):
     layout: Layout | None = None
     verification: Verification | None = None
     reading: Reading | None = None
+    parts: Sequence[str] = ()
 
 
 class Target(Protocol[F]):

@@ -105,13 +105,13 @@ def _query(job: Job[Any], history: History, at: int, known: int | None, engine: 
     dialect = as_of.DIALECTS[engine]
     standing = job.opened.table.standing()
     refuse_other_history(job.dimension, standing.progress)
-    own = job.dimension.name
+    of = job.dimension
     if standing.schema is None or not standing.progress.batch:
-        raise nothing_yet(own)
-    listed = ", ".join(map(dialect.name, history.schema(standing.schema, job.dimension.key).names))
-    # The parts of its name may have dots, which some formats write as they are.
-    catalog = job.opened.name.removesuffix(str(own)).removesuffix(".".join(own)).split(".")[:-1]
-    name = ".".join(map(dialect.name, (*catalog, *own)))
+        raise nothing_yet(of.name)
+    # A rename that the settings say and no batch has carried out yet.
+    columns = history.schema(standing.schema, of.key, of.policies.renames)
+    listed = ", ".join(map(dialect.name, columns.names))
+    name = ".".join(map(dialect.name, job.opened.parts or of.name))
     return f"SELECT {listed}\nFROM {name}\nWHERE {as_of.valid_at(history, at, known, dialect)}"
 
 

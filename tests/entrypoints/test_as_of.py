@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from commands import Command
-from projects import MEMORY, ORDERS, write
+from projects import DMS, MEMORY, ORDERS, write
 from small_history import DAY, HISTORY
 
 from lakeward.adapters.memory import MemoryTable, MemoryTarget
@@ -16,6 +16,9 @@ from lakeward.core.dimension import TableName
 from lakeward.core.history.kept import options_of
 from lakeward.core.history.options import History
 from lakeward.entrypoints import container
+from lakeward.entrypoints.context import container_of, open_settings
+from lakeward.entrypoints.patterns import table_name
+from lakeward.entrypoints.settings import load
 
 
 def test_the_rows_of_then_are_shown_and_those_that_are_not_are_counted(
@@ -85,6 +88,46 @@ def test_a_name_with_a_dot_is_one_name_to_an_engine(
     write(tmp_path, MEMORY, HISTORY.replace('tables."shop.customer"', "tables.'shop.\"a.b\"'"))
     ended = lakeward("as-of", 'shop."a.b"', "1970-01-05", "--sql", "duckdb")
     assert 'FROM "shop"."a.b"\n' in ended.out
+
+
+def test_a_table_is_asked_for_by_the_parts_of_its_name_in_the_lake(
+    lakeward: Command, kept_history: MemoryTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opens, parts = MemoryTarget.open, ("lake", "raw_shop", "customer")
+    monkeypatch.setattr(MemoryTarget, "open", lambda *given: replace(opens(*given), parts=parts))
+    ended = lakeward("as-of", "shop.customer", "1970-01-05", "--sql", "spark")
+    assert "FROM `lake`.`raw_shop`.`customer`\n" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("kind", "catalog"),
+    [("iceberg", ("lake",)), ("delta", ()), pytest.param("hudi", (), marks=pytest.mark.hudi)],
+)
+@pytest.mark.parametrize(
+    ("namespace", "found"), [("{schema}", "shop"), ("raw", "raw"), ("raw_{schema}", "raw_shop")]
+)
+def test_a_lake_hands_over_the_parts_of_the_name_of_a_table(
+    tmp_path: Path, kind: str, catalog: tuple[str, ...], namespace: str, found: str
+) -> None:
+    target = f'kind = "{kind}"\nnamespace = "{namespace}"\n'
+    write(tmp_path, DMS.replace('kind = "iceberg"\n', target), HISTORY)
+    with container_of(open_settings(tmp_path / "lakeward.toml")) as opened:
+        job = opened.job(table=table_name("shop.customer"))
+        assert job.opened.parts == (*catalog, found, "customer")
+
+
+def test_until_a_rename_is_carried_out_the_columns_of_the_old_name_are_asked_for(
+    lakeward: Command, kept_history: MemoryTable, tmp_path: Path
+) -> None:
+    kinds = "history.kinds = {{ {} = 3 }}\n".format
+    dimension = load(write(tmp_path, MEMORY, HISTORY + kinds("city"))).dimension(table_name("shop.customer"))
+    kept_history.progress = replace(kept_history.progress, history=options_of(dimension))
+    new = HISTORY.replace('city = "string"', 'town = "string"') + kinds("town")
+    write(tmp_path, MEMORY, new + 'schema.rename = { city = "town" }\n')
+    ended = lakeward("as-of", "shop.customer", "1970-01-05", "--sql", "trino")
+    assert (
+        ended.out.splitlines()[0] == 'SELECT "id", "city", "previous_city", "valid_from", "valid_to", "is_current"'
+    )
 
 
 @pytest.mark.parametrize(
