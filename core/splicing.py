@@ -6,6 +6,7 @@ It is taken whole, in a batch of the epoch that stands: nothing that is newer is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
 from lakeward.core.counts import Counts
 from lakeward.core.delivery import Delivery, Settled, record_of
@@ -61,10 +62,10 @@ def refuse_in_part(dimension: Dimension, facts: BatchFacts) -> None:
         raise _cannot(dimension, facts.objects[0].object.name, why)
 
 
-def refuse_broken(dimension: Dimension, name: str, wrong: Sequence[str]) -> None:
-    """Raise SourceError where versions would break a rule: they were altered in the table by others."""
-    if wrong:
-        raise _cannot(dimension, name, f"versions of {len(wrong):,} keys were altered by others: {wrong[0]}")
+def refuse_broken(dimension: Dimension, facts: BatchFacts, keys: int, example: str) -> NoReturn:
+    """Raise SourceError: versions of so many keys would break a rule, for others altered them in the table."""
+    found = f"versions of {keys:,} keys were altered by others: {example}"
+    raise _cannot(dimension, facts.objects[0].object.name, found)
 
 
 def _cannot(dimension: Dimension, name: str, found: str) -> SourceError:
@@ -77,7 +78,12 @@ def _cannot(dimension: Dimension, name: str, found: str) -> SourceError:
 
 
 def splice(
-    dimension: Dimension, rows: Mapping[Key, Row], memory: Memory, delivery: Delivery, span: Span
+    dimension: Dimension,
+    rows: Mapping[Key, Row],
+    memory: Memory,
+    delivery: Delivery,
+    span: Span,
+    facts: BatchFacts,
 ) -> Settled:
     """Work out what a snapshot between others does to a table that holds `rows`; of twins its last row counts."""
     columns = columns_of(dimension)
@@ -93,7 +99,8 @@ def splice(
             after[key] = row_of(versions) if versions else None
         if (broken := violation(columns, versions)) is not None and dimension.history is not None:
             wrong.append(broken.told(dimension.history.shown))
-    refuse_broken(dimension, str(span.position.object), wrong)
+    if wrong:
+        refuse_broken(dimension, facts, len(wrong), min(wrong))
     rejects, events = [*delivery.rejects], len(delivery.events)
     return Settled(
         rows=after,

@@ -336,6 +336,20 @@ def test_an_older_snapshot_with_a_row_that_cannot_be_read_is_not_taken(project: 
     assert shown(project, "id") == [(1, "2026-10-05 00:00:00", None)]
 
 
+@pytest.mark.long
+def test_all_keys_are_counted_whose_versions_others_altered(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(project, 'key = ["id"]\ncolumns = { id = "int" }')
+    take(project, "2026-10-05.csv", "id\n" + "".join(f"{key}\n" for key in range(1500)))
+    monkeypatch.setattr(splicing, "_versions", lambda _shown, _span, had: f"concat({had}, {had})")
+    project.put("2026-10-03.csv", "id\n1\n")
+    project.call("load-complete", "shop.item")
+    said = project.fails()
+    assert "versions of 1,500 keys were altered by others: " in said
+    assert "2026-10-03.csv is older than what the table shows" in said
+
+
 JOINED = """
 [tables."shop.price"]
 mode = "history"

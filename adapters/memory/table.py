@@ -103,7 +103,7 @@ class MemoryTable:
         )
         dimension = replace(self.dimension, schema=plan.folded, ties=plan.dimension.ties)
         if plan.splices is not None:
-            settled = splice(dimension, self.rows, self.memory, delivery, plan.splices)
+            settled = splice(dimension, self.rows, self.memory, delivery, plan.splices, plan.facts)
         else:
             settled = _work_of(plan)(dimension, self.rows, self.memory, delivery)
         settled = replace(settled, rows={key: _remade(row, plan.remaking) for key, row in settled.rows.items()})

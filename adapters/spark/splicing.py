@@ -18,6 +18,7 @@ from lakeward.adapters.spark.types import ddl
 from lakeward.core.events import LOAD_SEQUENCE
 from lakeward.core.history.snapshots import Span
 from lakeward.core.plan import MergePlan
+from lakeward.core.ports import Left
 
 _SAID: Final = "_lakeward_said"
 """What a snapshot has of a key: its cells, and the row that it is."""
@@ -50,9 +51,10 @@ class Spliced:
         found = self.changes.agg(F.expr("coalesce(sum(c.opened), 0) AS opened")).collect()
         return int(found[0]["opened"])
 
-    def wrong(self) -> list[str]:
-        """Return the rules that versions would break, of some keys."""
-        return [row[0] for row in self.changes.where("c.wrong IS NOT NULL").select("c.wrong").take(1000)]
+    def wrong(self) -> Left | None:
+        """Return of how many keys versions would break a rule, with an example; None where they are right."""
+        keys, example = self.changes.agg(*map(F.expr, ("count(c.wrong)", "min(c.wrong)"))).collect()[0]
+        return Left(keys, example) if keys else None
 
 
 def spliced(plan: MergePlan, shown: VersionRows, span: Span, rows: DataFrame, events: DataFrame) -> Spliced:

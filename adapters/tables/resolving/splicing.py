@@ -25,7 +25,8 @@ def by_splicing(
     """Put a snapshot between others; none of its rows is late, a copy or behind a hold."""
     refuse_in_part(plan.dimension, plan.facts)
     done = spliced(plan, shown, span, rows.all(), events_of(frame))
-    refuse_broken(plan.dimension, plan.facts.objects[0].object.name, done.wrong())
+    if wrong := done.wrong():
+        refuse_broken(plan.dimension, plan.facts, wrong.keys, wrong.example)
     f, numbering = plan.facts, done.numbering(plan.numbered)
     outcome = Outcome(
         upserts=done.rows(numbering),
