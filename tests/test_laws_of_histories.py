@@ -159,6 +159,17 @@ class RemembersNoWitness(MemoryTable):
         return change.event.operation is Operation.UPDATE and change.event.instant not in opened
 
 
+class TracksEveryColumn(MemoryTable):
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        own = self.dimension
+        assert own.history is not None
+        self.dimension = replace(own, history=replace(own.history, track=Track(), kinds={}))
+        try:
+            return MemoryTable.resolve(self, plan, frame)
+        finally:
+            self.dimension = own
+
+
 class RemembersNoBases(MemoryTable):
     def remember(self, plan: MergePlan, resolved: Resolved) -> None:
         bases = [replace(base, row=None) for base in resolved.detail.bases]
@@ -177,6 +188,7 @@ BROKEN = (
     EndsVersionsAnInstantEarly,
     LeavesEndedVersionsCurrent,
     EndsTheNewestVersion,
+    TracksEveryColumn,
     RemembersNoWitness,
     RemembersNoBases,
     CommitsVersionsBeforeTheMemory,

@@ -10,7 +10,6 @@ from broken_ports import Whole
 
 from lakeward.core.dimension import Dimension, TableName, Ties
 from lakeward.core.errors import CommitConflict
-from lakeward.core.history.options import Track
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import (
     Batch,
@@ -77,17 +76,6 @@ class KeepsRowsThatALoadDoesNotHold(Whole):
     def planned(self, plan: MergePlan) -> MergePlan:
         """Return a plan that replaces nothing."""
         return replace(plan, replaces=False)
-
-
-class TracksEveryColumn(Whole):
-    """Lets a change of a column that a history does not track open a version, and move a boundary."""
-
-    def planned(self, plan: MergePlan) -> MergePlan:
-        """Return a plan in which each column is tracked."""
-        if plan.dimension.history is None:
-            return plan
-        history = replace(plan.dimension.history, track=Track(), kinds={})
-        return replace(plan, dimension=replace(plan.dimension, history=history))
 
 
 class NullsWhatTheFilesLack(Whole):

@@ -24,6 +24,7 @@ from lakeward.adapters.tables.companion import bases
 from lakeward.adapters.tables.resolving import deciding, folding
 from lakeward.adapters.tables.resolving.before import Remembering
 from lakeward.core.events import Operation
+from lakeward.core.history.options import Track
 from lakeward.core.plan import MergePlan
 
 
@@ -85,6 +86,17 @@ class LeavesTheVersionThatItCuts(Whole):
         """Remove current versions alone."""
         gone = VersionRows.gone
         patch.setattr(VersionRows, "gone", lambda self, rows: gone(self, rows.where("gone.version.ends IS NULL")))
+
+
+class TracksEveryColumn(Whole):
+    """Lets a change of a column that a history does not track open a version, and move a boundary."""
+
+    def planned(self, plan: MergePlan) -> MergePlan:
+        """Return a plan in which each column is tracked."""
+        if plan.dimension.history is None:
+            return plan
+        history = replace(plan.dimension.history, track=Track(), kinds={})
+        return replace(plan, dimension=replace(plan.dimension, history=history))
 
 
 class RemembersNoBases(Whole):

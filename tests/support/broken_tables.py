@@ -109,12 +109,12 @@ BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
         broken_answers.KeepsRowsThatALoadDoesNotHold,
     ),
     "any_order_and_any_crash_give_the_one_history": (
-        broken_answers.TracksEveryColumn,
         broken_feeds.LosesTheLastEvent,
         broken_histories.EndsAVersionAnInstantEarly,
         broken_histories.LeavesEndedVersionsCurrent,
         broken_histories.EndsTheWrongVersion,
         broken_histories.LeavesTheVersionThatItCuts,
+        broken_histories.TracksEveryColumn,
         broken_histories.RemembersNoWitness,
         broken_histories.RemembersNoBases,
         broken_histories.DatesAnewWhatItRemembers,
