@@ -61,10 +61,7 @@ class _Looks(Versions):
 
     def equal(self, one: str, other: str) -> str:
         """Return whether two versions show the same."""
-        types = {f"p{i}": self.schema.columns[i].type for i in self.previous.values()}
-        alike = [f"{one}.ends <=> {other}.ends"]
-        alike += [self.alike(f"{one}.cells", f"{other}.cells", range(len(self.schema)))]
-        return " AND ".join([*alike, *[equal(f"{one}.{name}", f"{other}.{name}", t) for name, t in types.items()]])
+        return self.tells(one, other)
 
 
 def mirrored(plan: JoinPlan, standing: DataFrame, made: DataFrame, touched: DataFrame | None) -> Difference:
