@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -149,16 +150,17 @@ class JoinedSettings(BaseModel):
 def joined_of(
     name: TableName,
     said: JoinedSettings,
-    tables: Collection[TableName],
+    tables: Mapping[TableName, str],
     joined: Collection[TableName],
     zone: str,
     *,
     may_come: bool,
 ) -> Joined:
-    """Return the declaration of a joined table, with days that are cut in a zone.
+    """Return the declaration of a joined table, whose days are cut in the zone of its sources.
 
-    Its sources are found among the `tables` in any case; others are an error, unless a pattern may bring them.
-    Those that are `joined` themselves are an error in any case.
+    Its sources are found among the `tables`, each with its zone, in any case; others are an error, unless a pattern
+    may bring them. Those that are `joined` themselves are an error in any case. What has no days is of the `zone`
+    of [source].
     """
     if chained := [
         one.table for one in said.sources.values() if plain(table_name(one.table)) in map(plain, joined)
@@ -169,15 +171,31 @@ def joined_of(
             todo="Name the tables that it is made of: those that a source feeds can be joined.",
         )
     unknown: Mapping[str, str] | None = said.unknown if isinstance(said.unknown, Mapping) else None
-    return Joined(
-        name=name,
-        sources={
-            own: _source(name, own, one, tables, drives=place == 0, may_come=may_come)
-            for place, (own, one) in enumerate(said.sources.items())
-        },
-        history=history_of(said.track, said.history, zone) if said.mode == "history" else None,
-        unknown={} if said.unknown is True else unknown,
-    )
+    sources = {
+        own: _source(name, own, one, tables, drives=place == 0, may_come=may_come)
+        for place, (own, one) in enumerate(said.sources.items())
+    }
+    history = history_of(said.track, said.history, zone) if said.mode == "history" else None
+    if history is not None and history.by_day:
+        history = replace(history, zone=_zone(name, sources, tables, zone))
+    return Joined(name=name, sources=sources, history=history, unknown={} if said.unknown is True else unknown)
+
+
+def _zone(name: TableName, sources: Mapping[str, Source], tables: Mapping[TableName, str], zone: str) -> str:
+    """Return the zone in which a joined history cuts its days: that of its sources, whose times these are.
+
+    What all versions show as it is now dates none of them. Raises ConfigError where the others have several.
+    """
+    of = {own: tables[one.table] for own, one in sources.items() if one.table in tables and not one.as_now}
+    if len({*of.values()}) > 1:
+        raise ConfigError(
+            f"{name}: it cannot be joined like this",
+            found="the times of its sources are of several zones, and it is to have days of one: "
+            + ", ".join(f"{own} {one}" for own, one in of.items()),
+            todo="Let `source_zone` be the same in all of them, or date it by times, which need no zone: leave "
+            '`type = "date"`, `closed` and `validity = "run"` out.',
+        )
+    return next(iter(of.values()), zone)
 
 
 def _source(

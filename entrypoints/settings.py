@@ -88,6 +88,7 @@ class Configured:
         """Return the joined tables that are declared."""
         found: dict[TableName, Joined] = {}
         names = [table_name(said) for said in self.settings.joined]
+        zones = {name: self._zone_of(table) for name, table in self.tables.items()}
         for said, one in self.settings.joined.items():
             name = table_name(said)
             if is_pattern(said) or plain(name) in map(plain, [*self.tables, *self.skipped, *found]):
@@ -99,7 +100,7 @@ class Configured:
             may_come = any(
                 takes(pattern, table_name(s.table)) for s in one.sources.values() for pattern in self.patterns
             )
-            found[name] = joined_of(name, one, self.tables, names, self._zone, may_come=may_come)
+            found[name] = joined_of(name, one, zones, names, self._zone, may_come=may_come)
         return found
 
     def _complete(self, name: TableName, table: TableSettings) -> Made:
@@ -120,7 +121,11 @@ class Configured:
 
     def _history(self, table: TableSettings) -> History | None:
         """Return how the versions of a table are kept; None of a mirror."""
-        return history_of(table.track, table.history, self._zone) if table.mode == "history" else None
+        return history_of(table.track, table.history, self._zone_of(table)) if table.mode == "history" else None
+
+    def _zone_of(self, table: TableSettings) -> str:
+        """Return the zone in which the source reads the times of a table: its days are cut in it, too."""
+        return str(table.source.get("source_zone", self._zone))
 
     @property
     def _zone(self) -> str:

@@ -104,7 +104,7 @@ class Form(BaseModel):
         "keeps what it has there. `null` unless it is said.",
     )
     source_zone: Annotated[str, AfterValidator(zone)] = Field(
-        "UTC", description="The time zone of times that are written without one."
+        "UTC", description="The time zone of times that are written without one, and of the days of a history."
     )
     delimiter: Annotated[str, AfterValidator(one_character)] = Field(",", description="What parts fields of CSV.")
     quote: Annotated[str, AfterValidator(one_or_none)] = Field(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from lakeward.core.dimension import Dimension, Mode
 from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.evolution import Evolution
@@ -54,9 +56,20 @@ def refuse_other_history(dimension: Dimension, progress: Progress) -> None:
         raise SchemaConflict(
             f"{dimension.name}: its history cannot be kept in another way",
             found=f"its versions were made with {before}; the settings say {now}",
-            todo="Nothing of the table was changed. Set `track` and `history` as they were, or "
+            todo=f"Nothing of the table was changed. {_put_back(name for name, _, _ in changed)}, or "
             "drop the table and what is kept beside it, and load it anew (docs/reload.md#dropping-a-table).",
         )
+
+
+def _put_back(changed: Iterable[str]) -> str:
+    """Say what may be set as it was. A zone is that in which times are read, and may be right as it is now."""
+    if "source_zone" not in changed:
+        return "Set `track` and `history` as they were"
+    return (
+        "Days are cut in the zone in which the times of the table are read: its own `source_zone` or, where it has "
+        "none, that of [source], which was the only one for days in earlier versions of lakeward. Set what differs "
+        "as it was"
+    )
 
 
 def no_versions(table: object, asked: str) -> ConfigError:

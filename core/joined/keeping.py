@@ -15,7 +15,7 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, SchemaConflict, TableError
 from lakeward.core.evolution import FOLLOWING, Evolution, Kind, evolve, with_new_names
 from lakeward.core.facts import BatchFacts
-from lakeward.core.history.kept import options_of
+from lakeward.core.history.kept import differences, options_of
 from lakeward.core.job import ATTEMPTS, Watch, unwatched
 from lakeward.core.joined.check import checked
 from lakeward.core.joined.declared import Joined
@@ -27,6 +27,8 @@ from lakeward.core.progress import Progress
 
 JOIN_STEPS: Final = ("believe", "decide", "resolve", "commit")
 """The steps of a batch of a joined table."""
+
+_PAST: Final = ", but without its past, which mirrors do not know."
 
 
 class JoinedTable(Protocol):
@@ -189,14 +191,24 @@ def _evolution(plan: JoinPlan, standing: Standing) -> Evolution:
     if before.batch and before.key != dimension.key:
         others.append(f"its key was {', '.join(before.key or ())} and is {', '.join(dimension.key)}")
     if before.batch and before.history != options_of(dimension):
-        others.append("its versions were kept in another way")
+        others.append(f"its versions were kept in another way{_ways(dimension, before.history)}")
     if others:
         raise SchemaConflict(
             f"{dimension.name}: the joined table stands otherwise than it is declared",
             found="; ".join(others),
-            todo="Nothing was changed. It is made of its sources: drop the table, and the next run makes it anew.",
+            todo="Nothing was changed. It is made of its sources: drop the table, and the next run makes it anew"
+            + (_PAST if dimension.history is not None and not plan.joining.over_time else "."),
         )
     return evolution
+
+
+def _ways(dimension: Dimension, was: str | None) -> str:
+    """Say which options a joined history was made with that are others now; of what was or is a mirror, nothing."""
+    if dimension.history is None or was is None:
+        return ""
+    changed = differences(was, dimension.history, dimension.key, {})
+    told = ", ".join(f"{name}: {before}, now {now}" for name, before, now in changed)
+    return f" ({told})" if told else ""
 
 
 def keep_up(job: JoinJob, watch: Watch = unwatched) -> JoinReport | None:
@@ -249,7 +261,7 @@ def _altered(joined: Joined, left: Left) -> TableError:
         found=left.example,
         todo="Others have altered the joined table. Nothing is written of such keys; all others go on. "
         f"`lakeward verify --history {joined.name}` names them: put their versions right. Or drop the table, and "
-        "the next run makes it anew, but without its past, which mirrors do not know.",
+        f"the next run makes it anew{_PAST}",
     )
 
 

@@ -112,6 +112,18 @@ def test_days_are_cut_in_the_zone_of_the_source(tmp_path: Path) -> None:
     assert found == History(zone="Europe/Berlin")
 
 
+def test_days_of_a_table_that_says_its_own_zone_are_cut_in_that(tmp_path: Path) -> None:
+    memory = MEMORY.replace('kind = "memory"', 'kind = "memory"\nsource_zone = "Europe/Berlin"', 1)
+    other = CUSTOMER.replace("shop.customer", "shop.other")
+    own = CUSTOMER + 'source = { source_zone = "Asia/Tokyo" }\n'
+    found = load(write(tmp_path, memory, own, other))
+    zones = [one.zone for name in found.tables if (one := found.dimension(name).history) is not None]
+    assert zones == ["Asia/Tokyo", "Europe/Berlin"]
+    both = CUSTOMER.replace('"history"', '["mirror", "history"]') + 'source = { source_zone = "Asia/Tokyo" }\n'
+    kept = load(write(tmp_path, memory, both)).dimension(TableName("shop", "customer_history")).history
+    assert kept == History(zone="Asia/Tokyo")
+
+
 @pytest.mark.parametrize(
     ("words", "validity", "type_"),
     [

@@ -122,6 +122,56 @@ def test_what_is_wrong_is_said_before_anything_starts(tmp_path: Path, parts: lis
     assert words in refusal(tmp_path, *parts)
 
 
+TOKYO = 'source = { source_zone = "Asia/Tokyo" }\n'
+ADDRESS = '[joined."dw.dim".sources.address]\ntable = "shop.address"\non = ["id"]\ncolumns = ["city"]\n'
+
+
+def of_zones(*tables: str) -> str:
+    """Return the tables, of which these say a zone of their own."""
+    found = TABLES
+    for table in tables:
+        found = found.replace(f'[tables."{table}"]\n', f'[tables."{table}"]\n{TOKYO}')
+    return found
+
+
+def zone_of(folder: Path, tables: str, *parts: str) -> str:
+    memory = MEMORY.replace('kind = "memory"', 'kind = "memory"\nsource_zone = "Europe/Berlin"', 1)
+    found = load(write(folder, memory, tables, *parts)).joined[NAME].history
+    assert found is not None
+    return found.zone
+
+
+def test_a_joined_history_cuts_days_in_the_zone_of_its_sources(tmp_path: Path) -> None:
+    parts = [f'{HISTORY}type = "date"\n', CUSTOMER, ADDRESS]
+    assert zone_of(tmp_path, TABLES, *parts) == "Europe/Berlin"
+    assert zone_of(tmp_path, of_zones("shop.customer", "shop.address"), *parts) == "Asia/Tokyo"
+    assert zone_of(tmp_path, of_zones("shop.orders"), *parts) == "Europe/Berlin"
+
+
+@pytest.mark.parametrize("by_day", ['type = "date"', "closed = true", 'validity = "run"'])
+def test_sources_of_several_zones_have_no_days_in_common(tmp_path: Path, by_day: str) -> None:
+    tables = of_zones("shop.address")
+    with pytest.raises(ConfigError) as refused:
+        load(write(tmp_path, MEMORY, tables, f"{HISTORY}{by_day}\n", CUSTOMER, ADDRESS))
+    assert (refused.value.what, refused.value.found) == (
+        "dw.dim: it cannot be joined like this",
+        "the times of its sources are of several zones, and it is to have days of one: customer UTC, "
+        "address Asia/Tokyo",
+    )
+    assert "`source_zone`" in (refused.value.todo or "")
+
+
+def test_a_joined_table_without_days_and_what_dates_no_version_need_no_zone(tmp_path: Path) -> None:
+    tables = of_zones("shop.address")
+    assert zone_of(tmp_path, tables, HISTORY, CUSTOMER, ADDRESS) == "Europe/Berlin"
+    both = of_zones("shop.customer", "shop.address")
+    assert zone_of(tmp_path, both, HISTORY, CUSTOMER, ADDRESS) == "Europe/Berlin", "its declaration is the same"
+    history = tables.replace('[tables."shop.customer"]', '[tables."shop.customer"]\nmode = "history"')
+    history = history.replace('region = "string" }', 'region = "string" }\nhistory = { type = "date" }')
+    now = f"{ADDRESS}as_now = true\n"
+    assert zone_of(tmp_path, history, f'{HISTORY}type = "date"\n', CUSTOMER, now) == "Europe/Berlin"
+
+
 def test_tables_that_come_with_their_files_are_checked_when_they_are_there(tmp_path: Path) -> None:
     later = TABLES.replace('columns = { id = "int", name = "string", region = "string" }', "")
     wrong = CUSTOMER.replace('["id", "name"]', '["id", "nam"]')

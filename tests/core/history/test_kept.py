@@ -147,6 +147,19 @@ def test_a_table_that_has_rows_is_kept_as_it_was(
     assert table.progress.batch == 2
 
 
+def test_another_zone_of_days_is_refused_and_of_times_is_none() -> None:
+    by_day = History(shown=Shown(type=DATE))
+    job, _ = playing(by_day)
+    with pytest.raises(SchemaConflict) as refused:
+        prepare(replace(job, dimension=replace(DIMENSION, history=replace(by_day, zone="Asia/Tokyo"))))
+    found = "its versions were made with source_zone: UTC; the settings say source_zone: Asia/Tokyo"
+    assert refused.value.found == found
+    assert "the only one for days in earlier versions of lakeward" in str(refused.value.todo)
+    assert "drop the table and what is kept beside it, and load it anew" in str(refused.value.todo)
+    job, _ = playing(History())
+    prepare(replace(job, dimension=replace(DIMENSION, history=History(zone="Asia/Tokyo"))))
+
+
 def test_that_it_was_kept_otherwise_is_said_before_a_file_comes() -> None:
     job, _ = playing(History())
     with pytest.raises(SchemaConflict, match="cannot become a mirror"):

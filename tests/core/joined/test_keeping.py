@@ -211,8 +211,18 @@ def test_a_history_with_other_options_is_refused() -> None:
     asked = replace(job(lake, joined), sources=histories)
     assert keep_up(asked) is not None
     kinds = replace(joined, history=History(kinds={"customer_name": Kind.OVERWRITE}))
-    with pytest.raises(SchemaConflict, match="its versions were kept in another way"):
+    with pytest.raises(SchemaConflict) as refused:
         keep_up(replace(asked, joined=kinds))
+    words = "its versions were kept in another way (kind of customer_name: 2, now 1)"
+    assert refused.value.found == words
+    assert (refused.value.todo or "").endswith("the next run makes it anew.")
+
+
+def test_a_history_of_mirrors_that_is_declared_otherwise_is_not_dropped_unawares() -> None:
+    lake, joined = Lake(), replace(JOINED, history=History())
+    kept_up(lake, joined)
+    with pytest.raises(SchemaConflict, match="without its past"):
+        kept_up(lake, replace(joined, history=History(kinds={"customer_name": Kind.OVERWRITE})))
 
 
 def test_a_rename_that_the_next_batch_of_a_source_will_carry_out_is_known_before() -> None:
