@@ -37,6 +37,7 @@ from lakeward.entrypoints.settings import Configured
 from lakeward.entrypoints.shaping import check_rules, shaped
 from lakeward.plugins import Registry, Runtime, Shelf
 from lakeward.plugins.manager import load, registry_of
+from lakeward.plugins.options import keys_of
 from lakeward.plugins.registry import clock
 
 P = TypeVar("P")
@@ -91,8 +92,9 @@ class LateSpark:
 
 def make_runtime(registry: Registry, configured: Configured, spark: LateSpark) -> Runtime:
     """Return what factories may use."""
-    keys = tuple(dict.fromkeys([*TableSettings.model_fields, *JoinedSettings.model_fields]))
-    runtime = Runtime(spark, configured.base, configured.file, keys, now=clock, state=configured.state)
+    runtime = Runtime(spark, configured.base, configured.file, now=clock, state=configured.state)
+    runtime.table_keys, runtime.joined_keys = keys_of(TableSettings), keys_of(JoinedSettings)
+    runtime.joined = list(configured.joined)
     runtime.declared = configured.declared()
     runtime.secret = lambda name: registry.secrets.build(name.kind, {}, runtime).read(name.name)
     spark.runtime = runtime

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import date, time
 from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -89,7 +89,7 @@ def written(value: Any) -> Any:
     """Take numbers, dates, times and truths of TOML for the texts that write them: a column has their type."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, date):
+    if isinstance(value, date | time):
         return value.isoformat()
     return str(value) if isinstance(value, int | float) else value
 

@@ -43,6 +43,7 @@ from lakeward.entrypoints.patterns import OF_SNAPSHOTS
 from lakeward.entrypoints.quality import QualityRule
 from lakeward.entrypoints.rules import ColumnRule
 from lakeward.entrypoints.upkeep import DURATION, MaintainSettings, Strict, micros
+from lakeward.plugins.options import keys_of
 
 
 def _interval(value: str) -> str:
@@ -363,6 +364,16 @@ class TableSettings(BaseModel):
         return self
 
 
+def _without_keys_of_a_source(joined: JoinedSettings) -> JoinedSettings:
+    """Refuse keys of tables that a source feeds, which the table format would not know under their names."""
+    if said := [key for key in joined.model_extra or {} if key in keys_of(TableSettings)]:
+        raise ValueError(
+            f"`{said[0]}` is a key of tables that a source feeds, and a joined table has no such key: leave it "
+            "out, or say it under [tables], of those that it is made of"
+        )
+    return joined
+
+
 class Settings(Strict):
     """Everything in the file. `source` and `target` are validated by the adapter that `kind` names."""
 
@@ -377,7 +388,9 @@ class Settings(Strict):
     spark: SparkSettings = SparkSettings()
     defaults: dict[str, Any] = Field(default_factory=dict)
     tables: dict[str, TableSettings] = Field(default_factory=dict)
-    joined: dict[str, JoinedSettings] = Field(default_factory=dict)
+    joined: dict[str, Annotated[JoinedSettings, AfterValidator(_without_keys_of_a_source)]] = Field(
+        default_factory=dict
+    )
 
 
 def lateness_of(table: TableSettings, default: Lateness) -> Lateness:

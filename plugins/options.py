@@ -31,6 +31,11 @@ def validated(
         raise _in_words(error, model, where, also, within) from None
 
 
+def keys_of(model: type[BaseModel]) -> tuple[str, ...]:
+    """Return the keys of a model, as they are written."""
+    return tuple(field.alias or name for name, field in model.model_fields.items())
+
+
 def _named_secret(value: Any) -> Any:
     """Take `{ env = "NAME" }`, or the same as `env:NAME`, for the name of a secret; nothing else is shown."""
     if isinstance(value, Mapping) and len(value) == 1:
@@ -103,7 +108,7 @@ def _walk(model: type[BaseModel], place: Sequence[int | str]) -> tuple[list[str]
             continue
         if choices:
             known = choices[0]
-            keys = [field.alias or name for name, field in known.model_fields.items()]
+            keys = [*keys_of(known)]
             named = {field.alias or name: field.annotation for name, field in known.model_fields.items()}
             known = named.get(str(part))
         else:  # a list or a table of tables of one form, or nothing that is known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -51,7 +51,8 @@ class Runtime:
     time; a run that never calls it starts none. Before that, a factory says with
     `require` which jars and settings its session needs. Relative paths are relative to
     `base`, the folder of the settings `file`. `table_keys` are the keys that every table
-    of the settings has beside those of its format. `now` is the clock, in microseconds
+    of the settings has beside those of its format, and `joined_keys` those of the tables that are `joined`, which
+    stand in a section of their own. `now` is the clock, in microseconds
     since 1970. In the folder `state` an adapter may keep what can be made anew. `secret` reads
     a secret, when it is needed and not before. `declared` are the columns of those tables of which the settings,
     or the catalogue, say them all.
@@ -67,6 +68,8 @@ class Runtime:
     secret: Callable[[SecretName], Secret] = _no_secret
     state: Path = field(default_factory=Path)
     declared: Mapping[TableName, Schema] = field(default_factory=dict)
+    joined: Collection[TableName] = ()
+    joined_keys: tuple[str, ...] = ()
 
     def require(self, *jars: str, settings: Mapping[str, str] | None = None) -> None:
         """Ask for groups of jars and for session settings."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from lakeward.adapters.delta.checking import check
 from lakeward.adapters.delta.options import DeltaOptions, TableOptions
-from lakeward.adapters.tables.declared import check_declared
+from lakeward.adapters.tables.declared import check_declared, options_of
 from lakeward.core.errors import SetupError
 from lakeward.core.ports import Target
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
@@ -24,12 +24,8 @@ def build(options: Options, runtime: Runtime) -> Target[Any]:
     from lakeward.adapters.delta.lake import DeltaLake  # noqa: PLC0415  # deltalake is imported when it is needed
 
     own = {name: value for name, value in options.items() if name != "tables"}
-    where = str(runtime.file)
-    tables = {
-        name: validated(TableOptions, value, where, also=runtime.table_keys, within=f'tables."{name}"')
-        for name, value in options["tables"].items()
-    }
-    lake = DeltaLake(validated(DeltaOptions, own, where, within="target"), tables, runtime)
+    tables = options_of(TableOptions, options["tables"], runtime)
+    lake = DeltaLake(validated(DeltaOptions, own, str(runtime.file), within="target"), tables, runtime)
     check_declared(lake, tables, runtime, check)
     return lake
 

@@ -6,7 +6,7 @@ import importlib.util
 from typing import Any
 
 from lakeward.adapters.hudi.options import HudiOptions, TableOptions
-from lakeward.adapters.tables.declared import check_declared
+from lakeward.adapters.tables.declared import check_declared, options_of
 from lakeward.core.errors import SetupError
 from lakeward.core.ports import Target
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
@@ -25,12 +25,8 @@ def build(options: Options, runtime: Runtime) -> Target[Any]:
     from lakeward.adapters.hudi.lake import HudiLake  # noqa: PLC0415  # and with this
 
     own = {name: value for name, value in options.items() if name != "tables"}
-    where = str(runtime.file)
-    tables = {
-        name: validated(TableOptions, value, where, also=runtime.table_keys, within=f'tables."{name}"')
-        for name, value in options["tables"].items()
-    }
-    lake = HudiLake(validated(HudiOptions, own, where, within="target"), tables, runtime)
+    tables = options_of(TableOptions, options["tables"], runtime)
+    lake = HudiLake(validated(HudiOptions, own, str(runtime.file), within="target"), tables, runtime)
     check_declared(lake, tables, runtime, check_options)
     return lake
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from lakeward.adapters.iceberg.checking import check
 from lakeward.adapters.iceberg.options import IcebergOptions, TableOptions
-from lakeward.adapters.tables.declared import check_declared
+from lakeward.adapters.tables.declared import check_declared, options_of
 from lakeward.core.ports import Target
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
@@ -17,12 +17,8 @@ def build(options: Options, runtime: Runtime) -> Target[Any]:
     from lakeward.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415  # Spark is imported when it is needed
 
     own = {name: value for name, value in options.items() if name != "tables"}
-    where = str(runtime.file)
-    tables = {
-        name: validated(TableOptions, value, where, also=runtime.table_keys, within=f'tables."{name}"')
-        for name, value in options["tables"].items()
-    }
-    lake = IcebergLake(validated(IcebergOptions, own, where, within="target"), tables, runtime)
+    tables = options_of(TableOptions, options["tables"], runtime)
+    lake = IcebergLake(validated(IcebergOptions, own, str(runtime.file), within="target"), tables, runtime)
     check_declared(lake, tables, runtime, check)
     return lake
 

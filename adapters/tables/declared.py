@@ -5,12 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from pydantic import BaseModel
+
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.core.ports import Target
 from lakeward.plugins import Runtime
+from lakeward.plugins.options import validated
 
 Made = TypeVar("Made")
+M = TypeVar("M", bound=BaseModel)
+
+
+def options_of(model: type[M], said: Mapping[TableName, Mapping[str, Any]], runtime: Runtime) -> dict[TableName, M]:
+    """Return what each table says of how it is made; raises ConfigError, with its section as it is written."""
+    found = {}
+    for name, values in said.items():
+        is_joined = name in runtime.joined
+        section, keys = ("joined", runtime.joined_keys) if is_joined else ("tables", runtime.table_keys)
+        found[name] = validated(model, values, str(runtime.file), also=keys, within=f'{section}."{name}"')
+    return found
 
 
 def check_declared(

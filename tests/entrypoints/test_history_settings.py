@@ -221,6 +221,11 @@ def test_a_history_is_planned_and_run_as_one(lakeward: Command, tmp_path: Path) 
         ("kinds = { email = 4 }", ".kinds.email]: input should be 0, 1, 2, 3 or 6"),
         ("first_load = true", "`first_load` 'true' is no timestamp"),
         (
+            "first_load = 10:00:00",
+            ".history]: `first_load` '10:00:00' is no timestamp: write it as 1900-01-01 or 1900-01-01T00:00:00",
+        ),
+        ('type = "date"\nopen_end = 10:00:00', "`open_end` '10:00:00' is no date: write it as 1900-01-01"),
+        (
             'first_load = "soon"',
             ".history]: `first_load` 'soon' is no timestamp: write it as 1900-01-01 or 1900-01-01T00:00:00, in UTC",
         ),

@@ -122,6 +122,27 @@ def test_what_is_wrong_is_said_before_anything_starts(tmp_path: Path, parts: lis
     assert words in refusal(tmp_path, *parts)
 
 
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("deletes", 'deletes = "soft"'),
+        ("key", 'key = ["id"]'),
+        ("rules", "rules = []"),
+        ("quality", "quality = []"),
+        ("lateness", 'lateness = "1d"'),
+        ("schema", "schema = {}"),
+    ],
+)
+def test_a_key_of_tables_of_a_source_is_none_of_a_joined_one(tmp_path: Path, key: str, words: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load(write(tmp_path, MEMORY, TABLES, f'[joined."dw.dim"]\n{words}\n', CUSTOMER))
+    assert refused.value.found == (
+        f'[joined."dw.dim"]: `{key}` is a key of tables that a source feeds, and a joined table has no such key: '
+        "leave it out, or say it under [tables], of those that it is made of"
+    )
+    assert "Did you mean" not in str(refused.value)
+
+
 TOKYO = 'source = { source_zone = "Asia/Tokyo" }\n'
 ADDRESS = '[joined."dw.dim".sources.address]\ntable = "shop.address"\non = ["id"]\ncolumns = ["city"]\n'
 

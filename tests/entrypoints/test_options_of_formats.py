@@ -58,6 +58,44 @@ def test_an_option_that_cannot_be_is_an_error_of_the_settings(
     assert not (tmp_path / "lake").exists()
 
 
+JOINED = """
+[joined."dw.fact"]
+{option}
+[joined."dw.fact".sources.orders]
+table = "shop.orders"
+columns = ["id", "name"]
+"""
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "delta", "hudi"])
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("nonsense = 1", """[joined."dw.fact"] has no key 'nonsense' docs/settings.md lists every key."""),
+        ('partition_bi = ["id"]', """[joined."dw.fact"] has no key 'partition_bi' Did you mean 'partition_by'?"""),
+        ("unknow = true", """[joined."dw.fact"] has no key 'unknow' Did you mean 'unknown'?"""),
+        ('partition_by = "id"', '[joined."dw.fact".partition_by]: input should be a valid list'),
+    ],
+)
+def test_what_is_wrong_with_a_joined_table_is_said_of_its_own_section(
+    lakeward: Command, tmp_path: Path, kind: str, option: str, words: str
+) -> None:
+    write(tmp_path, DMS.replace("iceberg", kind), TABLE.format(option=""), JOINED.format(option=option))
+    (tmp_path / "landing").mkdir()
+    ended = lakeward("status")
+    assert (ended.code, words in " ".join(ended.err.split())) == (1, True), ended.err
+
+
+def test_what_is_wrong_with_a_table_may_be_meant_as_a_key_of_tables_alone(
+    lakeward: Command, tmp_path: Path
+) -> None:
+    configure(tmp_path, "iceberg", "unknow = true\nschem = {}")
+    ended = " ".join(lakeward("status").err.split())
+    assert """[tables."shop.orders"] has no key 'unknow' [tables."shop.orders"] has no key 'schem'""" in ended
+    assert "Did you mean 'schema'?" in ended
+    assert "unknown" not in ended
+
+
 @pytest.mark.parametrize(
     ("kind", "option"),
     [
