@@ -471,6 +471,65 @@ def test_versions_that_others_altered_in_a_history_of_histories_are_made_anew_on
     assert [(one["key"], one["rule"]) for one in found["examples"]] == [(["2"], "overlap")]
 
 
+NEVER = """
+[defaults]
+key = ["id"]
+mode = "history"
+history = {{ type = "date" }}
+
+[tables."shop.customer"]
+track = {{ all_but = ["since"] }}
+history = {{ validity = {{ column = "since" }}, type = "date" }}
+columns = {{ id = "int", name = "string", since = "date" }}
+
+[tables."shop.address"]
+columns = {{ id = "int", city = "string" }}
+
+[joined."dw.customer"]
+mode = "history"
+history = {{ type = "date", {end}is_current = false }}
+
+[joined."dw.customer".sources.customer]
+table = "shop.customer"
+columns = ["id", "name"]
+
+[joined."dw.customer".sources.address]
+table = "shop.address"
+on = ["id"]
+columns = ["city"]
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("project", ["delta"], indirect=True)
+def test_a_key_of_which_a_source_says_never_is_left_and_no_other_is(project: Project) -> None:
+    columns = ("id", "valid_from", "valid_to", "name", "city")
+    project.configure(NEVER.format(end="open_end = 9999-12-31, "), source=TIMED)
+    put(project, "customer", 1, "I,1,Ann,2026-11-01", "U,1,Anna,9999-12-31", "I,2,Bea,2026-11-01")
+    put(project, "address", 2, "I,1,Bonn", "I,2,Kiel")
+    error = joined(project, code=4)["error"]
+    assert (error["what"], error["found"]) == (
+        "dw.customer: versions of 1 key break the rules of histories",
+        '["1"]: a version begins or ends at the open end, or behind it (valid_from = 2026-11-02)',
+    )
+    assert "a date that means never" in error["todo"]
+    assert [row[:3:2] for row in project.rows("customer", "dw", columns)] == [
+        (2, date(2026, 11, 2)),
+        (2, date(9999, 12, 31)),
+    ]
+    put(project, "address", 3, "U,1,Rome", "U,2,Ulm")
+    assert joined(project, code=4)["last"]["passed"] == {"customer": 0, "address": 0}
+    assert joined(project, code=4)["error"]["what"] == error["what"], "it is said until it is right"
+    found = [row for row in project.rows("customer", "dw", columns) if row[4] == "Ulm"]
+    assert found == [(2, date(2026, 11, 3), date(9999, 12, 31), "Bea", "Ulm")]
+    assert project.call("verify", "--history", "dw.customer").code == 0
+    shutil.rmtree(project.folder / "lake" / "dw")
+    project.configure(NEVER.format(end=""), source=TIMED)
+    assert joined(project)["error"] is None
+    found = [row for row in project.rows("customer", "dw", columns) if row[0] == 1]
+    assert found[-1] == (1, date(9999, 12, 31), None, "Anna", "Rome")
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("mode", ["mirror", "history"])
 def test_a_row_that_lost_what_it_took_over_leaves_the_joined_table(project: Project, mode: str) -> None:

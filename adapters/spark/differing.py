@@ -18,7 +18,7 @@ from lakeward.adapters.spark.fitting import fitted
 from lakeward.adapters.spark.histories import STORED, VersionRows, tail
 from lakeward.adapters.spark.instants import of_time
 from lakeward.adapters.spark.keys import key_columns, key_text
-from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.resolve import FILE, POS
 from lakeward.adapters.spark.sides import AT, INSTANT, INSTANTS, IS_UNKNOWN, UNDATED
 from lakeward.adapters.spark.sql import let, struct
@@ -26,7 +26,7 @@ from lakeward.adapters.spark.types import ddl, ddl_of
 from lakeward.adapters.spark.versions import Versions, equal
 from lakeward.core.fold import columns_of
 from lakeward.core.history.options import ByRun, History
-from lakeward.core.joined.dates import BEGINNING
+from lakeward.core.joined.dates import BEGINNING, BEYOND
 from lakeward.core.joined.plan import JoinPlan
 from lakeward.core.joined.undated import Part
 from lakeward.core.ports import Left
@@ -106,17 +106,29 @@ def versioned(plan: JoinPlan, standing: DataFrame, made: DataFrame, touched: Dat
     versions = f"transform({STORED}, s -> s.version)"
     lets["base"] = versions if joining.over_time else tail(versions)
     lets["after"] = _followed(plan, shown.versions) if joining.over_time else _compared(plan, shown.versions)
-    becomes = let(lets, shown.changed("''", STORED, "base", "after"))
-    found = both.selectExpr(*map(quoted, key), f"{becomes} AS {_BECOMES}").persist()
-    told = f"concat({key_text(key_columns(joining.dimension))}, ': ', {_BECOMES}.wrong)"
-    is_right = f"{_BECOMES}.wrong IS NULL"
-    sums = [f"coalesce(sum({_BECOMES}.opened) FILTER (WHERE {is_right}), 0)", f"count({told})", f"min({told})"]
+    becomes = {"rows": shown.changed("''", STORED, "base", "after"), "beyond": _beyond(plan, shown)}
+    found = both.selectExpr(*map(quoted, key), f"{let(lets, struct(becomes))} AS {_BECOMES}").persist()
+    wrong = f"coalesce({_BECOMES}.beyond, {_BECOMES}.rows.wrong)"
+    told = f"concat({key_text(key_columns(joining.dimension))}, ': ', {wrong})"
+    sums = [f"coalesce(sum({_BECOMES}.rows.opened) FILTER (WHERE {wrong} IS NULL), 0)"]
+    sums += [f"count({told})", f"min({told})", f"count({_BECOMES}.beyond)"]
     with freed_on_failure(found.unpersist):
-        opened, wrong, example = found.agg(*map(F.expr, sums)).collect()[0]
-    right = found.where(is_right)
-    written = shown.rows(right.selectExpr(f"explode({_BECOMES}.fresh) AS fresh"))
-    removed = shown.gone(right.selectExpr(f"explode({_BECOMES}.gone) AS gone"))
-    return Difference(written, removed, found, int(opened), Left(wrong, example) if wrong else None)
+        opened, left, example, beyond = found.agg(*map(F.expr, sums)).collect()[0]
+    right = found.where(f"{wrong} IS NULL")
+    written = shown.rows(right.selectExpr(f"explode({_BECOMES}.rows.fresh) AS fresh"))
+    removed = shown.gone(right.selectExpr(f"explode({_BECOMES}.rows.gone) AS gone"))
+    return Difference(written, removed, found, int(opened), Left(left, example, beyond) if left else None)
+
+
+def _beyond(plan: JoinPlan, shown: VersionRows) -> str:
+    """Return why versions over time (`after`) cannot be shown, or NULL: `beyond` of the core as SQL."""
+    form = shown.history.shown
+    if form.open_end is None or not plan.joining.over_time:
+        return "string(NULL)"
+    found = f"filter(after, v -> greatest(v.begins, v.ends) >= {form.open_end}L)"
+    begins = f"string({shown.instant('found[0].begins')})"
+    words = f"concat({text(f'{BEYOND} ({form.valid_from} = ')}, {begins}, ')')"
+    return let({"found": found}, f"CASE WHEN size(found) > 0 THEN {words} END")
 
 
 def _arrays(stored: DataFrame, images: DataFrame) -> Sequence[tuple[str, DataFrame]]:

@@ -6,13 +6,18 @@ from dataclasses import replace
 from typing import Final
 
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, Sequences
-from lakeward.core.history.instants import counting_between, instant_of
+from lakeward.core.history.instants import counting_between, instant_of, shown
 from lakeward.core.history.options import ByColumn, ByRun, ByTime, History
+from lakeward.core.history.versions import Versions
 from lakeward.core.joined.aggregates import Cells
 from lakeward.core.joined.declared import Source
+from lakeward.core.literals import text_of
 
 BEGINNING: Final = 0
 """From when the row is valid that stands for whatever has none: 1970, or the number 0."""
+
+BEYOND: Final = "a version begins or ends at the open end, or behind it"
+"""Why a key is left whose versions cannot be shown."""
 
 _CHANGED: Final = Position(1, 0, 0, 0)
 _LOADED: Final = Position(1, LOAD_SEQUENCE, 0, 0)
@@ -58,3 +63,16 @@ def of_change(
     event = ChangeEvent(operation=Operation.READ, position=_LOADED if is_first else _CHANGED)
     run = instant_of(event, history, ran)
     return run if run is None or instant is None or not is_known else max(run, instant)
+
+
+def beyond(history: History, versions: Versions) -> str | None:
+    """Return why versions cannot be shown: one begins or ends at the open end, or behind it; None where none does.
+
+    The current version is shown to end there. What ended there would be current as well, and what began there
+    would end where it begins. Sources without an open end, or with a later one, may have such instants.
+    """
+    form, end = history.shown, history.shown.open_end
+    for one in versions:
+        if end is not None and max(one.valid_from, one.valid_to or one.valid_from) >= end:
+            return f"{BEYOND} ({form.valid_from} = {text_of(shown(one.valid_from, form.type), form.type)})"
+    return None

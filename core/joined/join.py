@@ -8,14 +8,14 @@ where its last one has another.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from lakeward.core.events import Key, Position, key_of, same
 from lakeward.core.fold import columns_of
 from lakeward.core.history.options import History
 from lakeward.core.history.versions import Columns, Step, Version, Versions, closed, opened
-from lakeward.core.joined.dates import BEGINNING, of_change
+from lakeward.core.joined.dates import BEGINNING, beyond, of_change
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.plan import JoinPlan
 from lakeward.core.joined.rows import Made, Tables, as_of, greatest, rows
@@ -31,10 +31,14 @@ Standing: TypeAlias = Mapping[Key, Versions]
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a batch does to a joined table: the rows that it writes, new or in place of others, and removes."""
+    """What a batch does to a joined table: the rows that it writes, new or in place of others, and removes.
+
+    Keys of which it does neither, though they were touched, are `left` as they stand, with why.
+    """
 
     rows: Mapping[Place, Version] = field(default_factory=dict)
     removed: frozenset[Place] = frozenset()
+    left: Mapping[Key, str] = field(default_factory=dict)
 
 
 def join(plan: JoinPlan, tables: Tables, changes: Changes, standing: Standing) -> Written:
@@ -49,7 +53,7 @@ def join(plan: JoinPlan, tables: Tables, changes: Changes, standing: Standing) -
     found = tables if plan.whole else needed(joining, tables, reached)
     if joining.over_time:
         keys = {*standing, *_keys(joining, found)} if plan.whole else set(reached)
-        return difference(standing, over_time(joining, found, keys, plan.batch), keys)
+        return _of_those_that_show(joining, standing, over_time(joining, found, keys, plan.batch))
     made = rows(joining, found)
     keys = {*standing, *made} if plan.whole else set(reached)
     if joining.joined.history is None:
@@ -76,6 +80,13 @@ def over_time(joining: Joining, tables: Tables, keys: Collection[Key], batch: in
         for key in keys:
             versions[key] = _after(columns, versions[key], made.get(key), step)
     return versions
+
+
+def _of_those_that_show(joining: Joining, standing: Standing, after: Standing) -> Written:
+    """Return what has to be written and removed, of keys whose versions can be shown; the others are left."""
+    history = joining.joined.history or History()
+    left = {key: why for key, versions in after.items() if (why := beyond(history, versions)) is not None}
+    return replace(difference(standing, after, after.keys() - left.keys()), left=left)
 
 
 def compared(plan: JoinPlan, versions: Versions, made: Made | None, touch: Touch) -> Versions:

@@ -18,9 +18,10 @@ from lakeward.core.facts import BatchFacts
 from lakeward.core.history.kept import differences, options_of
 from lakeward.core.job import ATTEMPTS, Watch, unwatched
 from lakeward.core.joined.check import checked
+from lakeward.core.joined.dates import BEYOND
 from lakeward.core.joined.declared import Joined
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.plan import JoinPlan, JoinProgress, Passed, SourceState, plan_join
+from lakeward.core.joined.plan import NONE_PASSED, JoinPlan, JoinProgress, Passed, SourceState, plan_join
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Left, Resolved, Standing
 from lakeward.core.progress import Progress
@@ -214,9 +215,10 @@ def _ways(dimension: Dimension, was: str | None) -> str:
 def keep_up(job: JoinJob, watch: Watch = unwatched) -> JoinReport | None:
     """Bring a joined table to where its sources are, in one commit; None where it is there.
 
-    Keys of a history whose versions others have altered so that a rule is broken are left as they stand; then its
-    sources were not passed, and each batch joins anew what they touched, until those are right. Raises
-    CommitConflict where others kept committing to it, TableError where such keys alone are left to be written.
+    Keys of a history whose versions break a rule are left as they stand: others have altered them, or a source has
+    an instant at the open end. Then its sources were not passed, and each batch joins anew what they touched, until
+    those are right. Raises CommitConflict where others kept committing to it, TableError where such keys alone are
+    left to be written.
     """
     for _ in range(job.attempts - 1):
         try:
@@ -234,7 +236,7 @@ def _keep_up(job: JoinJob, watch: Watch) -> JoinReport | None:
     with watch("resolve"):
         resolved = found.table.resolve(found.plan, merge)
     try:
-        error = None if resolved.left is None else _altered(job.joined, resolved.left)
+        error = None if resolved.left is None else _left(job.joined, resolved.left)
         if error is not None and not resolved.written and not resolved.removed:
             raise error
         progress = _progress_after(found.plan, found.standing.progress, resolved)
@@ -254,14 +256,21 @@ def _keep_up(job: JoinJob, watch: Watch) -> JoinReport | None:
     )
 
 
-def _altered(joined: Joined, left: Left) -> TableError:
+def _left(joined: Joined, left: Left) -> TableError:
     keys = "1 key" if left.keys == 1 else f"{left.keys:,} keys"
+    altered = (
+        f"Others have altered the joined table: `lakeward verify --history {joined.name}` names such keys. Put "
+        f"their versions right, or drop the table, and the next run makes it anew{_PAST}"
+    )
+    beyond = (
+        f"Where {BEYOND}, a source says so, as by a date that means never. Put that right there. Or let `open_end` "
+        "lie behind it, or leave it out, and drop the joined table: the next run makes it anew."
+    )
+    todo = [altered] * (left.beyond < left.keys) + [beyond] * (left.beyond > 0)
     return TableError(
         f"{joined.name}: versions of {keys} break the rules of histories",
         found=left.example,
-        todo="Others have altered the joined table. Nothing is written of such keys; all others go on. "
-        f"`lakeward verify --history {joined.name}` names them: put their versions right. Or drop the table, and "
-        f"the next run makes it anew{_PAST}",
+        todo=" ".join(["Nothing is written of these; all others go on.", *todo]),
     )
 
 
@@ -282,6 +291,8 @@ def _progress_after(plan: JoinPlan, before: Progress, resolved: Resolved) -> Pro
 
 def _passed(plan: JoinPlan, before: Progress, resolved: Resolved) -> JoinProgress:
     """Return how far the sources are passed: where keys are left as they stand, not further than before."""
-    if resolved.left is None or before.joined is None:
+    if resolved.left is None:
         return plan.progress
+    if before.joined is None:
+        return replace(plan.progress, passed=dict.fromkeys(plan.progress.passed, NONE_PASSED))
     return replace(JoinProgress.from_json(before.joined), batch=plan.batch)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from lakeward.core.joined.joining import Joining
 
@@ -19,6 +19,10 @@ class Passed(NamedTuple):
 
     batch: int
     commit: str
+
+
+NONE_PASSED: Final = Passed(0, "")
+"""What is passed of a source whose rows were read, and some left: none of its commits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +133,8 @@ def _may_have_emptied(state: SourceState) -> bool:
 
 def _cannot_tell(joining: Joining, name: str, passed: Passed, state: SourceState) -> str | None:
     """Say why a source does not tell all that was touched since it was passed, or return None where it does."""
+    if passed == NONE_PASSED:
+        return f"{name} was read, and keys were left"
     if not state.goes_on:
         return f"{name} was taken back behind batch {passed.batch}, or made anew"
     if state.emptied > passed.batch:

@@ -31,11 +31,13 @@ class Standing:
 class Left:
     """Keys of a joined history that are left as they stand, for their versions break a rule: how many there are.
 
-    `example` says in words of one of them which rule, and by which version.
+    `example` says in words of one of them which rule, and by which version. Of so many a version would begin or end
+    `beyond`: at the open end, or behind it. That comes of a source, all else of those who altered the table.
     """
 
     keys: int
     example: str
+    beyond: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ Many shops are joined in one job: each has a number, which is of the key of its 
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -403,3 +404,30 @@ def test_what_lies_behind_all_versions_dates_none_in_spark_either(active: SparkS
     values = ", ".join(f"({at}L)" for at in asked)
     found = active.sql(f"SELECT {of_countable('at', history)} FROM VALUES {values} AS t(at)").collect()
     assert [at for (at,) in found] == [at if least <= at <= most else None for at in asked]
+
+
+@pytest.mark.parametrize("shape", ["dimension", pytest.param("summary", marks=pytest.mark.long)])
+def test_spark_leaves_the_keys_of_which_a_source_has_an_instant_at_the_open_end_as_the_core_does(
+    active: SparkSession, shape: str
+) -> None:
+    random = Random(shape)
+    town = over_time(shape, random, FEW)
+    history = History(shown=Shown(open_end=14))
+    town.joining = checked(replace(town.joining.joined, history=history), tables_of(History()))
+    town.change(random, is_new=True)
+    lake, table, tables = Lake(town.joining), Table(active, town.joining), town.tables()
+    plan = lake.planned(DAY)
+    written = lake.joined(plan, tables, {})
+    assert written.left
+    assert written.rows
+    of = sides(town.joining)
+    frames = {name: table.frame(of[name], tables[name]) for name in of}
+    found = versioned(plan, table.standing(), made(town.joining, frames, None), None)
+    keys = {key: json.dumps([*map(str, key)], separators=(",", ":")) for key in written.left}
+    assert found.left is not None
+    assert (found.left.keys, found.left.beyond) == (len(written.left), len(written.left))
+    assert found.left.example == min(f"{keys[key]}: {why}" for key, why in written.left.items())
+    assert found.written.count() == len(written.rows)
+    assert found.removed.count() == 0
+    assert found.opened == sum(one.is_current for one in written.rows.values())
+    found.cached.unpersist()

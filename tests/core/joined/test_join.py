@@ -13,8 +13,10 @@ from lakeward.core.dimension import TableName
 from lakeward.core.events import LOAD_SEQUENCE, Position, Sequences
 from lakeward.core.history.options import ByRun, History, Shown
 from lakeward.core.joined.check import checked
-from lakeward.core.joined.dates import of_change, of_row, time_of
+from lakeward.core.joined.dates import BEYOND, of_change, of_row, time_of
 from lakeward.core.joined.declared import Joined, Source
+from lakeward.core.joined.join import Written
+from lakeward.core.joined.plan import JoinPlan
 from lakeward.core.joined.rows import Known
 from lakeward.core.joined.touched import Change, Touch, touched
 from lakeward.core.schema import Type
@@ -109,6 +111,53 @@ def test_over_time_the_unknown_row_begins_in_1970_whatever_was_before() -> None:
     lake.commit(plan := lake.planned(), lake.joined(plan, {"customer": rows}, {}))
     found = {key: [(one.valid_from, one.valid_to) for one in of] for key, of in lake.standing().items()}
     assert found == {(1,): [(-9, None)], (-1,): [(-9, -5), (0, None)]}
+
+
+NEVER = 2_932_896
+"""9999-12-31, as a day."""
+
+
+def over_time(shown: Shown, *customers: Known) -> tuple[Lake, JoinPlan, Written]:
+    """Return what joins versions of the customer 1, and one of another, in a table that is empty."""
+    sources = {"customer": shapes()["dimension"]["customer"]}
+    joined = Joined(name=TableName("dw", "dim"), sources=sources, history=History(shown=shown))
+    lake = Lake(checked(joined, tables_of(History(shown=BY_DAY))))
+    other = Known({"id": 2, "name": 4, "region": None}, None, 7, None)
+    plan = lake.planned()
+    return lake, plan, lake.joined(plan, {"customer": {(1,): customers, (2,): [other]}}, {})
+
+
+def customer(name: int, begins: int, ends: int | None) -> Known:
+    return Known({"id": 1, "name": name, "region": None}, None, begins, ends)
+
+
+@pytest.mark.parametrize("end", [NEVER, NEVER - 1])
+@pytest.mark.parametrize(
+    ("versions", "begins"),
+    [
+        ([customer(1, 5, NEVER), customer(2, NEVER, None)], "1970-01-06"),
+        ([customer(1, 5, NEVER)], "1970-01-06"),
+        ([customer(1, NEVER, None)], "9999-12-31"),
+        ([customer(1, 5, 6), customer(2, 6, NEVER)], "1970-01-07"),
+    ],
+)
+def test_a_key_of_which_a_source_says_never_is_left_with_a_reason(
+    end: int, versions: list[Known], begins: str
+) -> None:
+    lake, plan, written = over_time(replace(BY_DAY, open_end=end, is_current=None), *versions)
+    assert written.left == {(1,): f"{BEYOND} (valid_from = {begins})"}
+    lake.commit(plan, written)
+    assert [*lake.rows] == [((2,), 7)]
+
+
+def test_what_a_source_says_of_never_is_taken_where_it_can_be_shown() -> None:
+    never = [customer(1, 5, NEVER), customer(2, NEVER, None)]
+    assert [*over_time(BY_DAY, *never)[2].rows] == [((1,), 5), ((1,), NEVER), ((2,), 7)]
+    assert not over_time(BY_DAY, *never)[2].left
+    before = [customer(1, 5, NEVER - 1), customer(2, NEVER - 1, None)]
+    assert not over_time(replace(BY_DAY, open_end=NEVER), *before)[2].left
+    alike = [customer(1, 5, NEVER), customer(1, NEVER, None)]
+    assert not over_time(replace(BY_DAY, open_end=NEVER), *alike)[2].left, "nothing begins there"
 
 
 SEEN = Source(table=TableName("shop", "customer"), validity="seen")

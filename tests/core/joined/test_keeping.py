@@ -13,10 +13,11 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, SchemaConflict, TableError
 from lakeward.core.evolution import Policies
 from lakeward.core.history.options import History, Kind
+from lakeward.core.joined.dates import BEYOND
 from lakeward.core.joined.declared import Joined
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.keeping import JoinJob, JoinReport, keep_up, plan_next
-from lakeward.core.joined.plan import JoinPlan, JoinProgress, Passed, SourceState
+from lakeward.core.joined.plan import NONE_PASSED, JoinPlan, JoinProgress, Passed, SourceState
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Left, Resolved, Standing
 from lakeward.core.progress import Progress
@@ -151,6 +152,32 @@ def test_keys_that_are_left_as_they_stand_hold_back_no_other_and_their_sources_a
     assert (last.plan.since, last.progress.batch, last.error) == (dict.fromkeys(SOURCES, 1), 3, None)
     assert keep_up(job(lake)) is None
     assert lake.closed == 4
+
+
+def test_what_to_do_with_keys_that_are_left_is_told_by_why_they_are() -> None:
+    lake = Lake()
+    kept_up(lake)
+    words = {0: ["altered"], 2: ["never"], 1: ["altered", "never"]}
+    for batch, (beyond, told) in enumerate(words.items(), 4):
+        lake.batch, lake.left = batch, Left(2, "…", beyond)
+        error = kept_up(lake).error
+        assert error is not None
+        assert [word for word in ("altered", "never") if word in (error.todo or "")] == told
+        assert ("without its past" in (error.todo or "")) == ("altered" in told)
+
+
+def test_a_first_batch_that_leaves_keys_passes_no_source_and_the_next_makes_all_anew() -> None:
+    lake = Lake(left=Left(1, f'["7"]: {BEYOND} (valid_from = 2026-11-03)', 1))
+    report = kept_up(lake)
+    assert report.error is not None
+    assert (report.progress.batch, report.progress.rows) == (1, 3)
+    assert dict(report.passed) == dict.fromkeys(SOURCES, NONE_PASSED)
+    lake.left = None
+    last = kept_up(lake)
+    assert (last.plan.since, last.plan.whole[0]) == ({}, "customer was read, and keys were left")
+    assert len(last.plan.whole) == len(SOURCES)
+    assert {one.batch for one in last.passed.values()} == {1}
+    assert keep_up(job(lake)) is None
 
 
 def test_a_table_that_is_not_joined_is_left_alone() -> None:
