@@ -13,7 +13,7 @@ from rich.table import Table
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import LakewardError, SetupError
 from lakeward.core.joined.declared import Joined, Source, Way
-from lakeward.core.joined.keeping import Joinable, plan_next
+from lakeward.core.joined.keeping import Joinable, cautions, plan_next
 from lakeward.core.joined.plan import JoinPlan, JoinProgress
 from lakeward.core.ports import Standing
 from lakeward.core.schema import Schema
@@ -30,6 +30,7 @@ def print_runs(joined: Sequence[JoinRun]) -> None:
     """Print a line a joined table, and what went wrong."""
     if joined:
         view.console().print(runs(joined))
+    view.print_findings({one.table: one.report.cautions for one in joined if one.report is not None}, ())
     for one in joined:
         if one.error is not None:
             sys.stdout.flush()
@@ -135,9 +136,19 @@ def planned_words(found: Joinable, ahead: Sequence[TableName] = ()) -> str:
 class Stands:
     """How far a joined table is, or why that cannot be told."""
 
-    name: TableName
+    joined: Joined
     standing: Standing | None = None
     error: LakewardError | None = None
+
+    @property
+    def name(self) -> TableName:
+        """What it is called."""
+        return self.joined.name
+
+    @property
+    def cautions(self) -> Sequence[str]:
+        """What to know of it, by its last commit."""
+        return () if self.standing is None else cautions(self.joined, self.standing.progress)
 
     @property
     def passed(self) -> Mapping[str, int]:
@@ -150,11 +161,12 @@ def stands(container: Any, configured: Configured, tables: Sequence[TableName]) 
     """Return how far joined tables are, by what their last commits say."""
     target, found = container.target(), []
     for name in tables:
-        history = configured.joined[name].history
+        joined = configured.joined[name]
+        dimension = Dimension(name=name, schema=Schema(()), history=joined.history)
         try:
-            found.append(Stands(name, target.standing(Dimension(name=name, schema=Schema(()), history=history))))
+            found.append(Stands(joined, target.standing(dimension)))
         except LakewardError as error:
-            found.append(Stands(name, error=error))
+            found.append(Stands(joined, error=error))
     return found
 
 
@@ -184,4 +196,5 @@ def status_document(one: Stands) -> Mapping[str, Any]:
         "rows": one.standing.progress.rows,
         "passed": dict(one.passed),
         "committed": documents.time(one.standing.committed),
+        "warnings": list(one.cautions),
     }

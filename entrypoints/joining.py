@@ -151,6 +151,8 @@ class Joining:
             return
         run.report, run.batches, run.waits = report, run.batches + 1, ()
         log.info("joined", commit=report.commit, written=report.written, removed=report.removed)
+        for words in report.cautions:
+            log.warning("caution", what=words)
         if error is not None:
             raise error
 

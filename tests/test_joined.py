@@ -160,6 +160,48 @@ orders = { table = "shop.orders", on = ["customer"], to = ["id"], aggregates = {
 """
 
 
+GROUPS = """
+[defaults]
+key = ["id"]
+{mode}
+
+[tables."shop.orders".columns]
+id = "int"
+land = "int"
+amount = "int"
+
+[joined."dw.by_land"]
+unknown = true
+{mode}
+
+[joined."dw.by_land".sources.orders]
+table = "shop.orders"
+on = ["land"]
+columns = ["land"]
+aggregates = {{ orders = "count", total = {{ function = "sum", column = "amount" }} }}
+"""
+
+
+@any_kind
+@pytest.mark.parametrize("mode", ["mirror", "history"])
+def test_rows_without_a_key_and_one_with_that_of_the_unknown_row_are_said(project: Project, mode: str) -> None:
+    project.configure(GROUPS.format(mode=f'mode = "{mode}"'), f'{TIMED}\nnull_text = ""')
+    put(project, "orders", 1, "I,1,49,10", "I,2,,20", "I,3,,40", "I,4,-1,80")
+    [of_keys, of_unknown] = joined(project)["warnings"]
+    assert of_keys.startswith("2 rows of orders (shop.orders) left out: NULL in land, and NULL is no key.")
+    assert "has a row with the key of the unknown row, which is shown in its place" in of_unknown
+    if mode == "mirror":
+        rows = project.rows("by_land", "dw", ("land", "total"))
+        assert [(land, shown(total)) for land, total in rows] == [(-1, 80), (49, 10)]
+    [status] = project.call("status", "--json").document["joined"]
+    assert status["warnings"] == [of_keys, of_unknown]
+    assert f"⚠ dw.by_land: {of_keys}" in project.call("status").out
+    put(project, "orders", 2, "U,2,49,20", "U,3,49,40", "D,4,-1,80")
+    expected = 0 if mode == "mirror" else 2
+    assert len(joined(project)["warnings"]) == expected
+    assert len(project.call("status", "--json").document["joined"][0]["warnings"]) == expected
+
+
 def nested(project: Project, day: int, *rows: list[Any]) -> None:
     """Deliver orders with an address, as a file that has its columns."""
     at = [datetime(2026, 11, day, 10, tzinfo=UTC)]

@@ -17,6 +17,7 @@ from lakeward.adapters.spark.resolve import FILE, POS
 from lakeward.adapters.spark.sides import sides
 from lakeward.adapters.spark.touching import touched
 from lakeward.adapters.spark.types import ddl
+from lakeward.adapters.spark.unshown import unshown
 from lakeward.adapters.tables.columns import row_columns
 from lakeward.adapters.tables.joined_sources import Readable, Reader, state_of
 from lakeward.adapters.tables.outcome import Outcome
@@ -97,6 +98,7 @@ class Joint:
                 removed=found.removed.count(),
                 current=found.opened,
                 left=found.left,
+                unshown=unshown(self.joining, tables),
                 detail=outcome,
                 close=outcome.close,
             )

@@ -6,7 +6,7 @@ what a source commits while a batch is worked out is for the next one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, runtime_checkable
 
@@ -102,6 +102,11 @@ class JoinReport:
     def passed(self) -> Mapping[str, Passed]:
         """How far it has passed its sources: not as far as it read them, where keys were left."""
         return {} if self.progress.joined is None else JoinProgress.from_json(self.progress.joined).passed
+
+    @property
+    def cautions(self) -> Sequence[str]:
+        """What to know of the table: which rows of its sources it cannot show."""
+        return cautions(self.plan.joining.joined, self.progress)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,6 +261,11 @@ def _keep_up(job: JoinJob, watch: Watch) -> JoinReport | None:
     )
 
 
+def cautions(joined: Joined, progress: Progress) -> Sequence[str]:
+    """Return what to know of a joined table, by what its last commit says: which rows it cannot show."""
+    return () if progress.joined is None else JoinProgress.from_json(progress.joined).unshown.words(joined)
+
+
 def _left(joined: Joined, left: Left) -> TableError:
     keys = "1 key" if left.keys == 1 else f"{left.keys:,} keys"
     altered = (
@@ -291,8 +301,9 @@ def _progress_after(plan: JoinPlan, before: Progress, resolved: Resolved) -> Pro
 
 def _passed(plan: JoinPlan, before: Progress, resolved: Resolved) -> JoinProgress:
     """Return how far the sources are passed: where keys are left as they stand, not further than before."""
-    if resolved.left is None:
-        return plan.progress
-    if before.joined is None:
-        return replace(plan.progress, passed=dict.fromkeys(plan.progress.passed, NONE_PASSED))
-    return replace(JoinProgress.from_json(before.joined), batch=plan.batch)
+    passed = plan.progress
+    if resolved.left is not None and before.joined is None:
+        passed = replace(passed, passed=dict.fromkeys(passed.passed, NONE_PASSED))
+    elif resolved.left is not None and before.joined is not None:
+        passed = JoinProgress.from_json(before.joined)
+    return replace(passed, batch=plan.batch, unshown=resolved.unshown)

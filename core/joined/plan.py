@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Final, NamedTuple, Self
 
 from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.unshown import Unshown
 
 
 class Passed(NamedTuple):
@@ -27,11 +28,15 @@ NONE_PASSED: Final = Passed(0, "")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinProgress:
-    """How far a joined table is, in the commit that carries its rows; `digest` is that of its declaration."""
+    """How far a joined table is, in the commit that carries its rows; `digest` is that of its declaration.
+
+    `unshown` is what it cannot show of the rows that this commit was made of.
+    """
 
     batch: int
     digest: str
     passed: Mapping[str, Passed]
+    unshown: Unshown = field(default_factory=Unshown)
 
     def to_json(self) -> str:
         """Return the progress as one line of JSON, small enough for a commit's properties."""
@@ -42,7 +47,8 @@ class JoinProgress:
         """Read what `to_json` wrote."""
         values = json.loads(text)
         passed = {name: Passed(*one) for name, one in values["passed"].items()}
-        return cls(batch=values["batch"], digest=values["digest"], passed=passed)
+        unshown = Unshown.of(values.get("unshown", {}))
+        return cls(batch=values["batch"], digest=values["digest"], passed=passed, unshown=unshown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

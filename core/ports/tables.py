@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from lakeward.core.counts import Counts
 from lakeward.core.facts import Capability
+from lakeward.core.joined.unshown import Unshown
 from lakeward.core.memory import Reason
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports.frames import F_contra
@@ -48,7 +49,8 @@ class Resolved:
     are versions, `current` says how many more of them are current afterwards than before, and `numbered`
     how many get a surrogate number that is new; where deletes are soft, so many more rows are `current`. `held` are
     the keys that wait afterwards; `rejects` the rows of the batch that go into quarantine, by reason, those that
-    only the table refuses included. A joined history may have `left` keys as they stand.
+    only the table refuses included. A joined history may have `left` keys as they stand,
+    and a joined table rows of its sources that are `unshown`.
     `detail` belongs to the adapter.
     """
 
@@ -60,6 +62,7 @@ class Resolved:
     held: int = 0
     rejects: Mapping[Reason, int] = field(default_factory=dict)
     left: Left | None = None
+    unshown: Unshown = field(default_factory=Unshown)
     detail: Any = None
     close: Callable[[], None] = lambda: None
 

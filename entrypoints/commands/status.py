@@ -96,6 +96,7 @@ def status(
     for one in found:
         view.print_awaited(one.name, one.awaited)
     view.print_warnings(there.warnings)
+    view.print_findings({one.name: one.cautions for one in joined}, ())
     view.print_findings(there.cautions, () if tables else there.unconfigured)
     for _, cause in failed:
         view.print_error(cause)

@@ -32,6 +32,7 @@ from lakeward.adapters.spark.resolve import FILE, POS
 from lakeward.adapters.spark.sides import AT, Side, sides
 from lakeward.adapters.spark.touching import touched
 from lakeward.adapters.spark.types import ddl
+from lakeward.adapters.spark.unshown import unshown
 from lakeward.adapters.spark.versions import Versions
 from lakeward.adapters.tables.columns import row_columns
 from lakeward.core.dimension import TableName
@@ -45,6 +46,7 @@ from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.plan import JoinPlan
 from lakeward.core.joined.rows import Known, Tables
 from lakeward.core.joined.touched import Change, Changes
+from lakeward.core.joined.unshown import unshown as unshown_by_core
 from lakeward.core.schema import Type
 
 pytestmark = pytest.mark.spark
@@ -126,6 +128,7 @@ class Table:
         differ = mirrored if self.joining.joined.history is None else versioned
         found = differ(plan, self.standing(), rows, reached)
         assert found.left is None
+        assert unshown(self.joining, frames) == unshown_by_core(self.joining, tables)
         gone = [row[0] for row in found.removed.select(POS).collect()]
         written = [tuple(row) for row in found.written.select(*self.columns).collect()]
         found.cached.unpersist()
@@ -250,6 +253,23 @@ LONG += [(looked_up, shape) for shape in lookups()]
 def test_spark_makes_of_touched_keys_what_the_core_makes(active: SparkSession, make: Any, shape: str) -> None:
     random = Random(f"{make.__name__} {shape}")
     check(active, make(shape, random), random)
+
+
+@pytest.mark.parametrize(("shape", "key"), [("groups", "orders_customer"), ("dimension", "customer_id")])
+@pytest.mark.parametrize("unknown", [None, "-1", "1"])
+def test_spark_finds_the_rows_that_cannot_be_shown_that_the_core_finds(
+    active: SparkSession, shape: str, key: str, unknown: str | None
+) -> None:
+    said = None if unknown is None else {"shop": "0", key: unknown}
+    town = Town(checked(declared(shape, Random(1), unknown=said), tables_of(None)), [Shop(Random(1))])
+    [shop] = town.shops
+    shop.put("customer", 1, 1, {"id": 1, "name": 5, "region": None})
+    for number, customer in enumerate([None, 1, 2]):
+        shop.put("orders", number, 1, {"id": number, "customer": customer, "amount": 7, "at": None})
+    tables, of, table = town.tables(), sides(town.joining), Table(active, town.joining)
+    found = unshown(town.joining, {name: table.frame(of[name], tables[name]) for name in of})
+    assert found == unshown_by_core(town.joining, tables)
+    assert (found.keyless, found.unknown) == (1 if shape == "groups" else 0, unknown == "1")
 
 
 @dataclass

@@ -18,6 +18,7 @@ from lakeward.core.joined.declared import Joined
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.keeping import JoinJob, JoinReport, keep_up, plan_next
 from lakeward.core.joined.plan import NONE_PASSED, JoinPlan, JoinProgress, Passed, SourceState
+from lakeward.core.joined.unshown import Unshown
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Left, Resolved, Standing
 from lakeward.core.progress import Progress
@@ -36,6 +37,7 @@ class Lake:
     batch: int = 1
     races: int = 0
     left: Left | None = None
+    unshown: Unshown = field(default_factory=Unshown)
     written: int = 5
     closed: int = 0
     merges: list[MergePlan] = field(default_factory=list)
@@ -74,6 +76,7 @@ class Table:
             removed=removed,
             current=1,
             left=self.lake.left,
+            unshown=self.lake.unshown,
             close=self.close,
         )
 
@@ -178,6 +181,25 @@ def test_a_first_batch_that_leaves_keys_passes_no_source_and_the_next_makes_all_
     assert len(last.plan.whole) == len(SOURCES)
     assert {one.batch for one in last.passed.values()} == {1}
     assert keep_up(job(lake)) is None
+
+
+def test_a_commit_says_which_rows_of_its_sources_cannot_be_shown_also_where_keys_are_left() -> None:
+    lake = Lake(unshown=Unshown(keyless=2, unknown=True))
+    [of_keys, of_unknown] = kept_up(lake).cautions
+    assert of_keys.startswith("2 rows of customer (shop.customer) left out")
+    assert "has a row with the key of the unknown row" in of_unknown
+    lake.batch, lake.left, lake.unshown = 2, Left(1, "…"), Unshown(keyless=1)
+    [words] = kept_up(lake).cautions
+    assert words.startswith("1 row of customer")
+    lake.batch, lake.left, lake.unshown = 3, None, Unshown()
+    assert not kept_up(lake).cautions
+
+
+def test_what_cannot_be_shown_was_not_written_down_by_earlier_versions() -> None:
+    progress = JoinProgress(batch=1, digest="d", passed={"customer": Passed(1, "c")}, unshown=Unshown(2, True))
+    assert JoinProgress.from_json(progress.to_json()) == progress
+    earlier = '{"batch":1,"digest":"d","passed":{"customer":[1,"c"]}}'
+    assert JoinProgress.from_json(earlier).unshown == Unshown()
 
 
 def test_a_table_that_is_not_joined_is_left_alone() -> None:
