@@ -9,14 +9,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.joined.check import checked
+from lakeward.core.joined.check import check_key, checked
 from lakeward.core.joined.declared import Aggregate, Function, Joined, Source, Way
+from lakeward.core.joined.joining import Joining
 from lakeward.core.nearest import nearest
-from lakeward.entrypoints.histories import HistorySettings, Tracked, history_of, written
+from lakeward.entrypoints.histories import HistorySettings, Name, Tracked, history_of, written
 from lakeward.entrypoints.patterns import plain, table_name
 from lakeward.entrypoints.upkeep import MaintainSettings
 
@@ -41,6 +42,16 @@ def _texts(value: Any) -> Any:
     return value
 
 
+def _source_name(value: str) -> str:
+    """Refuse names that no sentence could show."""
+    if not value.strip() or not value.isprintable():
+        raise ValueError(f"{value!r} cannot name a source")
+    return value
+
+
+SourceName: TypeAlias = Annotated[str, AfterValidator(_source_name)]
+
+
 class AggregateSettings(BaseModel):
     """What is made of several rows of a source; `count` may be given as its name alone, and counts rows then."""
 
@@ -63,12 +74,12 @@ class JoinedSourceSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     table: str = Field(description="The table under `[tables]`, as `schema.table`.")
-    columns: Annotated[dict[str, str], BeforeValidator(_columns)] = Field(
+    columns: Annotated[dict[Name, str], BeforeValidator(_columns)] = Field(
         default_factory=dict,
         description='Columns that are taken: their names, or `{ new_name = "column" }` where they get others. The '
         "key of the driving source has to be among them.",
     )
-    aggregates: dict[str, AnAggregate] = Field(
+    aggregates: dict[Name, AnAggregate] = Field(
         default_factory=dict,
         description='What is made of all rows that are equal `on` these columns: `{ orders = "count", '
         'total = { function = "sum", column = "amount" } }`.',
@@ -113,7 +124,7 @@ class JoinedSettings(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
-    sources: dict[str, JoinedSourceSettings] = Field(
+    sources: dict[SourceName, JoinedSourceSettings] = Field(
         description="The tables that it is made of, by names of their own, the driving one first; the others are "
         "joined in their order."
     )
@@ -235,8 +246,16 @@ def _aggregate(said: AggregateSettings) -> Aggregate:
     return Aggregate(Function(said.function), said.column, said.by)
 
 
-def check_joined(joined: Joined, dimensions: Mapping[TableName, Dimension]) -> None:
-    """Refuse what does not fit the tables, once the columns and keys of all of them are known."""
+def check_joined(
+    joined: Joined, dimensions: Mapping[TableName, Dimension], keyless: Collection[TableName]
+) -> Joining | None:
+    """Return a declaration with its tables, once the columns and keys of all of them are known.
+
+    Raises ConfigError for what does not fit them, and for a source of which it is known that it will have no key.
+    """
+    for source in joined.sources.values():
+        if source.table in keyless:
+            check_key(joined, dimensions[source.table])
     known = {name: one for name, one in dimensions.items() if len(one.schema) and one.key}
-    if all(source.table in known for source in joined.sources.values()):
-        checked(joined, known)
+    is_known = all(source.table in known for source in joined.sources.values())
+    return checked(joined, known) if is_known else None

@@ -81,8 +81,8 @@ class Configured:
         self.joined = self._joined()
         _check_names([*self.tables, *self.joined])
         known = {name: self.dimension(name) for name, one in made.items() if one.error is None}
-        for joined in self.joined.values():
-            check_joined(joined, known)
+        keyless = {name for name in known if not self.tables[name].key and not self.asks(name)}
+        self._joinings = {name: check_joined(one, known, keyless) for name, one in self.joined.items()}
 
     def _joined(self) -> Mapping[TableName, Joined]:
         """Return the joined tables that are declared."""
@@ -203,10 +203,14 @@ class Configured:
         return self._made[name].rules
 
     def declared(self) -> Mapping[TableName, Schema]:
-        """Return the columns of each table whose columns the settings or the catalogue say."""
-        return {
-            name: one.shape.schema for name, one in self._made.items() if len(one.rules.source) and not one.error
-        }
+        """Return the columns of each table whose columns the settings or the catalogue say, as the lake has them.
+
+        Of a joined one they are known once those of its sources are.
+        """
+        known = [n for n, one in self._made.items() if len(one.rules.source) and not one.error]
+        joined = {n: one.dimension for n, one in self._joinings.items() if one is not None}
+        made = {name: self.dimension(name) for name in known} | joined
+        return {name: one.stored.schema for name, one in made.items()}
 
     def formats(self) -> Mapping[TableName, Mapping[str, str]]:
         """Return the formats of columns that have one, by what the source calls the table."""

@@ -54,8 +54,8 @@ class Runtime:
     of the settings has beside those of its format, and `joined_keys` those of the tables that are `joined`, which
     stand in a section of their own. `now` is the clock, in microseconds
     since 1970. In the folder `state` an adapter may keep what can be made anew. `secret` reads
-    a secret, when it is needed and not before. `declared` are the columns of those tables of which the settings,
-    or the catalogue, say them all.
+    a secret, when it is needed and not before. `declared` are the columns, as the lake has them, of those tables of
+    which the settings, or the catalogue, say them all, joined tables included.
     """
 
     spark: Callable[[], Any]

@@ -54,12 +54,17 @@ def _table(joined: Joined, name: str, source: Source, tables: Mapping[TableName,
     if found is None:
         there = ", ".join(sorted(map(str, tables))) or "none"
         raise wrong(joined, f"{name} is made of {source.table}, which is no table here", f"There are: {there}.")
-    if not found.key:
-        raise wrong(joined, f"{source.table} has no key", "Name the columns of its key, or leave it out.")
+    check_key(joined, found)
     if found.history is not None and found.history.known:
         why = f"{source.table} also has versions that are not believed any more (`known`)"
         raise wrong(joined, why, "Such a history cannot be joined yet: keep it without.")
     return found
+
+
+def check_key(joined: Joined, table: Dimension) -> None:
+    """Raise ConfigError where a source has no key, which is known without its columns."""
+    if not table.key:
+        raise wrong(joined, f"{table.name} has no key", "Name the columns of its key, or leave it out.")
 
 
 def _check_link(joined: Joined, name: str, source: Source, of: Mapping[str, Dimension]) -> None:

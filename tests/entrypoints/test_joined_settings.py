@@ -115,6 +115,10 @@ def test_what_the_format_adds_stands_beside_the_keys(tmp_path: Path) -> None:
         ([CUSTOMER.replace("dw.dim", "dw.*")], "its name stands for many"),
         ([CUSTOMER.replace("dw.dim", "shop.orders__changes")], "what lakeward keeps beside shop.orders"),
         ([f"{HISTORY}known = true\n", CUSTOMER], "`known`"),
+        ([CUSTOMER, ORDERS.replace("orders =", '"" =')], "'' cannot name a column"),
+        ([CUSTOMER.replace('["id", "name"]', '{ id = "id", "" = "name" }')], "'' cannot name a column"),
+        ([CUSTOMER.replace("sources.customer", 'sources.""')], "'' cannot name a source"),
+        ([CUSTOMER, '[tables."shop.log"]\n', CUSTOMER.replace("dim", "b").replace("Customer", "log")], "no key"),
         ([f'{HISTORY}surrogate = "number"\n', CUSTOMER], "have no numbers to keep"),
     ],
 )

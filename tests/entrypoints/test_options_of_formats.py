@@ -101,12 +101,38 @@ def test_what_is_wrong_with_a_table_may_be_meant_as_a_key_of_tables_alone(
     [
         ("iceberg", 'partition_by = ["day(at)", "name"]'),
         ("iceberg", 'sort_by = ["name desc"]'),
+        ("iceberg", 'mode = "history"\npartition_by = ["is_current"]'),
+        ("delta", 'deletes = "soft"\npartition_by = ["_lakeward_deleted"]'),
         ("hudi", 'properties = { "hoodie.cleaner.commits.retained" = "9", "hoodie.clean.as.a.later.hudi" = "1" }'),
     ],
 )
 def test_options_that_can_be_are_taken(lakeward: Command, tmp_path: Path, kind: str, option: str) -> None:
     configure(tmp_path, kind, option)
     assert lakeward("status").code == 0
+
+
+JOINED = """
+[joined."dw.dim"]
+mode = "history"
+partition_by = ["{column}"]
+
+[joined."dw.dim".sources.orders]
+table = "shop.orders"
+columns = {{ id = "id", called = "name" }}
+"""
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "delta", "hudi"])
+def test_options_of_a_joined_table_are_put_to_the_columns_that_it_will_have(
+    lakeward: Command, tmp_path: Path, kind: str
+) -> None:
+    (tmp_path / "landing").mkdir()
+    for column, code in [("name", 1), ("is_current", 0), ("called", 0)]:
+        joined = JOINED.format(column=column)
+        write(tmp_path, DMS.replace("iceberg", kind), TABLE.format(option='mode = "history"'), joined)
+        ended = lakeward("status")
+        assert (ended.code, "dw.dim: 'name' under partition_by names no column" in ended.err) == (code, code == 1)
+    assert not (tmp_path / "lake").exists()
 
 
 def test_a_table_that_is_there_does_not_depend_on_what_it_could_be_made_with(
