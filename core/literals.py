@@ -69,8 +69,8 @@ def _part(dimension: Dimension, column: Column, text: str) -> Hashable:
 _FORMS: Final[Mapping[str, str]] = {
     "boolean": "Write true or false.",
     "date": "Write it as 2026-11-21.",
-    "timestamp": "Write it as '2026-11-21 10:31:07.25', in UTC, or with an offset behind it.",
-    "timestamp_ntz": "Write it as '2026-11-21 10:31:07.25', without a zone.",
+    "timestamp": "Write it as '2026-11-21 10:31:07.25', in UTC, or with an offset behind it: six digits at most.",
+    "timestamp_ntz": "Write it as '2026-11-21 10:31:07.25', without a zone: six digits at most.",
     "binary": "Write it in hex, as 0xca, or as text.",
 }
 
@@ -128,13 +128,28 @@ def _number(text: str) -> str:
     return text
 
 
+_DAY: Final = r"\d{4}-\d{2}-\d{2}"
+_TIME: Final = rf"{_DAY}([ T]\d{{2}}:\d{{2}}(:\d{{2}}(\.\d{{1,6}}0*)?)?(Z|[+-]\d{{2}}(:?\d{{2}})?)?)?"
+"""The forms of days and times that are taken: Python knows others, and cuts what is finer than a microsecond."""
+
+
+def _day(text: str, _: Type) -> date:
+    return date.fromisoformat(_of_form(_DAY, text))
+
+
+def _of_form(pattern: str, text: str) -> str:
+    if not re.fullmatch(pattern, text, re.ASCII):
+        raise ValueError(text)
+    return text
+
+
 def _timestamp(text: str, _: Type) -> datetime:
-    moment = datetime.fromisoformat(text)
+    moment = datetime.fromisoformat(_of_form(_TIME, text))
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _without_zone(text: str, _: Type) -> datetime:
-    moment = datetime.fromisoformat(text)
+    moment = datetime.fromisoformat(_of_form(_TIME, text))
     if moment.tzinfo is not None:
         raise ValueError(text)
     return moment
@@ -149,7 +164,7 @@ _READERS: Final[Mapping[str, Callable[[str, Type], object]]] = {
     "decimal": _decimal,
     "string": lambda text, _: text,
     "binary": lambda text, _: bytes.fromhex(text[2:]) if text.startswith("0x") else text.encode(),
-    "date": lambda text, _: date.fromisoformat(text),
+    "date": _day,
     "timestamp": _timestamp,
     "timestamp_ntz": _without_zone,
 }

@@ -267,6 +267,8 @@ def _form(type_: Type) -> str:
 
 _FORMS: Final[Mapping[str, str]] = {
     "date": "write it as 1900-01-01",
-    "timestamp": "write it as 1900-01-01 or 1900-01-01T00:00:00, in UTC, or with an offset behind it",
-    "timestamp_ntz": "write it as 1900-01-01 or 1900-01-01T00:00:00, without an offset",
+    "timestamp": "write it as 1900-01-01 or 1900-01-01T00:00:00, in UTC, or with an offset behind it; a second may "
+    "have six digits",
+    "timestamp_ntz": "write it as 1900-01-01 or 1900-01-01T00:00:00, without an offset; a second may have six "
+    "digits",
 }

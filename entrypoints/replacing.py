@@ -66,7 +66,12 @@ def replacing(path: Path) -> Iterator[Path]:
             f"another process writes to {path}", todo="Wait until it is done, and try again."
         ) from error
     except OSError as error:
-        raise ConfigError(f"{path} cannot be written", found=str(error)) from error
+        raise ConfigError(
+            f"{path} cannot be written",
+            found=str(error),
+            todo=f"What is written lies beside it, in {beside.name}, and {path.name} is a link to that: name "
+            "a folder where folders and links can be made, and that has room.",
+        ) from error
 
 
 def _beside(path: Path) -> Path:

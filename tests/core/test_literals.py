@@ -36,6 +36,7 @@ def read(type_: str, text: str) -> object:
         ("date", "2026-11-21", date(2026, 11, 21)),
         ("timestamp", "2026-11-21 10:00:00", datetime(2026, 11, 21, 10, tzinfo=UTC)),
         ("timestamp", "2026-11-21T10:00:00.5+01:00", datetime(2026, 11, 21, 9, 0, 0, 500_000, UTC)),
+        ("timestamp", "2026-11-21 10:00:00.1234560", datetime(2026, 11, 21, 10, 0, 0, 123_456, UTC)),
         ("timestamp_ntz", "2026-11-21 10:00:00", datetime(2026, 11, 21, 10)),  # it has no zone
     ],
 )
@@ -59,7 +60,11 @@ def test_a_value_is_read_by_its_type(type_: str, text: str, value: object) -> No
         ("binary", "0xc"),
         ("date", "21.11.2026"),
         ("timestamp", "today"),
+        ("timestamp", "2026-11-21 10:00:00.1234567"),
+        ("timestamp", "20261121"),
         ("timestamp_ntz", "2026-11-21 10:00:00+01:00"),
+        ("timestamp_ntz", "2026-11-21 10:00:00.1234567"),
+        ("date", "2026-W05"),
         ("list<int>", "1"),
     ],
 )

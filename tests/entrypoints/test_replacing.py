@@ -136,5 +136,9 @@ def test_a_bucket_is_refused_with_the_reason() -> None:
 
 def test_a_place_that_cannot_be_written_is_said(out: Path) -> None:
     (out.parent / "file").touch()
-    with pytest.raises(ConfigError, match="cannot be written"), replacing(place("file/out")):
+    with pytest.raises(ConfigError, match="cannot be written") as refused, replacing(place("file/out")):
         pass
+    assert refused.value.todo is not None
+    assert refused.value.todo.startswith(
+        "What is written lies beside it, in .out.lakeward, and out is a link to that"
+    )
