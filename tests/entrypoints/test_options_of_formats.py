@@ -111,7 +111,7 @@ def test_options_that_can_be_are_taken(lakeward: Command, tmp_path: Path, kind: 
     assert lakeward("status").code == 0
 
 
-JOINED = """
+DIM = """
 [joined."dw.dim"]
 mode = "history"
 partition_by = ["{column}"]
@@ -128,7 +128,7 @@ def test_options_of_a_joined_table_are_put_to_the_columns_that_it_will_have(
 ) -> None:
     (tmp_path / "landing").mkdir()
     for column, code in [("name", 1), ("is_current", 0), ("called", 0)]:
-        joined = JOINED.format(column=column)
+        joined = DIM.format(column=column)
         write(tmp_path, DMS.replace("iceberg", kind), TABLE.format(option='mode = "history"'), joined)
         ended = lakeward("status")
         assert (ended.code, "dw.dim: 'name' under partition_by names no column" in ended.err) == (code, code == 1)
