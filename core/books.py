@@ -142,9 +142,10 @@ class Books:
         self.ledger.write(table, notes)
 
     def applied(self, table: str, objects: Sequence[ObjectFacts], batch: int) -> None:
-        """Write down what a batch applied."""
-        records = [applied_record(found, batch) for found in objects]
-        self.ledger.write(table, Notes(records=records, batch=batch, alarms=(), looked=True))
+        """Write down what a batch applied; what lies behind it goes on settling."""
+        records, awaited = [applied_record(found, batch) for found in objects], self.ledger.account(table).awaited
+        left = None if awaited is None else awaited.applied
+        self.ledger.write(table, Notes(records=records, batch=batch, alarms=(), looked=True, awaited=left))
 
     def had(self, table: str, at: Progress, objects: Sequence[SourceObject]) -> Sequence[SourceObject]:
         """Return those of the objects that a table has applied as they are now, as far as is known."""

@@ -137,6 +137,16 @@ class Awaited:
         """Whether a person should know: it was asked for, or does not become whole by itself."""
         return self.since is not None or bool(self.objects and self.lacking)
 
+    @property
+    def applied(self) -> Awaited | None:
+        """What is left of it once it was applied: since when what was listed is the same, for what lies behind it.
+
+        None behind one that an operator asked for.
+        """
+        if self.since is not None:
+            return None
+        return Awaited(epoch=self.epoch, content=self.content, unchanged=self.unchanged)
+
     def words(self) -> str:
         """Return what there is of it and what it waits for, in one line."""
         there = f"{self.objects:,} file(s) of it so far, {self.bytes:,} bytes"
@@ -249,7 +259,6 @@ def find_load(
     )
     content, lacking = content_of(ordered), _lacking(load, objects, past, naming, keeps=keeps)
     before = past.awaited
-    is_as_before = before is not None and (before.epoch, before.content) == (load.epoch, content)
     awaited = Awaited(
         epoch=load.epoch,
         since=load.since,
@@ -257,7 +266,7 @@ def find_load(
         bytes=sum(item.size for item in objects),
         behind=len(behind),
         content=content,
-        unchanged=before.unchanged if before is not None and is_as_before else past.now,
+        unchanged=before.unchanged if before is not None and before.content == content else past.now,
         lacking=lacking,
         until=_until(table, load, objects, lacking, naming),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.history.options import History
 from lakeward.core.job import Idle, Job
-from lakeward.core.ledger import Limits
+from lakeward.core.ledger import Limits, SourceObject
 from lakeward.core.loads import Told
 from lakeward.core.pipeline import apply_changes
 from lakeward.core.preparing import prepare
@@ -244,6 +244,70 @@ def test_a_load_of_a_history_is_held_against_its_current_versions() -> None:
 def test_a_snapshot_needs_no_reload(nights: Shop) -> None:
     with pytest.raises(ConfigError, match="anyway"):
         nights.reload()
+
+
+class Archiving(MemorySource):
+    """A source whose applied objects go away."""
+
+    def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
+        names = [item.name for item in objects]
+        self.tables[NAME] = [one for one in self.tables[NAME] if one.object.name not in names]
+        return names
+
+
+def dailies(*modified: int, of: type[MemorySource] = MemorySource, settles: int = 10) -> Shop:
+    """Deliver snapshots with names of their own, the first with the greatest time: none was written behind it."""
+    source = of(Limits(files=1), snapshot=str)
+    made = Shop(replace(DIMENSION, snapshots=Snapshots(settles=settles)), source)
+    for order, at in enumerate(modified, 1):
+        made.put(order, {1: order, 2: order}, at)
+    return made
+
+
+def test_snapshots_that_have_settled_together_are_taken_in_one_run_one_after_the_other() -> None:
+    days = dailies(30, 20, 10).run()
+    days.clock += 9
+    assert (days.run().table.progress.batch, days.awaited.objects) == (0, 1)
+    days.clock += 1
+    assert (days.run().rows, days.table.progress.batch, days.table.progress.epoch) == ({1: 3, 2: 3}, 3, 3)
+    assert not days.awaited.is_told
+
+
+def test_a_snapshot_that_comes_behind_those_that_have_settled_settles_anew() -> None:
+    days = dailies(30, 20).run()
+    days.clock += 10
+    days.run()
+    days.put(3, {1: 3, 2: 3}, 10)
+    days.run()
+    days.clock += 9
+    assert (days.run().rows, days.awaited.objects) == ({1: 2, 2: 2}, 1)
+    days.clock += 1
+    assert days.run().rows == {1: 3, 2: 3}
+
+
+@pytest.mark.parametrize("settles", [10, 0])
+def test_with_an_archive_each_settles_anew_and_one_is_taken_in_a_run_where_nothing_need_settle(
+    settles: int,
+) -> None:
+    days = dailies(30, 20, 10, of=Archiving, settles=settles).run()
+    for batch in (1, 2):
+        days.clock += settles
+        assert days.run().table.progress.batch == batch
+        assert settles == 0 or days.run().table.progress.batch == batch
+
+
+def test_an_alarm_on_the_way_does_not_begin_the_time_anew() -> None:
+    days = dailies(30, 20)
+    days.put(3, {1: 3}, 10)
+    days.put(4, {1: 4, 2: 4}, 5)
+    days.run()
+    days.clock += 10
+    days.dimension = replace(days.dimension, snapshots=Snapshots(settles=10, least_share=0.9))
+    with pytest.raises(AlarmRaised):
+        days.run()
+    assert days.rows == {1: 2, 2: 2}
+    ack(days.job(), "LOAD-001", by="me", reason=None, at=2)
+    assert days.run().rows == {1: 4, 2: 4}
 
 
 # What the task tells.
