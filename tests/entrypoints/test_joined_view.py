@@ -9,10 +9,15 @@ import pytest
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.joined.declared import Joined, Source, Way
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.keeping import Joinable
+from lakeward.core.joined.keeping import Joinable, JoinReport
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, Passed
+from lakeward.core.joined.unshown import Unshown
+from lakeward.core.ports import Standing
+from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
-from lakeward.entrypoints.joined_view import lookups, planned_words
+from lakeward.entrypoints import documents
+from lakeward.entrypoints.joined_view import Stands, lookups, planned_words, print_runs, status_document
+from lakeward.entrypoints.joining import JoinRun
 
 ORDERS = Source(table=TableName("shop", "orders"), columns={"id": "id"})
 CUSTOMER = Source(
@@ -85,3 +90,21 @@ def test_a_plan_says_which_keys_are_touched_and_which_batches_come_first(
     found: Joinable, ahead: list[TableName], words: str
 ) -> None:
     assert planned_words(found, ahead) == words
+
+
+def test_what_cannot_be_shown_is_said_of_a_run_and_of_how_far_a_table_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    grouped = replace(ORDERS, on=("customer",))
+    joined = Joined(name=TableName("dw", "facts"), sources={"orders": grouped})
+    told = JoinProgress(batch=2, digest="d", passed={}, unshown=Unshown(keyless=3))
+    progress = Progress(batch=2, joined=told.to_json())
+    plan = replace(taking({"orders": 3}), joining=replace(JOINING, joined=joined))
+    report = JoinReport(table="dw.facts", plan=plan, progress=progress, written=1, removed=0, commit="c")
+    run = JoinRun(joined.name, report)
+    print_runs([run])
+    words = "3 rows of orders (shop.orders) left out: NULL in customer, and NULL is no key."
+    assert f"\n⚠ dw.facts: {words}" in capsys.readouterr().out
+    shown = [documents.join_run(run), status_document(Stands(joined, Standing(progress, Schema(()))))]
+    assert [one["warnings"][0].startswith(words) for one in shown] == [True, True]
+    assert documents.join_run(JoinRun(joined.name))["warnings"] == []
