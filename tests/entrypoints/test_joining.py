@@ -52,7 +52,8 @@ class Lake:
         self.joined.append(job.name)
         if job.name in self.fails:
             raise self.fails[job.name]
-        return SimpleNamespace(commit="c", written=1, removed=0, error=self.leaves.get(job.name))
+        left = self.leaves.get(job.name)
+        return SimpleNamespace(commit="c", written=1, removed=0, error=left, cautions=())
 
     def told(self) -> list[TableName]:
         told, self.joined = sorted(self.joined), []
