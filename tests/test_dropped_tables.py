@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from decimal import Decimal
 
 import pytest
+from dropping import drop
 from project import ITEM, Project
-from pyiceberg.catalog import load_catalog
 
 pytestmark = pytest.mark.spark
-
-SUFFIXES = ("", "__changes", "__quarantine")
-
-
-def drop(project: Project) -> None:
-    """Do what the page says."""
-    lake = project.folder / "lake"
-    if project.kind == "iceberg":
-        catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{lake / 'catalog.db'}", warehouse=str(lake))
-        for suffix in SUFFIXES:
-            catalog.purge_table(("shop", f"item{suffix}"))
-    else:
-        for suffix in SUFFIXES:
-            shutil.rmtree(lake / "shop" / f"item{suffix}")
 
 
 @pytest.mark.parametrize("kind", ["iceberg", "delta", pytest.param("hudi", marks=pytest.mark.hudi)])

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from altering import Row, alter
+from dropping import drop
 from joined_runs import TIMED, joined, put, shown
 from project import Project, any_kind
 from pyspark.sql import SparkSession
@@ -109,6 +110,9 @@ total = {{ function = "sum", column = "amount" }}
 most = {{ function = "max", column = "amount" }}
 newest = {{ function = "latest", column = "amount", by = "id" }}
 """
+ON_TWO = pytest.mark.parametrize(
+    "project", ["iceberg", pytest.param("delta", marks=pytest.mark.long)], indirect=True
+)
 SUMMARY = ("id", "name", "orders", "total", "most", "newest")
 
 
@@ -406,6 +410,56 @@ def test_a_history_of_mirrors_keeps_what_a_truncate_took_out_of_one(project: Pro
     ]
 
 
+@any_kind
+def test_a_history_of_mirrors_keeps_what_a_change_ended_behind_a_source_that_was_taken_back(
+    project: Project,
+) -> None:
+    """One order leaves its customer then, and one goes; of another customer what was taken back is put right."""
+    tables = SHOP.format(mode="").replace('summary"]\n', 'summary"]\nmode = "history"\n', 1)
+    project.configure(tables, source=TIMED)
+    put(project, "customer", 1, "I,1,Ann", "I,2,Bea", "I,3,Cleo")
+    put(project, "orders", 2, "I,10,1,30", "I,11,1,50", "I,12,2,20")
+    joined(project)
+    put(project, "orders", 5, "I,13,3,7")
+    joined(project)
+    columns = ("id", "valid_from", "orders", "total", "valid_to")
+    before = [(3, "2026-11-01", 0, None, "2026-11-05"), (3, "2026-11-05", 1, 7, None)]
+    assert summary(project, *columns)[3:] == before
+    [first] = project.call("rollback", "shop.orders", "--json").document["versions"]
+    assert project.call("rollback", "shop.orders", "--to", first["name"]).code == 0
+    (project.folder / "landing/shop/orders/20261105-100000000.csv").unlink()
+    put(project, "orders", 9, "U,11,2,50", "D,10,1,30")
+    last = joined(project)["last"]
+    assert (last["whole"], last["since"]) == (["orders was taken back behind batch 2, or made anew"], {"orders": 1})
+    assert summary(project, *columns)[1:] == [
+        (1, "2026-11-02", 2, 80, "2026-11-09"),
+        (1, "2026-11-09", 0, None, None),
+        (2, "2026-11-02", 1, 20, "2026-11-09"),
+        (2, "2026-11-09", 2, 70, None),
+        (3, "2026-11-01", 0, None, None),
+    ]
+
+
+@ON_TWO
+def test_a_history_of_mirrors_keeps_its_past_where_a_source_was_dropped_and_loaded_anew(project: Project) -> None:
+    project.configure(TWO.format(first=""), source=TIMED)
+    put(project, "customer", 1, "I,1,Ann", "I,2,Bea")
+    put(project, "address", 2, "I,1,Bonn", "I,2,Ulm")
+    joined(project)
+    drop(project, "address")
+    (project.folder / "landing/shop/address/20261102-100000000.csv").unlink()
+    project.put("LOAD00000001.csv", "2026-11-20 10:00:00.000000,1,Rome\n", "shop/address")
+    last = joined(project)["last"]
+    assert last["whole"] == ["address was taken back behind batch 1, or made anew"]
+    found = project.rows("customer", "dw", ("id", "valid_from", "name", "city", "valid_to"))
+    assert [tuple(shown(value) for value in row) for row in found][1:] == [
+        (1, "2026-11-02", "Ann", "Bonn", "2026-12-01"),
+        (1, "2026-12-01", "Ann", "Rome", None),
+        (2, "2026-11-02", "Bea", "Ulm", "2026-12-01"),
+        (2, "2026-12-01", "Bea", None, None),
+    ]
+
+
 @pytest.mark.long
 def test_an_ordered_source_whose_events_may_lack_cells_tells_when_a_row_went(project: Project) -> None:
     """As all events of messages may."""
@@ -430,9 +484,6 @@ table = "shop.customer"
 columns = ["id", "name"]
 """
 DAMAGED = pytest.mark.filterwarnings("ignore:Merge on read is not yet supported")
-ON_TWO = pytest.mark.parametrize(
-    "project", ["iceberg", pytest.param("delta", marks=pytest.mark.long)], indirect=True
-)
 
 
 def prolonged(rows: Sequence[Row]) -> None:

@@ -31,7 +31,7 @@ from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.errors import CommitConflict
 from lakeward.core.events import LOAD_SEQUENCE, Operation, Sequences
 from lakeward.core.history.options import History
-from lakeward.core.joined.plan import JoinPlan, Passed, SourceState
+from lakeward.core.joined.plan import JoinPlan, Passed, SourceState, noted
 from lakeward.core.ports import Standing, Version
 from lakeward.core.progress import Progress
 from lakeward.core.steady import read_steadily
@@ -166,9 +166,12 @@ class Reader:
         return [gone.selectExpr(*[f"{quoted(n)} AS {own}" for n, own in shown], f"{time} AS {self.side.instant}")]
 
 
-def state_of(table: Readable, passed: Passed | None) -> SourceState | None:
-    """Return a source as it is, seen from how far it was passed, or None where it has no commit."""
-    return _steadily(table, partial(_state_of, table, passed))
+def state_of(table: Readable, known: Sequence[Passed] = ()) -> SourceState | None:
+    """Return a source as it is, or None where it has no commit.
+
+    It is seen from how far it was passed: from the first commit of which it is `known` to have been made then.
+    """
+    return _steadily(table, partial(_state_of, table, known))
 
 
 def _steadily(table: Readable, read: Callable[[Standing], R]) -> R:
@@ -176,23 +179,27 @@ def _steadily(table: Readable, read: Callable[[Standing], R]) -> R:
     return read_steadily(table.kept.companion.dimension.name, table.standing, read)
 
 
-def _state_of(table: Readable, passed: Passed | None, found: Standing) -> SourceState | None:
+def _state_of(table: Readable, known: Sequence[Passed], found: Standing) -> SourceState | None:
     standing, line = found.progress, table.line()
     if line is None or not standing.batch:
         return None
     commits = line.commits() or [Version(name="", progress=standing)]
-    progress, oldest = commits[0].progress, min(commit.progress.batch for commit in commits)
+    made_of = [Passed(commit.progress.batch, commit.name) for commit in commits]
+    progress, names_ = commits[0].progress, {commit.commit for commit in made_of}
     companion = table.kept.companion
     companion.batches.objects(progress)
-    is_there = passed is None or passed.commit in {commit.name for commit in commits}
-    is_expired = passed is not None and not is_there and passed.batch < oldest
+    kept = next((one for one in known if one.commit in names_), None)
+    is_there = not known or kept == known[0]
+    is_expired = not is_there and known[0].batch < min(commit.batch for commit in made_of)
     return SourceState(
-        now=Passed(progress.batch, commits[0].name),
+        now=made_of[0],
+        behind=noted(made_of),
         goes_on=is_there or is_expired,
+        kept=kept,
         remembers=progress.batch if is_expired else forgotten(companion, progress),
         emptied=emptied(companion),
         spliced=spliced(companion),
-        shows_before=passed is None or (is_there and line.shown_by(passed.batch) is not None),
+        shows_before=not known or (kept is not None and line.shown_by(kept.batch) is not None),
     )
 
 

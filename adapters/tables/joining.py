@@ -65,8 +65,8 @@ class Joint:
 
     def sources(self, progress: JoinProgress | None) -> Mapping[str, SourceState]:
         """Return its sources as they are."""
-        passed = {} if progress is None else progress.passed
-        found = {name: state_of(table, passed.get(name)) for name, table in self.of.items()}
+        known = {} if progress is None else {name: progress.known(name) for name in self.of}
+        found = {name: state_of(table, known.get(name, ())) for name, table in self.of.items()}
         return {name: state for name, state in found.items() if state is not None}
 
     def commit(self, merge: MergePlan, resolved: Resolved, progress: Progress) -> Commit:

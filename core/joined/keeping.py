@@ -303,7 +303,7 @@ def _passed(plan: JoinPlan, before: Progress, resolved: Resolved) -> JoinProgres
     """Return how far the sources are passed: where keys are left as they stand, not further than before."""
     passed = plan.progress
     if resolved.left is not None and before.joined is None:
-        passed = replace(passed, passed=dict.fromkeys(passed.passed, NONE_PASSED))
+        passed = replace(passed, passed=dict.fromkeys(passed.passed, NONE_PASSED), behind={})
     elif resolved.left is not None and before.joined is not None:
         passed = JoinProgress.from_json(before.joined)
     return replace(passed, batch=plan.batch, unshown=resolved.unshown)

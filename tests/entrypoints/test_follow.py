@@ -312,7 +312,7 @@ class Joint:
         self.seen.append((self.lake.now, 0 if found is None else found.progress.batch))
         if self.error is not None:
             raise self.error
-        return SimpleNamespace(commit="c", written=1, removed=0, error=None)
+        return SimpleNamespace(commit="c", written=1, removed=0, error=None, cautions=())
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Sources that commit on their own, forget, are emptied, spliced and taken back; a joined table follows them."""
+"""Sources that commit on their own, forget, are emptied, spliced, taken back, dropped; a joined table follows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from joined_laws import COLUMNS, Image, Lake, drawn, model, tables_of
 from lakeward.core.events import Key
 from lakeward.core.joined import plan as plans
 from lakeward.core.joined.check import checked
-from lakeward.core.joined.plan import Passed, SourceState
+from lakeward.core.joined.plan import Passed, SourceState, noted
 from lakeward.core.joined.rows import Known
 from lakeward.core.joined.touched import Change
 
-RARE: Final = ("forget", "vacuum", "empty", "splice", "back", "anew")
+RARE: Final = ("forget", "vacuum", "empty", "splice", "back", "again", "anew", "drop")
 """What becomes of sources beside changes of rows; most feeds have one of it, for each way hides what others do."""
 
 
@@ -49,7 +49,7 @@ class Source:
         return self.commits[-1]
 
     def change(self, random: Random, ways: Sequence[str]) -> None:
-        """Commit some changes, be emptied, spliced, taken back (and emptied), or forget what was before a batch."""
+        """Commit changes, be emptied, spliced, taken back (and changed, or emptied), dropped, or forget some."""
         batch = self.now.passed.batch
         match random.choice(ways):
             case "rows":
@@ -60,9 +60,14 @@ class Source:
                 self.splice(random, batch + 1)
             case "back":
                 self.take_back(random)
+            case "again":
+                self.take_back(random)
+                self.write(random, self.now.passed.batch + 1)
             case "anew":
                 self.take_back(random)
                 self.change(random, ["empty"])
+            case "drop":
+                self.drop(random)
             case "forget":
                 self.remembers = max(self.remembers, random.choice([batch, random.randrange(batch + 1)]))
                 left = {key: at for key, at in self.now.deletes.items() if at > self.remembers}
@@ -82,8 +87,16 @@ class Source:
         self.commit(batch, rows, deletes)
 
     def take_back(self, random: Random) -> None:
-        self.commits = self.commits[: random.randrange(1, len(self.commits) + 1)]
+        """Take it back to any commit, or to one of the last."""
+        least = random.choice([1, max(1, len(self.commits) - 2)])
+        self.commits = self.commits[: random.randrange(least, len(self.commits) + 1)]
         self.remembers = min(self.remembers, self.now.passed.batch)
+
+    def drop(self, random: Random) -> None:
+        """Let another table take its place, whose first batch has some rows."""
+        self.commits, self.remembers = [Commit(Passed(0, ""), frozenset())], 0
+        self.write(random, 1)
+        self.commits = self.commits[1:]
 
     def splice(self, random: Random, batch: int) -> None:
         """Put a snapshot between others: it remembers nothing of the rows that it takes out."""
@@ -107,14 +120,18 @@ class Source:
         spliced = last.spliced if spliced is None else spliced
         self.commits.append(Commit(passed, last.line | {passed}, rows, deletes, emptied, spliced))
 
-    def state(self, passed: Passed | None) -> SourceState:
+    def state(self, known: Sequence[Passed]) -> SourceState:
+        line = self.now.line
+        kept = next((one for one in known if one in line), None)
         return SourceState(
             now=self.now.passed,
-            goes_on=passed in self.now.line,
+            behind=noted(sorted(line, reverse=True)),
+            goes_on=kept in known[:1],
+            kept=kept,
             remembers=self.remembers,
             emptied=self.now.emptied,
             spliced=self.now.spliced,
-            shows_before=any(commit.passed == passed for commit in self.commits),
+            shows_before=any(commit.passed == kept for commit in self.commits),
         )
 
     def touched(self, since: int, *, before: bool) -> Mapping[Key, Change]:
@@ -144,8 +161,8 @@ def check_commits(random: Random) -> None:
 def follow(lake: Lake, sources: Mapping[str, Source]) -> None:
     """Join what the sources have now, and compare."""
     progress = None if lake.plan is None else lake.plan.progress
-    passed = {} if progress is None else progress.passed
-    plan = plans.plan_join(lake.joining, progress, {n: one.state(passed.get(n)) for n, one in sources.items()})
+    known = {name: () if progress is None else progress.known(name) for name in sources}
+    plan = plans.plan_join(lake.joining, progress, {n: one.state(known[n]) for n, one in sources.items()})
     tables = {name: {key: [Known(row)] for key, (row, _) in one.now.rows.items()} for name, one in sources.items()}
     if plan is not None:
         since = plan.since.items()

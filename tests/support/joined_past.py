@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from random import Random
 from typing import Any
 
 from joined_commits import RARE, Source
-from joined_laws import Lake, check_whole, drawn, model, tables_of
+from joined_laws import Image, Lake, check_whole, drawn, model, tables_of
 
 from lakeward.core.events import Key
 from lakeward.core.history.options import History
@@ -30,17 +30,23 @@ class Dated(Source):
     times: dict[int, int | None] = field(default_factory=dict)
     emptying: set[Passed] = field(default_factory=set)
     seen: frozenset[Passed] = frozenset()
+    stood: dict[Passed, Sequence[Image]] = field(default_factory=dict)
 
     def commit(self, batch: int, *given: Any, **how: Any) -> None:
         time = next(self.clock)
         self.times[batch] = None if self.random.random() < self.loads else time
         super().commit(batch, *given, **how)
+        self.stood[self.now.passed] = [row for row, _ in self.now.rows.values()]
         if how.get("emptied"):
             self.emptying.add(self.now.passed)
 
     def was_emptied(self) -> bool:
-        """Whether it was emptied since it was joined last, whatever it was taken back to before."""
-        return not self.emptying.isdisjoint(self.now.line - self.seen)
+        """Whether it was emptied or made anew since it was joined last, whatever it was taken back to before."""
+        return self.now.line.isdisjoint(self.seen) or not self.emptying.isdisjoint(self.now.line - self.seen)
+
+    def told(self) -> Sequence[Image]:
+        """Return the rows that were joined last, without what was taken back of them since then."""
+        return self.stood[max(self.now.line & self.seen or self.seen)]
 
     def rows(self) -> Mapping[Key, list[Known]]:
         """Return its rows, with their times."""
@@ -68,8 +74,8 @@ class Follower:
     def plan(self, ran: int) -> JoinPlan | None:
         """Return the plan of what the sources have now."""
         progress = None if self.lake.plan is None else self.lake.plan.progress
-        passed = {} if progress is None else progress.passed
-        states = {name: one.state(passed.get(name)) for name, one in self.sources.items()}
+        known = {name: () if progress is None else progress.known(name) for name in self.sources}
+        states = {name: one.state(known[name]) for name, one in self.sources.items()}
         return plan_join(self.lake.joining, progress, states, ran)
 
     def read(self, plan: JoinPlan) -> tuple[Tables, Changes]:
@@ -78,22 +84,31 @@ class Follower:
         return {name: one.rows() for name, one in self.sources.items()}, told
 
     def follow(self, ran: int) -> None:
-        """Join what the sources have now; what was told up to the run before stays, unless one was taken back.
-
-        Of one that was emptied behind that nothing is put right: no row is left of what was told.
-        """
+        """Join what the sources have now; what was told up to the run before stays, but for what was taken back."""
         before, last, plan = self.lake.standing(), self.ran, self.plan(ran)
+        stays = before if plan is None or plan.is_first else {key: before[key] for key in self.keeps(plan)}
         self.ran = ran
         if plan is not None:
             self.lake.commit(plan, self.lake.joined(plan, *self.read(plan)))
             check_whole(self.lake.joining, self.lake)
-            back = [name for name in self.sources if any(f"{name} was taken back" in one for one in plan.whole)]
-            if all(self.sources[name].was_emptied() for name in back):
-                check_past(before, self.lake.standing(), last if self.tells_each_change(plan) else None)
+            check_past(stays, self.lake.standing(), last if self.tells_each_change(plan) else None)
         for source in self.sources.values():
             source.seen = source.now.line
         now = {name: [row for row, _ in one.now.rows.values()] for name, one in self.sources.items()}
         assert self.lake.current() == model(self.lake.joining, lambda name: now[name])
+
+    def keeps(self, plan: JoinPlan) -> Collection[Key]:
+        """Return the keys of which nothing is put right: they show nothing that was taken back since.
+
+        Where a source was emptied or made anew behind that, that is none: no row is left of what was told.
+        """
+        back = [name for name in self.sources if any(f"{name} was taken back" in one for one in plan.whole)]
+        before = self.lake.standing()
+        if all(self.sources[name].was_emptied() for name in back):
+            return before.keys()
+        shown = self.lake.current()
+        told = model(self.lake.joining, lambda name: self.sources[name].told())
+        return [key for key in before if shown.get(key) == told.get(key)]
 
     def tells_each_change(self, plan: JoinPlan) -> bool:
         """Whether a row that is there dates itself: one of several may be newer than what stands, and not new."""
@@ -134,3 +149,15 @@ def check_past_of_commits(random: Random) -> None:
         random.choice([*follower.sources.values()]).change(random, ways)
         if random.random() < 0.3:
             follower.follow(next(clock))
+
+
+def check_taken_back(random: Random) -> None:
+    """A joined history of mirrors keeps its past where one of them was taken back, or dropped, and then changed."""
+    follower, clock = followed(random)
+    sources = [*follower.sources.values()]
+    for _ in range(random.randrange(1, 8)):
+        for _ in range(random.randrange(6)):
+            random.choice(sources).change(random, ["rows"])
+        follower.follow(next(clock))
+        random.choice(sources).change(random, [random.choice(["again", "again", "drop"])])
+        follower.follow(next(clock))

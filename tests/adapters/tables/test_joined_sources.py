@@ -111,39 +111,50 @@ def table(*batches: tuple[str, int], gone: Sequence[int] = (), upto: int = 9) ->
 
 
 def test_a_source_goes_on_from_a_commit_that_lies_behind_its_state() -> None:
-    there = state_of(table(("c", 9), ("b", 8), ("a", 7)), Passed(8, "b"))
+    there = state_of(table(("c", 9), ("b", 8), ("a", 7)), [Passed(8, "b")])
     assert there is not None
     assert (there.now, there.goes_on, there.shows_before, there.remembers) == (Passed(9, "c"), True, True, 0)
-    other = state_of(table(("d", 9), ("e", 8), ("a", 7)), Passed(8, "b"))
+    other = state_of(table(("d", 9), ("e", 8), ("a", 7)), [Passed(8, "b")])
     assert other is not None
-    assert (other.goes_on, other.shows_before) == (False, False)
+    assert (other.goes_on, other.kept, other.shows_before) == (False, None, False)
+    assert other.behind == (Passed(8, "e"), Passed(7, "a"))
+
+
+@pytest.mark.parametrize("gone", [[], [7]])
+def test_a_source_that_was_taken_back_has_kept_the_newest_commit_of_then_that_is_behind_its_state(
+    gone: list[int],
+) -> None:
+    known = [Passed(9, "c"), Passed(8, "b"), Passed(7, "a"), Passed(6, "z")]
+    found = state_of(table(("d", 9), ("e", 8), ("a", 7), ("z", 6), gone=gone), known)
+    assert found is not None
+    assert (found.goes_on, found.kept, found.shows_before) == (False, Passed(7, "a"), not gone)
 
 
 def test_of_a_commit_that_has_expired_nothing_is_known_any_more() -> None:
-    found = state_of(table(("c", 9), ("b", 8)), Passed(5, "old"))
+    found = state_of(table(("c", 9), ("b", 8)), [Passed(5, "old")])
     assert found is not None
     assert (found.goes_on, found.shows_before, found.remembers) == (True, False, 9)
 
 
 def test_a_commit_whose_files_are_gone_is_still_where_it_goes_on_from() -> None:
-    found = state_of(table(("c", 9), ("b", 8), gone=[8]), Passed(8, "b"))
+    found = state_of(table(("c", 9), ("b", 8), gone=[8]), [Passed(8, "b")])
     assert found is not None
     assert (found.goes_on, found.shows_before, found.remembers) == (True, False, 0)
 
 
 def test_a_source_that_has_forgotten_its_last_commit_stands_at_its_batch() -> None:
-    found = state_of(table(), Passed(9, ""))
+    found = state_of(table(), [Passed(9, "")])
     assert found is not None
     assert found.now == Passed(9, "")
-    assert not state_of(table(), Passed(9, "c")).goes_on  # type: ignore[union-attr]
+    assert not state_of(table(), [Passed(9, "c")]).goes_on  # type: ignore[union-attr]
 
 
 def test_a_source_without_a_commit_has_no_state() -> None:
-    assert state_of(table(upto=0), None) is None
+    assert state_of(table(upto=0)) is None
     gone: Any = SimpleNamespace(
         standing=lambda: Standing(Progress(), None), line=lambda: None, kept=SimpleNamespace(companion=companion(0))
     )
-    assert state_of(gone, None) is None
+    assert state_of(gone) is None
 
 
 def moving(to: int) -> tuple[Any, list[int]]:
@@ -170,7 +181,7 @@ def moving(to: int) -> tuple[Any, list[int]]:
 
 def test_a_source_that_another_run_keeps_up_while_it_is_looked_at_was_not_rolled_back() -> None:
     found, looked = moving(9)
-    state = state_of(found, None)
+    state = state_of(found)
     assert state is not None
     assert (state.now, looked) == (Passed(9, "9"), [5, 9, 9])
     found, looked = moving(9)

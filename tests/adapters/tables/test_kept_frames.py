@@ -68,6 +68,7 @@ def test_of_a_batch_of_whole_rows(monkeypatch: pytest.MonkeyPatch, step: str) ->
     judged = Frame()
     kept, plan, arrived, rows = (cast("Any", SimpleNamespace()) for _ in range(4))
     plan.recalls, arrived.frame, rows.table = False, Frame(), None
+    plan.evolution = SimpleNamespace(lacks=False)
     monkeypatch.setattr(judging, "verdicts", lambda *_: judged)
     monkeypatch.setattr(judging, "events_of", lambda frame: frame)
     monkeypatch.setattr(judging, "part", lambda *_: (Frame(), None))

@@ -7,12 +7,13 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+import joined_past
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from joined_commits import check_commits
 from joined_laws import check_compared, check_each_change, check_mirror, check_over_time
-from joined_past import check_past_of_commits
+from joined_past import check_past_of_commits, check_taken_back
 from lookup_laws import check_lookup
 from tries import tries
 
@@ -27,7 +28,7 @@ from lakeward.core.joined.aggregates import Cells, aggregated
 from lakeward.core.joined.declared import Aggregate, Function, Joined, Way
 from lakeward.core.joined.join import Standing, Written, compared, difference
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.plan import JoinPlan, Passed, SourceState
+from lakeward.core.joined.plan import JoinPlan, JoinProgress, Passed, SourceState, plan_join
 from lakeward.core.joined.rows import Known, Made, Table, Tables, as_of, rows
 from lakeward.core.joined.touched import Change, Changes, Touch, Touched, needed, touched
 from lakeward.core.joined.undated import is_dated
@@ -40,6 +41,7 @@ LAWS = (
     check_each_change,
     check_commits,
     check_past_of_commits,
+    check_taken_back,
     check_lookup,
 )
 thorough = settings(max_examples=tries(80, 200), deadline=None)
@@ -201,23 +203,37 @@ def sees_nothing_taken_back(joining: Joining, name: str, passed: Passed, state: 
 
 
 def sees_nothing_emptied(joining: Joining, name: str, passed: Passed, state: SourceState) -> str | None:
-    return cannot_tell(joining, name, passed, replace(state, emptied=0))
+    return has_lost(joining, name, passed, replace(state, emptied=0))
 
 
 def sees_nothing_spliced(joining: Joining, name: str, passed: Passed, state: SourceState) -> str | None:
-    return cannot_tell(joining, name, passed, replace(state, spliced=0))
+    return has_lost(joining, name, passed, replace(state, spliced=0))
 
 
 def sees_nothing_forgotten(joining: Joining, name: str, passed: Passed, state: SourceState) -> str | None:
-    return cannot_tell(joining, name, passed, replace(state, remembers=0))
+    return has_lost(joining, name, passed, replace(state, remembers=0))
 
 
 def sees_nothing_lost(joining: Joining, name: str, passed: Passed, state: SourceState) -> str | None:
-    return cannot_tell(joining, name, passed, replace(state, shows_before=True))
+    return has_lost(joining, name, passed, replace(state, shows_before=True))
 
 
-def takes_all_that_was_taken_back_for_unchanged(state: SourceState) -> bool:
-    return state.goes_on
+def takes_what_was_made_anew_for_unchanged(
+    joining: Joining, progress: JoinProgress | None, states: Mapping[str, SourceState], ran: int = 0
+) -> JoinPlan | None:
+    plan = plan_join(joining, progress, states, ran)
+    back = {name for name, state in states.items() if not state.goes_on and not state.emptied}
+    return None if plan is None else replace(plan, untold=plan.untold - back)
+
+
+def sees_nothing_since_it_was_taken_back(
+    joining: Joining, progress: JoinProgress | None, states: Mapping[str, SourceState], ran: int = 0
+) -> JoinPlan | None:
+    plan = plan_join(joining, progress, states, ran)
+    if plan is None:
+        return None
+    since = {name: batch for name, batch in plan.since.items() if states[name].goes_on}
+    return replace(plan, since=since, before=plan.before & since.keys())
 
 
 def looks_up_what_is_there_now(self: Known, instant: int) -> bool:
@@ -246,7 +262,7 @@ def corrects_nothing_late(joining: Joining, changes: Changes, tables: Tables) ->
 
 
 covers, asked_at = Known.covers, Joining.asked_at
-looks_at_changes, cannot_tell = touching._changed, plans._cannot_tell
+looks_at_changes, cannot_tell, has_lost = touching._changed, plans._cannot_tell, plans._has_lost
 beneath = Joined.beneath
 
 
@@ -290,11 +306,12 @@ beneath = Joined.beneath
         (undated, "Part", OfItAlone, check_past_of_commits),
         (undated, "_says_when", lets_one_row_date_a_group, check_past_of_commits),
         (plans, "_cannot_tell", sees_nothing_taken_back, check_commits),
-        (plans, "_cannot_tell", sees_nothing_emptied, check_commits),
-        (plans, "_cannot_tell", sees_nothing_spliced, check_commits),
-        (plans, "_cannot_tell", sees_nothing_forgotten, check_commits),
-        (plans, "_cannot_tell", sees_nothing_lost, check_commits),
-        (plans, "_may_have_emptied", takes_all_that_was_taken_back_for_unchanged, check_past_of_commits),
+        (plans, "_has_lost", sees_nothing_emptied, check_commits),
+        (plans, "_has_lost", sees_nothing_spliced, check_commits),
+        (plans, "_has_lost", sees_nothing_forgotten, check_commits),
+        (plans, "_has_lost", sees_nothing_lost, check_commits),
+        (joined_past, "plan_join", takes_what_was_made_anew_for_unchanged, check_taken_back),
+        (joined_past, "plan_join", sees_nothing_since_it_was_taken_back, check_taken_back),
         (Known, "covers", looks_up_what_is_there_now, check_lookup),
         (Known, "covers", closes_at_the_end, check_lookup),
         (Known, "covers", opens_behind_the_start, check_lookup),

@@ -13,7 +13,7 @@ from lakeward.core.history.options import ByRun, History, Track
 from lakeward.core.joined.check import checked
 from lakeward.core.joined.declared import Joined
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.plan import JoinProgress, Passed, SourceState, plan_join
+from lakeward.core.joined.plan import JoinProgress, Passed, SourceState, noted, plan_join
 
 
 def joining(shape: str = "summary", unknown: Mapping[str, str] | None = None) -> Joining:
@@ -25,6 +25,7 @@ STATES = {name: SourceState(now=Passed(7, f"{name}-7")) for name in SUMMARY.join
 PASSED = {name: one.now for name, one in STATES.items()}
 PROGRESS = JoinProgress(batch=3, digest=SUMMARY.joined.digest, passed=PASSED)
 EIGHT = Passed(8, "orders-8")
+TAKEN_BACK = SourceState(now=Passed(6, "orders-6b"), goes_on=False, kept=Passed(5, "orders-5"))
 
 
 def test_the_first_batch_makes_all_rows() -> None:
@@ -50,21 +51,36 @@ def test_what_was_touched_since_is_asked_of_those_that_went_on_alone() -> None:
     assert plan.progress.passed == {**PASSED, "orders": EIGHT}
 
 
-def test_what_no_source_tells_is_of_those_that_went_on_and_were_not_taken_back() -> None:
+def test_what_no_source_tells_is_of_those_that_were_emptied_or_may_have_been_made_anew() -> None:
     states = STATES | {
         "orders": SourceState(now=EIGHT, emptied=8),
-        "customer": SourceState(now=Passed(8, "customer-8"), goes_on=False),
+        "customer": SourceState(now=Passed(8, "customer-8b"), goes_on=False),
     }
     plan = plan_join(SUMMARY, PROGRESS, states)
     assert plan is not None
-    assert (plan.untold, len(plan.whole)) == ({"orders"}, 2)
+    assert (plan.untold, len(plan.whole), dict(plan.since)) == ({"orders", "customer"}, 2, {})
 
 
-def test_a_source_that_was_taken_back_and_may_have_been_emptied_behind_that_tells_nothing() -> None:
-    state = SourceState(now=Passed(6, "orders-6b"), goes_on=False, emptied=6)
+def test_a_source_that_was_taken_back_tells_what_it_touched_since_the_commit_up_to_which_it_was() -> None:
+    plan = plan_join(SUMMARY, PROGRESS, STATES | {"orders": replace(TAKEN_BACK, emptied=5)})
+    assert plan is not None
+    assert plan.whole == ("orders was taken back behind batch 7, or made anew",)
+    assert (plan.since, plan.before, plan.untold) == ({"orders": 5}, {"orders"}, frozenset())
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        replace(TAKEN_BACK, emptied=6),
+        replace(TAKEN_BACK, spliced=6),
+        replace(TAKEN_BACK, remembers=6),
+        replace(TAKEN_BACK, shows_before=False),
+    ],
+)
+def test_one_that_was_taken_back_and_does_not_tell_what_came_since_then_tells_nothing(state: SourceState) -> None:
     plan = plan_join(SUMMARY, PROGRESS, STATES | {"orders": state})
     assert plan is not None
-    assert plan.untold == {"orders"}
+    assert (dict(plan.since), plan.untold) == ({}, {"orders"})
 
 
 def test_rows_as_they_were_are_asked_for_only_where_they_are_found_by_what_may_change() -> None:
@@ -124,8 +140,25 @@ def test_sources_may_come_and_go() -> None:
 
 
 def test_progress_is_a_line_of_json() -> None:
-    assert JoinProgress.from_json(PROGRESS.to_json()) == PROGRESS
-    assert "\n" not in PROGRESS.to_json()
+    for progress in (
+        PROGRESS,
+        replace(PROGRESS, behind={"orders": (Passed(6, "orders-6"), Passed(5, "orders-5"))}),
+    ):
+        assert JoinProgress.from_json(progress.to_json()) == progress
+        assert "\n" not in progress.to_json()
+
+
+def test_progress_from_before_it_noted_what_lay_behind_is_read() -> None:
+    found = JoinProgress.from_json('{"batch":3,"digest":"d","passed":{"orders":[7,"orders-7"]}}')
+    assert (found.known("orders"), found.known("region")) == ([Passed(7, "orders-7")], [])
+
+
+def test_the_commits_behind_those_that_are_passed_are_noted_with_none_left_out() -> None:
+    line = [Passed(batch, f"orders-{batch}") for batch in range(20, 0, -1)]
+    assert [noted(line[:count]) for count in (1, 2)] == [(), (line[1],)]
+    plan = plan_join(SUMMARY, PROGRESS, STATES | {"orders": SourceState(now=line[0], behind=noted(line))})
+    assert plan is not None
+    assert plan.progress.known("orders") == line[:9]
 
 
 def test_a_digest_tells_declarations_apart_and_is_the_same_in_each_process() -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
 from joined_laws import Lake, shapes, tables_of
 
 from lakeward.core.dimension import TableName
 from lakeward.core.history.options import History
 from lakeward.core.joined.check import checked
 from lakeward.core.joined.declared import Joined, Source, Way
+from lakeward.core.joined.plan import Passed, SourceState, plan_join
 from lakeward.core.joined.rows import Known
-from lakeward.core.joined.touched import Change
+from lakeward.core.joined.touched import Change, Changes
 
 Image = Mapping[str, object]
 NONE: Image = {"region": None, "country": None, "city": None, "name": None}
@@ -39,6 +41,16 @@ class Joint:
             plan = replace(plan, whole=("they do not tell",), untold=frozenset(() if is_back else untold))
         changes = {name: {(1,): Change((), time)} for name, time in touched.items()}
         self.lake.commit(plan, self.lake.joined(plan, self.tables, changes))
+
+    def join_as(self, ran: int, changes: Changes, **states: SourceState) -> None:
+        """Join what is there, with sources in these states; they tell of changes as far as they are asked."""
+        assert self.lake.plan is not None
+        progress = self.lake.plan.progress
+        now = {name: SourceState(now=one) for name, one in progress.passed.items()} | states
+        plan = plan_join(self.lake.joining, progress, now, ran)
+        assert plan is not None
+        told = {name: found for name, found in changes.items() if name in plan.since}
+        self.lake.commit(plan, self.lake.joined(plan, self.tables, told))
 
     def told(self, *names: str) -> list[tuple[object, ...]]:
         """Return the versions of the key 1, with some of their columns."""
@@ -185,6 +197,48 @@ def test_what_is_taken_back_is_as_if_it_had_not_been() -> None:
     joint.join(20, "address")
     joint.tables["address"][(1,)] = there
     joint.join(30, "address", is_back=True)
+    assert joint.told(*NAMES) == [(2, None, 100, 200)]
+
+
+MADE_ANEW = SourceState(now=Passed(1, "anew"), goes_on=False)
+TAKEN_BACK = SourceState(now=Passed(2, "other"), goes_on=False, kept=Passed(1, "1"))
+
+
+@pytest.mark.parametrize("city", [201, None])
+def test_a_source_that_was_made_anew_does_not_tell_when_its_rows_changed_or_went(city: int | None) -> None:
+    joint = ann_in_bonn()
+    joint.tables["address"].clear()
+    if city is not None:
+        joint.put("address", None, city=city)
+    joint.join_as(20, {}, address=MADE_ANEW)
+    assert joint.told(*NAMES) == [(2, 20, 100, 200), (20, None, 100, city)]
+
+
+def test_a_delete_behind_a_source_that_was_taken_back_ends_what_it_gave_at_its_own_time() -> None:
+    joint = ann_in_bonn()
+    joint.tables["address"].clear()
+    joint.join_as(20, {"address": {(1,): Change((), 9)}}, address=TAKEN_BACK)
+    assert joint.told(*NAMES) == [(2, 9, 100, 200), (9, None, 100, None)]
+
+
+def test_a_row_that_left_a_group_behind_a_source_that_was_taken_back_left_it_at_its_own_time() -> None:
+    joint = Joint("summary")
+    joint.put("customer", 1, name=100)
+    for key in (1, 2):
+        joint.put("orders", 2, key, customer=1, amount=5, at=0)
+    joint.join(10)
+    was = joint.tables["orders"][(2,)][0].cells
+    joint.put("orders", 9, 2, customer=3, amount=5, at=0)
+    joint.join_as(20, {"orders": {(2,): Change((was,), 9)}}, orders=TAKEN_BACK)
+    assert joint.told("orders_count") == [(2, 9, 2), (9, None, 1)]
+
+
+def test_what_a_source_took_back_is_put_right_beside_what_changed_since_then() -> None:
+    joint = ann_in_bonn()
+    joint.put("address", 5, city=201)
+    joint.join(10, address=5)
+    joint.put("address", 2, city=200)
+    joint.join_as(20, {"address": {(7,): Change((), 9)}}, address=TAKEN_BACK)
     assert joint.told(*NAMES) == [(2, None, 100, 200)]
 
 
