@@ -460,6 +460,23 @@ def test_a_history_of_mirrors_keeps_its_past_where_a_source_was_dropped_and_load
     ]
 
 
+def test_a_history_of_mirrors_that_is_declared_in_another_way_keeps_its_past(project: Project) -> None:
+    tables = TWO.format(first="").replace('city = "string"\n', 'city = "string"\nland = "string"\n')
+    project.configure(tables, source=TIMED)
+    put(project, "customer", 1, "I,1,Ann", "I,2,Bea")
+    put(project, "address", 2, "I,1,Bonn,DE", "I,2,Rom,Rom")
+    joined(project)
+    project.configure(tables.replace('columns = ["city"]', 'columns = { city = "land" }'), source=TIMED)
+    last = joined(project)["last"]
+    assert (last["whole"], last["written"]) == (["it is declared in another way than before"], 2)
+    found = project.rows("customer", "dw", ("id", "valid_from", "name", "city", "valid_to"))
+    assert [tuple(shown(value) for value in row) for row in found][1:] == [
+        (1, "2026-11-02", "Ann", "Bonn", "2026-12-01"),
+        (1, "2026-12-01", "Ann", "DE", None),
+        (2, "2026-11-02", "Bea", "Rom", None),
+    ]
+
+
 @pytest.mark.long
 def test_an_ordered_source_whose_events_may_lack_cells_tells_when_a_row_went(project: Project) -> None:
     """As all events of messages may."""

@@ -166,6 +166,8 @@ def _compared(plan: JoinPlan, versions: Versions) -> str:
 
 def _is_dated(plan: JoinPlan, versions: Versions) -> str:
     """Return whether all that became of a joined row is dated by its sources: `is_dated` of the core as SQL."""
+    if plan.is_redeclared:
+        return "(last IS NULL)"
     joining = plan.joining
     changed = []
     for place, name in enumerate(joining.joined.sources):

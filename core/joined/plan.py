@@ -107,7 +107,8 @@ class JoinPlan:
     that are `untold` do not tell when that was. One that was taken back is none where it tells what it touched
     since then: what else is otherwise there was taken back, and did not change.
     `before` are those whose touched rows must be read as they were as well. `ran` is when the batch was begun,
-    in microseconds since 1970; `is_first` says that nothing stands yet.
+    in microseconds since 1970; `is_first` says that nothing stands yet, `is_redeclared` that what stands was
+    declared in another way: then no time of its sources says since when a row shows something else.
     """
 
     joining: Joining
@@ -118,6 +119,7 @@ class JoinPlan:
     whole: tuple[str, ...] = ()
     ran: int = 0
     is_first: bool = False
+    is_redeclared: bool = False
 
     @property
     def batch(self) -> int:
@@ -140,13 +142,14 @@ def plan_join(
     if progress is None:
         begun = JoinProgress(batch=1, digest=digest, passed=now, behind=behind)
         return JoinPlan(joining=joining, progress=begun, whole=("nothing stands yet",), ran=ran, is_first=True)
-    if progress.digest == digest and dict(progress.passed) == now:
+    is_redeclared = progress.digest != digest
+    if not is_redeclared and dict(progress.passed) == now:
         return None
     went_on = {name: one for name, one in progress.passed.items() if name in now and one != now[name]}
     reasons = {name: _cannot_tell(joining, name, one, states[name]) for name, one in went_on.items()}
     told = {name: _tells_since(joining, name, one, states[name]) for name, one in went_on.items()}
     since = {name: one.batch for name, one in told.items() if one is not None}
-    other = [] if progress.digest == digest else ["it is declared in another way than before"]
+    other = ["it is declared in another way than before"] if is_redeclared else []
     return JoinPlan(
         joining=joining,
         progress=JoinProgress(batch=progress.batch + 1, digest=digest, passed=now, behind=behind),
@@ -155,6 +158,7 @@ def plan_join(
         before=frozenset(name for name in since if joining.needs_before(name)),
         whole=(*other, *(reason for reason in reasons.values() if reason is not None)),
         ran=ran,
+        is_redeclared=is_redeclared,
     )
 
 

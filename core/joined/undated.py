@@ -50,7 +50,10 @@ def is_dated(plan: JoinPlan, columns: Columns, last: Version, made: Made | None,
     """Whether all that became of a joined row, whose `last` version stands, is dated by its sources.
 
     It is not where a source that does not tell when it changed has changed it, and has no row there that says so.
+    Nor is it where it was declared in another way before: no source dates that.
     """
+    if plan.is_redeclared:
+        return False
     joining = plan.joining
     silent = (name for name in plan.untold | touch.undated if not _says_when(joining, name, last, made))
     return not any(Part.of(joining, name, columns).differs(last, made) for name in silent)

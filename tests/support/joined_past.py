@@ -9,15 +9,19 @@ from random import Random
 from typing import Any
 
 from joined_commits import RARE, Source
-from joined_laws import Image, Lake, check_whole, drawn, model, tables_of
+from joined_laws import COLUMNS, Image, Lake, check_whole, drawn, model, tables_of
 
 from lakeward.core.events import Key
 from lakeward.core.history.options import History
 from lakeward.core.history.versions import Versions
 from lakeward.core.joined.check import checked
+from lakeward.core.joined.declared import Function
+from lakeward.core.joined.declared import Source as Joins
 from lakeward.core.joined.plan import JoinPlan, Passed, plan_join
 from lakeward.core.joined.rows import Known, Tables
 from lakeward.core.joined.touched import Change, Changes
+
+ENDS = (Function.MIN, Function.MAX)
 
 
 @dataclass
@@ -97,6 +101,15 @@ class Follower:
         now = {name: [row for row, _ in one.now.rows.values()] for name, one in self.sources.items()}
         assert self.lake.current() == model(self.lake.joining, lambda name: now[name])
 
+    def redeclare(self, random: Random) -> None:
+        """Declare that what it shows is made of other columns; the key stays."""
+        joining = self.lake.joining
+        sources = {
+            name: made_otherwise(random, one, COLUMNS[name], joining.dimension.key)
+            for name, one in joining.joined.sources.items()
+        }
+        self.lake.joining = checked(replace(joining.joined, sources=sources), tables_of())
+
     def keeps(self, plan: JoinPlan) -> Collection[Key]:
         """Return the keys of which nothing is put right: they show nothing that was taken back since.
 
@@ -114,6 +127,17 @@ class Follower:
         """Whether a row that is there dates itself: one of several may be newer than what stands, and not new."""
         joining = self.lake.joining
         return not any(joining.is_grouped(name) for name in joining.joined.sources if plan.whole)
+
+
+def made_otherwise(random: Random, source: Joins, columns: Sequence[str], key: Sequence[str]) -> Joins:
+    """Return a source of which other columns are taken or, of groups, the least or the most."""
+    sums = {
+        own: replace(of, function=random.choice(ENDS)) if of.function in ENDS else of
+        for own, of in source.aggregates.items()
+    }
+    kept = {own for own in source.columns if own in key or sums}
+    taken = {own: of if own in kept else random.choice(columns) for own, of in source.columns.items()}
+    return replace(source, columns=taken, aggregates=sums)
 
 
 def check_past(before: Mapping[Key, Versions], now: Mapping[Key, Versions], last: int | None) -> None:
@@ -147,6 +171,8 @@ def check_past_of_commits(random: Random) -> None:
     ways = ["rows"] * 4 + ([way for way in RARE if random.random() < 0.4] if alone is None else [alone] * 2)
     for _ in range(random.randrange(1, 60)):
         random.choice([*follower.sources.values()]).change(random, ways)
+        if random.random() < 0.03:
+            follower.redeclare(random)
         if random.random() < 0.3:
             follower.follow(next(clock))
 

@@ -218,6 +218,12 @@ def sees_nothing_lost(joining: Joining, name: str, passed: Passed, state: Source
     return has_lost(joining, name, passed, replace(state, shows_before=True))
 
 
+def takes_what_is_declared_anew_for_dated(
+    plan: JoinPlan, columns: Columns, last: Version, made: Made | None, touch: Touch
+) -> bool:
+    return is_dated(replace(plan, is_redeclared=False), columns, last, made, touch)
+
+
 def takes_what_was_made_anew_for_unchanged(
     joining: Joining, progress: JoinProgress | None, states: Mapping[str, SourceState], ran: int = 0
 ) -> JoinPlan | None:
@@ -303,6 +309,7 @@ beneath = Joined.beneath
         (joins, "is_dated", takes_all_for_dated, check_past_of_commits),
         (joins, "is_dated", takes_what_is_told_for_dated, check_past_of_commits),
         (joins, "is_dated", looks_at_what_is_touched_alone, check_past_of_commits),
+        (joins, "is_dated", takes_what_is_declared_anew_for_dated, check_past_of_commits),
         (undated, "Part", OfItAlone, check_past_of_commits),
         (undated, "_says_when", lets_one_row_date_a_group, check_past_of_commits),
         (plans, "_cannot_tell", sees_nothing_taken_back, check_commits),

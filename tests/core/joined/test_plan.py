@@ -123,6 +123,7 @@ def test_another_declaration_makes_all_anew() -> None:
     assert plan is not None
     assert plan.whole == ("it is declared in another way than before",)
     assert plan.progress.digest != PROGRESS.digest
+    assert plan.is_redeclared
 
 
 def test_what_a_source_can_tell_dates_changes_where_all_is_made_anew() -> None:

@@ -242,6 +242,33 @@ def test_what_a_source_took_back_is_put_right_beside_what_changed_since_then() -
     assert joint.told(*NAMES) == [(2, None, 100, 200)]
 
 
+@pytest.mark.parametrize("touched", [None, 12])
+def test_what_is_declared_in_another_way_counts_from_the_run(touched: int | None) -> None:
+    """No source dates that; of a row that changed as well, nobody can tell what of it was which."""
+    joint = ann_in_bonn()
+    sources = joint.lake.joining.joined.sources
+    other = replace(sources["address"], columns={"address_city": "country"})
+    joint.lake.joining = checked(
+        replace(joint.lake.joining.joined, sources={**sources, "address": other}), tables_of()
+    )
+    joint.put("address", 2, city=200, country=300)
+    if touched is not None:
+        joint.put("customer", touched, name=101)
+    now = SourceState(now=Passed(1 if touched is None else 2, "1" if touched is None else "2"))
+    joint.join_as(20, {} if touched is None else {"customer": {(1,): Change((), touched)}}, customer=now)
+    name = 100 if touched is None else 101
+    assert joint.told(*NAMES) == [(2, 20, 100, 200), (20, None, name, 300)]
+
+
+def test_a_row_that_another_declaration_shows_as_it_was_stays() -> None:
+    joint = ann_in_bonn()
+    joined = joint.lake.joining.joined
+    sources = {**joined.sources, "address": replace(joined.sources["address"], way=Way.INNER)}
+    joint.lake.joining = checked(replace(joined, sources=sources), tables_of())
+    joint.join_as(20, {})
+    assert (joint.told(*NAMES), joint.lake.wrote) == ([(2, None, 100, 200)], set())
+
+
 def test_time_does_not_run_back_where_a_run_dates_a_change() -> None:
     joint = ann_in_bonn(address=50)
     joint.tables["address"].clear()
