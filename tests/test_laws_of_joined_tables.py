@@ -144,6 +144,7 @@ def test_what_is_kept_up_is_what_is_made_at_once(make_lake: MakeLake) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3600)  # on Hudi each of its runs takes minutes
 @any_kind
 def test_any_joined_tables_that_are_kept_up_are_what_is_made_at_once(make_lake: MakeLake) -> None:
     """Mirrors, histories of histories, and one of mirrors: with and without aggregates, in chains and by groups."""
