@@ -302,8 +302,7 @@ def _progress_after(plan: JoinPlan, before: Progress, resolved: Resolved) -> Pro
 def _passed(plan: JoinPlan, before: Progress, resolved: Resolved) -> JoinProgress:
     """Return how far the sources are passed: where keys are left as they stand, not further than before."""
     passed = plan.progress
-    if resolved.left is not None and before.joined is None:
-        passed = replace(passed, passed=dict.fromkeys(passed.passed, NONE_PASSED), behind={})
-    elif resolved.left is not None and before.joined is not None:
-        passed = JoinProgress.from_json(before.joined)
+    if resolved.left is not None:
+        none = replace(passed, passed=dict.fromkeys(passed.passed, NONE_PASSED), behind={})
+        passed = none if before.joined is None else JoinProgress.from_json(before.joined)
     return replace(passed, batch=plan.batch, unshown=resolved.unshown)
