@@ -56,14 +56,12 @@ def _runs_backwards(table: str, backwards: Backwards) -> Alarm:
     where = "has changes that lie at or below the mark: they came too late"
     if backwards.row is not None:
         where = f"goes back in row {backwards.row}, behind rows that stand before it"
-    if backwards.starts_over:
-        where = "is newer by its time than all before, and its order lies below theirs: changes of it are stale"
     return Alarm(
         "SEQUENCE-001",
         f"{table}: the order of the source runs backwards",
         found=f"{backwards.object} {where}",
         todo="What has a place in the order was put there; what came too late is in quarantine. Look for a clock "
-        "that was set back, a log that starts over, or a second task that writes the table; load it anew where "
+        "that was set back, or a second task that writes the table; load it anew where "
         "rows are wrong.",
     )
 

@@ -22,14 +22,10 @@ class Ahead(NamedTuple):
 
 
 class Backwards(NamedTuple):
-    """An object whose order runs backwards: from which row on, or None where that is against the table's mark.
-
-    Where it `starts_over`, the object is newer by its time than all before, and older by its order.
-    """
+    """An object whose order runs backwards: from which row on, or None where that is against the table's mark."""
 
     object: str
     row: int | None
-    starts_over: bool = False
 
 
 def believed(now: int) -> int:

@@ -13,6 +13,7 @@ from lakeward.core.alarms import Alarm
 from lakeward.core.dimension import Older
 from lakeward.core.events import Position
 from lakeward.core.loads import UNNAMED, Awaited, Load, Naming
+from lakeward.core.log_restart import LogRestart
 from lakeward.core.schema import Schema
 
 
@@ -177,7 +178,8 @@ class Taken:
     the table shows; else, where one is `awaited`, there are none. A snapshot whose name tells its time `is_first`
     where no other was applied. `overtaken` are objects that earlier runs saw, of an epoch before it: they are never
     applied. `columns` are those of the table as it stands, None where
-    there is none yet, or they are not those of its source: objects that do not tell theirs have these.
+    there is none yet, or they are not those of its source: objects that do not tell theirs have these. At the
+    `restarts` the log of the source starts over, and places of changes are lifted.
     """
 
     objects: tuple[SourceObject, ...] = ()
@@ -197,6 +199,7 @@ class Taken:
     overtaken: tuple[str, ...] = ()
     columns: Schema | None = None
     is_first: bool = False
+    restarts: tuple[LogRestart, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -383,4 +386,5 @@ def until_changed(taken: Taken, now: Mapping[str, SourceObject]) -> Taken:
         load=taken.load,
         columns=taken.columns,
         is_first=taken.is_first,
+        restarts=taken.restarts,
     )

@@ -341,29 +341,14 @@ def _is_above(least: Position | None, high_water: Position | None) -> bool:
     return Mark(*least[:2]) > high_water.mark
 
 
-def backwards(plan: MergePlan, before: Progress, rejects: Mapping[Reason, int], stale: int) -> Backwards | None:
-    """Return the first object of a batch whose order runs backwards, within itself or against what was `before`."""
+def backwards(plan: MergePlan, rejects: Mapping[Reason, int]) -> Backwards | None:
+    """Return the first object of a batch whose order runs backwards, within itself or against the table's mark."""
     within = [Backwards(f.object.name, f.backwards) for f in plan.facts.objects if f.backwards is not None]
     new = [f for f in plan.facts.objects if f.object.order not in plan.copies and not f.is_load]
     late = []
     if plan.mark is not None and rejects.get(Reason.TOO_LATE):
         late = [Backwards(f.object.name, None) for f in new if f.least is not None and f.least.mark <= plan.mark]
-    if stale and _starts_over(plan, before):
-        late += [Backwards(f.object.name, None, starts_over=True) for f in new if f.greatest is not None]
     return next(iter([*within, *late]), None)
-
-
-def _starts_over(plan: MergePlan, before: Progress) -> bool:
-    """Whether a batch of an `ordered` table, which has no mark, is newer than all before, but below in the order.
-
-    So is what follows a log that starts over. What is delivered again is no newer, nor is a partition that lags.
-    """
-    facts, reached = plan.facts, before.high_water
-    if not isinstance(plan.dimension.lateness, Ordered) or plan.replaces or facts.has_loads:
-        return False
-    if facts.time is None or before.time is None or facts.greatest is None or reached is None:
-        return False
-    return facts.time > before.time and facts.greatest.mark < reached.mark
 
 
 def tolerance_of(dimension: Dimension) -> int | None:

@@ -13,13 +13,21 @@ from lakeward.core.evolution import with_new_names
 from lakeward.core.history.kept import options_of
 from lakeward.core.job import Idle, Job, Look, Prepared, Settlement, Watch, unwatched
 from lakeward.core.ledger import Taken, digest_of
+from lakeward.core.log_restart import LOG_ALARM, LogName, LogReached, LogRestart
 from lakeward.core.looking import look, recall
 from lakeward.core.memory import Memory, next_mark
 from lakeward.core.mending import check_every
 from lakeward.core.plan import MergePlan, backwards, plan
 from lakeward.core.ports import Batch, Entry, Recalled, Resolved, Standing
 from lakeward.core.progress import Progress
-from lakeward.core.refusals import refuse_flood, refuse_half_load, refuse_other_options, refuse_small_load
+from lakeward.core.refusals import (
+    refuse_flood,
+    refuse_half_load,
+    refuse_log_restart,
+    refuse_other_options,
+    refuse_small_load,
+    refuse_stale_log,
+)
 from lakeward.core.replay import columns_with, is_as_written, not_as_written
 from lakeward.core.splicing import refuse_in_part
 from lakeward.core.twins import first_twin
@@ -40,11 +48,13 @@ def prepare_seen(job: Job[F], seen: Look, watch: Watch) -> Prepared[F] | Idle:
         return Idle.LOADING if taken.awaited is not None and taken.awaited.is_told else Idle.NOTHING
     epoch = standing.progress.epoch if taken.load is None else taken.load
     columns = None if standing.schema is None else as_it_stands(job, standing).schema
-    taken = replace(taken, columns=columns)
+    restarts = LogRestart.all_of(seen.recalled.acked(epoch).get(LOG_ALARM, ()))
+    taken = replace(taken, columns=columns, restarts=restarts)
     with watch("read"):
         batch = job.source.read(job.dimension, taken, epoch)
     try:
         refuse_half_load(str(job.dimension.name), batch.facts, seen.past)
+        refuse_log_restart(job.dimension, batch.facts, _reached(seen, epoch), restarts)
     except AlarmRaised:
         batch.close()
         raise
@@ -142,6 +152,8 @@ def work_out(job: Job[F], found: Found[F], watch: Watch) -> Prepared[F]:
             resolved = job.opened.table.resolve(planned, batch.frame)
             _check_sum(planned, resolved)
             refuse_flood(planned.dimension, resolved.rejects, resolved.counts.read)
+            if resolved.counts.stale and not planned.releases:
+                refuse_stale_log(planned.dimension, planned.facts, _reached(found, planned.epoch))
     except BaseException:
         if resolved is not None:
             resolved.close()
@@ -156,6 +168,24 @@ def work_out(job: Job[F], found: Found[F], watch: Watch) -> Prepared[F]:
         taken=found.taken,
         held_before=found.standing.progress.held,
     )
+
+
+def _reached(seen: Look | Found[F], epoch: int) -> LogReached:
+    """Return how far a table has come in the log of its source, in this epoch of the table."""
+    progress, records = seen.standing.progress, [r for r in seen.recalled.records if r.is_of(epoch)]
+    if progress.epoch != epoch:
+        return LogReached()
+    lowest = [record.least.sequence for record in records if record.least.sequence > 0]
+    highest = [record.greatest.sequence for record in records if record.greatest.sequence > 0]
+    logs = frozenset(map(LogName.of, progress.logs or ()))
+    return LogReached(min(lowest, default=None), max(highest, default=None), progress.time, logs)
+
+
+def _logs_after(found: Found[F], planned: MergePlan) -> tuple[str, ...] | None:
+    """Return the logs that the changes of a table came from, once the batch is committed."""
+    before = () if planned.replaces else found.standing.progress.logs or ()
+    new = {str(span.log) for item in planned.facts.objects for span in item.spans if span.log.is_told}
+    return tuple(sorted({*before, *new})) or None
 
 
 def _decided(job: Job[F], found: Found[F]) -> MergePlan:
@@ -216,15 +246,14 @@ def _progress_after(found: Found[F], planned: MergePlan, resolved: Resolved) -> 
         held=resolved.held,
         inexact_since=(None if planned.replaces else before.inexact_since) or facts.inexact_since,
         ahead=max(ahead, default=None),
-        backwards=before.backwards
-        if planned.releases
-        else backwards(planned, before, resolved.rejects, resolved.counts.stale),
+        backwards=before.backwards if planned.releases else backwards(planned, resolved.rejects),
         twin=before.twin if planned.releases else first_twin(planned, found.recalled.objects.values()),
         sequences=planned.dimension.sequences,
         key=planned.dimension.key,
         match=planned.dimension.match,
         history=options_of(planned.dimension),
         digest=digest_of(item.object for item in facts.objects),
+        logs=_logs_after(found, planned),
         counts=resolved.counts,
         totals=resolved.counts if planned.replaces else before.totals + resolved.counts,
     )

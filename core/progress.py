@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from lakeward.core.clock import Ahead, Backwards
 from lakeward.core.counts import Counts
@@ -12,7 +13,20 @@ from lakeward.core.dimension import Match
 from lakeward.core.events import Mark, Position, Sequences
 from lakeward.core.twins import Twin
 
-_OF_FEW: Final = frozenset({"match", "current", "history", "numbered", "joined"})
+_OF_FEW: Final = frozenset({"match", "current", "history", "numbered", "joined", "logs"})
+
+_READERS: Final[Mapping[str, Callable[[Any], object]]] = {
+    "high_water": lambda parts: Position(*parts),
+    "mark": lambda parts: Mark(*parts),
+    "ahead": lambda parts: Ahead(*parts),
+    "backwards": lambda parts: Backwards(*parts[:2]),  # older versions wrote a third
+    "twin": lambda parts: Twin(*parts),
+    "sequences": Sequences,
+    "match": Match,
+    "key": tuple,
+    "logs": tuple,
+}
+"""How a field is read from JSON, where it is not as JSON has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +45,8 @@ class Progress:
     `core.history.kept` writes them (None: it is none); where deletes are soft, so many rows are `current`, and
     `history` says that. `numbered` is the highest surrogate number that was
     given (None: versions have none). In a joined table `joined` says how far it has passed its sources, as
-    `core.joined.plan` writes it (None: it is none).
+    `core.joined.plan` writes it (None: it is none). `logs` names the logs of the source that its changes came from,
+    where messages do, as `core.log_restart.LogName` writes them.
     """
 
     batch: int = 0
@@ -54,6 +69,7 @@ class Progress:
     numbered: int | None = None
     joined: str | None = None
     digest: str | None = None
+    logs: tuple[str, ...] | None = None
     counts: Counts = field(default_factory=Counts)
     totals: Counts = field(default_factory=Counts)
 
@@ -72,22 +88,9 @@ class Progress:
         """Read what `to_json` wrote; names that this version does not know are left out."""
         values = json.loads(text)
         known = {name: values[name] for name in cls.__slots__ if name in values}
-        if known.get("high_water") is not None:
-            known["high_water"] = Position(*known["high_water"])
-        if known.get("mark") is not None:
-            known["mark"] = Mark(*known["mark"])
-        if known.get("ahead") is not None:
-            known["ahead"] = Ahead(*known["ahead"])
-        if known.get("backwards") is not None:
-            known["backwards"] = Backwards(*known["backwards"])
-        if known.get("twin") is not None:
-            known["twin"] = Twin(*known["twin"])
-        if "sequences" in known:
-            known["sequences"] = Sequences(known["sequences"])
-        if "match" in known:
-            known["match"] = Match(known["match"])
-        if known.get("key") is not None:
-            known["key"] = tuple(known["key"])
+        for name, read in _READERS.items():
+            if known.get(name) is not None:
+                known[name] = read(known[name])
         for name in ("counts", "totals"):
             known[name] = Counts.of(known.get(name, {}))
         return cls(**known)

@@ -13,6 +13,14 @@ from lakeward.core.facts import BatchFacts, Capability
 from lakeward.core.history.kept import SOFT
 from lakeward.core.history.refusing import refuse_other_history
 from lakeward.core.ledger import Past, SourceObject, digest_of
+from lakeward.core.log_restart import (
+    LOG_ALARM,
+    FoundRestart,
+    LogReached,
+    LogRestart,
+    find_doubt,
+    find_restart,
+)
 from lakeward.core.memory import Reason
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, alike
@@ -213,6 +221,36 @@ def refuse_half_load(table: str, facts: BatchFacts, past: Past) -> None:
         todo="Nothing was applied. Are all of its files here? Run again when they are. If these are all there ever "
         f"will be: `lakeward ack {table} LOAD-002`.",
         about=about,
+    )
+
+
+def refuse_log_restart(
+    dimension: Dimension, facts: BatchFacts, reached: LogReached, acked: Sequence[LogRestart]
+) -> None:
+    """Raise AlarmRaised where the log of the source starts over in a batch, unless an operator let it pass."""
+    found = find_restart([item.in_log for item in facts.objects], reached, acked)
+    if found is not None:
+        raise _log_restart(dimension, found)
+
+
+def refuse_stale_log(dimension: Dimension, facts: BatchFacts, reached: LogReached) -> None:
+    """Raise AlarmRaised where changes of a batch are stale, and its log has started over rather than lagged."""
+    found = find_doubt([item.in_log for item in facts.objects], reached)
+    if found is not None:
+        raise _log_restart(dimension, found)
+
+
+def _log_restart(dimension: Dimension, found: FoundRestart) -> AlarmRaised:
+    name = dimension.name
+    return AlarmRaised(
+        LOG_ALARM,
+        f"{name}: the log of the source starts over",
+        found=f"row {found.restart.row} of {found.object} {found.why}",
+        todo="Nothing of this batch was applied; other tables go on. Was there a failover, a restore, a new slot, "
+        f"another server? `lakeward ack {name} {LOG_ALARM}` begins a new epoch of the log at this row: what comes "
+        'from there on counts above the old log. With `places = "arrival"` under [source] as well, changes are '
+        f"ordered by their arrival from there on. Or load the table again: `lakeward reload {name}`.",
+        about=[found.about],
     )
 
 

@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 from lakeward.core.alarms import alarms
 from lakeward.core.errors import AlarmRaised, ConfigError
 from lakeward.core.job import Job, Prepared
+from lakeward.core.log_restart import LOG_ALARM
 from lakeward.core.looking import load_before, look
 from lakeward.core.pipeline import put_away
 from lakeward.core.ports import Ack, Standing
@@ -15,14 +16,16 @@ from lakeward.core.preparing import prepare
 
 F = TypeVar("F")
 
-_OF_LOADS: Final = ("LOAD-001", "LOAD-002")
+_OF_ROWS: Final = ("LOAD-001", "LOAD-002", LOG_ALARM)
+"""Alarms that are found where the rows of a batch are read."""
+
 PASSABLE: Final = (
     *("LEDGER-001", "LEDGER-002", "LEDGER-003", "LEDGER-004", "LEDGER-005", "LEDGER-006"),
-    *("CLOCK-001", *_OF_LOADS),
+    *("CLOCK-001", *_OF_ROWS),
 )
 """Alarms that an operator may let pass."""
 
-_NUMBERS: Final = {"LEDGER-002": 2, **dict.fromkeys(_OF_LOADS, 2), "CLOCK-001": 1}
+_NUMBERS: Final = {"LEDGER-002": 2, **dict.fromkeys(("LOAD-001", "LOAD-002"), 2), "CLOCK-001": 1, LOG_ALARM: 3}
 """How many numbers stand behind the name of an object in what an alarm is about."""
 
 
@@ -85,7 +88,7 @@ def _raised(job: Job[F], standing: Standing, code: str, at: int) -> AlarmRaised 
         return AlarmRaised("CLOCK-001", found[0].what, about=[standing.progress.ahead.about])
     try:
         look(job, is_whole=True)
-        if code in _OF_LOADS:
+        if code in _OF_ROWS:
             _count(job)
     except AlarmRaised as error:
         return error
@@ -93,7 +96,7 @@ def _raised(job: Job[F], standing: Standing, code: str, at: int) -> AlarmRaised 
 
 
 def _count(job: Job[F]) -> None:
-    """Work out the next batch, and no more: whether a load has too few rows is told where they are read."""
+    """Work out the next batch, and no more: some alarms are found where its rows are read."""
     prepared = prepare(job)
     if isinstance(prepared, Prepared):
         prepared.close()

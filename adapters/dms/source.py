@@ -29,7 +29,17 @@ from lakeward.adapters.landed.taking import choose, still_alike, to_batch
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import check_pattern, check_text
 from lakeward.adapters.spark.errors import FAILURES, full_text, said, unreachable
-from lakeward.adapters.spark.events import AHEAD, SKIPPED, Group, by_object, facts, steps_back, survey, with_ahead
+from lakeward.adapters.spark.events import (
+    AHEAD,
+    SKIPPED,
+    Group,
+    by_object,
+    facts,
+    lifted,
+    steps_back,
+    survey,
+    with_ahead,
+)
 from lakeward.adapters.spark.names import column
 from lakeward.adapters.spark.rows import MALFORMED, TORN, to_events
 from lakeward.adapters.spark.truncates import truncation
@@ -171,7 +181,8 @@ class DmsSource:
         objects = tuple(file.object for file in files)
         tags = {file.object.name: self._etag(dimension.source, file) for file in files}
         dimension = self._with_schema(dimension, files)
-        frame, close = self.kept.keep(self._frame(dimension, files), dimension, objects)
+        rows = lifted(self._frame(dimension, files), taken.restarts)
+        frame, close = self.kept.keep(rows, dimension, objects)
         try:
             limit = believed(self.now())
             found = self._survey(with_ahead(frame, limit), dimension, files)
@@ -196,6 +207,7 @@ class DmsSource:
             objects=[replace(item, etag=tags[item.name]) for item in objects],
             loads={file.object.name for file in files if file.name.is_load},
             back=back,
+            steps={} if dimension.sequences.are_wide else None,
             may_need=self._reading(dimension).in_part,
             close=close,
         )

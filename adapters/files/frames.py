@@ -24,7 +24,7 @@ from lakeward.adapters.landed.reading import Numbered, file_frame
 from lakeward.adapters.messages.decoded import OF_OTHER
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.names import text
-from lakeward.adapters.spark.rows import to_events
+from lakeward.adapters.spark.rows import LOG, to_events
 from lakeward.core.schema import Schema
 
 _TOLD: Final = f"nullif(shiftright({names.OBJECT}, {COUNTER_BITS}), 0L) * 1000L"
@@ -57,7 +57,7 @@ def frame_of(table: TableFiles, files: Sequence[File]) -> DataFrame:
     )
     if not table.options.is_messages:
         rows = with_mapping(rows, table.options, table.dimension)
-    also = tuple(name for name in (STRANGE, OF_OTHER) if name in rows.columns)
+    also = tuple(name for name in (STRANGE, OF_OTHER, LOG) if name in rows.columns)
     events = to_events(rows, places, table.reading, also)
     if table.dates_snapshots:
         zone = text(table.options.source_zone)

@@ -25,8 +25,8 @@ from lakeward.adapters.landed.layout import find_layout
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch
 from lakeward.adapters.messages.decoded import OF_OTHER
-from lakeward.adapters.spark.events import Group, facts, steps_back, with_ahead
-from lakeward.adapters.spark.rows import TORN
+from lakeward.adapters.spark.events import Group, facts, lifted, log_steps, with_ahead
+from lakeward.adapters.spark.rows import LOG, TORN
 from lakeward.adapters.spark.truncates import truncation
 from lakeward.core.clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
@@ -116,7 +116,8 @@ class FilesSource:
         tags = {item.name: item.etag or self.folder.etag(dimension.source, item.name) for item in objects}
         table = replace(table, dimension=with_schema(table, files))
         check_mapping(table.options, table.dimension)
-        frame, close = self.kept.keep(frame_of(table, files), dimension, objects)
+        rows = lifted(frame_of(table, files), taken.restarts)
+        frame, close = self.kept.keep(rows, dimension, objects)
         try:
             limit = believed(self.now())
             found = surveyed(with_ahead(frame, limit), table.dimension, files)
@@ -127,13 +128,13 @@ class FilesSource:
                 return self._read_or_nothing(dimension, taken if must_look_again else unchanged, epoch)
             refuse_damage(table.dimension, frame, files, found)
             batch = to_batch(
-                frame.drop(STRANGE, ODD, OF_OTHER),
+                frame.drop(STRANGE, ODD, OF_OTHER, LOG),
                 table.dimension,
                 found,
                 epoch=epoch,
                 objects=[replace(item, etag=tags[item.name]) for item in objects],
-                # Rows of plain files need not be sorted by the column that orders them.
-                back=steps_back(frame, found, table.dimension) if table.options.is_messages else {},
+                back={},  # rows of plain files need not be sorted by the column that orders them
+                steps=log_steps(frame, found) if table.options.is_messages else None,
                 loads=[item.name for item in objects if taken.load is not None],
                 may_need=table.reading.in_part,
                 close=close,

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.spark.events import Group, facts
+from lakeward.adapters.spark.events import Group, by_object, facts, spans
 from lakeward.adapters.spark.rows import MALFORMED, TORN
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.facts import Capability
@@ -87,16 +87,25 @@ def to_batch(
     objects: Sequence[SourceObject],
     loads: Collection[str] = (),
     back: Mapping[int, int],
+    steps: Mapping[int, int] | None = None,
     may_need: frozenset[Capability],
     close: Callable[[], None],
 ) -> Batch[DataFrame]:
     """Return a batch of a frame that was surveyed; `loads` are the files of a full load among its objects.
 
-    `back` has the first row of each object whose sequence runs backwards.
+    `back` has the first row of each object whose sequence runs backwards. `steps` has the first
+    row of each that steps back in the source's log and is newer (None: sequences are no places in a log).
     """
     known = facts(found, dimension, dimension.schema, objects, epoch, may_need=may_need)
+    groups = by_object(found)
     listed = tuple(
-        replace(item, is_load=item.object.name in loads, backwards=back.get(item.object.order))
+        replace(
+            item,
+            is_load=item.object.name in loads,
+            backwards=back.get(item.object.order),
+            spans=() if steps is None else spans(groups.get(item.object.order, ())),
+            step=None if steps is None else steps.get(item.object.order),
+        )
         for item in known.objects
     )
     known = replace(known, objects=listed)

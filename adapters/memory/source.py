@@ -15,6 +15,7 @@ from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, P
 from lakeward.core.facts import BatchFacts, Capability, ObjectFacts
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken, take, until_changed
 from lakeward.core.loads import Naming
+from lakeward.core.log_restart import LogName, LogRestart, first_newer_step, lifted, spans_of
 from lakeward.core.memory import Reason, Reject
 from lakeward.core.plan import tolerance_of
 from lakeward.core.ports import (
@@ -49,7 +50,8 @@ class MemorySource:
     """Objects per table, in a dictionary that a test fills.
 
     Where each snapshot has names of its own, `snapshot` tells them apart; with `dates_snapshots` these tell
-    their time, too, which is that of their rows; with `own_times` rows have theirs from a column.
+    their time, too, which is that of their rows; with `own_times` rows have theirs from a column. Where sequences
+    are places in a log of the source, `logs` tells of which log a change is.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -61,6 +63,7 @@ class MemorySource:
     snapshot: Callable[[str], str | None] = lambda _: None
     dates_snapshots: bool = False
     own_times: bool = False
+    logs: Callable[[ChangeEvent], LogName] | None = None
 
     def put(
         self, table: TableName, order: int, items: Frame, schema: Schema | None = None, modified: int = 0
@@ -93,13 +96,26 @@ class MemorySource:
         objects = list(takewhile(lambda one: one.schema == schema, every))
         dimension = replace(dimension, schema=schema or dimension.schema)
         objects = [one if epoch == 1 else _of_epoch(one, epoch) for one in objects]
+        objects = [_lifted(one, taken.restarts) for one in objects] if taken.restarts else objects
         items = [item for one in objects for item in one.items]
         limit = None if self.now is None else believed(self.now())
         tolerance = tolerance_of(dimension)
-        facts = facts_of(dimension, items, [_object_facts(o, limit, tolerance) for o in objects], limit)
+        found = [_object_facts(o, limit, tolerance) for o in objects]
+        found = [self._in_log(one, of) for one, of in zip(objects, found, strict=True)]
+        facts = facts_of(dimension, items, found, limit)
         behind = None if all(one.is_load for one in objects) else epoch
         loaded = taken.load or self.loaded.get(dimension.source) or behind
         return Batch(items, replace(facts, loaded=loaded, own_times=self.own_times))
+
+    def _in_log(self, found: MemoryObject, facts: ObjectFacts) -> ObjectFacts:
+        """Add what an object has of the source's log."""
+        if self.logs is None:
+            return facts
+        changes = [item for item in found.items if isinstance(item, ChangeEvent)]
+        changes = [event for event in changes if event.operation is not Operation.READ]
+        spans = spans_of((self.logs(event), event) for event in changes)
+        placed = [event for event in changes if event.position.sequence and not self.logs(event).overlap]
+        return replace(facts, spans=spans, step=first_newer_step(placed))
 
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> Frame:
         """Return a truncate."""
@@ -132,6 +148,11 @@ class MemorySource:
         every = [_of_epoch(one, entry.epoch) for one in self.tables[dimension.source]]
         items = [item for one in every for item in one.items]
         return next(item for item in items if isinstance(item, ChangeEvent) and item.position == entry.position)
+
+
+def _lifted(found: MemoryObject, restarts: Sequence[LogRestart]) -> MemoryObject:
+    """Return an object with its places lifted above those of the logs before a restart."""
+    return replace(found, items=[replace(item, position=lifted(item.position, restarts)) for item in found.items])
 
 
 def _of_epoch(found: MemoryObject, epoch: int) -> MemoryObject:

@@ -15,7 +15,7 @@ from typing import ClassVar, Final, Literal
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.messages import order
-from lakeward.adapters.messages.decoded import OF_OTHER, Decoded, bare
+from lakeward.adapters.messages.decoded import NULL, OF_OTHER, Decoded, bare
 from lakeward.adapters.messages.linking import LEFT, MOVED, Half, linked
 from lakeward.adapters.messages.message import (
     BODY,
@@ -162,6 +162,7 @@ class Debezium:
             operation=_OPERATION,
             time=self._time(),
             sequence=order.sequence(self._field) if self.has_places else "'0'",
+            log=order.log(self._field) if self.has_places else NULL,
             transaction=self._transaction(),
             broken=self._broken(),
             blank=self._blank(),

@@ -20,6 +20,7 @@ from lakeward.adapters.spark.rows import (
     HAS_IMAGE,
     KEY_MISFIT,
     LINE,
+    LOG,
     MISFIT,
     NAME,
     OP_TEXT,
@@ -43,6 +44,7 @@ class Decoded:
 
     `cells` are texts by column, `before` those of columns as they were, and `has_image` says whether all of those
     are told; `unset` says for each column whether it was not sent. `time` is in microseconds since 1970.
+    `log` names the source's log, as `core.log_restart.LogName` reads it.
     """
 
     cells: Mapping[str, str]
@@ -52,6 +54,7 @@ class Decoded:
     operation: str = NULL
     time: str = "bigint(NULL)"
     sequence: str = NULL
+    log: str = NULL
     transaction: str = NULL
     broken: str = NULL
     blank: str = "false"
@@ -116,6 +119,7 @@ def to_rows(
             f"{found.has_image} AS {HAS_IMAGE}",
             *[before_column(index) for index in range(len(before))],
             strange,
+            f"{found.log} AS {LOG}",
             *beside,
         )
     )

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from typing import Final
 
 from lakeward.adapters.messages.wire import number
+from lakeward.adapters.spark.names import text
+from lakeward.core.log_restart import OVERLAP
 
 _SPAN: Final = "10000000000000000000BD"  # ten to the nineteenth: an LSN and an SCN have no more digits
 _POSITIONS: Final = "10000000000000000BD"
@@ -59,3 +61,23 @@ _HEX: Final = ((1, 10), (11, 10))
 
 def _oracle(field: Callable[[str], str]) -> str:
     return _pair(f"coalesce({number(field('commit_scn'))}, {number(field('scn'))})", number(field("scn")))
+
+
+def log(field: Callable[[str], str]) -> str:
+    """Return the log that the place of a change is in, as `core.log_restart.LogName` reads it, as SQL.
+
+    A binlog has a base name and a server. An LSN or SCN alone is that of the change, not of its commit, so that
+    transactions overlap.
+    """
+    base = f"regexp_replace({field('file')}, '[0-9]+$', '')"
+    server = f"CASE WHEN {field('server_id')} NOT IN ('', '0') THEN {field('server_id')} END"
+    is_binlog = f"{field('file')} != '' AND {field('lsn')} IS NULL"
+    commit = f"get(from_json({field('sequence')}, 'array<string>'), 0)"
+    overlap = (
+        f"({field('lsn')} IS NOT NULL AND {number(commit)} IS NULL) "
+        f"OR ({field('scn')} IS NOT NULL AND {field('commit_scn')} IS NULL)"
+    )
+    return (
+        f"CASE WHEN {is_binlog} THEN concat({base}, ' ', coalesce({server}, '')) "
+        f"WHEN {overlap} THEN {text(OVERLAP + ' ')} END"
+    )

@@ -38,6 +38,7 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.events import LOAD_SEQUENCE, Operation, Position
 from lakeward.core.facts import BatchFacts, Capability, ObjectFacts
 from lakeward.core.ledger import SourceObject
+from lakeward.core.log_restart import LEAST_GAP, OVERLAP, LogName, LogRestart, LogSpan
 from lakeward.core.memory import HOLDING, UNPLACED, Reason
 from lakeward.core.plan import tolerance_of
 from lakeward.core.schema import Schema
@@ -85,6 +86,7 @@ _UNPLACED: Final = frozenset({SKIPPED, *(reason.value for reason in UNPLACED)})
 class Group:
     """The rows of one object that have operation, reason and flags in common: how many, and their bounds.
 
+    `time` and `earliest` are the greatest and the least source time, `log` names the source's log, where rows do.
     `key_bounds` has a pair for each key column whose type makes that cheap, else None. Of
     truncates it has each sequence and row.
     """
@@ -97,6 +99,8 @@ class Group:
     least: tuple[int, int]
     greatest: tuple[int, int]
     time: int | None
+    earliest: int | None
+    log: str | None
     key_bounds: tuple[tuple[Any, Any] | None, ...]
     needs: frozenset[Capability] = frozenset()
     truncates: tuple[tuple[int, int], ...] = ()
@@ -127,12 +131,16 @@ def range_of(keys: DataFrame, dimension: Dimension) -> KeyRange:
     return tuple(None if pair is None or pair[0] is None else pair for pair in ends)
 
 
-def survey(frame: DataFrame, dimension: Dimension, *flags: str) -> Sequence[Group]:
+def survey(frame: DataFrame, dimension: Dimension, *flags: str, log: str = "_lakeward_log") -> Sequence[Group]:
     """Return groups that have everything in them that `facts` makes of a frame, in one pass.
 
-    `flags` are columns that say yes or no of a row.
+    `flags` are columns that say yes or no of a row, `log` names the source's log, where it is there.
     """
-    found = [F.expr("count(*) AS rows"), F.expr(f"max({names.TIME}) AS time")]
+    found = [
+        F.expr("count(*) AS rows"),
+        F.expr(f"max({names.TIME}) AS time"),
+        F.expr(f"min({names.TIME}) AS earliest"),
+    ]
     for place in (names.SEQUENCE, names.ROW):
         found += [F.expr(f"min({place}) AS least{place}"), F.expr(f"max({place}) AS most{place}")]
     in_part = {need: name for need, name in _IN_PART.items() if name in frame.columns}
@@ -144,7 +152,8 @@ def survey(frame: DataFrame, dimension: Dimension, *flags: str) -> Sequence[Grou
         if bound is not None:
             cheap.add(index)
             found += [F.expr(f"min({bound}) AS key_least_{index}"), F.expr(f"max({bound}) AS key_most_{index}")]
-    alike = (names.OBJECT, names.OPERATION, names.REASON, *flags)
+    logs = [log] if log in frame.columns else []
+    alike = (names.OBJECT, names.OPERATION, names.REASON, *flags, *logs)
     rows = frame.groupBy(*alike).agg(*found).collect()
     is_truncate = [row[names.OPERATION] == Operation.TRUNCATE.value and row[names.REASON] is None for row in rows]
     truncates = _truncates(frame) if any(is_truncate) else {}
@@ -158,6 +167,8 @@ def survey(frame: DataFrame, dimension: Dimension, *flags: str) -> Sequence[Grou
             least=(int(row[f"least{names.SEQUENCE}"]), row[f"least{names.ROW}"]),
             greatest=(int(row[f"most{names.SEQUENCE}"]), row[f"most{names.ROW}"]),
             time=row["time"],
+            earliest=row["earliest"],
+            log=row[log] if logs else None,
             key_bounds=tuple(
                 (row[f"key_least_{index}"], row[f"key_most_{index}"]) if index in cheap else None
                 for index in range(len(dimension.key))
@@ -182,6 +193,22 @@ def has_order(sequence: str = names.SEQUENCE) -> str:
     return f"{sequence} NOT IN (0, {LOAD})"
 
 
+def lifted(frame: DataFrame, restarts: Sequence[LogRestart]) -> DataFrame:
+    """Add the offset of the newest restart of the source's log at or before a row to its place.
+
+    It is `core.log_restart.lifted` as SQL.
+    """
+    if not restarts:
+        return frame
+    type_ = dict(frame.dtypes)[names.SEQUENCE]
+    cases = " ".join(
+        f"WHEN ({names.OBJECT}, {names.ROW}) >= ({r.order}L, {r.row}L) THEN {r.offset}BD"
+        for r in reversed(restarts)
+    )
+    place = f"CASE WHEN {IS_LOAD} THEN {names.SEQUENCE} ELSE {names.SEQUENCE} + CASE {cases} ELSE 0BD END END"
+    return frame.withColumn(names.SEQUENCE, F.expr(f"CAST({place} AS {type_})"))
+
+
 def with_ahead(frame: DataFrame, limit: int) -> DataFrame:
     """Flag the rows whose source time is later than `limit`, in microseconds since 1970."""
     return frame.withColumn(AHEAD, F.col(names.TIME) > F.lit(limit))
@@ -201,6 +228,52 @@ def steps_back(frame: DataFrame, found: Sequence[Group], dimension: Dimension) -
         frame.where(f"{names.OBJECT} IN ({', '.join(map(str, in_doubt))}) AND NOT {IS_LOAD}")
         .selectExpr(names.OBJECT, names.ROW, f"{before} - {names.SEQUENCE} > {tolerance} AS is_back")
         .where("is_back")
+        .groupBy(names.OBJECT)
+        .agg(F.min(names.ROW))
+        .collect()
+    )
+    return {row[0]: row[1] for row in rows}
+
+
+def spans(groups: Sequence[Group]) -> tuple[LogSpan, ...]:
+    """Return the changes of one object by the log that they are of; rows of snapshots are none."""
+    changes: dict[LogName, list[Group]] = defaultdict(list)
+    for group in groups:
+        is_change = group.operation not in (None, Operation.READ.value)
+        if group.reason is None and is_change and group.least[0] != LOAD_SEQUENCE:
+            changes[LogName.of(group.log)].append(group)
+    return tuple(_log_span(log, alike) for log, alike in changes.items())
+
+
+def _log_span(log: LogName, groups: Sequence[Group]) -> LogSpan:
+    return LogSpan(
+        log,
+        row=min(group.least[1] for group in groups),
+        least=min(group.least[0] for group in groups),
+        greatest=max(group.greatest[0] for group in groups),
+        earliest=min((group.earliest for group in groups if group.earliest is not None), default=None),
+        latest=_greatest_time(group for group in groups if AHEAD not in group.flags),
+    )
+
+
+def log_steps(frame: DataFrame, found: Sequence[Group]) -> Mapping[int, int]:
+    """Return the first row of each object that steps back in the source's log and is newer than all rows before it.
+
+    Rows of snapshots are left out, and logs in which transactions overlap. Objects with one place alone are not
+    looked at row by row.
+    """
+    in_doubt = [o for o, g in by_object(found).items() if any(s.least < s.greatest for s in spans(g))]
+    if not in_doubt:
+        return {}
+    over = f"OVER (PARTITION BY {names.OBJECT} ORDER BY {names.ROW} {_ROWS_BEFORE})"
+    is_lower = f"{names.SEQUENCE} < max({names.SEQUENCE}) {over}"
+    is_newer = f"{names.TIME} - max({names.TIME}) {over} >= {LEAST_GAP}"
+    is_change = f"{IS_EVENT} AND {names.OPERATION} != '{Operation.READ.value}' AND {has_order()}"
+    rows = (
+        frame.where(f"{names.OBJECT} IN ({', '.join(map(str, in_doubt))}) AND {is_change}")
+        .where(f"NOT coalesce(startswith(_lakeward_log, '{OVERLAP}'), false)")
+        .selectExpr(names.OBJECT, names.ROW, f"{is_lower} AND {is_newer} AS is_step")
+        .where("is_step")
         .groupBy(names.OBJECT)
         .agg(F.min(names.ROW))
         .collect()

@@ -10,7 +10,7 @@ import pytest
 from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.alarms import alarms
 from lakeward.core.clock import Backwards
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unbounded, Within
+from lakeward.core.dimension import Dimension, Lateness, TableName, Unbounded, Within
 from lakeward.core.errors import MendError, SchemaConflict
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.job import Job, Settlement
@@ -143,21 +143,6 @@ def test_what_is_too_late_raises_an_alarm() -> None:
     assert progress(job).counts.quarantined == 1
     assert progress(job).backwards == Backwards("00000004", None)
     assert [Reason(entry.reason) for entry in job.opened.quarantine.entries(progress(job))] == [Reason.TOO_LATE]
-
-
-def test_an_ordered_table_tells_of_a_log_that_starts_over() -> None:
-    """What is newer by its time lies below all that came; the same delivered again under another name does not."""
-    dimension = replace(DIMENSION, lateness=ORDERED, sequences=Sequences.PLACES)
-    before = [[change(5, 1, object_=1, time=10)], [change(6, 2, object_=2, time=20)]]
-    assert progress(playing(*before, [change(5, 1, object_=3, time=10)], dimension=dimension)).backwards is None
-    job = playing(*before, [change(1, 3, object_=3, time=30)], dimension=dimension)
-    assert (progress(job).counts.stale, progress(job).backwards) == (
-        1,
-        Backwards("00000003", None, starts_over=True),
-    )
-    assert Progress.from_json(progress(job).to_json()) == progress(job)
-    (alarm,) = alarms("shop.item", None, [Backwards("00000003", None, starts_over=True)], [], now=0)
-    assert (alarm.code, "newer by its time" in alarm.found) == ("SEQUENCE-001", True)
 
 
 def test_a_row_without_a_sequence_is_mended_by_one() -> None:

@@ -27,6 +27,8 @@ def group(number: int, reason: str | None, sequence: int, time: int | None = Non
         rows=1,
         least=(sequence, 1),
         greatest=(sequence, 1),
+        earliest=None,
+        log=None,
         time=time,
         key_bounds=(None,),
     )

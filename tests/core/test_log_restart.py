@@ -1,0 +1,240 @@
+"""A source log that starts over: the table stops, an operator decides, and nothing else raises the alarm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
+from lakeward.core.errors import AlarmRaised
+from lakeward.core.events import ChangeEvent, Operation, Position, Sequences
+from lakeward.core.job import Job
+from lakeward.core.log_restart import LEAST_GAP, LOG_ALARM, LogName, LogRestart, lifted
+from lakeward.core.pipeline import apply_changes
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.upkeep import ack
+
+NAME = TableName("shop", "item")
+SECOND = 1_000_000
+DAY = Within(24 * 3600 * SECOND)
+PLAIN, OVERLAPPING = LogName(), LogName(overlap=True)
+
+
+class Feed:
+    """Objects of a table whose changes name their log, delivered and applied one by one."""
+
+    def __init__(self, lateness: Lateness = DAY) -> None:
+        self.dimension = Dimension(
+            name=NAME,
+            schema=Schema((Column("id", Type("int")), Column("v", Type("string")))),
+            key=("id",),
+            lateness=lateness,
+            sequences=Sequences.PLACES,
+        )
+        self.logs: dict[tuple[int, int], LogName] = {}
+        self.source = MemorySource(logs=lambda event: self.logs[event.position.object, event.position.row])
+        target = MemoryTarget({NAME: MemoryTable(self.dimension)})
+        self.job: Job[Any] = Job(dimension=self.dimension, source=self.source, opened=target.open(self.dimension))
+        self.delivered = 0
+
+    def deliver(self, *changes: tuple[Any, ...], log: LogName = PLAIN) -> None:
+        """Deliver an object of changes: operation, key, value, place, time in seconds, and a log of its own."""
+        self.delivered += 1
+        items = []
+        for row, (operation, key, value, place, time, *own) in enumerate(changes, 1):
+            self.logs[self.delivered, row] = own[0] if own else log
+            items.append(
+                ChangeEvent(
+                    operation=operation,
+                    position=Position(1, place, self.delivered, row),
+                    key=(key,),
+                    cells={"id": key, "v": value},
+                    time=int(time * SECOND),
+                )
+            )
+        self.source.put(NAME, self.delivered, items)
+
+    def apply(self, *changes: tuple[Any, ...], log: LogName = PLAIN) -> None:
+        self.deliver(*changes, log=log)
+        apply_changes(self.job)
+
+    def stops(self, *changes: tuple[Any, ...], log: LogName = PLAIN) -> AlarmRaised:
+        """Deliver an object at which the table stops, however often it is run."""
+        self.deliver(*changes, log=log)
+        before = self.progress
+        for _ in range(2):
+            with pytest.raises(AlarmRaised) as raised:
+                apply_changes(self.job)
+        assert (raised.value.code, self.progress) == (LOG_ALARM, before)
+        return raised.value
+
+    def ack(self) -> None:
+        ack(self.job, LOG_ALARM, by="ada", reason=None, at=0)
+
+    @property
+    def progress(self) -> Progress:
+        return self.job.opened.table.standing().progress
+
+    @property
+    def rows(self) -> dict[Any, Any]:
+        table = self.job.opened.table
+        assert isinstance(table, MemoryTable)
+        return {key[0]: row.cells["v"] for key, row in table.rows.items()}
+
+
+C, U, D, R = Operation.INSERT, Operation.UPDATE, Operation.DELETE, Operation.READ
+
+
+@pytest.mark.parametrize("lateness", [DAY, ORDERED])
+@pytest.mark.parametrize("log", [PLAIN, OVERLAPPING])
+@pytest.mark.parametrize(("operation", "after"), [(U, {1: "b"}), (D, {})])
+def test_a_restarted_log_stops_the_table_until_an_operator_decides(
+    lateness: Lateness, log: LogName, operation: Operation, after: dict[int, str]
+) -> None:
+    feed = Feed(lateness)
+    feed.apply((C, 1, "a", 900_000, 0), log=log)
+    raised = feed.stops((operation, 1, "b", 5000, 3600), log=log)
+    assert "00000002" in raised.found
+    assert [word for word in (f"ack {NAME} {LOG_ALARM}", 'places = "arrival"', "reload") if word in raised.todo]
+    feed.ack()
+    apply_changes(feed.job)
+    assert (feed.rows, feed.progress.counts.stale) == (after, 0)
+    feed.apply((C, 1, "c", 5001, 3601), log=log)
+    assert feed.rows == {1: "c"}
+
+
+def test_a_restart_within_one_batch_is_found() -> None:
+    feed = Feed()
+    feed.deliver((C, 1, "a", 900_000, 0))
+    feed.deliver((U, 1, "b", 5000, 3600))
+    with pytest.raises(AlarmRaised, match="starts over"):
+        apply_changes(feed.job)
+    feed.ack()
+    apply_changes(feed.job)
+    assert feed.rows == {1: "b"}
+
+
+def test_a_restart_within_one_object_is_found_at_its_row() -> None:
+    feed = Feed()
+    raised = feed.stops((C, 1, "a", 900_000, 0), (U, 1, "b", 900_001, 1), (U, 1, "c", 5000, 60))
+    assert "row 3 of 00000001" in raised.found
+    feed.ack()
+    apply_changes(feed.job)
+    assert feed.rows == {1: "c"}
+
+
+def test_two_restarts_are_two_decisions() -> None:
+    feed = Feed()
+    feed.apply((C, 1, "a", 900_000, 0))
+    for at, (value, place) in enumerate([("b", 800_000), ("c", 7)], 1):
+        feed.stops((U, 1, value, place, 100 * at))
+        feed.ack()
+        apply_changes(feed.job)
+        assert feed.rows == {1: value}
+
+
+def test_an_acknowledgement_is_for_one_restart_alone() -> None:
+    feed = Feed()
+    feed.apply((C, 1, "a", 900_000, 0))
+    feed.stops((U, 1, "b", 5000, 3600))
+    feed.ack()
+    apply_changes(feed.job)
+    feed.stops((U, 1, "c", 4000, 7200))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "place"),
+    [
+        (LogName("mysql-bin.", "1"), LogName("replica-bin.", "2"), 10),
+        (LogName("mysql-bin.", "1"), LogName("replica-bin.", "2"), 2000),
+        (LogName("mysql-bin.", "1"), LogName("mysql-bin.", "2"), 10),
+    ],
+)
+def test_another_log_or_a_lower_place_of_another_server_is_a_restart_whatever_its_time(
+    before: LogName, after: LogName, place: int
+) -> None:
+    feed = Feed()
+    feed.apply((C, 1, "a", 1000, 50), log=before)
+    feed.stops((U, 1, "b", place, 40), log=after)
+    feed.ack()
+    apply_changes(feed.job)
+    assert feed.rows == {1: "b"}
+    feed.apply((U, 1, "c", place + 1, 60), log=after)
+    assert feed.rows == {1: "c"}
+
+
+def test_servers_whose_changes_are_in_one_log_raise_nothing() -> None:
+    one, two = LogName("mysql-bin.", "1"), LogName("mysql-bin.", "2")
+    feed = Feed()
+    feed.apply((C, 1, "a", 10, 0, one), (C, 2, "b", 11, 1, two), (U, 1, "c", 12, 2, one))
+    feed.apply((U, 2, "d", 13, 3, two), (U, 1, "e", 14, 4, one))
+    assert feed.rows == {1: "e", 2: "d"}
+
+
+def test_changes_that_tell_no_place_after_those_that_do_stop_the_table_and_go_by_arrival_once_passed() -> None:
+    feed = Feed()
+    feed.apply((C, 1, "a", 1000, 50))
+    feed.stops((U, 1, "b", 0, 40))
+    feed.ack()
+    apply_changes(feed.job)
+    feed.apply((U, 1, "c", 0, 30))
+    assert feed.rows == {1: "c"}
+
+
+@pytest.mark.parametrize("lateness", [DAY, ORDERED])
+def test_rows_of_snapshots_redelivered_events_and_lag_raise_nothing(lateness: Lateness) -> None:
+    feed = Feed(lateness)
+    feed.apply((C, 1, "a", 1000, 10), (C, 2, "b", 1001, 11))
+    feed.apply((R, 3, "c", 5, 100), (R, 4, "d", 0, 100))
+    feed.apply((C, 1, "a", 1000, 10), (C, 2, "b", 1001, 11))
+    feed.apply((C, 5, "e", 900, 9))
+    feed.apply((U, 2, "f", 1002, 12))
+    assert feed.rows[2] == "f"
+    assert feed.progress.backwards is None
+
+
+def test_transactions_that_overlap_raise_nothing_where_no_change_is_stale() -> None:
+    """A place is that of the change: a transaction that took long commits last, and lies below others."""
+    feed = Feed()
+    feed.apply((R, 0, "s", 100, 0), (C, 9, "z", 150, 1), log=OVERLAPPING)
+    feed.apply((C, 1, "a", 1000, 10), log=OVERLAPPING)
+    feed.apply((C, 2, "b", 900, 60), log=OVERLAPPING)
+    assert feed.rows == {0: "s", 1: "a", 2: "b", 9: "z"}
+    feed.stops((U, 1, "c", 950, 90), log=OVERLAPPING)
+
+
+@given(st.data())
+def test_no_delivery_of_one_log_in_two_partitions_raises_an_alarm(data: st.DataObject) -> None:
+    """Places and times rise together, but for less than a second; keys stay in their partition."""
+    count = data.draw(st.integers(1, 12))
+    shakes = data.draw(st.lists(st.integers(0, LEAST_GAP - 1), min_size=count, max_size=count))
+    partitions: list[list[tuple[Any, ...]]] = [[], []]
+    for n, shake in enumerate(shakes):
+        key = data.draw(st.integers(0, 3))
+        partitions[key % 2].append((U, key, str(n), 100 + n, n * LEAST_GAP / SECOND + shake / SECOND))
+    feed = Feed()
+    while any(partitions):
+        which = data.draw(st.sampled_from([p for p in partitions if p]))
+        size = data.draw(st.integers(1, len(which)))
+        feed.deliver(*which[:size])
+        del which[:size]
+        if data.draw(st.booleans()):
+            apply_changes(feed.job)
+    apply_changes(feed.job)
+    assert feed.progress.counts.quarantined == 0
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_a_lifted_place_lies_above_the_old_log_and_keeps_the_order_of_the_new(one: int, other: int) -> None:
+    restarts = [LogRestart(4, 2, 10**6 + 1)]
+    old, low, high = (
+        lifted(Position(1, place, order, row), restarts)
+        for place, order, row in [(10**6, 4, 1), (one, 4, 2), (other, 5, 1)]
+    )
+    assert old.sequence == 10**6 < low.sequence
+    assert (low.sequence < high.sequence) == (one < other)
