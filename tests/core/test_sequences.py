@@ -10,7 +10,7 @@ import pytest
 from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.alarms import alarms
 from lakeward.core.clock import Backwards
-from lakeward.core.dimension import Dimension, Lateness, TableName, Unbounded, Within
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unbounded, Within
 from lakeward.core.errors import MendError, SchemaConflict
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.job import Job, Settlement
