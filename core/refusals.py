@@ -243,7 +243,7 @@ def refuse_stale_log(dimension: Dimension, facts: BatchFacts, reached: LogReache
 def _log_restart(dimension: Dimension, found: FoundRestart) -> AlarmRaised:
     name = dimension.name
     return AlarmRaised(
-        LOG_ALARM,
+        "SEQUENCE-002",
         f"{name}: the log of the source starts over",
         found=f"row {found.restart.row} of {found.object} {found.why}",
         todo="Nothing of this batch was applied; other tables go on. Was there a failover, a restore, a new slot, "
