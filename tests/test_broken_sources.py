@@ -9,6 +9,7 @@ from itertools import count
 from typing import Any
 
 import broken_loads
+import broken_logs
 import pytest
 from memory_feeds import feed
 
@@ -22,7 +23,7 @@ from lakeward.core.memory import Reject
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.remaking import Remaking
 from lakeward.core.schema import Column, parse_type
-from lakeward.plugins.testing import Feed, full_loads, mended_rows, read_rows, sources, values
+from lakeward.plugins.testing import Feed, full_loads, mended_rows, read_rows, restarts, sources, values
 from lakeward.plugins.testing.contract import Closed
 from lakeward.plugins.testing.feeds import Law
 from lakeward.plugins.testing.scripts import Item
@@ -361,12 +362,13 @@ BROKEN: Mapping[str, Sequence[type[MemorySource]]] = {
     ],
     "a_cell_that_does_not_fit_its_column_is_refused_by_its_name": [NullsWhatDoesNotFit, SaysThatSomeCellDoesNotFit],
     **broken_loads.BROKEN,
+    **broken_logs.BROKEN,
 }
 
 
 @pytest.mark.parametrize("law", sources.LAWS)
 def test_a_broken_source_breaks_its_law(law: Law) -> None:
-    law(feed(MemorySource()))
+    law(feed(broken_logs.LogSource() if law in restarts.LAWS else MemorySource()))
     for kind in BROKEN[law.__name__]:
         TOLD.clear()
         with pytest.raises(SEEN):
@@ -375,6 +377,12 @@ def test_a_broken_source_breaks_its_law(law: Law) -> None:
 
 def test_every_law_has_a_source_that_breaks_it() -> None:
     assert sorted(law.__name__ for law in sources.LAWS) == sorted(BROKEN)
+
+
+@pytest.mark.parametrize("law", restarts.LAWS)
+def test_laws_of_logs_are_closed_to_a_source_that_has_none(law: Law) -> None:
+    with pytest.raises(Closed, match="a log of the source"):
+        law(feed(MemorySource()))
 
 
 @pytest.mark.parametrize("law", full_loads.LAWS)

@@ -82,7 +82,7 @@ MESSAGES: Final = {
     ),
     "flattened": Messages(
         settings='track = { all_but = ["__lsn"] }\nhistory = { validity = { column = "__lsn" }, type = "bigint" }',
-        code=3,  # SEQUENCE-001: the LSN runs backwards where transactions overlap, though never along a row
+        code=0,
         image="value",
         since="CAST(value->>'__lsn' AS BIGINT)",
         place="value->>'__lsn'",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from broken_logs import LogSource
 from memory_feeds import feed
 
 from lakeward.adapters.memory import MemorySource
@@ -39,5 +40,6 @@ TestMemory = source_contract(lambda: feed(MemorySource()))
 TestObjectByObject = source_contract(lambda: feed(MemorySource(Limits(files=1))))
 TestNumbers = source_contract(lambda: feed(MemorySource(sequences=Sequences.UNIQUE)))
 TestPlaces = source_contract(lambda: feed(MemorySource(sequences=Sequences.PLACES)))
+TestLog = source_contract(lambda: feed(LogSource()))
 TestColumnsBeside = source_contract(with_a_column_beside)
 TestSnapshots = source_contract(lambda: replace(feed(MemorySource()), snapshots=Snapshots()))

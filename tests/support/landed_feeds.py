@@ -35,7 +35,7 @@ class Form:
 
     Files of a full load have the names `load`, where these are others, and lack the column `lacks`; with
     `snapshots` it is one of a table that has these. The table has columns `beside` those of the kit, each with its
-    text in a row.
+    text in a row. With `has_log` a row has its sequence as its place in a log.
     """
 
     name: Callable[[int], str]
@@ -45,6 +45,7 @@ class Form:
     lacks: str | None = None
     snapshots: Snapshots | None = None
     beside: Mapping[Column, Callable[[Item], str]] = field(default_factory=dict)
+    has_log: bool = False
 
 
 def feed(
@@ -78,6 +79,7 @@ def feed(
         beside=form.beside,
         put_load=put_load,
         snapshots=form.snapshots,
+        has_log=form.has_log,
     )
 
 

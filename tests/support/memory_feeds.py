@@ -27,4 +27,10 @@ def feed(source: MemorySource) -> Feed:
         placed = [replace(item, position=item.position._replace(object=order)) for item in items]
         source.put(dimension.name, order, placed, modified=next(times))
 
-    return Feed(open=lambda: source, put=put, rows=lambda frame: frame, put_load=put_load)
+    return Feed(
+        open=lambda: source,
+        put=put,
+        rows=lambda frame: frame,
+        put_load=put_load,
+        has_log=source.logs is not None,
+    )

@@ -40,7 +40,7 @@ CSV = Form(
     line=line,
     write=lambda lines: landed_feeds.csv(lines, "NULL", lambda text: bool(set(text) & set('",\r\n'))),
 )
-SEQUENCES = replace(CSV, line=line_with_a_sequence)
+SEQUENCES = replace(CSV, line=line_with_a_sequence, has_log=True)
 PARQUET = Form(
     name="20231114-{:09}.parquet".format,
     load="LOAD{:08X}.parquet".format,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from pyspark.sql import SparkSession
 from lakeward.adapters import files
 from lakeward.core.dimension import Snapshots
 from lakeward.core.schema import Column, parse_type
-from lakeward.plugins.testing import Feed, Item, source_contract
+from lakeward.plugins.testing import Feed, Item, restarts, source_contract
+from lakeward.plugins.testing.feeds import Law
 
 pytestmark = pytest.mark.spark
 
@@ -51,6 +53,21 @@ def line_with_a_number(item: Item) -> Line:
     return {**line(item), "rev": order_of(item)}
 
 
+def message(item: Item) -> Line:
+    """Return a message of Debezium about a change in PostgreSQL, whose transaction has this change alone."""
+    image, place = landed_feeds.own(item), order_of(item)
+    source = {
+        "schema": "shop",
+        "table": "orders",
+        "ts_us": item.time,
+        "lsn": place,
+        "sequence": json.dumps([place]),
+    }
+    operation = {"I": "c", "U": "u", "D": "d"}[landed_feeds.letter(item)]
+    images = {"before": image, "after": None} if operation == "d" else {"before": None, "after": image}
+    return {"op": operation, "source": source, **images}
+
+
 CSV = Form(
     name="{}.csv".format,
     lacks="what",
@@ -78,6 +95,12 @@ PARQUET = Form(
         CHANGED: lambda item: landed_feeds.moment(item).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
     },
 )
+MESSAGES = Form(
+    name="{}.jsonl".format,
+    has_log=True,
+    line=message,
+    write=lambda lines: "".join(f"{json.dumps(line)}\n" for line in lines).encode(),
+)
 
 
 def feed(form: Form, options: Mapping[str, Any], spark: SparkSession, folder: Path) -> Feed:
@@ -101,6 +124,18 @@ def of_parquet(spark: SparkSession, tmp_path: Path) -> Feed:
     return feed(PARQUET, {**BY_NUMBER, "names": names, "max_files": 2}, spark, tmp_path)
 
 
+def of_messages(spark: SparkSession, tmp_path: Path) -> Feed:
+    """Messages of Debezium, ordered by their places in the log of the database; none is of a full load."""
+    options = {"format": "debezium", "names": r"(?P<counter>\d+)\.jsonl"}
+    return replace(landed_feeds.feed(files.build, options, MESSAGES, spark, tmp_path), put_load=None)
+
+
+@pytest.mark.parametrize("law", restarts.LAWS)
+def test_messages_hold_the_laws_of_logs(law: Law, spark: SparkSession, tmp_path: Path) -> None:
+    law(of_messages(spark, tmp_path))
+
+
 TestCsv = source_contract(of_csv)
 TestJson = pytest.mark.long(source_contract(of_json))
 TestParquet = pytest.mark.long(source_contract(of_parquet))
+TestMessages = pytest.mark.long(source_contract(of_messages))

@@ -1,0 +1,154 @@
+"""A source log that starts over, as a user meets it: the alarm, the decision, and feeds that are no restart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pytest
+from project import Project
+
+pytestmark = pytest.mark.spark
+
+SETTINGS = """
+[pipeline]
+name = "shop"
+
+[source]
+kind = "files"
+path = "landing"
+format = "debezium"
+
+[target]
+kind = "{kind}"
+warehouse = "lake"
+
+{tables}
+"""
+
+TABLE = """
+[tables."shop.{}"]
+key = ["id"]
+columns = {{ id = "int", v = "string" }}
+lateness = "{}"
+"""
+
+HOUR: Final = 3_600_000
+START: Final = 1_780_000_000_000
+"""The first change of each feed, in milliseconds since 1970."""
+
+Change = tuple[str, int, str | None, int, Mapping[str, Any]]
+"""Operation, key, value (None: deleted), time in milliseconds since `START`, and the place in the log."""
+
+
+def postgres(lsn: int) -> dict[str, Any]:
+    return {"connector": "postgresql", "lsn": lsn, "sequence": json.dumps([str(lsn - 1), str(lsn)])}
+
+
+def mysql(file: str, pos: int, server: int = 1) -> dict[str, Any]:
+    return {"connector": "mysql", "file": file, "pos": pos, "row": 0, "server_id": server}
+
+
+RESTARTS: Final[Mapping[str, tuple[str, tuple[list[Change], list[Change]]]]] = {
+    "failed_over": (
+        "24h",
+        (
+            [("c", 1, "a", 0, postgres(900_000)), ("c", 2, "a", 0, postgres(900_000))],
+            [("u", 1, "b", HOUR, postgres(5000)), ("d", 2, None, HOUR, postgres(5001))],
+        ),
+    ),
+    "new_slot": (
+        "ordered",
+        (
+            [("c", 1, "a", 0, postgres(900_000)), ("c", 2, "a", 0, postgres(900_001))],
+            [("u", 1, "b", HOUR, postgres(5000)), ("d", 2, None, HOUR, postgres(5001))],
+        ),
+    ),
+    "other_log": (
+        "24h",
+        (
+            [("c", 1, "a", 0, mysql("bin.000400", 4)), ("c", 2, "a", 0, mysql("bin.000400", 90))],
+            [("u", 1, "b", HOUR, mysql("other.000001", 4)), ("d", 2, None, HOUR, mysql("other.000001", 90))],
+        ),
+    ),
+    "other_server": (
+        "24h",
+        (
+            [("c", 1, "a", 0, mysql("bin.000400", 4)), ("c", 2, "a", 0, mysql("bin.000400", 90))],
+            [("u", 1, "b", HOUR, mysql("bin.000001", 4, 2)), ("d", 2, None, HOUR, mysql("bin.000001", 90, 2))],
+        ),
+    ),
+}
+"""Feeds of two files; the log starts over in the second. In each, key 1 becomes `b` and key 2 is deleted."""
+
+NO_RESTARTS: Final[Mapping[str, tuple[str, tuple[list[Change], list[Change]]]]] = {
+    "long_numbers": (
+        "ordered",
+        ([("c", 1, "a", 0, mysql("bin.999999", 900))], [("u", 1, "b", HOUR, mysql("bin.1000000", 4))]),
+    ),
+    "read_again": (
+        "24h",
+        (
+            [("c", 1, "a", 0, postgres(900)), ("r", 2, "b", HOUR, {**postgres(800), "snapshot": "incremental"})],
+            [
+                ("u", 1, "b", 2 * HOUR, postgres(950)),
+                ("r", 3, "b", 3 * HOUR, {**postgres(700), "snapshot": "true"}),
+            ],
+        ),
+    ),
+    "delivered_again": (
+        "24h",
+        (
+            [("c", 1, "a", 0, postgres(900)), ("u", 1, "b", HOUR, postgres(950))],
+            [("c", 1, "a", 0, postgres(900)), ("u", 1, "b", HOUR, postgres(950))],
+        ),
+    ),
+    "behind": (
+        "24h",
+        ([("u", 1, "b", HOUR, postgres(950))], [("c", 2, "b", 1000, postgres(800))]),
+    ),
+}
+"""Feeds of two files in which the log goes on. Each row that is left is `b`."""
+
+FEEDS = {**RESTARTS, **NO_RESTARTS}
+
+
+def line(table: str, change: Change) -> str:
+    operation, key, value, time, place = change
+    image = {"id": key, "v": value}
+    source = {"db": "shop", "schema": "shop", "table": table, "ts_ms": START + time, **place}
+    images = {"before": image, "after": None} if operation == "d" else {"before": None, "after": image}
+    return json.dumps({"op": operation, **images, "source": source, "ts_ms": START + time}) + "\n"
+
+
+def deliver(project: Project, part: int) -> None:
+    for table, (_, parts) in FEEDS.items():
+        project.put(f"{part}.jsonl", "".join(line(table, change) for change in parts[part]), f"shop/{table}")
+
+
+def codes(tables: Mapping[str, Any]) -> dict[str, str]:
+    return {name.split(".")[1]: table["error"]["code"] for name, table in tables.items() if table["error"]}
+
+
+@pytest.mark.parametrize("project", ["iceberg", "delta"], indirect=True)
+def test_a_restarted_log_stops_its_table_alone_until_it_is_let_pass(project: Project) -> None:
+    tables = "".join(TABLE.format(name, lateness) for name, (lateness, _) in FEEDS.items())
+    settings = SETTINGS.format(kind=project.kind, tables=tables)
+    (project.folder / "lakeward.toml").write_text(settings, "utf-8")
+    deliver(project, 0)
+    project.run()
+    deliver(project, 1)
+    for _ in range(2):
+        found = project.run(4)
+        assert codes(found) == dict.fromkeys(RESTARTS, "SEQUENCE-002")
+        assert not any(table["alarms"] for name, table in found.items() if name.split(".")[1] in NO_RESTARTS)
+    for name in NO_RESTARTS:
+        assert {v for _, v in project.rows(name, columns=("id", "v"))} == {"b"}, name
+    for name in RESTARTS:
+        assert project.rows(name, columns=("id", "v")) == [(1, "a"), (2, "a")], "nothing of the batch was applied"
+        assert project.call("ack", f"shop.{name}", "SEQUENCE-002").code == 0
+    project.run()
+    for name in RESTARTS:
+        assert project.rows(name, columns=("id", "v")) == [(1, "b")], name
+    assert project.call("status").code == 0
