@@ -10,6 +10,7 @@ from typing import Any
 
 import broken_loads
 import broken_logs
+import broken_names
 import pytest
 from memory_feeds import feed
 
@@ -23,7 +24,16 @@ from lakeward.core.memory import Reject
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.remaking import Remaking
 from lakeward.core.schema import Column, parse_type
-from lakeward.plugins.testing import Feed, full_loads, mended_rows, read_rows, restarts, sources, values
+from lakeward.plugins.testing import (
+    Feed,
+    column_names,
+    full_loads,
+    mended_rows,
+    read_rows,
+    restarts,
+    sources,
+    values,
+)
 from lakeward.plugins.testing.contract import Closed
 from lakeward.plugins.testing.feeds import Law
 from lakeward.plugins.testing.scripts import Item
@@ -363,6 +373,7 @@ BROKEN: Mapping[str, Sequence[type[MemorySource]]] = {
     "a_cell_that_does_not_fit_its_column_is_refused_by_its_name": [NullsWhatDoesNotFit, SaysThatSomeCellDoesNotFit],
     **broken_loads.BROKEN,
     **broken_logs.BROKEN,
+    **broken_names.BROKEN,
 }
 
 
@@ -377,6 +388,12 @@ def test_a_broken_source_breaks_its_law(law: Law) -> None:
 
 def test_every_law_has_a_source_that_breaks_it() -> None:
     assert sorted(law.__name__ for law in sources.LAWS) == sorted(BROKEN)
+
+
+@pytest.mark.parametrize("law", column_names.LAWS)
+def test_laws_of_names_are_closed_to_a_source_whose_objects_name_none(law: Law) -> None:
+    with pytest.raises(Closed, match="names of columns"):
+        law(replace(feed(MemorySource()), put_named=None))
 
 
 @pytest.mark.parametrize("law", restarts.LAWS)

@@ -14,7 +14,16 @@ try:
     import pytest
 
     _OF_TABLES = ("cases", "going_back", "laws", "machine", "numbers", "races", "small", "soft_deletes", "versions")
-    _OF_SOURCES = ("feeds", "full_loads", "mended_rows", "read_rows", "restarts", "sources", "values")
+    _OF_SOURCES = (
+        "column_names",
+        "feeds",
+        "full_loads",
+        "mended_rows",
+        "read_rows",
+        "restarts",
+        "sources",
+        "values",
+    )
     _WITH_CHECKS = (*_OF_TABLES, *_OF_SOURCES, "catalogues", "leases", "ledgers", "queues", "vaults")
     pytest.register_assert_rewrite(*(f"{__name__}.{name}" for name in _WITH_CHECKS))
 

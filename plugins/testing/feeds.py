@@ -41,12 +41,15 @@ class Feed:
     of a log has no line breaks) says which it `holds`. The tables are those of `DIMENSION` and `OTHER`; where
     they have columns `beside` those, as one by which a source orders its rows, each comes with the text that
     a row has in it, as `Source.cells` tells it. One of a source that says `Sequences.PLACES` for all of its
-    tables, in which no row tells a place, is no `has_places`: sequences are 0 there. One with a log of its own
-    writes the sequence of a row as its place in that log, and says `has_log`; laws of logs are closed to others.
+    tables, in which no row tells a place, is no `has_places`: sequences are 0 there. A source that reads a log
+    writes the sequence of a row as its place in that log and says `has_log`; the laws of logs are closed to others.
 
     `put_load` puts an object of a full load at a place among those of the load, as `put` does among changes:
     each of its rows is a `read`, or a reject. Without it the laws of full loads are closed to the source. One
     that takes full loads of tables with `snapshots` alone says these.
+
+    `put_named` puts an object whose columns have other names or another order. It is given the names to write,
+    each with the column of the kit whose cells stand under it. Without it the laws of names are closed.
     """
 
     open: Callable[[], Source[Any]]
@@ -60,6 +63,7 @@ class Feed:
     has_log: bool = False
     put_load: Callable[[Dimension, int, Sequence[Item]], object] | None = None
     snapshots: Snapshots | None = None
+    put_named: Callable[[Dimension, int, Sequence[Item], Mapping[str, str]], object] | None = None
 
     @property
     def dimension(self) -> Dimension:

@@ -70,6 +70,9 @@ def feed(
         lines = [{name: cell for name, cell in form.line(i).items() if name != form.lacks} for i in items]
         write(dimension, (form.load or form.name)(place), lines)
 
+    def put_named(dimension: Dimension, place: int, items: Sequence[Item], names: Mapping[str, str]) -> None:
+        write(dimension, form.name(place), [_named(form.line(item), names) for item in items])
+
     (folder / "landing").mkdir()
     return Feed(
         open=lambda: build({"path": "landing", "formats": {}, **options}, runtime),
@@ -78,9 +81,16 @@ def feed(
         texts=lambda frame: {_place(row): row[names.TEXT] for row in frame.collect()},
         beside=form.beside,
         put_load=put_load,
+        put_named=put_named,
         snapshots=form.snapshots,
         has_log=form.has_log,
     )
+
+
+def _named(line: Line, names: Mapping[str, str]) -> Line:
+    """Return a row with other names of the kit's columns, which stand in another order behind those of the form."""
+    beside = {name: cell for name, cell in line.items() if name not in COLUMNS.names}
+    return {**beside, **{name: line[own] for name, own in names.items()}}
 
 
 def letter(item: Item) -> str:
@@ -119,7 +129,7 @@ def csv(lines: Sequence[Line], null: str, quotes: Callable[[str], bool]) -> byte
 def parquet(lines: Sequence[Line], types: Mapping[str, pa.DataType]) -> bytes:
     """Return a file of Parquet."""
     file = pa.BufferOutputStream()
-    schema = pa.schema([(name, type_) for name, type_ in types.items() if name in lines[0]])
+    schema = pa.schema([(name, types.get(name, pa.string())) for name in lines[0]])
     pq.write_table(pa.Table.from_pylist([*lines], schema), file)
     return bytes(file.getvalue())
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Final
 
 from lakeward.adapters.memory import MemorySource
 from lakeward.core.dimension import Dimension
+from lakeward.core.events import ChangeEvent
+from lakeward.core.schema import Column, Schema
 from lakeward.plugins.testing import Feed, Item
 
 BEFORE: Final = 100
@@ -27,10 +29,23 @@ def feed(source: MemorySource) -> Feed:
         placed = [replace(item, position=item.position._replace(object=order)) for item in items]
         source.put(dimension.name, order, placed, modified=next(times))
 
+    def put_named(dimension: Dimension, place: int, items: Sequence[Item], names: Mapping[str, str]) -> None:
+        types = {column.name: column.type for column in dimension.schema}
+        schema = Schema(tuple(Column(name, types[own]) for name, own in names.items()))
+        source.put(dimension.name, place, [_named(item, names) for item in items], schema, modified=next(times))
+
     return Feed(
         open=lambda: source,
         put=put,
         rows=lambda frame: frame,
         put_load=put_load,
+        put_named=put_named,
         has_log=source.logs is not None,
     )
+
+
+def _named(item: Item, names: Mapping[str, str]) -> Item:
+    """Return a row whose cells stand under other names."""
+    if not isinstance(item, ChangeEvent):
+        return item
+    return replace(item, cells={name: item.cells[own] for name, own in names.items()})

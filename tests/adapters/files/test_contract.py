@@ -127,7 +127,9 @@ def of_parquet(spark: SparkSession, tmp_path: Path) -> Feed:
 def of_messages(spark: SparkSession, tmp_path: Path) -> Feed:
     """Messages of Debezium, ordered by their places in the log of the database; none is of a full load."""
     options = {"format": "debezium", "names": r"(?P<counter>\d+)\.jsonl"}
-    return replace(landed_feeds.feed(files.build, options, MESSAGES, spark, tmp_path), put_load=None)
+    return replace(
+        landed_feeds.feed(files.build, options, MESSAGES, spark, tmp_path), put_load=None, put_named=None
+    )
 
 
 @pytest.mark.parametrize("law", restarts.LAWS)

@@ -1,0 +1,54 @@
+"""Sources that break the laws of names of columns, each by a mistake that a law is there to show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from lakeward.adapters.memory import Frame, MemorySource
+from lakeward.core.dimension import Dimension
+from lakeward.core.events import ChangeEvent, key_of
+from lakeward.core.ledger import Taken
+from lakeward.core.ports import Batch
+from lakeward.core.schema import Schema
+
+
+class ReadsCellsByTheirPlace(MemorySource):
+    """Takes the columns of the table for those of the object, in their order."""
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, taken, epoch)
+        return _by_place(batch, dimension, dimension.schema.names)
+
+
+class TakesAnUnknownNameForTheOneThatIsMissing(MemorySource):
+    """Goes by names, and where one is unknown puts its cells under the column that no name is for."""
+
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, taken, epoch)
+        own, found = dimension.schema.names, batch.facts.schema.names
+        missing = iter([name for name in own if name not in found])
+        return _by_place(batch, dimension, [name if name in own else next(missing, name) for name in found])
+
+
+def _by_place(batch: Batch[Frame], dimension: Dimension, names: Sequence[str]) -> Batch[Frame]:
+    """Return a batch whose cells stand under these names."""
+
+    def renamed(event: ChangeEvent) -> ChangeEvent:
+        cells = dict(zip(names, event.cells.values(), strict=True))
+        return replace(event, cells=cells, key=key_of(cells, dimension.key) or ())
+
+    items = [renamed(item) if isinstance(item, ChangeEvent) else item for item in batch.frame]
+    columns = [replace(column, name=name) for column, name in zip(batch.facts.schema, names, strict=True)]
+    return replace(batch, frame=items, facts=replace(batch.facts, schema=Schema(tuple(columns))))
+
+
+BROKEN: Final[Mapping[str, Sequence[type[MemorySource]]]] = {
+    "columns_in_another_order_come_under_their_names": [ReadsCellsByTheirPlace],
+    "a_cell_of_an_unknown_column_comes_under_no_other_name": [
+        ReadsCellsByTheirPlace,
+        TakesAnUnknownNameForTheOneThatIsMissing,
+    ],
+}
+"""Of each law the sources that break it."""
