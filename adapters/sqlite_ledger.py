@@ -21,6 +21,7 @@ from lakeward.core.alarms import Alarm
 from lakeward.core.books import before
 from lakeward.core.errors import TableError
 from lakeward.core.events import Position
+from lakeward.core.failures import Failure
 from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState, SourceObject
 from lakeward.core.loads import Awaited
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
@@ -28,7 +29,9 @@ from lakeward.plugins.options import validated
 
 FILE: Final = "ledger.db"
 
-_VERSION: Final = 2
+_VERSION: Final = 3
+_READABLE: Final = 2
+"""Of this version on, a ledger is read as it is; the next note brings it up to date."""
 _PATIENCE: Final = 30.0
 """Seconds to wait for another thread's note."""
 
@@ -44,7 +47,10 @@ CREATE TABLE checked (of TEXT NOT NULL, name TEXT NOT NULL, modified INTEGER NOT
 CREATE TABLE alarms (of TEXT NOT NULL, code TEXT NOT NULL, what TEXT, found TEXT, todo TEXT);
 CREATE TABLE acked (of TEXT NOT NULL, code TEXT NOT NULL, about TEXT NOT NULL);
 """
-_SINCE_2: Final = "CREATE TABLE awaited (of TEXT PRIMARY KEY, load TEXT NOT NULL)"
+_SINCE: Final = {
+    2: "CREATE TABLE awaited (of TEXT PRIMARY KEY, load TEXT NOT NULL)",
+    3: "CREATE TABLE failures (of TEXT PRIMARY KEY, failure TEXT NOT NULL)",
+}
 
 _COLUMNS: Final = "name, place, size, modified, etag, state, first_seen, batch, rows, least, greatest"
 
@@ -89,6 +95,7 @@ class SqliteLedger:
                 alarms=tuple(Alarm(*parts) for parts in raised),
                 acked={code: frozenset(about) for code, about in acked.items()},
                 awaited=_awaited(db, table),
+                failure=_failure(db, table) if self._version_of(db) == _VERSION else None,
             )
 
     def objects(
@@ -103,7 +110,7 @@ class SqliteLedger:
         """Write notes in one transaction."""
         with self._writing() as db:
             if notes.anew:
-                for name in ("objects", "tables", "checked", "alarms", "acked", "awaited"):
+                for name in ("objects", "tables", "checked", "alarms", "acked", "awaited", "failures"):
                     db.execute(f"DELETE FROM {name} WHERE of = ?", (table,))  # our own names
             db.execute("INSERT INTO tables (of) VALUES (?) ON CONFLICT DO NOTHING", (table,))
             db.executemany(_PUT, (_row(table, record) for record in notes.records))
@@ -124,7 +131,7 @@ class SqliteLedger:
             yield None
             return
         with self._said(), closing(self._connect()) as db:
-            if self._version_of(db) < _VERSION:  # it is about to be made, or to be brought up to date
+            if self._version_of(db) < _READABLE:  # it is about to be made, or to be brought up to date
                 yield None
                 return
             yield db
@@ -138,9 +145,10 @@ class SqliteLedger:
                 version = self._version_of(db)
                 for statement in _SCHEMA.split(";") if version == 0 else ():
                     db.execute(statement)
-                if version < _VERSION:
-                    db.execute(_SINCE_2)
-                    db.execute(f"PRAGMA user_version = {_VERSION}")
+                for since, statement in _SINCE.items():
+                    if version < since:
+                        db.execute(statement)
+                        db.execute(f"PRAGMA user_version = {since}")
                 yield db
                 db.execute("COMMIT")
 
@@ -180,6 +188,10 @@ def _write_table(db: sqlite3.Connection, table: str, notes: Notes) -> None:
         db.execute("DELETE FROM awaited WHERE of = ?", (table,))
     if notes.awaited is not None:
         db.execute("INSERT INTO awaited VALUES (?, ?)", (table, json.dumps(asdict(notes.awaited))))
+    if notes.has_ended:
+        db.execute("DELETE FROM failures WHERE of = ?", (table,))
+    if notes.failure is not None:
+        db.execute("INSERT INTO failures VALUES (?, ?)", (table, json.dumps(asdict(notes.failure))))
     if notes.alarms is not None:
         db.execute("DELETE FROM alarms WHERE of = ?", (table,))
         rows = ((table, alarm.code, alarm.what, alarm.found, alarm.todo) for alarm in notes.alarms)
@@ -196,6 +208,11 @@ def _awaited(db: sqlite3.Connection, table: str) -> Awaited | None:
         return None
     content = json.loads(found[0])
     return Awaited(**{**content, "lacking": tuple(content["lacking"])})
+
+
+def _failure(db: sqlite3.Connection, table: str) -> Failure | None:
+    found = db.execute("SELECT failure FROM failures WHERE of = ?", (table,)).fetchone()
+    return None if found is None else Failure(**json.loads(found[0]))
 
 
 def _objects(

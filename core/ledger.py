@@ -12,6 +12,7 @@ from lakeward.core import doubts, loads
 from lakeward.core.alarms import Alarm
 from lakeward.core.dimension import Older
 from lakeward.core.events import Position
+from lakeward.core.failures import Failure
 from lakeward.core.loads import UNNAMED, Awaited, Load, Naming
 from lakeward.core.log_restart import LogRestart
 from lakeward.core.schema import Schema
@@ -82,7 +83,7 @@ class Account:
     `listed` is when all objects were listed last, in microseconds since 1970, `batch` the
     newest batch that the ledger knows. `alarms` stood at the end of the last run, and
     `acked` is what operators let pass, by the code of the alarm. `awaited` is the full load
-    that the table waited for.
+    that the table waited for, `failure` the error that ended its last run.
     """
 
     waiting: Mapping[str, SourceObject] = field(default_factory=dict)
@@ -92,6 +93,7 @@ class Account:
     alarms: tuple[Alarm, ...] = ()
     acked: Mapping[str, frozenset[str]] = field(default_factory=dict)
     awaited: Awaited | None = None
+    failure: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +103,7 @@ class Notes:
     `anew` forgets all that was there before. Of an object that is known the time when it was
     first seen stays. `states` are new states by name, of objects that are known: only what is
     applied or waits can vanish. With `looked`, the table waits for what is `awaited` now, or for
-    nothing.
+    nothing. With `has_ended`, a run of the table ended with a `failure`, or without one.
     """
 
     anew: bool = False
@@ -114,6 +116,8 @@ class Notes:
     acked: Mapping[str, frozenset[str]] | None = None
     looked: bool = False
     awaited: Awaited | None = None
+    has_ended: bool = False
+    failure: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

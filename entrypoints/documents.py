@@ -15,6 +15,7 @@ from lakeward.core.alarms import Alarm
 from lakeward.core.errors import AlarmRaised, LakewardError
 from lakeward.core.events import LOAD_SEQUENCE
 from lakeward.core.evolution import SchemaChange
+from lakeward.core.failures import Failure
 from lakeward.core.joined.plan import JoinPlan, Passed
 from lakeward.core.loads import Awaited
 from lakeward.core.progress import Progress
@@ -100,6 +101,11 @@ def cell(value: object) -> Any:
 def alarm(found: Alarm) -> Mapping[str, Any]:
     """Return an alarm with its parts by name."""
     return {"code": found.code, "what": found.what, "found": found.found, "todo": found.todo}
+
+
+def failure(found: Failure | None) -> Mapping[str, Any] | None:
+    """Return the error that ended the last run of a table, and when."""
+    return None if found is None else {**asdict(found), "at": time(found.at)}
 
 
 def awaited(found: Awaited | None) -> Mapping[str, Any] | None:

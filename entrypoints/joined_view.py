@@ -12,6 +12,7 @@ from rich.table import Table
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import LakewardError, SetupError
+from lakeward.core.failures import Failure
 from lakeward.core.joined.declared import Joined, Source, Way
 from lakeward.core.joined.keeping import Joinable, cautions, plan_next
 from lakeward.core.joined.plan import JoinPlan, JoinProgress
@@ -139,6 +140,7 @@ class Stands:
     joined: Joined
     standing: Standing | None = None
     error: LakewardError | None = None
+    failure: Failure | None = None
 
     @property
     def name(self) -> TableName:
@@ -164,7 +166,8 @@ def stands(container: Any, configured: Configured, tables: Sequence[TableName]) 
         joined = configured.joined[name]
         dimension = Dimension(name=name, schema=Schema(()), history=joined.history)
         try:
-            found.append(Stands(joined, target.standing(dimension)))
+            standing = target.standing(dimension)
+            found.append(Stands(joined, standing, failure=container.ledger().account(str(name)).failure))
         except LakewardError as error:
             found.append(Stands(joined, error=error))
     return found
@@ -197,4 +200,5 @@ def status_document(one: Stands) -> Mapping[str, Any]:
         "passed": dict(one.passed),
         "committed": documents.time(one.standing.committed),
         "warnings": list(one.cautions),
+        "last_error": documents.failure(one.failure),
     }

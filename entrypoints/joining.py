@@ -15,6 +15,7 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import SetupError
 from lakeward.core.job import Job
 from lakeward.core.joined.keeping import JoinReport, keep_up, plan_next
+from lakeward.entrypoints.failures import forget_failure, keep_failure
 from lakeward.entrypoints.line import Turn
 from lakeward.entrypoints.logs import log_failure
 from lakeward.entrypoints.settings import Configured
@@ -137,6 +138,7 @@ class Joining:
         run.failures += 1
         self.asked.pop(run.table, None)
         log_failure(error, log.debug if is_known else log.error)
+        keep_failure(self.container, str(run.table), error)
 
     def _keep_up(self, run: JoinRun) -> None:
         job = self.container.join_job(table=run.table)
@@ -146,6 +148,8 @@ class Joining:
             if run.error is not None:
                 log.info("goes on", failures=run.failures)
             run.error, run.failures = None, 0
+            if self.container.ledger().account(str(run.table)).failure is not None:
+                forget_failure(self.container, str(run.table))
         if report is None:
             run.waits = plan_next(job).lacking
             return

@@ -17,6 +17,7 @@ from lakeward.core.job import Job, Report
 from lakeward.core.pipeline import apply_changes
 from lakeward.core.ports import Notice
 from lakeward.entrypoints.container import Container
+from lakeward.entrypoints.failures import forget_failure, keep_failure
 from lakeward.entrypoints.line import Turn
 from lakeward.entrypoints.logs import log_failure
 from lakeward.entrypoints.stopping import Stop
@@ -48,7 +49,10 @@ class Turns:
         structlog.contextvars.bind_contextvars(table=table)
         try:
             turn = self._apply(run, notices)
-            run.awaited = self.container.ledger().account(table).awaited
+            account = self.container.ledger().account(table)
+            run.awaited = account.awaited
+            if account.failure is not None and not self.stop.is_asked:
+                forget_failure(self.container, table)
         except Exception as error:  # noqa: BLE001  # a table's failure, whatever it is, stops no other
             turn = self._failed(run, error)
         run.seconds += time.monotonic() - began
@@ -110,6 +114,7 @@ class Turns:
         run.error = error
         run.failures += 1
         log_failure(error, log.debug if is_known else log.error)
+        keep_failure(self.container, str(run.table), error)
         return Turn.FAILED
 
     def _tell(self, report: Report) -> None:

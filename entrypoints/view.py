@@ -30,6 +30,7 @@ from lakeward.core.alarms import Alarm
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, LakewardError
+from lakeward.core.failures import Failure
 from lakeward.core.job import STEPS, Report
 from lakeward.core.loads import Awaited
 from lakeward.entrypoints import documents, moments
@@ -77,6 +78,15 @@ def print_error(error: BaseException) -> None:
     out.print(f"[bold red]error:[/]{escaped(first.removeprefix('error:'))}", soft_wrap=True)
     for line in rest:
         out.print(escaped(line), soft_wrap=True)
+
+
+def print_failure(table: TableName, failure: Failure) -> None:
+    """Print the error that ended the last run of a table to standard error."""
+    out = console(stderr=True)
+    since = f"{table} failed {ago(failure.at)} ago; no run of it has ended without an error since."
+    out.print(f"[bold red]error:[/] {escaped(failure.what)}", soft_wrap=True)
+    for line in "\n".join(part for part in (failure.found, failure.todo, since) if part).splitlines():
+        out.print(f"  {escaped(line)}", soft_wrap=True)
 
 
 def print_alarms(alarms: Iterable[Alarm]) -> None:

@@ -107,12 +107,17 @@ def test_a_file_that_is_gone_before_it_was_applied_stops_its_table(project: Proj
     project.put(FIRST, "1,a,1.00\n")
     project.run()
     lost = project.put(CHANGES, "U,2,wrong width\n")
-    project.fails()
+    error = project.run(4)["shop.item"]["error"]
+    status = project.call("status", "--json")
+    told = status.document["tables"][0]["last_error"]
+    assert (status.code, {**error, "at": told["at"]}) == (4, told)
     lost.unlink()
     project.put("20261121-110000000.csv", "I,3,c,3.00\n")
     assert project.run(4)["shop.item"]["error"]["code"] == "LEDGER-003"
+    assert alarm(project) == "LEDGER-003"
     assert project.call("ack", "shop.item", "LEDGER-003").code == 0
     project.run()
+    assert project.call("status").code == 0
     assert [row[0] for row in project.rows()] == [1, 3]
 
 

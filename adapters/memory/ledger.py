@@ -51,4 +51,5 @@ class MemoryLedger:
             alarms=before.alarms if notes.alarms is None else tuple(notes.alarms),
             acked=before.acked if notes.acked is None else notes.acked,
             awaited=notes.awaited if notes.looked else before.awaited,
+            failure=notes.failure if notes.has_ended else before.failure,
         )

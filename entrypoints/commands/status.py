@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -12,6 +12,7 @@ import typer
 from lakeward.core.alarms import Alarm, alarms
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
+from lakeward.core.failures import Failure
 from lakeward.core.loads import Awaited
 from lakeward.core.ports import Standing
 from lakeward.core.progress import Progress
@@ -32,8 +33,8 @@ from lakeward.entrypoints.settings import Configured
 
 HELP = """Show how far each table is: position, lag, rows, held keys, last commit.
 
-Read from the tables themselves, without Spark; the alarms are those of the last run. The
-lag is how old the newest change was when it was committed. With --schema: how the columns
+Read from the tables themselves, without Spark; the alarms and errors are those of the last
+run. The lag is how old the newest change was when it was committed. With --schema: how the columns
 changed, when, and with which file.
 
 Example: [bold]lakeward status --json[/]
@@ -51,6 +52,7 @@ class _Found:
     standing: Standing
     alarms: Sequence[Alarm]
     awaited: Awaited | None
+    failure: Failure | None
 
     @property
     def has_held(self) -> bool:
@@ -80,9 +82,11 @@ def status(
         found, failed = _read(container, configured, wanted.tables)
         joined = joined_view.stands(container, configured, wanted.joined)
     failed += [(one.name, one.error) for one in joined if one.error is not None]
-    code = 3 if there.strays or any(one.needs_somebody for one in found) else 0
-    if failed:
-        code = documents.failure_code(documents.error(cause) for _, cause in failed)
+    every: list[_Found | joined_view.Stands] = [*found, *joined]
+    failures = {one.name: one.failure for one in every if one.failure is not None}
+    errors = [*(documents.error(cause) for _, cause in failed), *map(asdict, failures.values())]
+    needs_somebody = bool(there.strays) or any(one.needs_somebody for one in found)
+    code = documents.failure_code(errors) if errors else 3 if needs_somebody else 0
     if as_json:
         listed = [{**_document(one), "warnings": list(there.cautions.get(one.name, ()))} for one in found]
         lost = [pair for pair in failed if pair[0] not in configured.joined]
@@ -98,13 +102,22 @@ def status(
     view.print_warnings(there.warnings)
     view.print_findings({one.name: one.cautions for one in joined}, ())
     view.print_findings(there.cautions, () if tables else there.unconfigured)
-    for _, cause in failed:
-        view.print_error(cause)
+    _show_errors(found, [cause for _, cause in failed], failures)
+    return code
+
+
+def _show_errors(
+    found: Sequence[_Found], failed: Iterable[LakewardError], failures: Mapping[TableName, Failure]
+) -> None:
+    """Print what cannot be read now, the errors and alarms of the last run, and the next step."""
+    for error in failed:
+        view.print_error(error)
+    for name, failure in failures.items():
+        view.print_failure(name, failure)
     for one in found:
         view.print_alarms(one.alarms)
     if held := next((one for one in found if one.has_held), None):
         view.console().print(f"Next: `lakeward quarantine show {escaped(str(held.name))}`")
-    return code
 
 
 def _read(
@@ -122,7 +135,7 @@ def _read(
             failed.append((name, error))
             continue
         raised = _alarms_of(str(name), standing.progress, now, account.acked)
-        found.append(_Found(name, standing, (*account.alarms, *raised), account.awaited))
+        found.append(_Found(name, standing, (*account.alarms, *raised), account.awaited, account.failure))
     return found, failed
 
 
@@ -158,15 +171,16 @@ def _schema(configured: Configured, tables: Sequence[str], *, as_json: bool) -> 
 def _show(found: Iterable[_Found], kind: str) -> None:
     right = ("lag", "rows", "held", "batch")
     table = view.grid("table", "format", "position", "lag", "rows", "held", "batch", "last commit", "", right=right)
-    for name, standing in ((one.name, one.standing) for one in found):
-        progress = standing.progress
+    for one in found:
+        name, standing, progress = one.name, one.standing, one.standing.progress
+        failed = "[red]failed[/]" if one.failure is not None else ""
         if not progress.batch:
-            table.add_row(escaped(str(name)), kind, "nothing applied yet", "–", "–", "–", "–", "–")
+            table.add_row(escaped(str(name)), kind, "nothing applied yet", "–", "–", "–", "–", "–", failed)
             continue
         time = progress.time
         position = escaped(progress.object or "–") if time is None else view.local_time(time)
         lag = view.ago(time, _moment(standing.committed)) if time is not None and standing.committed else "–"
-        since = "" if not progress.inexact_since else f"inexact since {escaped(progress.inexact_since)}"
+        inexact = f"[yellow]inexact since {escaped(progress.inexact_since)}[/]" if progress.inexact_since else ""
         table.add_row(
             escaped(str(name)),
             kind,
@@ -176,7 +190,7 @@ def _show(found: Iterable[_Found], kind: str) -> None:
             f"{progress.held:,}",
             f"{progress.batch:,}",
             f"{view.ago(standing.committed)} ago" if standing.committed else "–",
-            f"[yellow]{since}[/]" if since else "",
+            " · ".join(word for word in (inexact, failed) if word),
         )
     view.console().print(table)
 
@@ -204,6 +218,7 @@ def _document(found: _Found) -> dict[str, Any]:
         "lag_seconds": lag,
         "alarms": [documents.alarm(alarm) for alarm in found.alarms],
         "awaited": documents.awaited(found.awaited),
+        "last_error": documents.failure(found.failure),
     }
 
 

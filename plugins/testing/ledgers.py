@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from lakeward.core.alarms import Alarm
 from lakeward.core.events import Position
+from lakeward.core.failures import Failure
 from lakeward.core.ledger import Account, Notes, ObjectRecord, ObjectState, SourceObject
 from lakeward.core.ports import Ledger
 from lakeward.plugins.testing.contract import port_contract
@@ -19,6 +21,7 @@ Law: TypeAlias = Callable[[Open], None]
 
 TABLE: Final = "shop.orders"
 OTHER: Final = "shop.lines"
+_FAILURE: Final = Failure("TableError", "what", None, "todo", retryable=False, at=9)
 
 
 def ledger_contract(make: Callable[..., Open]) -> type:
@@ -93,17 +96,20 @@ def what_is_not_said_stays(open_: Open) -> None:
     open_().write(TABLE, Notes(checked={"f1": 5, "f2": 1}))
     known = Account(checked={"f1": 5, "f2": 1}, listed=5, batch=2, alarms=(alarm,), acked=acked)
     assert open_().account(TABLE) == known
-    open_().write(TABLE, Notes(alarms=(), acked={}))
+    open_().write(TABLE, Notes(has_ended=True, failure=_FAILURE))
+    open_().write(TABLE, Notes(batch=2))
+    assert open_().account(TABLE) == replace(known, failure=_FAILURE)
+    open_().write(TABLE, Notes(alarms=(), acked={}, has_ended=True))
     assert open_().account(TABLE) == Account(checked=known.checked, listed=5, batch=2)
 
 
 def anew_forgets_a_table_and_no_other(open_: Open) -> None:
     """A ledger that was lost is made from what tables remember."""
     for table in (TABLE, OTHER):
-        open_().write(table, Notes(records=[_record(1)], listed=5, batch=2))
+        open_().write(table, Notes(records=[_record(1)], listed=5, batch=2, has_ended=True, failure=_FAILURE))
     open_().write(TABLE, Notes(anew=True, records=[_record(2)], batch=1))
     assert _states(open_()) == {"f2": ObjectState.SEEN}
-    assert open_().account(TABLE).listed is None
+    assert (open_().account(TABLE).listed, open_().account(TABLE).failure) == (None, None)
     assert open_().account(OTHER).batch == 2
 
 

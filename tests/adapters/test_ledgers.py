@@ -11,6 +11,7 @@ import pytest
 from lakeward.adapters.memory import MemoryLedger
 from lakeward.adapters.sqlite_ledger import FILE, SqliteLedger, build
 from lakeward.core.errors import ConfigError, TableError
+from lakeward.core.failures import Failure
 from lakeward.core.ledger import Notes, ObjectRecord, ObjectState, SourceObject
 from lakeward.core.ports import Ledger
 from lakeward.plugins import Runtime
@@ -70,6 +71,19 @@ def test_a_file_that_is_no_ledger_is_named_and_may_be_deleted(tmp_path: Path, sp
         with pytest.raises(TableError, match=r"ledger\.db cannot be used") as refused:
             use()
         assert "delete the file" in str(refused.value.todo)
+
+
+def test_a_ledger_of_an_earlier_version_keeps_what_it_has(tmp_path: Path) -> None:
+    ledger = SqliteLedger(tmp_path / FILE)
+    ledger.write(TABLE, Notes(records=[record(1)], batch=3))
+    with sqlite3.connect(tmp_path / FILE) as db:
+        db.execute("DROP TABLE failures")
+        db.execute("PRAGMA user_version = 2")
+    db.close()
+    assert (ledger.account(TABLE).batch, states(ledger)) == (3, {"f1": "seen"})
+    failure = Failure("TableError", "what", None, None, retryable=False, at=9)
+    ledger.write(TABLE, Notes(has_ended=True, failure=failure))
+    assert (ledger.account(TABLE).batch, ledger.account(TABLE).failure) == (3, failure)
 
 
 def test_it_has_no_keys_of_its_own(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 
 from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemorySource, MemoryTarget
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.errors import AlarmRaised, EngineLost, SetupError, SourceError
+from lakeward.core.errors import AlarmRaised, EngineLost, SetupError, SourceError, TableError
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.job import STEPS, Report
 from lakeward.core.ledger import Limits, Past, Taken
@@ -26,6 +26,7 @@ from lakeward.core.ports import Notice
 from lakeward.entrypoints import follow, joining
 from lakeward.entrypoints.commands.run import exit_code
 from lakeward.entrypoints.container import Container
+from lakeward.entrypoints.failures import failure_of
 from lakeward.entrypoints.follow import follow_tables
 from lakeward.entrypoints.joining import Joining
 from lakeward.entrypoints.line import Line, Turn
@@ -270,6 +271,37 @@ def test_a_table_that_is_mended_goes_on_and_the_run_ends_well() -> None:
     assert watching.commits == [("orders", 1)]
     assert told(logs) == ["failed", "committed", "goes on"]
     assert exit_code(runs) == 0
+
+
+def test_the_error_of_a_table_is_kept_until_a_run_of_it_ends_without_one() -> None:
+    lake, orders = Lake(arrivals=[(0.0, NAMES[0], 1), (0.0, NAMES[1], 1)]), str(NAMES[1])
+    kept = [failure_of(BROKEN, 0), None, failure_of(KeyError("id"), 0), None]
+    for error, expected in zip([BROKEN, ALARM, KeyError("id"), None], kept, strict=True):
+        lake.source.errors = {} if error is None else {NAMES[1]: error}
+        followed(lake, until=lake.now + 1)
+        found = lake.ledger.account(orders).failure
+        assert expected == (None if found is None else replace(found, at=0)), error
+    assert lake.ledger.account(str(NAMES[0])).failure is None
+
+
+def test_a_run_that_is_stopped_before_it_begins_a_table_keeps_its_error() -> None:
+    lake = Lake()
+    lake.source.errors[NAMES[1]] = BROKEN
+    followed(lake, until=1)
+    lake.source.errors.clear()
+    followed(lake, stop_at=0)
+    assert lake.ledger.account(str(NAMES[1])).failure is not None
+
+
+def test_a_ledger_that_cannot_keep_an_error_hides_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise TableError("the disk is full")
+
+    lake = Lake()
+    lake.source.errors[NAMES[1]] = BROKEN
+    monkeypatch.setattr(MemoryLedger, "write", fails)
+    _, runs = followed(lake, until=1)
+    assert BROKEN in [run.error for run in runs]
 
 
 def test_where_java_has_ended_it_ends_to_be_started_anew() -> None:

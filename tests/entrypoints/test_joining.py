@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from lakeward.adapters.memory import MemoryLedger
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, EngineLost, SetupError, TableError
 from lakeward.core.joined.keeping import JoinJob
@@ -72,7 +73,14 @@ def joins(stop: Stop | None = None, lost: EngineLost | None = None) -> Joining:
         return SimpleNamespace(name=table)  # type: ignore[return-value]
 
     spark = SimpleNamespace(lost=lambda _what, error: lost if str(error) == "connection refused" else None)
-    container = SimpleNamespace(configured=lambda: CONFIGURED, join_job=job, spark=lambda: spark)
+    ledger, runtime = MemoryLedger(), SimpleNamespace(now=lambda: 7)
+    container = SimpleNamespace(
+        configured=lambda: CONFIGURED,
+        join_job=job,
+        spark=lambda: spark,
+        ledger=lambda: ledger,
+        runtime=lambda: runtime,
+    )
     return Joining(container, joined_of(CONFIGURED, CONFIGURED.tables), stop or Stop(lambda _: None))
 
 
@@ -120,11 +128,14 @@ def test_one_that_fails_stops_no_other_and_is_due_again(lake: Lake) -> None:
         assert (joining.take(DIM), joining.take(SUMMARY)) == (Turn.FAILED, Turn.DONE)
         assert (str(joining.runs[DIM].error), joining.runs[DIM].failures) == ("no space", failures)
         assert joining.runs[SUMMARY].error is None
+    kept = joining.container.ledger().account(str(DIM)).failure
+    assert (kept.what, kept.kind, kept.at) == ("no space", "TableError", 7)
     lake.fails.clear()
     assert joining.due({CUSTOMER: 1}) == [DIM]
     with capture_logs() as logs:
         assert joining.take(DIM) is Turn.DONE
     assert (joining.runs[DIM].error, joining.runs[DIM].failures) == (None, 0)
+    assert joining.container.ledger().account(str(DIM)).failure is None
     assert [line["event"] for line in logs] == ["goes on", "joined"]
     assert joining.due({CUSTOMER: 1}) == []
 

@@ -23,6 +23,7 @@ from lakeward.core.alarms import Alarm
 from lakeward.core.clock import SLACK, Ahead
 from lakeward.core.errors import LakewardError, StoreUnreachable, TableError
 from lakeward.core.events import Position
+from lakeward.core.failures import Failure
 from lakeward.core.ledger import Notes
 from lakeward.core.progress import Progress
 from lakeward.entrypoints import documents, view
@@ -135,6 +136,32 @@ def test_alarms_of_the_last_run_are_shown_and_end_with_3(lakeward: Command, tmp_
     assert [alarm["code"] for alarm in table["alarms"]] == ["LEDGER-005"]
     ledger.write("shop.orders", Notes(alarms=()))
     assert lakeward("status").code == 0
+
+
+@pytest.mark.parametrize(("retryable", "code"), [(False, 4), (True, 75)])
+def test_the_error_of_the_last_run_is_shown_with_its_exit_code_until_a_run_succeeds(
+    lakeward: Command, tmp_path: Path, retryable: bool, code: int
+) -> None:
+    write(tmp_path, small_lake.SETTINGS)
+    small_lake.commit(small_lake.make(tmp_path), progress())
+    ledger = SqliteLedger(tmp_path / "state" / "ledger.db")
+    at = time.time_ns() // 1000 - 150_000_000
+    failure = Failure("SourceError", "a.csv cannot be read", "it is cut off", None, retryable, at)
+    ledger.write("shop.orders", Notes(has_ended=True, failure=failure))
+    ledger.write("shop.orders", Notes(alarms=[Alarm("LEDGER-005", "it is empty", "nothing", "look")]))
+    ended = lakeward("status")
+    assert (ended.code, ended.out.splitlines()[1].split()[-1]) == (code, "failed")
+    assert ended.err.splitlines()[:3] == [
+        "error: a.csv cannot be read",
+        "  it is cut off",
+        "  shop.orders failed 2 min ago; no run of it has ended without an error since.",
+    ]
+    document = lakeward("status", "--json").document
+    error = document["tables"][0]["last_error"]
+    assert (document["exit_code"], error["kind"], error["at"]) == (code, "SourceError", documents.time(at))
+    ledger.write("shop.orders", Notes(has_ended=True))
+    ended = lakeward("status")
+    assert (ended.code, "a.csv" in ended.err) == (3, False)
 
 
 def test_a_time_in_the_future_that_was_let_pass_is_no_alarm(lakeward: Command, tmp_path: Path) -> None:
