@@ -349,10 +349,12 @@ def _has_ended(
     """Whether nothing of a load can be missing: its task says so, changes lie behind all of it, or it has settled.
 
     A snapshot has settled where two looks, far enough apart, found the same, and every object
-    of the load before is written anew.
+    of the load before is written anew. Where it need not settle (`settles` is 0), one look is enough.
     """
     if load.told is not None and load.told.is_of(objects):
         return True
+    if load.settles == 0:
+        return not awaited.lacking
     if load.settles is not None:
         is_same = past.awaited is not None and past.awaited.content == awaited.content
         return is_same and not awaited.lacking and past.now - awaited.unchanged >= load.settles

@@ -308,7 +308,7 @@ class TableSettings(BaseModel):
     load_settles: Annotated[str, AfterValidator(_interval)] = Field(
         "1h",
         description="With `snapshot`: how long nothing of a load may change until it is taken for complete, as "
-        "`1h` or `30m`.",
+        "`1h` or `30m`. `0` takes it with the first run that finds it.",
     )
     least_share: float = Field(
         0.5,

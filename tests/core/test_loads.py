@@ -145,6 +145,14 @@ def test_a_snapshot_is_whole_once_all_of_the_one_before_was_written_anew_and_not
     assert not taken([load(1), load(2)], past(*NIGHT, load=SNAPSHOT, now=10**9)).objects, "it was looked at once"
 
 
+def test_a_snapshot_that_need_not_settle_is_whole_at_once_and_half_a_one_is_not() -> None:
+    at_once = replace(SNAPSHOT, settles=0)
+    assert taken([load(1), load(2)], past(*NIGHT, load=at_once)).objects == (load(1), load(2))
+    assert not taken([load(1)], past(*NIGHT, load=at_once)).objects
+    assert not taken(NIGHT, past(*NIGHT, load=at_once)).objects
+    assert chosen([part(1), part(2)], past(part(1), load=at_once)).objects == (part(2),)
+
+
 def test_half_a_snapshot_is_never_whole_however_long_it_stays() -> None:
     for half in ([load(1), load(2, 5)], [load(1)]):
         found = settled(half, 10**6)
