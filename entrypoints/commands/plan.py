@@ -83,13 +83,19 @@ def plan(
     view.print_warnings(found_there.warnings)
     if not tables:
         view.print_unconfigured(found_there.unconfigured)
-    if any(document.get("batch") or document.get("plan") for document in (*planned, *joined)):
-        view.console().print("Nothing has been written. Next: `lakeward run`")
-    else:
-        view.console().print(
-            "Nothing has been written." if code else "Nothing new to apply. `lakeward status` says how far it is."
-        )
+    is_due = any(document.get("batch") or document.get("plan") for document in (*planned, *joined))
+    view.console().print(_next(code, is_due=is_due))
     return code
+
+
+def _next(code: int, *, is_due: bool) -> str:
+    if code == 75:
+        return "Nothing has been written. Next: `lakeward plan` again"
+    if code:
+        return "Nothing has been written. Next: mend what is said above, then `lakeward plan` again"
+    if is_due:
+        return "Nothing has been written. Next: `lakeward run`"
+    return "Nothing new to apply. `lakeward status` says how far it is."
 
 
 def _planned(

@@ -400,6 +400,15 @@ def test_a_plan_says_what_the_run_will_do_and_does_nothing(lakeward: Command, tm
     assert shop.REPORTS == []
 
 
+def test_a_plan_that_fails_for_a_table_does_not_send_to_the_run(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, shop.SETTINGS, '[tables."shop.broken"]\nkey = ["id"]\n')
+    ended = lakeward("plan")
+    assert (ended.code, "creates the table" in ended.out) == (4, True)
+    assert ended.out.endswith(
+        "Nothing has been written. Next: mend what is said above, then `lakeward plan` again\n"
+    )
+
+
 def test_a_plan_is_made_anew_where_a_run_commits_meanwhile(
     lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
