@@ -20,6 +20,9 @@ from lakeward.entrypoints.printable import escaped, plain
 MOST_KEYS: Final = 10
 """More keys than that are not listed at once; `--json` has them all."""
 
+_LONGEST: Final = 300
+"""Characters of a reason, and of a row as it was written, that are shown at once."""
+
 
 Group: TypeAlias = tuple[bool, TableName, str, str, list[Entry]]
 """Rows of one table that are alike: whether they are final, the table, reason and advice, and the rows."""
@@ -114,15 +117,21 @@ def print_entries(out: Console, entries: Sequence[Entry]) -> None:
         for entry in final:
             _add(grid, entry)
         out.print(grid)
+    if any(len(words) > _LONGEST for entry in entries for words in (entry.detail, entry.text)):
+        out.print(f"Texts of more than {_LONGEST} characters are cut (…); with --json they are whole.")
 
 
 def _add(grid: Table, entry: Entry, *waits: str) -> None:
     of = f" ({entry.operation})" if entry.reason == Reason.NO_KEY.value and entry.operation else ""
-    why = f"{entry.reason}{of}: {escaped(entry.detail)}"
+    why = f"{entry.reason}{of}: {escaped(_cut(entry.detail))}"
     if entry.mended is not None:
         why += " [green](mended)[/]"
     shown = escaped(key_words(entry))
-    grid.add_row(shown, _ago(entry.since), *waits, why, escaped(place(entry)), plain(entry.text))
+    grid.add_row(shown, _ago(entry.since), *waits, why, escaped(place(entry)), plain(_cut(entry.text)))
+
+
+def _cut(words: str) -> str:
+    return words if len(words) <= _LONGEST else f"{words[:_LONGEST]}…"
 
 
 def print_next(out: Console, kept: Kept, entries: Sequence[Entry]) -> None:

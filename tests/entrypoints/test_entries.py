@@ -39,6 +39,18 @@ def entry(row: int = 1, reason: Reason = Reason.CAST, **more: object) -> Entry:
     return Entry(reason=reason.value, row=row, **{**whole, **more})  # type: ignore[arg-type]
 
 
+# How they are shown.
+
+
+def test_long_texts_are_cut_and_it_is_said_where_they_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    print_entries(Console(width=2000), [entry(detail="d" * 300, text="t" * 301)])
+    shown = capsys.readouterr().out
+    assert (shown.count("d" * 300), shown.count("t" * 300 + "…")) == (1, 1)
+    assert shown.endswith("Texts of more than 300 characters are cut (…); with --json they are whole.\n")
+    print_entries(Console(width=2000), [entry(detail="d" * 300, text="t" * 300)])
+    assert "…" not in capsys.readouterr().out
+
+
 # Which rows.
 
 
