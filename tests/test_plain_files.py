@@ -163,6 +163,38 @@ source = { format = "debezium", types = "schema", folder = "topics/shop.order" }
     assert "order_by" in ended.err + ended.out
 
 
+def test_dates_that_not_every_reader_has_wait_in_quarantine(project: Project) -> None:
+    """Whichever file brings them: what is in the tables is read by a reader that has the years 1 to 9999."""
+    tables = """
+[tables."shop.item"]
+key = ["id"]
+[tables."shop.order"]
+key = ["id"]
+columns = { id = "int", at = { type = "timestamp_ntz", format = "epoch-micros" }, day = "date" }
+source = { format = "debezium", folder = "topics/shop.order" }
+"""
+    configure(project, tables, "")
+    at = [0, 10**18, -(10**17)]
+    rows = {"id": pa.array([1, 2, 3], pa.int32()), "at": pa.array(at, pa.timestamp("us"))}
+    pq.write_table(pa.table(rows), project.put("a.parquet", b""))
+    sent = [(1, 0, 0), (2, 10**18, 0), (3, 0, 30_000_000), (4, 253_402_300_799_999_999, -719_162)]
+    project.put(
+        "a.json",
+        "".join(
+            json.dumps({"after": {"id": i, "at": moment, "day": day}, "op": "c", "source": {"lsn": i}}) + "\n"
+            for i, moment, day in sent
+        ),
+        "topics/shop.order",
+    )
+    project.run(code=3)
+    assert [row[0] for row in project.rows(columns=("id", "at"))] == [1]
+    assert [row[0] for row in project.rows("order", columns=("id", "at", "day"))] == [1, 4]
+    assert [(e["reason"], e["table"], e["row"]) for e in project.entries()] == [
+        *[("cast", "shop.item", row) for row in (2, 3)],
+        *[("cast", "shop.order", row) for row in (2, 3)],
+    ]
+
+
 def test_the_behaviours_of_a_real_connector_give_the_tables_of_its_database(project: Project) -> None:
     """Values that were not logged, a changed key, deletes with tombstones, a truncate; all tables in one file."""
     tables = "\n".join(

@@ -18,6 +18,7 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import NESTED, TextFormat, misfit, to_type
 from lakeward.adapters.spark.inline import inline, of_json
 from lakeward.adapters.spark.names import quoted, text
+from lakeward.adapters.spark.spans import is_outside
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import MendError
@@ -185,11 +186,14 @@ def events_of_json(spark: SparkSession, reading: Reading, entries: Sequence[Entr
     ]
     frame = inline(spark, {**numbers, **dict.fromkeys((names.OPERATION, names.UNSET, _ROW), "string")}, rows)
     frame = frame.selectExpr("*", f"{of_json(_ROW, types, _BROKEN)} AS {_PARSED}")
-    _refuse_broken(frame, reading, entries)
-    typed = []
+    values, wrong = {}, [f"{_PARSED}.{_BROKEN} IS NOT NULL"]
     for item in schema:
-        values = ", ".join(f"{_PARSED}.{quoted(name)}" for name in called[item.name])
-        typed.append(f"CAST(coalesce({values}) AS {ddl(item.type)}) AS {quoted(item.name)}")
+        found = ", ".join(f"{_PARSED}.{quoted(name)}" for name in called[item.name])
+        values[item.name] = f"CAST(coalesce({found}) AS {ddl(item.type)})"
+        outside = is_outside(values[item.name], item.type)
+        wrong += [] if outside is None else [outside]
+    _refuse_broken(frame.where(" OR ".join(wrong)), reading, entries)
+    typed = [f"{value} AS {quoted(name)}" for name, value in values.items()]
     unset = f"nullif(from_json({names.UNSET}, 'array<string>'), array())"
     return frame.selectExpr(
         *typed,
@@ -200,9 +204,9 @@ def events_of_json(spark: SparkSession, reading: Reading, entries: Sequence[Entr
     )
 
 
-def _refuse_broken(frame: DataFrame, reading: Reading, entries: Sequence[Entry]) -> None:
-    """Raise MendError for rows whose values do not fit; as many are looked at as a person replays."""
-    wrong = frame.where(f"{_PARSED}.{_BROKEN} IS NOT NULL").select(_ENTRY).collect()
+def _refuse_broken(broken: DataFrame, reading: Reading, entries: Sequence[Entry]) -> None:
+    """Raise MendError where there are rows whose values do not fit; as many are looked at as a person replays."""
+    wrong = broken.select(_ENTRY).collect()
     if wrong:
         places = [entries[row[_ENTRY]] for row in wrong]
         raise MendError(

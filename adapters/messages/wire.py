@@ -8,12 +8,13 @@ through a double on its way to a decimal.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
 from lakeward.adapters.spark.casts import NESTED, TextFormat, to_type
 from lakeward.adapters.spark.names import text
+from lakeward.adapters.spark.spans import inside, is_outside, is_somewhere
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.schema import Type
 
@@ -128,8 +129,9 @@ def _date(cell: str, written: Writing) -> str:
     as_text = to_type(_without_zone(cell), Type("date"), written.text)
     if written.wire is not Wire.DAYS:
         return as_text
-    days = f"CASE WHEN {cell} RLIKE '^-?[0-9]{{1,9}}$' THEN date_from_unix_date(try_cast({cell} AS int)) END"
-    return f"coalesce({days}, {as_text})"
+    day = inside("date_from_unix_date(n)", Type("date"))
+    days = f"CASE WHEN {cell} RLIKE '^-?[0-9]{{1,9}}$' THEN try_cast({cell} AS int) END"
+    return f"coalesce({bound(days, 'n', day)}, {as_text})"
 
 
 def _moment(cell: str, type_: Type, written: Writing) -> str:
@@ -141,7 +143,7 @@ def _moment(cell: str, type_: Type, written: Writing) -> str:
     unit = UNITS[written.wire]
     micros = f"try_multiply(n, {10**6 // unit}BD)" if unit <= 10**6 else f"(n div {unit // 10**6})"
     is_whole = "true" if unit <= 10**6 else f"n % {unit // 10**6} = 0"
-    moment = f"timestamp_micros(try_cast({micros} AS bigint))"
+    moment = bound(f"timestamp_micros(try_cast({micros} AS bigint))", "t", inside("t", Type("timestamp")))
     value = f"CASE WHEN {is_whole} THEN CAST({moment} AS {ddl(type_)}) END"
     return bound(number(cell), "n", f"CASE WHEN n IS NULL THEN {as_text} ELSE {value} END")
 
@@ -163,8 +165,32 @@ def _binary(cell: str, wire: Wire) -> str:
 
 
 def _nested(cell: str, type_: Type) -> str:
-    """Read JSON by Spark's rules, all or nothing."""
-    schema = f"value {ddl(type_)}, broken string"
+    """Read JSON by Spark's rules, all or nothing.
+
+    Those round decimals, which are read with more digits and compared, and make too great a number infinite.
+    """
+    wide = _with_digits(type_)
+    schema = f"value {ddl(wide)}, broken string"
     whole_value = f"concat('{{\"value\":', {cell}, '}}')"
     found = f"from_json({whole_value}, {text(schema)}, map('columnNameOfCorruptRecord', 'broken'))"
-    return f"CASE WHEN {found}.broken IS NULL THEN {found}.value END"
+    wrong = is_somewhere("v.value", type_, _is_bent)
+    is_right = "v.broken IS NULL" + ("" if wrong is None else f" AND NOT {wrong}")
+    value = "v.value" if wide == type_ else f"CAST(v.value AS {ddl(type_)})"
+    return bound(found, "v", f"CASE WHEN {is_right} THEN {value} END")
+
+
+def _with_digits(type_: Type) -> Type:
+    """Return a type whose decimals have as many places before the point as they had, and the most behind it."""
+    if type_.name == "decimal":
+        return Type("decimal", 38, 38 - type_.precision + type_.scale)
+    return replace(type_, parts=tuple(replace(part, type=_with_digits(part.type)) for part in type_.parts))
+
+
+def _is_bent(value: str, type_: Type) -> str | None:
+    match type_.name:
+        case "decimal":
+            return f"NOT (try_cast({value} AS {ddl(type_)}) <=> {value})"
+        case "float" | "double":
+            return f"abs({value}) = double('Infinity')"
+        case _:
+            return is_outside(value, type_)

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from lakeward.adapters.spark.errors import FAILURES, said
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.names import text as literal
+from lakeward.adapters.spark.spans import YEARS
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.errors import ConfigError
 from lakeward.core.schema import UNDECLARED, Column, Type
@@ -27,12 +28,6 @@ _BOOLEAN = r"(?i)^\s*(true|t|yes|y|1|false|f|no|n|0)\s*$"
 _DATE = r"^\s*(?!0000)\d{4}-\d{2}-\d{2}([ T]00:00:00(\.0+)?)?\s*$"
 _TIME = r"^\s*(?!0000)\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6}0*)?)?)?"
 _ZONE = r"\s*(Z|[+-]\d{2}(:?\d{2})?)\s*$"
-_YEARS = {
-    "date": "date'0001-01-01' AND date'9999-12-31'",
-    "timestamp": "timestamp'0001-01-01 00:00:00' AND timestamp'9999-12-31 23:59:59.999999'",
-    "timestamp_ntz": "timestamp_ntz'0001-01-01 00:00:00' AND timestamp_ntz'9999-12-31 23:59:59.999999'",
-}
-"""The years that every reader of the lake has."""
 _HEX = r"^(0[xX]|\\x)?([0-9A-Fa-f]{2})*$"
 
 
@@ -167,7 +162,7 @@ def _in_zone(moment: str, zone: str) -> str:
 
 
 def _of_a_year(value: str, type_: str) -> str:
-    return _where(f"{value} BETWEEN {_YEARS[type_]}", value)
+    return _where(f"{value} BETWEEN {YEARS[type_]}", value)
 
 
 def _without_quotes(pattern: str) -> str:
