@@ -25,7 +25,7 @@ from lakeward.adapters.hudi.options import TableOptions as HudiOptions
 from lakeward.adapters.iceberg import checking as iceberg
 from lakeward.adapters.iceberg.columns import to_iceberg
 from lakeward.adapters.iceberg.options import TableOptions as IcebergOptions
-from lakeward.adapters.landed.parquet import footer
+from lakeward.adapters.landed.footers import footer
 from lakeward.adapters.tables import resolve
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError

@@ -19,10 +19,11 @@ from lakeward.adapters.dms.transactions import find_layout as find_shared_layout
 from lakeward.adapters.landed.csv import fields_in
 from lakeward.adapters.landed.csv_frames import WHOLE_FILES, read_csv, typed_rows
 from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.footers import footer
 from lakeward.adapters.landed.kept import KeptFrames
 from lakeward.adapters.landed.layout import OP, OPERATIONS, Expected, Layout, find_layout, has_both
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
-from lakeward.adapters.landed.parquet import footer, read_parquet
+from lakeward.adapters.landed.parquet import read_parquet
 from lakeward.adapters.landed.places import FileName, format_of
 from lakeward.adapters.landed.reading import Numbered, Reading, file_frame
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lakeward.adapters.files.table import TableFiles
+from lakeward.adapters.landed.footers import footer
 from lakeward.adapters.landed.layout import OP, Layout, find_layout
-from lakeward.adapters.landed.parquet import footer
 from lakeward.adapters.messages.connect import Version, merged
 from lakeward.adapters.messages.wire import EPOCHS
 from lakeward.adapters.spark import names

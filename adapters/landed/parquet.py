@@ -1,4 +1,4 @@
-"""Parquet files: their footers, which declare the types, and their rows as frames."""
+"""Rows of Parquet files as frames."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from operator import not_
-from pathlib import Path
 from types import MappingProxyType
-from typing import BinaryIO, Final
+from typing import Final
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.landed.reading import Reading, below, escaped
@@ -36,72 +33,7 @@ from lakeward.adapters.spark.rows import (
 )
 from lakeward.adapters.spark.spans import inside, is_outside
 from lakeward.adapters.spark.types import ddl
-from lakeward.core.errors import SourceError
-from lakeward.core.schema import Column, Schema, Type
-
-
-def footer(file: Path | BinaryIO, table: str, name: str = "") -> Schema:
-    """Return the columns that a file's footer declares, those that DMS added included.
-
-    `name` is what the file is called in messages, where it has a path.
-
-    Raises SourceError where the file is no Parquet file, or has a type that the lake has not.
-    """
-    name = name or str(file.name)
-    try:
-        schema = pq.read_schema(file)
-    except (pa.ArrowException, OSError) as error:
-        raise SourceError(
-            f"{table}: {name} cannot be read as Parquet",
-            found=str(error).splitlines()[0],
-            todo="Nothing of the table was applied; other tables go on. Replace the file by a whole one.",
-        ) from error
-    return Schema(tuple(Column(f.name, _type(f.type, f.name, name, table)) for f in schema))
-
-
-def _type(found: pa.DataType, name: str, file: str, table: str) -> Type:
-    simple = _SIMPLE.get(str(found))
-    if simple is not None:
-        return Type(simple)
-    if pa.types.is_uint64(found):
-        return Type("decimal", 20, 0)
-    if pa.types.is_decimal(found):
-        return Type("decimal", found.precision, found.scale)
-    if pa.types.is_timestamp(found) and found.unit in ("ms", "us"):
-        return Type("timestamp" if found.tz else "timestamp_ntz")
-    if pa.types.is_list(found) or pa.types.is_large_list(found):
-        return Type("list", parts=(Column("element", _type(found.value_type, name, file, table)),))
-    if pa.types.is_map(found):
-        key, item = (_type(part, name, file, table) for part in (found.key_type, found.item_type))
-        return Type("map", parts=(Column("key", key), Column("value", item)))
-    if pa.types.is_struct(found):
-        return Type("struct", parts=tuple(Column(f.name, _type(f.type, name, file, table)) for f in found))
-    raise SourceError(
-        f"{table}: column {name} of {file} has a type that lakeward does not hold",
-        found=f"found {found}",
-        todo="Nothing of the table was applied. Let DMS write the column as a text "
-        "(a transformation rule `change-data-type`), or leave it out.",
-    )
-
-
-_SIMPLE = {
-    "bool": "boolean",
-    "int8": "int",
-    "int16": "int",
-    "int32": "int",
-    "int64": "bigint",
-    "uint8": "int",
-    "uint16": "int",
-    "uint32": "bigint",
-    "float": "float",
-    "double": "double",
-    "string": "string",
-    "large_string": "string",
-    "binary": "binary",
-    "large_binary": "binary",
-    "date32[day]": "date",
-}
-
+from lakeward.core.schema import Column, Type
 
 _AS_NOW: Final[Mapping[str, str]] = MappingProxyType({})
 

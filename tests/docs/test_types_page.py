@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from lakeward.adapters.delta_rs.columns import written
 from lakeward.adapters.hudi.columns import schema_of
 from lakeward.adapters.iceberg.columns import to_iceberg
-from lakeward.adapters.landed.parquet import footer
+from lakeward.adapters.landed.footers import footer
 from lakeward.adapters.spark.casts import TextFormat, to_type
 from lakeward.adapters.spark.names import text
 from lakeward.core.errors import SourceError

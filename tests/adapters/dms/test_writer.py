@@ -18,7 +18,7 @@ from lakeward.adapters.dms.names import PLACES
 from lakeward.adapters.dms.writer import Change, DmsWriter, Style
 from lakeward.adapters.landed.csv import BOM, Dialect
 from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.landed.parquet import footer
+from lakeward.adapters.landed.footers import footer
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Operation
 from lakeward.core.schema import Column, Schema, Type, parse_type

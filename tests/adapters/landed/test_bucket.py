@@ -19,7 +19,7 @@ from lakeward.adapters.dms import build_landing
 from lakeward.adapters.dms.names import PLACES, STANDARD
 from lakeward.adapters.landed.bucket import BucketStore
 from lakeward.adapters.landed.folder import HEAD_BYTES, Folder
-from lakeward.adapters.landed.parquet import footer
+from lakeward.adapters.landed.footers import footer
 from lakeward.adapters.landed.places import Place, Places
 from lakeward.adapters.landed.taking import choose, still_alike
 from lakeward.adapters.s3.access import find_access

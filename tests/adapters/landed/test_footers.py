@@ -1,0 +1,50 @@
+"""What is said of a Parquet file by its footer alone, before Spark reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakeward.adapters.landed.footers import footer
+from lakeward.core.errors import SourceError
+
+ROWS = pa.table({"id": [1, 2], "of": [{"price": 1.5}, {"price": 2.5}]})
+
+
+@pytest.mark.parametrize(
+    ("written", "column", "found"),
+    [
+        ({"compression": {"of.price": "brotli"}}, "of.price", "compressed with BROTLI"),
+        ({"compression": "brotli"}, "id", "compressed with BROTLI"),
+        (
+            {"use_dictionary": False, "column_encoding": {"of.price": "BYTE_STREAM_SPLIT"}},
+            "of.price",
+            "encoded as BYTE_STREAM_SPLIT",
+        ),
+        (
+            {"use_dictionary": False, "column_encoding": {"id": "BYTE_STREAM_SPLIT"}, "row_group_size": 1},
+            "id",
+            "encoded as BYTE_STREAM_SPLIT",
+        ),
+    ],
+)
+def test_what_spark_cannot_read_is_named_with_its_column(
+    tmp_path: Path, written: dict[str, object], column: str, found: str
+) -> None:
+    pq.write_table(ROWS, tmp_path / "a.parquet", **written)
+    with pytest.raises(SourceError) as caught:
+        footer(tmp_path / "a.parquet", "shop.item", "a.parquet")
+    assert caught.value.what == f"shop.item: Spark does not read the column {column} of a.parquet"
+    assert caught.value.found == f"its values are {found}; the file is whole"
+    assert "Let the file be written with " in caught.value.todo
+
+
+@pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "zstd", "lz4"])
+def test_what_spark_reads_is_taken(tmp_path: Path, codec: str) -> None:
+    for encoding in ("DELTA_BINARY_PACKED", "PLAIN"):
+        more = {"use_dictionary": False, "column_encoding": {"id": encoding}}
+        pq.write_table(ROWS, tmp_path / "a.parquet", compression=codec, **more)
+        assert footer(tmp_path / "a.parquet", "shop.item").names == ("id", "of")
