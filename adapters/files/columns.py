@@ -9,11 +9,11 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakeward.adapters.files.fields import fields_of, find_field, root_of
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.messages.connect import MOST_DIGITS, Described
 from lakeward.adapters.messages.wire import EPOCHS, Wire, Writing
 from lakeward.adapters.spark.casts import TextFormat
-from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.rows import OP_TEXT, SEQUENCE_TEXT, TIME_TEXT
 from lakeward.adapters.spark.types import bound_of
 from lakeward.core.dimension import Dimension, Match
@@ -38,24 +38,32 @@ def check_images(options: FilesOptions, dimension: Dimension) -> None:
 
 
 def check_mapping(options: FilesOptions, dimension: Dimension) -> None:
-    """Raise ConfigError where a column that is named is not there, or has a type that orders nothing."""
-    for setting, name in (("order_by", options.order_by), ("time", options.time)):
-        if name is None:
-            continue
-        found = dimension.schema.find(name)
-        if found is None:
+    """Raise ConfigError where a column that is named is not there, or has a type that orders or tells nothing."""
+    for setting, name in fields_of(options).items():
+        found = find_field(dimension.schema, name)
+        if found is not None:
+            _check_type(dimension, setting, found[1])
+        elif setting != "operation":
+            declared = f'[tables."{dimension.name}".columns]'
+            path = f", {root_of(name)} as a struct" if "." in name else ""
             raise ConfigError(
                 f"{dimension.name}: `{setting}` names {name!r}, and its files have no such column",
                 found="its columns are " + ", ".join(dimension.schema.names),
-                todo=f'Correct `{setting}`, or declare the column under [tables."{dimension.name}".columns].',
+                todo=f"Correct `{setting}`, or declare the column under {declared}{path}.",
             )
-        is_time = found.type.name in _TIMES
-        if not is_time and (setting == "time" or not _is_whole(found)):
-            raise ConfigError(
-                f"{dimension.name}: the column {name} is {found.type.with_article}, and cannot be `{setting}`",
-                todo="Declare it as a timestamp or a date"
-                + ("." if setting == "time" else ", or as a whole number."),
-            )
+
+
+def _check_type(dimension: Dimension, setting: str, found: Column) -> None:
+    is_time, name = found.type.name in _TIMES, found.name
+    if setting == "operation":
+        is_right = not found.type.is_nested and found.type.name != "binary"
+        todo = f"Name the field in it that says what a row does by its path, as `{name}.op`, or another column."
+    else:
+        is_right = is_time or (setting == "order_by" and _is_whole(found))
+        todo = "Declare it as a timestamp or a date" + ("." if setting == "time" else ", or as a whole number.")
+    if not is_right:
+        what = f"{dimension.name}: the column {name} is {found.type.with_article}, and cannot be `{setting}`"
+        raise ConfigError(what, todo=todo)
 
 
 def _is_whole(column: Column) -> bool:
@@ -64,20 +72,19 @@ def _is_whole(column: Column) -> bool:
 
 def with_mapping(rows: DataFrame, options: FilesOptions, dimension: Dimension) -> DataFrame:
     """Return rows with operation, order and time from the columns that say so."""
-    operation, order = options.operation, options.order_by
-    time = options.time or order
-    by_order, by_time = (None if name is None else dimension.schema.find(name) for name in (order, time))
-    if operation is not None and dimension.schema.find(operation.column) is not None:
-        rows = rows.withColumn(OP_TEXT, F.expr(f"string({quoted(operation.column)})"))
-    if by_order is not None:
-        rows = rows.withColumn(SEQUENCE_TEXT, F.expr(f"string({_number(by_order)})"))
-    if by_time is not None and by_time.type.name in _TIMES:
-        rows = rows.withColumn(TIME_TEXT, F.expr(f"string(CAST({quoted(by_time.name)} AS timestamp))"))
+    named = {setting: find_field(dimension.schema, name) for setting, name in fields_of(options).items()}
+    operation, order = named.get("operation"), named.get("order_by")
+    time = named.get("time") or order
+    if operation is not None:
+        rows = rows.withColumn(OP_TEXT, F.expr(f"string({operation[0]})"))
+    if order is not None:
+        rows = rows.withColumn(SEQUENCE_TEXT, F.expr(f"string({_number(*order)})"))
+    if time is not None and time[1].type.name in _TIMES:
+        rows = rows.withColumn(TIME_TEXT, F.expr(f"string(CAST({time[0]} AS timestamp))"))
     return rows
 
 
-def _number(column: Column) -> str:
-    value = quoted(column.name)
+def _number(value: str, column: Column) -> str:
     if column.type.name == "date":
         return f"unix_micros(CAST({value} AS timestamp))"
     return bound_of(value, column.type) or value

@@ -9,6 +9,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakeward.adapters.files.fields import FIELD_FLAGS
 from lakeward.adapters.files.frames import ODD
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.looking import File, not_declared
@@ -30,7 +31,8 @@ _MARKS: Final = ("0xFFFE", "0xFEFF")
 def surveyed(frame: DataFrame, dimension: Dimension, files: Sequence[File]) -> Sequence[Group]:
     """Return the survey of a frame; raises SourceError, with its name, for a file that cannot be read."""
     try:
-        return survey(frame, dimension, TORN, MALFORMED, AHEAD, ODD, OF_OTHER)
+        flags = [name for name in FIELD_FLAGS if name in frame.columns]
+        return survey(frame, dimension, TORN, MALFORMED, AHEAD, ODD, OF_OTHER, *flags)
     except FAILURES as error:
         if (gone := unreachable(str(dimension.name), error)) is not None:
             raise gone from error

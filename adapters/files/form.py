@@ -49,7 +49,10 @@ class Operations(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    column: str = Field(description="What it is called. The table has it only where `columns` names it.")
+    column: str = Field(
+        description="What it is called, or the path of a field in it, as `_cdc.op`. The table has it only where "
+        "`columns` names it."
+    )
     insert: list[str] = Field(default_factory=list, description="The words of rows that are new.")
     update: list[str] = Field(default_factory=list, description="The words of rows that were there.")
     delete: list[str] = Field(default_factory=list, description="The words of rows that are gone.")
@@ -84,13 +87,13 @@ class Form(BaseModel):
     )
     order_by: str | None = Field(
         None,
-        description="The column that orders the rows of a key: a time, a date or a whole number. Without it they "
-        "count in the order of files and lines.",
+        description="The column, or the path of a field in it, that orders the rows of a key: a time, a date or a "
+        "whole number. Without it they count in the order of files and lines.",
     )
     time: str | None = Field(
         None,
-        description="The column with the time of a change, by which lateness is judged; without it `order_by`, "
-        "where that is a time.",
+        description="The column with the time of a change, or the path of a field in it, by which lateness is "
+        "judged; without it `order_by`, where that is a time.",
     )
     operation: Operations | None = Field(
         None,

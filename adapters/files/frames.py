@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from typing import Final
 
@@ -11,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.files.columns import with_mapping
+from lakeward.adapters.files.fields import FIELD_FLAGS, fields_of
 from lakeward.adapters.files.lines import STRANGE, json_rows, read_lines
 from lakeward.adapters.files.looking import File
 from lakeward.adapters.files.messages import message_rows
@@ -57,7 +59,7 @@ def frame_of(table: TableFiles, files: Sequence[File]) -> DataFrame:
     )
     if not table.options.is_messages:
         rows = with_mapping(rows, table.options, table.dimension)
-    also = tuple(name for name in (STRANGE, OF_OTHER, LOG) if name in rows.columns)
+    also = tuple(name for name in (STRANGE, OF_OTHER, LOG, *FIELD_FLAGS) if name in rows.columns)
     events = to_events(rows, places, table.reading, also)
     if table.dates_snapshots:
         zone = text(table.options.source_zone)
@@ -80,11 +82,10 @@ def _rows(table: TableFiles, files: Sequence[File], places: DataFrame) -> DataFr
         has = first.schema.names
         called = {new: old for old, new in table.dimension.policies.renames.items() if old in has}
         has_op = options.operation is not None and options.operation.column in has
-        return read_parquet(spark, paths, reading, has_op=has_op, called=called)
+        plain = replace(reading, sequence_column=None)  # `with_mapping` gives rows their order
+        return read_parquet(spark, paths, plain, has_op=has_op, called=called)
     if first.format == "json":
         keeps_absent = options.absent == "unset"
-        return json_rows(
-            read_lines(spark, paths, reading), reading, table.operation_column, keeps_absent=keeps_absent
-        )
+        return json_rows(read_lines(spark, paths, reading), reading, fields_of(options), keeps_absent=keeps_absent)
     table = table.of_partitions([file.item.name for file in files])
     return message_rows(table, files, paths, places)

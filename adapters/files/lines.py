@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lakeward.adapters.files.fields import find_field, json_field, root_of
 from lakeward.adapters.landed.csv_frames import LINE_NUMBER
 from lakeward.adapters.landed.reading import Reading, below, escaped
-from lakeward.adapters.messages.decoded import Decoded, to_rows
+from lakeward.adapters.messages.decoded import NULL, Decoded, to_rows
 from lakeward.adapters.messages.message import (
     BODY,
     KEY,
@@ -64,8 +65,11 @@ def as_messages(lines: DataFrame, line: str) -> DataFrame:
     )
 
 
-def json_rows(lines: DataFrame, reading: Reading, operation: str | None, *, keeps_absent: bool) -> DataFrame:
-    """Return objects as rows; with `keeps_absent` a name that an object lacks was not sent."""
+def json_rows(lines: DataFrame, reading: Reading, named: Mapping[str, str], *, keeps_absent: bool) -> DataFrame:
+    """Return objects as rows; with `keeps_absent` a name that an object lacks was not sent.
+
+    `named` are the columns and fields that the settings name, by setting (`lakeward.adapters.files.fields`).
+    """
     schema, key = reading.dimension.schema, reading.dimension.key
     frame = lines.selectExpr("*", f"{parsed(VALUE)} AS {_PARSED}").selectExpr("*", f"{whole(_PARSED)} AS {_OBJECT}")
     renames = reading.dimension.policies.renames
@@ -76,15 +80,19 @@ def json_rows(lines: DataFrame, reading: Reading, operation: str | None, *, keep
         for name, names in called.items()
         if name not in key
     }
+    told = {setting: json_field(_OBJECT, name, called) for setting, name in named.items()}
     found = Decoded(
         cells=cells,
         unset={name: f"({sql})" for name, sql in absent.items()} if keeps_absent else {},
-        operation=cell(_OBJECT, operation) if operation is not None else "string(NULL)",
+        operation=told["operation"].text if "operation" in told else NULL,
         broken=f"CASE WHEN {_OBJECT} IS NULL THEN 'the line is not a JSON object' END",
         blank=f"trim({VALUE}) = ''",
     )
-    known = [*(n for names in called.values() for n in names), *([operation] if operation is not None else [])]
-    return to_rows(frame, reading, found, reading.written, strange=strange(_OBJECT, known))
+    operation = named.get("operation")
+    of_none = [] if operation is None or find_field(schema, operation) else [operation, root_of(operation)]
+    own = strange(_OBJECT, [*(n for names in called.values() for n in names), *of_none])
+    flags = [flag for setting, field in told.items() for flag in field.flags(_OBJECT, setting)]
+    return to_rows(frame, reading, found, reading.written, own, *flags)
 
 
 def strange(of: str, known: Sequence[str], prefix: str | None = None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from lakeward.adapters.files.fields import find_field, lacks_field
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.landed.footers import footer
 from lakeward.adapters.landed.layout import OP, Layout, find_layout
@@ -106,8 +107,13 @@ def _with_footer(table: TableFiles, first: File, schema: Schema) -> Dimension:
     dimension, operation = table.dimension, table.options.operation
     declared, renames = dimension.schema, {} if first.versions else dimension.policies.renames
     own = [Column(renames.get(c.name, c.name), c.type) for c in schema]
-    if operation is not None and declared.find(operation.column) is None:
-        own = [c for c in own if c.name != operation.column]
+    if operation is not None:
+        found = find_field(Schema(tuple(own)), operation.column)
+        if found is None and table.has_op:
+            raise lacks_field(dimension, first.item.name, "operation", operation.column)
+        is_plain = found is not None and not found[1].type.is_nested  # else `check_mapping` refuses it
+        if declared.find(operation.column) is None and is_plain:
+            own = [c for c in own if c.name != operation.column]
     for item in own:
         said_so = declared.find(item.name)
         if said_so is not None and said_so.type != item.type:

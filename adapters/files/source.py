@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.files.columns import check_images, check_mapping
 from lakeward.adapters.files.damage import refuse_damage, surveyed
+from lakeward.adapters.files.fields import FIELD_FLAGS, refuse_fields
 from lakeward.adapters.files.frames import ODD, frame_of
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.looking import File, alike, look_at, with_schema
@@ -127,8 +128,9 @@ class FilesSource:
                 close()
                 return self._read_or_nothing(dimension, taken if must_look_again else unchanged, epoch)
             refuse_damage(table.dimension, frame, files, found)
+            refuse_fields(table.dimension, table.told_fields, {f.item.order: f.item.name for f in files}, found)
             batch = to_batch(
-                frame.drop(STRANGE, ODD, OF_OTHER, LOG),
+                frame.drop(STRANGE, ODD, OF_OTHER, LOG, *FIELD_FLAGS),
                 table.dimension,
                 found,
                 epoch=epoch,

@@ -9,6 +9,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.files.columns import writings
+from lakeward.adapters.files.fields import fields_of, find_field
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.landed.csv import Dialect
 from lakeward.adapters.landed.folder import Folder
@@ -79,14 +80,21 @@ class TableFiles:
     def operation_column(self) -> str | None:
         """The column with the operation, where the table has it not itself."""
         said = self.options.operation
-        return None if said is None or self.dimension.schema.find(said.column) is not None else said.column
+        return None if said is None or find_field(self.dimension.schema, said.column) else said.column
+
+    @property
+    def told_fields(self) -> Mapping[str, str]:
+        """What the settings name, by setting; rows of a snapshot need not say what they do."""
+        named = fields_of(self.options)
+        return {name: field for name, field in named.items() if name != "operation" or self.has_op}
 
     @property
     def expected(self) -> Expected:
         """What CSV files should look like; rows of a snapshot do nothing, so that it need not say what."""
         operation = self.operation_column
         dialect = self.reading.dialect
-        hint = "Or does `operation` name another column?"
+        is_path = operation is not None and "." in operation
+        hint = "Or does `operation` name another column?" + (" CSV has no fields in a column." if is_path else "")
         return Expected(self.dimension, dialect, operation, None, header_may_lack_op=self.is_snapshot, no_op=hint)
 
     @property

@@ -67,7 +67,7 @@ def read_parquet(
     wrong = [cell.misfit for cell in (*owns, *before)]
     return frame.selectExpr(
         *[f"{own.value} AS {quoted(own.column.name)}" for own in owns],
-        f"{quoted(reading.op_column) if has_op else 'string(NULL)'} AS {OP_TEXT}",
+        f"CAST({quoted(reading.op_column) if has_op else 'NULL'} AS string) AS {OP_TEXT}",
         f"{'string(NULL)' if time is None else f'CAST({quoted(time)} AS string)'} AS {TIME_TEXT}",
         f"CAST({sequence} AS string) AS {SEQUENCE_TEXT}",
         f"{as_json(sent)} AS {VALUE}",

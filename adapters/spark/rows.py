@@ -63,8 +63,9 @@ class Telling:
     `timestamp_column` and `sequence_column` are what the commit time and the sequence are
     called, where there are any; a sequence that `is_any_number` may be 0 or below. `operations` are
     what the words for operations mean; with `takes_other_words` any other leaves a row, as a change
-    does that has no word, unless those are `without_op` of another kind. `indicator` is a column
-    that tells the operation by one of its values, those of a delete, an update and an insert.
+    does that has no word, unless those are `without_op` of another kind; an object or a list is no word.
+    `indicator` is a column that tells the operation by one of its values, those of a delete, an update
+    and an insert.
     `transaction` is what names the transaction, as SQL. `may_need` is what rows that are not sent
     whole may call for.
     """
@@ -136,6 +137,11 @@ _NUMBER_TEXT: Final = r"\A-?[0-9]{1,38}\z"
 def to_number(value: str) -> str:
     """Return the sequence that a text has, as SQL: a whole number; else NULL."""
     return f"CASE WHEN {value} RLIKE {text(_NUMBER_TEXT)} THEN try_cast({value} AS decimal(38,0)) END"
+
+
+def is_nested(value: str) -> str:
+    """Return whether a text is that of an object or a list of JSON, by how it begins, as SQL."""
+    return f"left(ltrim({value}), 1) IN ('{{', '[')"
 
 
 def before_column(index: int) -> str:
@@ -232,7 +238,7 @@ def _operation(telling: Telling) -> str:
         change = f"CASE WHEN {names.UNSET} IS NULL THEN 'read' ELSE 'update' END"
     meanings = [(word, change if meaning == UPSERT else f"'{meaning}'") for word, meaning in words]
     known = " ".join(f"WHEN {OP_TEXT} = {text(word)} THEN {meaning}" for word, meaning in meanings)
-    other = f"WHEN {OP_TEXT} IS NOT NULL THEN {change}" if telling.takes_other_words else ""
+    other = f"WHEN NOT {is_nested(OP_TEXT)} THEN {change}" if telling.takes_other_words else ""
     by_op = f"CASE WHEN {IS_LOAD} THEN {read} WHEN NOT {HAS_OP} THEN {change} {known} {other} END"
     said = _indicator(telling)
     if said is None:
@@ -273,7 +279,8 @@ def _problems(telling: Telling) -> list[tuple[str, str, str]]:
         found.append((no_place, Reason.SEQUENCE.value, _named(SEQUENCE_TEXT, words)))
     said = _indicator(telling)
     told = OP_TEXT if said is None else f"coalesce({said}, {OP_TEXT})"
-    not_known = _named(told, "is not an operation")
+    nested = _named(told, "is an object or a list, and not an operation: name the field in it by its path")
+    not_known = f"CASE WHEN {is_nested(told)} THEN {nested} ELSE {_named(told, 'is not an operation')} END"
     found.append((f"{names.OPERATION} IS NULL", Reason.OPERATION.value, not_known))
     found.append((f"{MISFIT} IS NOT NULL", Reason.CAST.value, MISFIT))
     return found

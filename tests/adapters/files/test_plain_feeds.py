@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from fed import fed
 from plain_feeds import FORMATS, PlainFeed, draw, moment, reread, row_of, write
 from pyspark.sql import SparkSession
 
-from lakeward.core.errors import SourceError
+from lakeward.core.errors import LakewardError, SourceError
 
 KEYS = 150
 """Each key is a history of its own: one job reads them all."""
@@ -120,3 +122,92 @@ def test_lines_of_json_that_are_no_utf_8_are_named_so(spark: SparkSession, tmp_p
     with pytest.raises(SourceError, match=r"1\.json is no UTF-8") as refused:
         fed(spark, tmp_path, "shop.item", ["id"], {"id": "int"})
     assert "iconv" in str(refused.value.todo)
+
+
+TOLD = {"column": "_cdc.op", "delete": ["D"]}
+
+
+@pytest.mark.spark
+def test_a_path_names_the_operation_the_order_and_the_time(spark: SparkSession, tmp_path: Path) -> None:
+    """Fields of a struct are found in JSON and in Parquet; the newest row stands, and a delete is one."""
+    place = landing(tmp_path)
+    rows = [(1, "U", 3), (1, "D", 5), (2, "D", 2), (2, "U", 4), (3, "U", 1)]
+    told = [
+        {"id": key, "_cdc": {"op": word, "at": datetime(2026, 11, hour, tzinfo=UTC)}} for key, word, hour in rows
+    ]
+    lines = [json.dumps(row, default=str) for row in told]
+    (place / "1.json").write_text("\n".join(lines[::2]), "utf-8")
+    pq.write_table(pa.Table.from_pylist(told[1::2]), place / "2.parquet")
+    columns = {"id": "bigint", "_cdc": "struct<op: string, at: timestamp>"}
+    found = fed(spark, tmp_path, "shop.item", ["id"], columns, operation=TOLD, order_by="_cdc.at", time="_cdc.at")
+    assert (found.rejects, sorted(found.rows)) == ([], [(2,), (3,)])
+    assert {(event.position.sequence, event.time) for event in found.events} == {
+        (moment * 1_000_000, moment * 1_000_000) for moment in (int(row["_cdc"]["at"].timestamp()) for row in told)
+    }
+
+
+@pytest.mark.spark
+def test_a_row_that_has_an_object_where_its_operation_should_be_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A key of the whole name comes before the path; what neither tells is no word."""
+    lines = [
+        {"id": 1, "_cdc": {"op": "U"}},
+        {"id": 2, "_cdc": {"op": {"code": "D"}}},
+        {"id": 3, "_cdc": {"op": ["D"]}},
+        {"id": 4, "_cdc": {"op": "U"}, "_cdc.op": "D"},
+        {"id": 5, "_cdc": {"op": None}},
+        {"id": 6, "_cdc": "D"},
+        {"id": 7},
+        {"id": 8, "_cdc": {"op": 1}},
+    ]
+    (landing(tmp_path) / "1.json").write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    found = fed(spark, tmp_path, "shop.item", ["id"], {"id": "int"}, operation=TOLD)
+    assert sorted(found.rows) == [(1,), (8,)]
+    assert [reason for reason, _ in found.rejects] == ["operation"] * 5
+
+
+PLAIN = {"id": "int", "at": "timestamp"}
+ROW = '{"id": 1, "op": "D", "at": "2026-11-01"}'
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("lines", "settings", "said"),
+    [
+        ('{"id": 1, "_cdc": {"op": "D"}}', {"operation": {"column": "_cdc"}}, r"'_cdc'.*operation.*is an object"),
+        ('{"id": 1}', {"operation": {"column": "_op"}}, r"no row of 1\.json has '_op', which `operation`"),
+        (ROW, {"operation": {"column": "op.code"}}, r"no row of 1\.json has 'op\.code'"),
+        ('{"id": 1}\n{"id": 2}\nno JSON', {"order_by": "at"}, r"no row of 1\.json has 'at', which `order_by`"),
+        ('{"id": 1, "at": {"ms": 1}}', {"time": "at"}, r"'at', which `time` names, is an object"),
+        (ROW, {"operation": {"column": "op"}, "order_by": "at.ms"}, "`order_by` names 'at.ms'"),
+    ],
+)
+def test_a_file_that_has_not_what_the_settings_name_stops_the_table(
+    spark: SparkSession, tmp_path: Path, lines: str, settings: Mapping[str, Any], said: str
+) -> None:
+    (landing(tmp_path) / "1.json").write_text(lines, "utf-8")
+    with pytest.raises(LakewardError, match=said):
+        fed(spark, tmp_path, "shop.item", ["id"], PLAIN, **settings)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("column", "said"), [("_op", "no row of"), ("_cdc", "cannot be `operation`")])
+def test_a_footer_that_has_not_what_the_settings_name_stops_the_table(
+    spark: SparkSession, tmp_path: Path, column: str, said: str
+) -> None:
+    pq.write_table(pa.Table.from_pylist([{"id": 1, "_cdc": {"op": "D"}}]), landing(tmp_path) / "1.parquet")
+    with pytest.raises(LakewardError, match=said):
+        fed(spark, tmp_path, "shop.item", ["id"], {"id": "bigint"}, operation={"column": column})
+
+
+@pytest.mark.spark
+def test_csv_has_no_fields_in_a_column(spark: SparkSession, tmp_path: Path) -> None:
+    """A column of the whole name is one."""
+    file = landing(tmp_path) / "1.csv"
+    file.write_text("id,_cdc\n1,D\n", "utf-8")
+    with pytest.raises(LakewardError) as refused:
+        fed(spark, tmp_path, "shop.item", ["id"], {"id": "int"}, operation=TOLD)
+    assert "CSV has no fields in a column" in str(refused.value.todo)
+    file.write_text("id,_cdc.op\n1,D\n2,U\n", "utf-8")
+    assert fed(spark, tmp_path, "shop.item", ["id"], {"id": "int"}, operation=TOLD).rows.keys() == {(2,)}

@@ -174,7 +174,7 @@ def read_by_spark(table: TableFiles, lines: Sequence[str], spark: SparkSession) 
     rows = [(line, "1.json", number) for number, line in enumerate(lines)]
     frame = spark.createDataFrame(rows, f"{VALUE} string, {NAME} string, {LINE} bigint").coalesce(2)
     if table.options.format == "json":
-        return json_rows(frame, table.reading, None, keeps_absent=table.options.absent == "unset")
+        return json_rows(frame, table.reading, {}, keeps_absent=table.options.absent == "unset")
     decoder = table.decoder
     opened = decoder.opened(as_messages(frame, table.options.line), table.dimension.source)
     own = strange(decoder.row, COLUMNS, decoder.prefix)

@@ -1,0 +1,127 @@
+"""Columns, and fields within them, that the settings `operation`, `order_by` and `time` name.
+
+`_cdc.op` names the field `op` of the column `_cdc`. A column of that whole name, its dots included, comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from lakeward.adapters.files.form import Form
+from lakeward.adapters.messages.message import CELLS, cell, has
+from lakeward.adapters.spark.events import SKIPPED, Group, by_object
+from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.rows import MALFORMED, is_nested
+from lakeward.core.dimension import Dimension
+from lakeward.core.errors import SchemaConflict
+from lakeward.core.schema import Column, Schema
+
+SETTINGS: Final = ("operation", "order_by", "time")
+"""The settings that name a column or a field."""
+
+LACKS: Final = {setting: f"_lakeward_lacks_{setting}" for setting in SETTINGS}
+NOT_PLAIN: Final = {setting: f"_lakeward_not_plain_{setting}" for setting in SETTINGS}
+"""Flags of a JSON object, by setting: it lacks what the setting names, or has an object or a list there."""
+
+FIELD_FLAGS: Final = (*LACKS.values(), *NOT_PLAIN.values())
+
+
+def fields_of(options: Form) -> Mapping[str, str]:
+    """Return what the settings name, by setting, in the order of `SETTINGS`."""
+    operation = None if options.operation is None else options.operation.column
+    named = dict(zip(SETTINGS, (operation, options.order_by, options.time), strict=True))
+    return {setting: name for setting, name in named.items() if name is not None}
+
+
+def root_of(name: str) -> str:
+    """Return the column that a path begins with.
+
+    >>> root_of("_cdc.op")
+    '_cdc'
+    """
+    return name.partition(".")[0]
+
+
+def find_field(schema: Schema, name: str) -> tuple[str, Column] | None:
+    """Return the column or the field of a name as SQL, and its type; None where the schema has neither."""
+    if (whole := schema.find(name)) is not None:
+        return quoted(name), whole
+    root, *rest = name.split(".")
+    found = schema.find(root)
+    for part in rest:
+        parts = found.type.parts if found is not None and found.type.name == "struct" else ()
+        found = next((field for field in parts if field.name == part), None)
+    return None if found is None else (quoted(root, *rest), Column(name, found.type))
+
+
+class JsonField(NamedTuple):
+    """What a setting names in an object of JSON, as SQL: its text, and whether the object has it."""
+
+    text: str
+    is_there: str
+
+    def flags(self, of: str, setting: str) -> Sequence[str]:
+        """Return the flags of the object `of`, as SQL with their names."""
+        return (
+            f"{of} IS NOT NULL AND NOT {self.is_there} AS {LACKS[setting]}",
+            f"coalesce({is_nested(self.text)}, false) AS {NOT_PLAIN[setting]}",
+        )
+
+
+def json_field(of: str, name: str, called: Mapping[str, Sequence[str]]) -> JsonField:
+    """Return a column or field of the object `of`; `called` says by what names it has the columns of its table."""
+    own = _json_column(of, called.get(name, [name]))
+    root, *rest = name.split(".")
+    if not rest or name in called:
+        return own
+    inner = _json_column(of, called.get(root, [root])).text
+    *between, last = rest
+    for part in between:
+        inner = cell(_opened(inner), part)
+    inside = JsonField(cell(_opened(inner), last), has(_opened(inner), last))
+    return JsonField(f"coalesce({own.text}, {inside.text})", f"({own.is_there} OR {inside.is_there})")
+
+
+def _json_column(of: str, names: Sequence[str]) -> JsonField:
+    texts, there = (", ".join(cell(of, n) for n in names), " OR ".join(has(of, n) for n in names))
+    return JsonField(f"coalesce({texts})", f"({there})")
+
+
+def _opened(value: str) -> str:
+    return f"try_variant_get(try_parse_json({value}), '$', '{CELLS}')"
+
+
+def lacks_field(dimension: Dimension, file: str, setting: str, name: str) -> SchemaConflict:
+    """Say that no row of a file has what a setting names."""
+    return SchemaConflict(
+        f"{dimension.name}: no row of {file} has {name!r}, which `{setting}` names",
+        todo=f"Nothing of the table was applied; other tables go on. Correct `{setting}` (a field in a column is "
+        "named by its path, as `_cdc.op`), or let the writer of the file add it.",
+    )
+
+
+def not_plain(dimension: Dimension, file: str, setting: str, name: str) -> SchemaConflict:
+    """Say that all rows of a file have an object or a list at what a setting names."""
+    return SchemaConflict(
+        f"{dimension.name}: {name!r}, which `{setting}` names, is an object or a list in all rows of {file}",
+        todo=f"Nothing of the table was applied; other tables go on. Let `{setting}` name the field in it by its "
+        f"path, as `{name}.{'op' if setting == 'operation' else 'ts'}`"
+        + ("." if setting == "operation" else f", and declare {root_of(name)} as a struct."),
+    )
+
+
+def refuse_fields(
+    dimension: Dimension, named: Mapping[str, str], files: Mapping[int, str], found: Sequence[Group]
+) -> None:
+    """Raise SchemaConflict for a file of which no row has what a setting names, or all have an object there.
+
+    `files` are names by their order. Rows that cannot be read, and empty lines, tell neither.
+    """
+    groups = by_object([g for g in found if g.reason != SKIPPED and MALFORMED not in g.flags])
+    for order, alike in groups.items():
+        for setting, name in named.items():
+            lacks, nested = LACKS[setting], NOT_PLAIN[setting]
+            if all(group.flags & {lacks, nested} for group in alike):
+                conflict = not_plain if any(nested in group.flags for group in alike) else lacks_field
+                raise conflict(dimension, files[order], setting, name)
