@@ -361,6 +361,23 @@ def tolerance_of(dimension: Dimension) -> int | None:
     return dimension.lateness.micros if isinstance(dimension.lateness, Within) else None
 
 
+def _what_can_be_done(dimension: Dimension, evolution: Evolution) -> str:
+    """Return what helps where a table cannot follow: no policy makes another type of a column that is there."""
+    name = dimension.name
+    if any(change.kind is Kind.RETYPE for change in evolution.refused):
+        return (
+            "No table follows another type in place. Declare the column under "
+            f'[tables."{name}".columns] as a type that holds all values, such as the decimal with the most digits '
+            f"on both sides of the point, drop the table with {name.table}__changes and {name.table}__quarantine, "
+            "and run: all files that are there are applied anew, each read as that type. Or keep these files back, "
+            'or their rows in quarantine: `schema.incompatible = "quarantine"`.'
+        )
+    return (
+        "Declare the columns as they are now under [tables], let the table follow (docs/schema-changes.md), or "
+        "keep these files back."
+    )
+
+
 def _evolution(dimension: Dimension, facts: BatchFacts, stored: Schema | None) -> Evolution:
     declared = dimension.schema if len(dimension.schema) else facts.schema
     evolution = evolve(stored or declared, facts.schema, dimension.policies, dimension.key)
@@ -374,8 +391,7 @@ def _evolution(dimension: Dimension, facts: BatchFacts, stored: Schema | None) -
         raise SchemaConflict(
             f"{dimension.name}: the columns of the source and of the table differ",
             found="; ".join(map(str, evolution.refused)) + where,
-            todo="Nothing of the table was applied; other tables go on. Declare the columns as they are now "
-            "under [tables], let the table follow (docs/schema-changes.md), or keep these files back.",
+            todo=f"Nothing of the table was applied; other tables go on. {_what_can_be_done(dimension, evolution)}",
         )
     refuse_names_alike(dimension, evolution.schema.columns)
     return evolution

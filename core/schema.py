@@ -98,6 +98,22 @@ class Schema:
         return next((column for column in self.columns if column.name == name), None)
 
 
+def is_within(type_: Type, other: Type) -> bool:
+    """Return True if every value of a type is one of another, exactly: then it may be read as that.
+
+    >>> is_within(parse_type("decimal(10,2)"), parse_type("decimal(14,4)"))
+    True
+    >>> is_within(parse_type("decimal(10,2)"), parse_type("decimal(10,4)"))
+    False
+    """
+    if type_ == other or (type_.name, other.name) in (("int", "bigint"), ("float", "double")):
+        return True
+    digits = {"int": 10, "bigint": 19, "decimal": type_.precision - type_.scale}.get(type_.name)
+    if other.name != "decimal" or digits is None:
+        return False
+    return type_.scale <= other.scale and digits <= other.precision - other.scale
+
+
 _PLAIN: Final = r"\d*[^\W\d]\w*"
 _TOKEN: Final = re.compile(rf"\s*(?:(?P<name>{_PLAIN}|`(?:[^`]|``)*`)|(?P<number>\d+)|(?P<mark>[<>(),:]))")
 

@@ -101,7 +101,7 @@ def stored(project: Project, table: str) -> tuple[Schema, list[Row]]:
     ours = [name for name in read.column_names if name.startswith(("_lakeward_", "_hoodie_"))]
     read = read.drop_columns(ours).sort_by("id")
     pq.write_table(read, project.folder / "read.parquet")
-    schema = footer(project.folder / "read.parquet", table)
+    schema = footer(project.folder / "read.parquet", table).schema
     return schema, [held(row, schema) for row in read.to_pylist()]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +193,38 @@ source = { format = "debezium", folder = "topics/shop.order" }
     assert [(e["reason"], e["table"], e["row"]) for e in project.entries()] == [
         *[("cast", "shop.item", row) for row in (2, 3)],
         *[("cast", "shop.order", row) for row in (2, 3)],
+    ]
+
+
+def test_parquet_is_read_as_a_wider_type_that_is_declared(project: Project) -> None:
+    """Whichever of both a file has; NULL without a type is NULL. A table does not follow a scale, and is told."""
+    tables = """
+[tables."shop.item"]
+key = ["id"]
+columns = { id = "bigint", price = "decimal(14,4)" }
+[tables."shop.order"]
+key = ["id"]
+"""
+    configure(project, tables, "")
+    narrow, wide = (pa.int32(), pa.decimal128(10, 2)), (pa.int64(), pa.decimal128(14, 4))
+
+    def deliver(name: str, types: Any, ident: int, price: str, table: str, **more: Any) -> None:
+        one = {"id": pa.array([ident], types[0]), "price": pa.array([Decimal(price)], types[1])}
+        pq.write_table(pa.table({**one, **more}), project.put(name, b"", table))
+
+    deliver("a.parquet", narrow, 1, "1.25", "shop/item", note=["one"])
+    deliver("b.parquet", wide, 2, "1.2345", "shop/item", note=["two"])
+    deliver("c.parquet", narrow, 3, "3.50", "shop/item", note=pa.nulls(1))
+    deliver("d.parquet", narrow, 2, "9.75", "shop/item", note=pa.nulls(1))
+    deliver("a.parquet", narrow, 1, "1.25", "shop/order")
+    deliver("b.parquet", (narrow[0], wide[1]), 1, "1.2345", "shop/order")
+    error = project.run(code=4)["shop.order"]["error"]
+    assert error["found"] == "column price was decimal(10,2) and is decimal(14,4) in b.parquet"
+    assert "drop the table with order__changes and order__quarantine" in error["todo"]
+    assert [(i, str(p), n) for i, p, n in project.rows(columns=("id", "price", "note"))] == [
+        (1, "1.2500", "one"),
+        (2, "9.7500", None),
+        (3, "3.5000", None),
     ]
 
 

@@ -19,7 +19,7 @@ from lakeward.adapters.dms.transactions import find_layout as find_shared_layout
 from lakeward.adapters.landed.csv import fields_in
 from lakeward.adapters.landed.csv_frames import WHOLE_FILES, read_csv, typed_rows
 from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.landed.footers import footer
+from lakeward.adapters.landed.footers import OF_DMS, Footer, Form, footer, refuse_unknown
 from lakeward.adapters.landed.kept import KeptFrames
 from lakeward.adapters.landed.layout import OP, OPERATIONS, Expected, Layout, find_layout, has_both
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
@@ -54,7 +54,7 @@ from lakeward.core.ledger import Limits, Past, SourceObject, Taken
 from lakeward.core.nearest import nearest
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.remaking import Remaking
-from lakeward.core.schema import UNDECLARED, Column, Schema, Type
+from lakeward.core.schema import UNDECLARED, Column, Schema, Type, is_within
 from lakeward.plugins.registry import clock
 
 _KINDS: Final = {"$AR_H_CHANGE_SEQ": Sequences.UNIQUE, "$AR_H_STREAM_POSITION": Sequences.PLACES}
@@ -69,6 +69,7 @@ class _File:
     name: FileName
     layout: Layout | None = None
     schema: Schema | None = None
+    forms: tuple[tuple[str, Form], ...] = ()
 
     def has_op(self, op_column: str) -> bool:
         if self.layout is not None:
@@ -262,7 +263,9 @@ class DmsSource:
         name = self._name(dimension.source, item.name)
         if name.format == "parquet":
             with self.folder.open(dimension.source, item.name) as file:
-                return _File(item, name, schema=footer(file, str(dimension.name), item.name))
+                found = footer(file, str(dimension.name), item.name, OF_DMS).with_known(dimension.schema)
+                refuse_unknown(found, str(dimension.name), item.name)
+                return _File(item, name, schema=found.schema, forms=found.forms)
         if not len(dimension.schema):
             raise SchemaConflict(
                 f"{dimension.name}: the types of its columns are not declared",
@@ -334,19 +337,22 @@ class DmsSource:
 
     def _with_schema(self, dimension: Dimension, files: Sequence[_File]) -> Dimension:
         """Return the dimension with the columns that the files have; what a footer says must be as declared."""
-        columns = self._columns(dimension, files[0])
+        columns = dict(self._columns(dimension, files[0]))
         has_types = files[0].layout is None
         for declared in dimension.schema:
             if has_types and declared.name in dimension.announced:
                 continue  # a footer says what DMS made of the type that the catalogue has
             found = Column(declared.name, columns.get(declared.name, declared.type))
+            if is_within(found.type, declared.type):
+                columns |= {declared.name: declared.type} if declared.name in columns else {}
+                continue
             changes = compare(Schema((declared,)), Schema((found,)))
             if not all(dimension.policies.of(c.kind, c.names) is Policy.QUARANTINE for c in changes):
                 raise SchemaConflict(
                     f"{dimension.name}: the columns of {files[0].object.name} are not those of the table",
                     found=f"column {declared.name} is {columns[declared.name]}, and declared as {declared.type}",
-                    todo="Nothing of the table was applied; other tables go on. Declare the columns as they "
-                    "are now under [tables], or keep the file back.",
+                    todo="Nothing of the table was applied; other tables go on. Declare the columns under [tables] "
+                    "as they are now, or as types that hold all of their values, or keep the file back.",
                 )
         dimension = replace(dimension, schema=Schema(tuple(Column(name, type_) for name, type_ in columns.items())))
         self._check_columns(dimension, files[0])
@@ -421,7 +427,7 @@ class DmsSource:
         ]
         groups: dict[object, list[_File]] = defaultdict(list)
         for file in files:
-            groups[file.layout or (file.has_op(self.options.op_column), _old_names(dimension, file))].append(file)
+            groups[file.layout or (_footer(file), _old_names(dimension, file))].append(file)
         frames = []
         for group in groups.values():
             own = [paths[file.object.name] for file in group]
@@ -435,7 +441,7 @@ class DmsSource:
             else:
                 has_op = first.has_op(self.options.op_column)
                 called = {new: old for old, new in _old_names(dimension, first)}
-                frames.append(read_parquet(spark, own, reading, has_op=has_op, called=called))
+                frames.append(read_parquet(spark, own, reading, _footer(first), has_op=has_op, called=called))
         rows = reduce(DataFrame.unionByName, frames)
         return to_events(rows, file_frame(spark, numbered, reading), reading)
 
@@ -492,6 +498,10 @@ class DmsSource:
             todo="Nothing of the table was applied; other tables go on. Declare the columns as they are now "
             "under [tables], or keep the file back.",
         )
+
+
+def _footer(file: _File) -> Footer:
+    return Footer(file.schema or Schema(()), file.forms)
 
 
 def _old_names(dimension: Dimension, file: _File) -> tuple[tuple[str, str], ...]:

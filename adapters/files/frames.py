@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from typing import Final
@@ -20,14 +20,13 @@ from lakeward.adapters.files.names import COUNTER_BITS
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.files.variants import check_files
 from lakeward.adapters.landed.csv_frames import WHOLE_FILES, read_csv
-from lakeward.adapters.landed.layout import Layout
+from lakeward.adapters.landed.footers import Footer
 from lakeward.adapters.landed.parquet import read_parquet
 from lakeward.adapters.landed.reading import Numbered, file_frame
 from lakeward.adapters.messages.decoded import OF_OTHER
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.rows import LOG, to_events
-from lakeward.core.schema import Schema
 
 _TOLD: Final = f"nullif(shiftright({names.OBJECT}, {COUNTER_BITS}), 0L) * 1000L"
 """The time in the name of a row's file, in microseconds since 1970 and without a zone."""
@@ -50,7 +49,7 @@ def frame_of(table: TableFiles, files: Sequence[File]) -> DataFrame:
         for rank, file in enumerate(files)
     ]
     places = file_frame(spark, numbered, table.reading)
-    groups: dict[Layout | Schema | str, list[File]] = defaultdict(list)
+    groups: dict[Hashable, list[File]] = defaultdict(list)
     for file in files:
         groups[file.kind].append(file)
     rows = reduce(
@@ -83,7 +82,7 @@ def _rows(table: TableFiles, files: Sequence[File], places: DataFrame) -> DataFr
         called = {new: old for old, new in table.dimension.policies.renames.items() if old in has}
         has_op = options.operation is not None and options.operation.column in has
         plain = replace(reading, sequence_column=None)  # `with_mapping` gives rows their order
-        return read_parquet(spark, paths, plain, has_op=has_op, called=called)
+        return read_parquet(spark, paths, plain, Footer(first.schema, first.forms), has_op=has_op, called=called)
     if first.format == "json":
         keeps_absent = options.absent == "unset"
         return json_rows(read_lines(spark, paths, reading), reading, fields_of(options), keeps_absent=keeps_absent)

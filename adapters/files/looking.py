@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from lakeward.adapters.files.fields import find_field, lacks_field
 from lakeward.adapters.files.table import TableFiles
-from lakeward.adapters.landed.footers import footer
+from lakeward.adapters.landed.footers import Form, footer, refuse_unknown
 from lakeward.adapters.landed.layout import OP, Layout, find_layout
 from lakeward.adapters.messages.connect import Version, merged
 from lakeward.adapters.messages.wire import EPOCHS
@@ -17,31 +17,56 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.ledger import SourceObject
 from lakeward.core.nearest import nearest
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema import Column, Schema, Type, is_within
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of a batch, its format, and what its beginning says; of messages, the schemas beside them."""
+    """A file of a batch, its format, and what its beginning says; of messages, the schemas beside them.
+
+    `forms` say how Parquet has columns whose types do not say so.
+    """
 
     item: SourceObject
     format: str
     layout: Layout | None = None
     schema: Schema | None = None
     versions: tuple[Version, ...] = ()
+    forms: tuple[tuple[str, Form], ...] = ()
 
     @property
-    def kind(self) -> Layout | Schema | str:
+    def kind(self) -> Hashable:
         """What files have in common that are read together."""
-        return self.layout or self.schema or self.format
+        return self.layout or ((self.schema, self.forms) if self.schema else self.format)
 
 
-def look_at(table: TableFiles, item: SourceObject) -> File:
+def look_at_each(table: TableFiles, items: Sequence[SourceObject], stands: Schema | None) -> list[File]:
+    """Look at the beginning of files, in order.
+
+    A column that is NULL throughout may have no type: then it has that of the table as it `stands`, or of a file
+    before it.
+    """
+    files: list[File] = []
+    before = Schema(())
+    for item in items:
+        files.append(look_at(table, item, stands, before))
+        own = files[-1].schema or before
+        before = Schema((*own, *(column for column in before if own.find(column.name) is None)))
+    return files
+
+
+def look_at(
+    table: TableFiles, item: SourceObject, stands: Schema | None = None, before: Schema | None = None
+) -> File:
     """Look at the beginning of a file; raises SchemaConflict where nothing says the types of its columns."""
     form, dimension = table.format_of(item.name), table.dimension
     if form == "parquet":
         with table.folder.open(dimension.source, item.name) as file:
-            return File(item, form, schema=footer(file, str(dimension.name), item.name))
+            found = footer(file, str(dimension.name), item.name).with_known(dimension.schema, stands, before)
+            if stands is None and (not dimension.key or len(dimension.schema)):
+                # Rules may make the columns of a table that is there, so that its own say nothing here.
+                refuse_unknown(found, str(dimension.name), item.name)
+            return File(item, form, schema=found.schema, forms=found.forms)
     if table.options.types == "schema":
         _check_formats(table, form)
         return File(item, form)
@@ -116,12 +141,14 @@ def _with_footer(table: TableFiles, first: File, schema: Schema) -> Dimension:
             own = [c for c in own if c.name != operation.column]
     for item in own:
         said_so = declared.find(item.name)
-        if said_so is not None and said_so.type != item.type:
+        if said_so is not None and not is_within(item.type, said_so.type):
             raise SchemaConflict(
                 f"{dimension.name}: the columns of {first.item.name} are not those of the table",
                 found=f"column {item.name} is {item.type}, and declared as {said_so.type}",
-                todo="Nothing of the table was applied; other tables go on. Declare them as they are now.",
+                todo="Nothing of the table was applied; other tables go on. Declare them as they are now, or as "
+                "types that hold all of their values.",
             )
+    own = [declared.find(item.name) or item for item in own]
     _check_names(dimension, first, own)
     return replace(dimension, schema=Schema(tuple(own)))
 

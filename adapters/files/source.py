@@ -14,7 +14,7 @@ from lakeward.adapters.files.damage import refuse_damage, surveyed
 from lakeward.adapters.files.fields import FIELD_FLAGS, refuse_fields
 from lakeward.adapters.files.frames import ODD, frame_of
 from lakeward.adapters.files.lines import STRANGE
-from lakeward.adapters.files.looking import File, alike, look_at, with_schema
+from lakeward.adapters.files.looking import File, alike, look_at, look_at_each, with_schema
 from lakeward.adapters.files.messages import with_versions
 from lakeward.adapters.files.names import SNAPSHOTS, in_folders, of_sinks, time_of, with_ordinals
 from lakeward.adapters.files.options import FilesOptions
@@ -154,7 +154,7 @@ class FilesSource:
         A table that is not there yet cannot pass over files that tell no columns: it takes them together with
         the first that does, whatever their number.
         """
-        files = with_versions(table, [look_at(table, item) for item in taken.objects], taken.columns)
+        files = with_versions(table, look_at_each(table, taken.objects, taken.columns), taken.columns)
         while not files and taken.left and taken.load is None:
             before, taken = taken, taken.with_more(self.options.max_files)
             more = [look_at(table, item) for item in taken.objects[len(before.objects) :]]

@@ -2,23 +2,73 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from enum import Enum
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeward.core.errors import SourceError
 from lakeward.core.schema import Column, Schema, Type
 
+OF_FILES: Final = (
+    "Let the writer of the file give the column a type of docs/types.md, such as a text, or leave it out."
+)
+OF_DMS: Final = "Let DMS write the column as a text (a transformation rule `change-data-type`), or leave it out."
+"""What can be done about a type that the lake has not, by who writes the files."""
 
-def footer(file: Path | BinaryIO, table: str, name: str = "") -> Schema:
-    """Return the columns that a file's footer declares, those that DMS added included.
 
-    `name` is what the file is called in messages, where it has a path.
+class Form(Enum):
+    """How a column is written whose type does not say so: what Spark must be told to read."""
 
-    Raises SourceError where the file is no Parquet file, has a type that the lake has not, or was written in a way
-    that Spark does not read.
+    NANOS = "bigint"
+    UUID = "binary"
+    NOTHING = "void"
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """The columns of a file in order, those that DMS added included, and the forms of some of them by name.
+
+    A column that is NULL throughout, and that has no type, is none of the schema's.
+    """
+
+    schema: Schema
+    forms: tuple[tuple[str, Form], ...] = ()
+
+    def with_known(self, *known: Schema | None) -> Footer:
+        """Return the footer with the columns that are NULL throughout, in the types that they are known by."""
+        empty = [name for name, form in self.forms if form is Form.NOTHING]
+        found = [next((c for s in known if s and (c := s.find(name))), None) for name in empty]
+        more = (column for column in found if column is not None)
+        return replace(self, schema=Schema((*self.schema, *more)))
+
+
+def refuse_unknown(found: Footer, table: str, name: str) -> None:
+    """Raise SourceError for a column that is NULL throughout and that nothing says the type of.
+
+    To leave it out would be to say that an update did not send it.
+    """
+    for column, form in found.forms:
+        if form is Form.NOTHING and found.schema.find(column) is None:
+            raise SourceError(
+                f"{table}: column {column} of {name} has no type",
+                found="it is NULL in every row",
+                todo=f'Nothing of the table was applied. Declare it under [tables."{table}".columns].',
+            )
+
+
+def footer(file: Path | BinaryIO, table: str, name: str = "", todo: str = OF_FILES) -> Footer:
+    """Return what a file's footer declares.
+
+    `name` is what the file is called in messages, where it has a path; `todo` says what can be done about a type
+    that the lake has not.
+
+    Raises SourceError where the file is no Parquet file, has such a type, or was written in a way that Spark does
+    not read, or with times that it would cut.
     """
     name = name or str(file.name)
     try:
@@ -29,9 +79,22 @@ def footer(file: Path | BinaryIO, table: str, name: str = "") -> Schema:
             found=str(error).splitlines()[0],
             todo="Nothing of the table was applied; other tables go on. Replace the file by a whole one.",
         ) from error
-    schema = Schema(tuple(Column(f.name, _type(f.type, f.name, name, table)) for f in found.schema_arrow))
+    old = [c.path for c in map(found.schema.column, range(len(found.schema))) if c.physical_type == "INT96"]
+    columns, forms = [], []
+    for field in found.schema_arrow:
+        type_, form = (Type("timestamp"), None) if field.name in old else _meaning(field.type)
+        if isinstance(type_, pa.DataType):
+            raise SourceError(
+                f"{table}: column {field.name} of {name} has a type that lakeward does not hold",
+                found=f"found {field.type}" + ("" if type_ == field.type else f", with {type_} in it"),
+                todo=f"Nothing of the table was applied. {todo}",
+            )
+        columns += [] if type_ is None else [Column(field.name, type_)]
+        forms += [] if form is None else [(field.name, form)]
     _refuse_writing(found.metadata, table, name)
-    return schema
+    for column in old:
+        _refuse_finer(file, column, table, name, todo)
+    return Footer(Schema(tuple(columns)), tuple(forms))
 
 
 _CODECS: Final = ("BROTLI", "LZO")
@@ -60,32 +123,83 @@ def _refuse_writing(metadata: pq.FileMetaData, table: str, name: str) -> None:
             )
 
 
-def _type(found: pa.DataType, name: str, file: str, table: str) -> Type:
+def _refuse_finer(file: Path | BinaryIO, column: str, table: str, name: str, todo: str) -> None:
+    """Raise SourceError where times of the old form INT96 have nanoseconds, which Spark would cut in silence.
+
+    The numbers of nanoseconds go round beyond 1677 and 2262, and so does the difference: it is right nevertheless.
+    """
+    ways = [pq.ParquetFile(file, coerce_int96_timestamp_unit=unit) for unit in ("ns", "us")]
+    for fine, coarse in zip(*[way.iter_batches(columns=[column]) for way in ways], strict=True):
+        nanos, micros = fine.column(0).cast(pa.int64()), coarse.column(0).cast(pa.int64())
+        if pc.any(pc.not_equal(nanos, pc.multiply(micros, 1000))).as_py():
+            raise SourceError(
+                f"{table}: column {column} of {name} has times that lakeward does not hold",
+                found="they are INT96, with nanoseconds that are not 0 behind the microseconds",
+                todo=f"Nothing of the table was applied. {todo}",
+            )
+
+
+_Meaning = tuple[Type | pa.DataType | None, Form | None]
+"""A type and its form; what no table holds stands for itself, and None for what has no value, and so no type."""
+
+
+def _meaning(found: pa.DataType) -> _Meaning:
+    """Return what a column of a type of Arrow means, whatever Arrow calls it."""
+    if isinstance(found, pa.UuidType):
+        return Type("string"), Form.UUID
+    if pa.types.is_null(found):
+        return None, Form.NOTHING
+    if pa.types.is_timestamp(found) and found.unit == "ns":
+        return Type("timestamp" if found.tz else "timestamp_ntz"), Form.NANOS
+    return _type(found), None
+
+
+def _type(found: pa.DataType) -> Type | pa.DataType:
+    """Return the type of a value, also of one within others; what no table holds, or not there, is returned."""
+    is_ = pa.types
     simple = _SIMPLE.get(str(found))
     if simple is not None:
         return Type(simple)
-    if pa.types.is_uint64(found):
+    if is_.is_uint64(found):
         return Type("decimal", 20, 0)
-    if pa.types.is_decimal(found):
+    if isinstance(found, pa.UuidType):
+        return found
+    if isinstance(found, pa.BaseExtensionType):
+        return _type(found.storage_type)
+    if is_.is_dictionary(found):
+        return _type(found.value_type)
+    if is_.is_fixed_size_binary(found) and not is_.is_decimal(found):
+        return Type("binary")
+    if is_.is_decimal(found) and found.precision <= _MOST_DIGITS:
         return Type("decimal", found.precision, found.scale)
-    if pa.types.is_timestamp(found) and found.unit in ("ms", "us"):
+    if is_.is_timestamp(found) and found.unit in ("ms", "us"):
         return Type("timestamp" if found.tz else "timestamp_ntz")
-    if pa.types.is_list(found) or pa.types.is_large_list(found):
-        return Type("list", parts=(Column("element", _type(found.value_type, name, file, table)),))
-    if pa.types.is_map(found):
-        key, item = (_type(part, name, file, table) for part in (found.key_type, found.item_type))
-        return Type("map", parts=(Column("key", key), Column("value", item)))
-    if pa.types.is_struct(found):
-        return Type("struct", parts=tuple(Column(f.name, _type(f.type, name, file, table)) for f in found))
-    raise SourceError(
-        f"{table}: column {name} of {file} has a type that lakeward does not hold",
-        found=f"found {found}",
-        todo="Nothing of the table was applied. Let DMS write the column as a text "
-        "(a transformation rule `change-data-type`), or leave it out.",
-    )
+    return _nested(found)
 
 
-_SIMPLE = {
+_MOST_DIGITS: Final = 38
+
+
+def _nested(found: pa.DataType) -> Type | pa.DataType:
+    is_ = pa.types
+    if is_.is_map(found):
+        name, parts = "map", [("key", found.key_type), ("value", found.item_type)]
+    elif is_.is_struct(found):
+        name, parts = "struct", [(field.name, field.type) for field in found]
+    elif any(test(found) for test in (is_.is_list, is_.is_large_list, is_.is_fixed_size_list, is_.is_list_view)):
+        name, parts = "list", [("element", found.value_type)]
+    else:
+        return found
+    columns = []
+    for part, type_ in parts:
+        inner = _type(type_)
+        if isinstance(inner, pa.DataType):
+            return inner
+        columns.append(Column(part, inner))
+    return Type(name, parts=tuple(columns))
+
+
+_SIMPLE: Final = {
     "bool": "boolean",
     "int8": "int",
     "int16": "int",
@@ -98,7 +212,9 @@ _SIMPLE = {
     "double": "double",
     "string": "string",
     "large_string": "string",
+    "string_view": "string",
     "binary": "binary",
     "large_binary": "binary",
+    "binary_view": "binary",
     "date32[day]": "date",
 }

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import compress
 from operator import not_
 from types import MappingProxyType
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
+from lakeward.adapters.landed.footers import Footer, Form
 from lakeward.adapters.landed.reading import Reading, below, escaped
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import misfit
 from lakeward.adapters.spark.inline import as_json
-from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.rows import (
     BLANK,
     BROKEN,
@@ -42,6 +44,7 @@ def read_parquet(
     spark: SparkSession,
     paths: Sequence[str],
     reading: Reading,
+    footer: Footer,
     *,
     has_op: bool,
     called: Mapping[str, str] = _AS_NOW,
@@ -52,24 +55,24 @@ def read_parquet(
     """
     schema = reading.dimension.schema
     time, place, prefix = reading.timestamp_column, reading.sequence_column, reading.before_prefix
-    frame = spark.read.parquet(*[escaped(path) for path in paths])
-    sequence = "NULL" if place is None else reading.unpadded(quoted(place), Type("string"))
+    frame = _with_forms(spark.read, footer).parquet(*[escaped(path) for path in paths])
+    told = partial(_text_of, reading=reading, footer=footer)
     has = set(frame.columns)
-    owns = [_Cell(quoted(called.get(c.name, c.name)), c, reading) for c in schema]
-    before, sent, lacks = [], [own.raw for own in owns], False
+    owns = [_Cell(called.get(c.name, c.name), c, reading, footer) for c in schema]
+    before, sent, lacks = [], [own.shown for own in owns], False
     for item in reading.before_columns:
         name = f"{prefix or ''}{called.get(item.name, item.name)}"
         is_there = prefix is not None and name in has
         lacks = lacks or not is_there
-        before.append(_Cell(quoted(name) if is_there else "NULL", item, reading))
-        sent += [quoted(name)] if is_there else []
+        before.append(_Cell(name if is_there else None, item, reading, footer))
+        sent += [before[-1].shown] if is_there else []
     of_key = [cell.column.name in reading.dimension.key for cell in (*owns, *before)]
     wrong = [cell.misfit for cell in (*owns, *before)]
     return frame.selectExpr(
         *[f"{own.value} AS {quoted(own.column.name)}" for own in owns],
-        f"CAST({quoted(reading.op_column) if has_op else 'NULL'} AS string) AS {OP_TEXT}",
-        f"{'string(NULL)' if time is None else f'CAST({quoted(time)} AS string)'} AS {TIME_TEXT}",
-        f"CAST({sequence} AS string) AS {SEQUENCE_TEXT}",
+        f"{told(reading.op_column if has_op else None)} AS {OP_TEXT}",
+        f"{told(time)} AS {TIME_TEXT}",
+        f"{reading.unpadded(told(place), Type('string'))} AS {SEQUENCE_TEXT}",
         f"{as_json(sent)} AS {VALUE}",
         f"_metadata.row_index + 1 AS {LINE}",
         f"{below(reading.base)} AS {NAME}",
@@ -87,23 +90,85 @@ def _first(misfits: Iterable[str | None]) -> str:
     return f"coalesce({', '.join([*filter(None, misfits), 'string(NULL)'])})"
 
 
+def _text_of(name: str | None, reading: Reading, footer: Footer) -> str:
+    """Return what a file has in a column that says something of its rows, as a text."""
+    return _Cell(name, Column(name or "", Type("string")), reading, footer).text
+
+
+def _with_forms(reader: DataFrameReader, footer: Footer) -> DataFrameReader:
+    """Return a reader that is told of types which Spark does not know, or would refuse: others it finds itself."""
+    forms = dict(footer.forms)
+    if not forms:
+        return reader
+    types = {c.name: forms[c.name].value if c.name in forms else ddl(c.type) for c in footer.schema}
+    listed = [f"{quoted(name)} {type_}" for name, type_ in types.items() if type_ != Form.NOTHING.value]
+    return reader.schema(", ".join(listed))
+
+
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """What a file has for a column of the table, as SQL."""
+    """What a file has for a column of the table, as SQL; nothing without a name."""
 
-    raw: str
+    name: str | None
     column: Column
     reading: Reading
+    footer: Footer
+
+    @property
+    def form(self) -> Form | None:
+        """How the file has it, where its type does not say so."""
+        return Form.NOTHING if self.name is None else dict(self.footer.forms).get(self.name)
 
     @property
     def value(self) -> str:
         """The value of the column's type, NULL where that does not hold it."""
-        item = self.column
-        return inside(f"CAST({self.reading.unpadded(self.raw, item.type)} AS {ddl(item.type)})", item.type)
+        item, raw = self.column, quoted(self.name or "")
+        match self.form:
+            case Form.NANOS:
+                raw = f"CASE WHEN {raw} % 1000 = 0 THEN timestamp_micros({raw} div 1000) END"
+            case Form.UUID | Form.NOTHING:
+                raw = self.text
+        return inside(f"CAST({self.reading.unpadded(raw, item.type)} AS {ddl(item.type)})", item.type)
+
+    @property
+    def text(self) -> str:
+        """What the file has, as a text."""
+        raw = quoted(self.name or "")
+        match self.form:
+            case Form.NANOS:
+                found = None if self.name is None else self.footer.schema.find(self.name)
+                zone = "Z" if found is not None and found.type.name == "timestamp" else ""
+                return _moment(raw, zone)
+            case Form.UUID:
+                return f"regexp_replace(lower(hex({raw})), {text(_PARTS)}, '$1-$2-$3-$4-$5')"
+            case Form.NOTHING:
+                return "string(NULL)"
+            case _:
+                return f"CAST({raw} AS string)"
+
+    @property
+    def shown(self) -> str:
+        """What the row is shown with, as a column of that name."""
+        return quoted(self.name or "") if self.form is None else f"{self.text} AS {quoted(self.name or '')}"
 
     @property
     def misfit(self) -> str | None:
         """What does not fit, in words, NULL where all does; None for a type that holds whatever files have."""
-        if is_outside(self.raw, self.column.type) is None:
+        if self.name is None or is_outside(quoted(self.name), self.column.type) is None:
             return None
-        return misfit(f"CAST({self.raw} AS string)", self.column, self.value)
+        return misfit(self.text, self.column, self.value)
+
+
+_PARTS: Final = "(.{8})(.{4})(.{4})(.{4})(.{12})"
+"""The digits of a UUID as they stand together."""
+
+
+def _moment(nanos: str, zone: str) -> str:
+    """Return nanoseconds since 1970 as a time; its last three digits stand there where they are not zero."""
+    rest = f"pmod({nanos}, 1000)"
+    micros = f"timestamp_micros({nanos} div 1000 - IF({nanos} % 1000 < 0, 1, 0))"
+    digits = f"CASE WHEN {rest} = 0 THEN '' ELSE lpad({rest}, 3, '0') END"
+    return f"concat(date_format({micros}, {text(_SHOWN)}), {digits}, '{zone}')"
+
+
+_SHOWN: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"

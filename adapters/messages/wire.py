@@ -67,6 +67,8 @@ def value_of(cell: str, type_: Type, written: Writing) -> str:
         return _moment(cell, type_, written)
     if type_.name == "binary" and written.wire is not Wire.PLAIN and written.text.pattern is None:
         return _binary(cell, written.wire)
+    if type_.name in ("int", "bigint"):
+        return _whole(cell, type_)
     return to_type(cell, type_, written.text)
 
 
@@ -75,7 +77,24 @@ def number(cell: str) -> str:
     return f"CASE WHEN {cell} RLIKE {text(_WHOLE)} THEN try_cast({cell} AS decimal(38,0)) END"
 
 
-# Decimals.
+# Whole numbers, and decimals.
+
+
+def _whole(cell: str, type_: Type) -> str:
+    """Read a whole number, also one with a fraction of zeros, or with an exponent.
+
+    JSON's parser makes a double of one with an exponent, which has 15 digits exactly: others are not taken.
+    """
+    digits = f"length(regexp_replace({cell}, {text(_NO_DIGITS)}, ''))"
+    value = f"try_cast({cell} AS decimal(38,15))"
+    is_whole = f"{cell} RLIKE {text(_DOUBLE)} AND {digits} <= 15 AND {value} % 1 = 0"
+    plain, other = (f"try_cast({found} AS {ddl(type_)})" for found in (cell, value))
+    return f"coalesce({plain}, CASE WHEN {is_whole} THEN {other} END)"
+
+
+_DOUBLE: Final = r"\A-?[0-9]{1,19}[.][0-9]{1,15}(E[0-9]{1,2})?\z"
+_NO_DIGITS: Final = r"^[-0.]+|[0.]*(E[0-9]+)?$|[.]"
+"""A double as JSON's parser writes it, and what of it is none of its digits."""
 
 
 def bound(value: str, name: str, of: str) -> str:

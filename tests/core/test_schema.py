@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from types_of_columns import TYPES
 
 from lakeward.core.errors import ConfigError
-from lakeward.core.schema import SCALARS, Column, Type, parse_type
+from lakeward.core.schema import SCALARS, Column, Type, is_within, parse_type
 
 
 @given(TYPES)
@@ -37,6 +39,35 @@ def test_a_field_may_be_called_anything(name: str) -> None:
 
 def test_names_that_were_written_without_backticks_are_read() -> None:
     assert parse_type("struct<1st: int, größe: int, _x: int>") == parse_type("struct<`1st`:int,größe:int,`_x`:int>")
+
+
+def of_digits(type_: Type) -> set[Decimal]:
+    """Return the greatest value of a type of whole numbers or decimals, and the least above 0."""
+    if type_.name in ("int", "bigint"):
+        return {Decimal(2 ** (31 if type_.name == "int" else 63) - 1), Decimal(1)}
+    step = Decimal(1).scaleb(-type_.scale)
+    return {(10**type_.precision - 1) * step, step}
+
+
+def holds(type_: Type, value: Decimal) -> bool:
+    """Whether a value is one of a type, told by its digits."""
+    if type_.name in ("int", "bigint"):
+        return value % 1 == 0 and value <= max(of_digits(type_))
+    return value <= max(of_digits(type_)) and value.scaleb(type_.scale) % 1 == 0
+
+
+def test_a_type_is_within_another_that_holds_all_of_its_values() -> None:
+    """Of decimals and whole numbers; what a name alone says is no promise that a decimal is a whole number."""
+    sizes = [(p, s) for p in (1, 2, 5, 9, 10, 11, 18, 19, 20, 21) for s in (0, 1, 2, 5, 10) if s <= p]
+    types = [Type("int"), Type("bigint"), *[Type("decimal", p, s) for p, s in sizes]]
+    for one in types:
+        for other in types:
+            fits = one == other or (other.name != "int" and all(holds(other, v) for v in of_digits(one)))
+            is_whole = one.name == "decimal" and other.name == "bigint"
+            assert is_within(one, other) is (fits and not is_whole), (one, other)
+    assert is_within(Type("float"), Type("double"))
+    for narrow, wide in (("double", "float"), ("int", "double"), ("date", "timestamp"), ("string", "binary")):
+        assert not is_within(Type(narrow), Type(wide))
 
 
 NUMBERS = ["decimal", "decimal(0,0)", "decimal(39,0)", "decimal(5,6)", "decimal(5)", "decimal(5,2", "int(4)"]

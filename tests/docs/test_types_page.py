@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from lakeward.adapters.delta_rs.columns import written
 from lakeward.adapters.hudi.columns import schema_of
 from lakeward.adapters.iceberg.columns import to_iceberg
-from lakeward.adapters.landed.footers import footer
+from lakeward.adapters.landed.footers import OF_DMS, OF_FILES, footer
 from lakeward.adapters.spark.casts import TextFormat, to_type
 from lakeward.adapters.spark.names import text
 from lakeward.core.errors import SourceError
@@ -33,13 +33,15 @@ FOOTERS = {
     "float": pa.float32(),
     "double": pa.float64(),
     "decimal128(p, s)": pa.decimal128(9, 2),
-    "string": pa.string(),
-    "large_string": pa.large_string(),
-    "binary": pa.binary(),
-    "large_binary": pa.large_binary(),
+    **{kind: getattr(pa, kind)() for kind in ("string", "large_string", "string_view", "uuid")},
+    **{kind: getattr(pa, kind)() for kind in ("binary", "large_binary", "binary_view")},
+    "json": pa.json_(),
+    "fixed_size_binary": pa.binary(4),
     "date32[day]": pa.date32(),
-    **{f"timestamp[{unit}, tz=UTC]": pa.timestamp(unit, "UTC") for unit in ("us", "ms")},
-    **{f"timestamp[{unit}]": pa.timestamp(unit) for unit in ("us", "ms")},
+    "date64[ms]": pa.date64(),
+    **{f"timestamp[{unit}, tz=UTC]": pa.timestamp(unit, "UTC") for unit in ("ns", "us", "ms")},
+    **{f"timestamp[{unit}]": pa.timestamp(unit) for unit in ("ns", "us", "ms")},
+    "INT96": pa.timestamp("ns"),
 }
 
 
@@ -96,16 +98,23 @@ def test_footers_are_read_as_the_page_says(tmp_path: Path) -> None:
         (meant,) = codes(row["type"])[:1] or [None]
         for name in codes(row["in the footer"]):
             seen.add(name)
-            pq.write_table(pa.table({"c": pa.array([], FOOTERS[name])}), tmp_path / "a.parquet")
-            (column,) = footer(tmp_path / "a.parquet", "shop.orders")
+            content = pa.schema([("c", FOOTERS[name])]).empty_table()
+            pq.write_table(content, tmp_path / "a.parquet", use_deprecated_int96_timestamps=name == "INT96")
+            (column,) = footer(tmp_path / "a.parquet", "shop.orders").schema
             assert str(column.type) == {None: name, "decimal(p,s)": "decimal(9,2)"}.get(meant, meant)
     assert seen == set(FOOTERS)
 
 
+DEEP = [pa.struct([("a", type_)]) for type_ in (pa.timestamp("ns"), pa.uuid(), pa.time32("ms"))]
+
+
 @pytest.mark.parametrize(
-    "type_", [pa.time32("ms"), pa.time64("us"), pa.timestamp("ns"), pa.float16(), pa.binary(4)], ids=str
+    "type_", [pa.time32("ms"), pa.time64("us"), pa.float16(), pa.decimal256(39, 2), *DEEP], ids=str
 )
 def test_footers_with_anything_else_are_refused(tmp_path: Path, type_: pa.DataType) -> None:
-    pq.write_table(pa.table({"c": pa.array([], type_)}), tmp_path / "a.parquet")
-    with pytest.raises(SourceError, match="has a type that lakeward does not hold"):
-        footer(tmp_path / "a.parquet", "shop.orders")
+    """Who writes the files is told what to do, each its own."""
+    pq.ParquetWriter(tmp_path / "a.parquet", pa.schema([("c", type_)])).close()
+    for todo, has_dms in ((OF_FILES, False), (OF_DMS, True)):
+        with pytest.raises(SourceError, match="has a type that lakeward does not hold") as caught:
+            footer(tmp_path / "a.parquet", "shop.orders", todo=todo)
+        assert ("DMS" in caught.value.todo) is has_dms

@@ -200,8 +200,8 @@ def test_parquet_has_the_types_of_the_table(tmp_path: Path, is_gzip: bool) -> No
     changed = one.changes([Change(Operation.DELETE, [None] * len(TYPED), AT)], AT)
     assert (loaded.name, changed.name) == ("LOAD00000001.parquet", "20261120-091402123.parquet")
     time = Column("committed", Type("string"))
-    assert footer(loaded, "shop.item") == Schema((time, *EVERY_TYPE))
-    assert footer(changed, "shop.item") == Schema((Column("Op", Type("string")), time, *EVERY_TYPE))
+    assert footer(loaded, "shop.item").schema == Schema((time, *EVERY_TYPE))
+    assert footer(changed, "shop.item").schema == Schema((Column("Op", Type("string")), time, *EVERY_TYPE))
     (row,) = pq.read_table(loaded).drop(["committed"]).to_pylist()
     assert tuple(row.values()) == VALUES
 

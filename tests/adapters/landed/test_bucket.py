@@ -178,7 +178,7 @@ def test_of_a_parquet_file_only_the_footer_is_read(s3: Buckets, landing: Folder,
     landing.list(TABLE)
     s3.requests.clear()
     with landing.open(TABLE, "LOAD00000001.parquet") as file:
-        assert footer(file, "shop.orders", "LOAD00000001.parquet") == Schema((Column("id", Type("bigint")),))
+        assert footer(file, "shop.orders", "LOAD00000001.parquet").schema == Schema((Column("id", Type("bigint")),))
     assert [request.method for request in s3.requests] == ["HEAD", "GET"]
     first, _, last = str(s3.requests[1].range).removeprefix("bytes=").partition("-")
     assert int(last) - int(first) < HEAD_BYTES < len(made.getvalue())

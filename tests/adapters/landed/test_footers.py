@@ -47,4 +47,4 @@ def test_what_spark_reads_is_taken(tmp_path: Path, codec: str) -> None:
     for encoding in ("DELTA_BINARY_PACKED", "PLAIN"):
         more = {"use_dictionary": False, "column_encoding": {"id": encoding}}
         pq.write_table(ROWS, tmp_path / "a.parquet", compression=codec, **more)
-        assert footer(tmp_path / "a.parquet", "shop.item").names == ("id", "of")
+        assert footer(tmp_path / "a.parquet", "shop.item").schema.names == ("id", "of")

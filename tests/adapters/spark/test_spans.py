@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from lakeward.adapters.landed.footers import footer
 from lakeward.adapters.landed.mending import events_of_json
 from lakeward.adapters.landed.parquet import read_parquet
 from lakeward.adapters.landed.reading import Reading
@@ -96,7 +97,32 @@ def nested() -> Iterator[Case]:
             yield Case(cell, parse_type(form), Wire.PLAIN, "there" if is_taken else None)
 
 
+def wholes() -> Iterator[Case]:
+    """Whole numbers as the parser of JSON leaves them: 1790.0, 2.342361e+06, 1e7 and others."""
+    for cell, value in (
+        ("1790", 1790),
+        ("1790.0", 1790),
+        ("-0.0", 0),
+        ("2342361.0", 2_342_361),
+        ("-1.0E7", -10_000_000),
+        ("2.147483647E9", 2**31 - 1),
+        ("1790.5", None),
+        ("1.5E-1", None),
+        ("1.0E999", None),
+        ("1e3", None),
+        (".0", None),
+        ("NaN", None),
+    ):
+        yield from (Case(cell, Type(name), Wire.PLAIN, value) for name in ("int", "bigint"))
+    yield Case("2.147483648E9", Type("int"), Wire.PLAIN, None)
+    yield Case("1.23456789012345E18", Type("bigint"), Wire.PLAIN, 1_234_567_890_123_450_000)
+    yield Case("1.234567890123456E18", Type("bigint"), Wire.PLAIN, None)
+    yield Case("1.0E19", Type("bigint"), Wire.PLAIN, None)
+
+
 AS_NUMBER: Final = {
+    "int": "{0}",
+    "bigint": "{0}",
     "date": f"unix_date({{0}}) * {DAY}L",
     "timestamp": "unix_micros({0})",
     "timestamp_ntz": "unix_micros(CAST({0} AS timestamp))",
@@ -104,7 +130,7 @@ AS_NUMBER: Final = {
 
 
 def test_a_value_of_a_message_is_in_the_range_of_its_type(spark: SparkSession) -> None:
-    cases = [*epochs(), *nested()]
+    cases = [*epochs(), *nested(), *wholes()]
     kinds = list(dict.fromkeys((case.type, case.wire) for case in cases))
     frame = inline(spark, {"n": "int", "cell": "string"}, [(n, case.cell) for n, case in enumerate(cases)])
     whens = []
@@ -164,7 +190,9 @@ def test_a_value_of_a_parquet_file_is_in_the_range_of_its_type(spark: SparkSessi
         f"(CASE WHEN {quoted(n)} IS NOT NULL THEN {AS_NUMBER[t.name].format(quoted(n))} END)"
         for n, t in COLUMNS.items()
     ]
-    frame = read_parquet(spark, [str(tmp_path / "a.parquet")], reading, has_op=False)
+    frame = read_parquet(
+        spark, [str(tmp_path / "a.parquet")], reading, footer(tmp_path / "a.parquet", "shop.item"), has_op=False
+    )
     found = frame.orderBy(LINE).selectExpr(
         f"coalesce({', '.join(values)}) AS value", "id", "deep", f"{KEY_MISFIT} AS of_key", f"{MISFIT} AS other"
     )
