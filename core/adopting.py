@@ -15,6 +15,7 @@ from lakeward.core.evolution import Evolution, evolve
 from lakeward.core.facts import BatchFacts, ObjectFacts
 from lakeward.core.job import Job
 from lakeward.core.ledger import Past, SourceObject, digest_of
+from lakeward.core.numerals import format_count
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Adoption, Commit, Foreign
 from lakeward.core.progress import Progress
@@ -125,9 +126,10 @@ def _reasons(job: Job[F], foreign: Foreign) -> Iterator[str]:
     if lacking:
         yield f"it lacks {', '.join(lacking)} of the key"
     if foreign.null_keys:
-        yield f"{foreign.null_keys:,} rows have NULL in the key"
+        yield f"{format_count(foreign.null_keys, 'row has', 'rows have')} NULL in the key"
     if foreign.twice:
-        yield f"{foreign.twice:,} keys stand more than once, {foreign.example} among them"
+        keys = format_count(foreign.twice, "key stands", "keys stand")
+        yield f"{keys} more than once, {foreign.example} among them"
     if len(dimension.schema):
         found = evolve(foreign.schema, dimension.schema, dimension.policies, dimension.key)
         yield from (f"the source differs: {change}" for change in found.refused)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from lakeward.core.errors import AlarmRaised, SourceError
 from lakeward.core.loads import newest_snapshot, older
+from lakeward.core.numerals import format_count
 
 if TYPE_CHECKING:
     from lakeward.core.ledger import Past, SourceObject
@@ -43,7 +44,7 @@ def refuse_late(table: str, unseen: Sequence[SourceObject], past: Past, naming: 
     names = [item.name for item in late]
     raise AlarmRaised(
         "LEDGER-001",
-        f"{table}: {len(late)} file(s) appeared below the mark",
+        f"{table}: {format_count(len(late), 'file')} appeared below the mark",
         found=f"found {_some(names)}, {below if passed else of_load}",
         todo="Nothing was applied: with the `lateness` of the table they cannot be put in their place. "
         "If they hold nothing new, remove them, or leave them out for good: "
@@ -106,7 +107,8 @@ def refuse_rewritten(table: str, ordered: Iterable[SourceObject], past: Past) ->
     ]
     if changed:
         before, item = changed[0]
-        others = f"; so were {len(changed) - 1} more" if len(changed) > 1 else ""
+        more = format_count(len(changed) - 1, "other file was", "other files were")
+        others = f"; {more} rewritten, too" if len(changed) > 1 else ""
         is_size = before.size != item.size
         raise AlarmRaised(
             "LEDGER-002",
@@ -145,7 +147,8 @@ def refuse_gone(table: str, names: Collection[str], past: Past) -> None:
     if gone:
         raise AlarmRaised(
             "LEDGER-003",
-            f"{table}: {len(gone)} file(s) are gone that were not applied yet",
+            f"{table}: {format_count(len(gone), 'file is gone that was', 'files are gone that were')} not "
+            "applied yet",
             found=f"an earlier run saw {_some(gone)}",
             todo="Nothing was applied. Put them back, and run again. Where they are lost, load the table again "
             f"(`lakeward reload {table}`); if what they held does not matter: `lakeward ack {table} LEDGER-003`.",
@@ -175,8 +178,8 @@ def refuse_gap(table: str, unseen: Iterable[SourceObject], past: Past, numbering
         raise AlarmRaised(
             "LEDGER-004",
             f"{table}: the numbers of its full load have a gap",
-            found=f"{missing:,} file(s) before {name} are missing"
-            + (f", and there are {len(behind) - 1} more gaps" if len(behind) > 1 else ""),
+            found=f"{format_count(missing, 'file')} before {name} {'is' if missing == 1 else 'are'} missing"
+            + (f", and {format_count(len(behind) - 1, 'more gap')} behind it" if len(behind) > 1 else ""),
             todo="Nothing was applied. If they are still being copied, run again when they are there. If they are "
             f"lost, start the full load again; if there never were any: `lakeward ack {table} LEDGER-004`.",
             about=[name for name, _ in behind],
@@ -188,10 +191,11 @@ def refuse_emptied(table: str, names: Collection[str], past: Past) -> None:
     if not past.seen or past.last is None or past.last in past.passed("LEDGER-005"):
         return
     if not any(name in past.seen for name in names):
-        new = f"there are {len(names):,} new ones" if names else "its folder is empty"
+        new = f"its folder has {format_count(len(names), 'new file')}" if names else "its folder is empty"
         raise AlarmRaised(
             "LEDGER-005",
-            f"{table}: none of its files is there any more, but {len(past.seen):,} were applied",
+            f"{table}: none of its files is there any more, but {format_count(len(past.seen), 'was', 'were')} "
+            "applied",
             found=f"{new}; the last that was applied is {past.last}. A TRUNCATE at the source makes DMS delete the "
             "files of the table; so does a rule that cleans the folder up",
             todo="Nothing was changed: no file is never read as no rows. If the table was truncated: "

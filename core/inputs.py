@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, TypeAlias
 
+from lakeward.core.numerals import format_count
+
 
 class Inputs(Enum):
     """The inputs that a rule is for: files of a full load, files of changes, or both."""
@@ -73,9 +75,9 @@ def breaches(
 def _breach(rule: InputRule, found: Input, absent: Collection[str]) -> str | None:
     if isinstance(rule, RowCount):
         if found.rows < rule.least:
-            return f"it has {found.rows:,} rows, and {rule.least:,} are the least"
+            return f"it has {format_count(found.rows, 'row')}, and {rule.least:,} are the least"
         is_over = rule.most is not None and found.rows > rule.most
-        return f"it has {found.rows:,} rows, and {rule.most:,} are the most" if is_over else None
+        return f"it has {format_count(found.rows, 'row')}, and {rule.most:,} are the most" if is_over else None
     if rule.column in absent or not found.valued:
         return None
     nulls = found.nulls.get(rule.column, 0)
@@ -83,4 +85,4 @@ def _breach(rule: InputRule, found: Input, absent: Collection[str]) -> str | Non
         return None
     share = f"{100 * nulls / found.valued:.3g} %"
     most = f"{100 * rule.most:.3g} % are the most"
-    return f"{rule.column} is NULL in {nulls:,} of {found.valued:,} rows ({share}), and {most}"
+    return f"{rule.column} is NULL in {nulls:,} of {format_count(found.valued, 'row')} ({share}), and {most}"

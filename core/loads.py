@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lakeward.core.dimension import Older, Snapshots
+from lakeward.core.numerals import format_count
 from lakeward.core.progress import Progress
 
 if TYPE_CHECKING:
@@ -149,9 +150,10 @@ class Awaited:
 
     def words(self) -> str:
         """Return what there is of it and what it waits for, in one line."""
-        there = f"{self.objects:,} file(s) of it so far, {self.bytes:,} bytes"
+        there = f"{format_count(self.objects, 'file')} of it so far, {self.bytes:,} bytes"
         size = there if self.objects else "nothing of it yet"
-        behind = f"; {self.behind:,} file(s) of changes wait behind it" if self.behind else ""
+        waits = format_count(self.behind, "file of changes waits", "files of changes wait")
+        behind = f"; {waits} behind it" if self.behind else ""
         return f"waits for a full load: {size}; {self.until}{behind}"
 
 

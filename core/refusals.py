@@ -22,6 +22,7 @@ from lakeward.core.log_restart import (
     find_restart,
 )
 from lakeward.core.memory import Reason
+from lakeward.core.numerals import format_count
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, alike
 
@@ -196,9 +197,9 @@ def refuse_small_load(plan: MergePlan, progress: Progress, acked: Mapping[str, f
         return
     raise AlarmRaised(
         "LOAD-001",
-        f"{table}: the full load has {rows:,} rows, and the table {stand:,}",
-        found=f"{len(about):,} file(s); a load of less than {snapshots.least_share:g} of the rows is taken for a "
-        "part of one (`least_share`)",
+        f"{table}: the full load has {format_count(rows, 'row')}, and the table {stand:,}",
+        found=f"{format_count(len(about), 'file')}; a load of less than {snapshots.least_share:g} of the rows "
+        "is taken for a part of one (`least_share`)",
         todo="Nothing was applied. Is the load still being written, or was it cut off? Run again when it is whole. "
         f"If so many rows really went: `lakeward ack {table} LOAD-001`.",
         about=about,
@@ -216,8 +217,8 @@ def refuse_half_load(table: str, facts: BatchFacts, past: Past) -> None:
         return
     raise AlarmRaised(
         "LOAD-002",
-        f"{table}: the full load has {facts.read:,} rows, and its task wrote {told.rows:,}",
-        found=f"{len(about):,} file(s); by the statistics of the task the load has ended",
+        f"{table}: the full load has {format_count(facts.read, 'row')}, and its task wrote {told.rows:,}",
+        found=f"{format_count(len(about), 'file')}; by the statistics of the task the load has ended",
         todo="Nothing was applied. Are all of its files here? Run again when they are. If these are all there ever "
         f"will be: `lakeward ack {table} LOAD-002`.",
         about=about,
@@ -261,7 +262,8 @@ def _refuse_unreadable(dimension: Dimension, facts: BatchFacts, delivered: froze
     for found in facts.objects:
         if found.unreadable and found.object.order not in delivered:
             raise SourceError(
-                f"{dimension.name}: {found.object.name} has {found.unreadable:,} row(s) whose key cannot be read",
+                f"{dimension.name}: {found.object.name} has {format_count(found.unreadable, 'row')} whose key "
+                "cannot be read",
                 found='`unreadable = "stop"` is set: nobody can know which rows they change',
                 todo="Nothing of the table was applied; other tables go on. Replace the file by a right one, or "
                 'let the table become inexact with `unreadable = "inexact"`: the rows then go into quarantine.',

@@ -14,6 +14,7 @@ from lakeward.core.facts import Capability
 from lakeward.core.job import Job
 from lakeward.core.ledger import Past
 from lakeward.core.loads import Reload, reload_of
+from lakeward.core.numerals import format_count
 from lakeward.core.ports import Standing, Undone, Version, Versions
 from lakeward.core.upkeep import rebuild
 
@@ -66,7 +67,8 @@ def _refuse_others(job: Job[F], told: Undone, found: Undone) -> None:
     if _listed(told) != _listed(found):
         raise CommitConflict(
             f"{job.dimension.name}: what lies behind {told.version.name} is not what was listed any more",
-            found=f"{told.batches} batch(es) of {len(told.objects)} file(s) were, and there are {found.batches} of "
+            found=f"listed: {format_count(told.batches, 'batch', 'batches')} of "
+            f"{format_count(len(told.objects), 'file')}; now: {found.batches} of "
             f"{len(found.objects)}",
             todo="Nothing was changed. Another process has written to the table meanwhile: ask again, and look at "
             "what is undone now.",
@@ -98,8 +100,9 @@ def _refuse_gone(job: Job[F], undone: Undone) -> None:
     there = {item.name for item in (*taken.objects, *taken.left, *taken.aside)}
     gone = [name for name in wanted if name not in there]
     if gone:
+        files = format_count(len(gone), "file that was applied since is", "files that were applied since are")
         raise SourceError(
-            f"{job.dimension.name}: {len(gone)} file(s) that were applied since are not there any more",
+            f"{job.dimension.name}: {files} not there any more",
             found=f"found no {', '.join(gone[:3])}{' …' if len(gone) > 3 else ''}",
             todo="Nothing was changed: they could not be applied again. Put them back (from the archive, where "
             f"there is one), and ask again; or load the table anew: `lakeward reload {job.dimension.name}`.",

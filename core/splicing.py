@@ -19,6 +19,7 @@ from lakeward.core.history.check import violation
 from lakeward.core.history.instants import instant_of_time
 from lakeward.core.history.snapshots import Span, Witness, witnessed
 from lakeward.core.memory import HOLDING, Memory, Reason, Record
+from lakeward.core.numerals import format_count
 from lakeward.core.progress import Progress
 
 
@@ -58,13 +59,13 @@ def refuse_in_part(dimension: Dimension, facts: BatchFacts) -> None:
     held = sum(rows for reason, rows in facts.rejects.items() if reason in HOLDING)
     unreadable = facts.rejects.get(Reason.UNREADABLE, 0)
     if held or unreadable:
-        why = f"{held + unreadable:,} of its {facts.read:,} rows cannot be applied"
+        why = f"{held + unreadable:,} of its {format_count(facts.read, 'row')} cannot be applied"
         raise _cannot(dimension, facts.objects[0].object.name, why)
 
 
 def refuse_broken(dimension: Dimension, facts: BatchFacts, keys: int, example: str) -> NoReturn:
     """Raise SourceError: versions of so many keys would break a rule, for others altered them in the table."""
-    found = f"versions of {keys:,} keys were altered by others: {example}"
+    found = f"versions of {format_count(keys, 'key')} were altered by others: {example}"
     raise _cannot(dimension, facts.objects[0].object.name, found)
 
 

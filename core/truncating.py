@@ -11,6 +11,7 @@ from lakeward.core.events import Position, Sequences
 from lakeward.core.job import Job, Report
 from lakeward.core.ledger import SourceObject, Taken
 from lakeward.core.looking import load_before, look
+from lakeward.core.numerals import format_count
 from lakeward.core.pipeline import truncate
 from lakeward.core.ports import Ack, Recalled
 from lakeward.core.progress import Progress
@@ -76,7 +77,8 @@ def _now(job: Job[F], progress: Progress, recalled: Recalled) -> Position:
         waiting = []
     if waiting:
         raise ConfigError(
-            f"{job.dimension.name}: {len(waiting):,} file(s) wait, and may lie before the truncate or behind it",
+            f"{job.dimension.name}: {format_count(len(waiting), 'file waits', 'files wait')}, and may lie "
+            "before the truncate or behind it",
             found=f"found {', '.join(waiting[:3])}",
             todo="Run first if they lie before it. Else name the time of the truncate, or the first file behind "
             "it. Nothing was changed.",

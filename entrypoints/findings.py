@@ -13,6 +13,7 @@ from typing import Any, Final
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.core.maintaining import layout_changes
+from lakeward.core.numerals import format_count
 from lakeward.core.ports import Landing, Stray, Strays
 from lakeward.entrypoints.patterns import plain, table_name
 from lakeward.entrypoints.settings import Configured
@@ -90,7 +91,8 @@ def _words_of(strays: Sequence[Stray]) -> Sequence[str]:
         return ()
     first = f"{strays[0].object}, row {strays[0].row}"
     return (
-        f"{len(strays):,} row(s) do not say of which table they are, so any table may lack them (the first is "
+        f"{format_count(len(strays), 'row does', 'rows do')} not say of which table "
+        f"{'it is' if len(strays) == 1 else 'they are'}, so any table may lack them (the first is "
         f"{first}). Next: `lakeward quarantine strays`",
     )
 

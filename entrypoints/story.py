@@ -11,6 +11,7 @@ from lakeward.core.events import LOAD_SEQUENCE, UNSET, Cell, Key, Operation, Pos
 from lakeward.core.explain import Changes, Explained, Step
 from lakeward.core.known import Known
 from lakeward.core.memory import Reason
+from lakeward.core.numerals import format_count
 from lakeward.entrypoints import view
 
 MOST_CELLS: Final = 12
@@ -153,7 +154,8 @@ class Story:
         if isinstance(lateness, Ordered):
             found.append(
                 "The table is `ordered`: beside the event of the row, deletes of the last "
-                f"{lateness.redelivery:,} files are remembered. All other events are folded into the row."
+                f"{format_count(lateness.redelivery, 'file')} are remembered. All other events are folded "
+                "into the row."
             )
         elif progress.mark is not None and progress.mark.sequence != LOAD_SEQUENCE:
             mark = position_words(Position(1, progress.mark.sequence, 0, 0), None, progress.sequences)

@@ -33,6 +33,7 @@ from lakeward.core.errors import AlarmRaised, LakewardError
 from lakeward.core.failures import Failure
 from lakeward.core.job import STEPS, Report
 from lakeward.core.loads import Awaited
+from lakeward.core.numerals import format_count
 from lakeward.entrypoints import documents, moments
 from lakeward.entrypoints.printable import escaped, printable
 
@@ -120,7 +121,8 @@ def print_unconfigured(tables: Sequence[TableName]) -> None:
     """Say which tables of the source nobody configured: they are no mistake, and nobody reads them."""
     if tables:
         names = escaped(", ".join(map(str, tables[:10]))) + (" …" if len(tables) > 10 else "")
-        console().print(f"{len(tables):,} table(s) of the source are not configured, and not read: {names}")
+        count = format_count(len(tables), "table of the source is", "tables of the source are")
+        console().print(f"{count} not configured, and not read: {names}")
 
 
 def print_findings(cautions: Mapping[TableName, Iterable[str]], unconfigured: Sequence[TableName]) -> None:
@@ -163,7 +165,7 @@ def quality_words(warnings: Mapping[str, int]) -> list[str]:
     ['2 rows break length(name), which only warns.']
     """
     return [
-        f"{rows:,} row{'s break' if rows > 1 else ' breaks'} {name}, which only warns."
+        f"{format_count(rows, 'row breaks', 'rows break')} {name}, which only warns."
         for name, rows in warnings.items()
     ]
 
@@ -256,7 +258,7 @@ class Bars:
     def batch(self, table: TableName, report: Report) -> None:
         """Say what a batch did."""
         counts = report.counts
-        state = f"batch {report.progress.batch}: {counts.read:,} rows"
+        state = f"batch {report.progress.batch}: {format_count(counts.read, 'row')}"
         self.progress.update(self._task(table), completed=len(STEPS), state=state)
 
     def done(self, run: TableRun) -> None:

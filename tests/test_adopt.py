@@ -118,7 +118,7 @@ def test_a_table_is_gone_on_with_behind_the_last_file_that_was_applied(shop: Pro
     before = state_of(shop)
     said = shop.call("adopt", "shop.item").out
     assert "shop.item has 3 rows, 3 columns, and nothing that stands in the way" in said
-    assert "3 file(s) are there" in said
+    assert "3 files are there" in said
     told = adopt(shop, "--from", FIRST, "--dry-run")
     assert (told["applied"], told["behind"], told["done"]) == ([LOAD, FIRST], [SECOND], False)
     assert state_of(shop) == before
@@ -182,7 +182,7 @@ def test_keys_that_are_null_or_stand_twice_are_counted_and_refused(shop: Project
     written(shop, rows, is_required=False)
     before = state_of(shop)
     said = adopt(shop, "--none", code=1).err
-    assert '1 rows have NULL in the key; 2 keys stand more than once, ["2"] among them' in said
+    assert '1 row has NULL in the key; 2 keys stand more than once, ["2"] among them' in said
     assert state_of(shop) == before
 
 

@@ -185,7 +185,7 @@ def test_a_row_whose_key_cannot_be_read_stops_a_table_that_says_so(project: Proj
     project.configure(ITEM + 'quarantine = { unreadable = "stop" }\n')
     project.put(LOAD, "1,a,1.00\n")
     project.put(CDC, "I,2,b,2.00\nI,three,c,3.00\n")
-    assert f"{CDC} has 1 row(s) whose key cannot be read" in project.fails()
+    assert f"{CDC} has 1 row whose key cannot be read" in project.fails()
     assert is_untouched(project)
 
 

@@ -238,7 +238,7 @@ def test_a_plan_makes_no_database_and_says_what_the_run_will_do(
     ended = lakeward("plan")
     assert ended.code == 0
     assert "creates the table, 2 columns" in ended.out
-    assert "1 files, 1 rows: 1 insert" in ended.out
+    assert "1 file, 1 row: 1 insert" in ended.out
     assert "not configured, and not read: shop.lines" in ended.out
     assert not (tmp_path / "lake.db").exists()
 

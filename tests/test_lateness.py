@@ -149,7 +149,7 @@ def test_a_file_below_the_mark_stops_the_table(late: Project) -> None:
     late.run()
     put(late, "105900000", change("I", "10:59", 1, "who knows"))
     said = late.fails()
-    assert "1 file(s) appeared below the mark" in said
+    assert "1 file appeared below the mark" in said
     assert "20261121-105900000.csv, which do not sort after 20261121-110000000.csv" in said
     assert len(late.rows()) == 4
 

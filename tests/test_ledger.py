@@ -35,7 +35,7 @@ def test_a_gap_stops_a_new_table_until_an_operator_lets_it_pass(project: Project
     project.put(FIRST, "1,a,1.00\n")
     project.put(THIRD, "3,c,3.00\n")
     error = project.run(4)["shop.item"]["error"]
-    assert (error["code"], error["found"]) == ("LEDGER-004", f"1 file(s) before {THIRD} are missing")
+    assert (error["code"], error["found"]) == ("LEDGER-004", f"1 file before {THIRD} is missing")
     assert alarm(project) == "LEDGER-004"
     said = project.call("ack", "shop.item", "ledger-004", "--reason", "there were none", "--by", "me", "--json")
     assert {name: said.document[name] for name in ("alarm", "about", "by", "reason")} == {

@@ -50,7 +50,7 @@ def test_a_held_row_is_fixed_in_a_file_and_replayed_with_what_waited(project: Pr
     written = project.call("quarantine", "fix", "shop.item")
     assert "say which rows to mend" in written.err
     written = project.call("quarantine", "fix", "shop.item", "--reason", "cast")
-    assert (written.code, f"Wrote {FIX}: 2 row(s)" in written.out) == (0, True)
+    assert (written.code, f"Wrote {FIX}: 2 rows" in written.out) == (0, True)
     assert f"lakeward quarantine fix shop.item --from {FIX}" in written.out
     content = (project.folder / FIX).read_text("utf-8")
     assert '"name" = "c, #1"  # string' in content
@@ -59,7 +59,7 @@ def test_a_held_row_is_fixed_in_a_file_and_replayed_with_what_waited(project: Pr
     assert '# cast: "much" is not a decimal(8,2) (column price)' in content
 
     error = refusal(project)
-    assert "2 mended row(s) do not fit the table" in error
+    assert "2 mended rows do not fit the table" in error
     assert f'{CDC}, row 1: "not a price" is not a decimal(8,2) (column price)' in error
     assert f"{FIX} exists" in refusal(project, "1")
 
@@ -74,7 +74,7 @@ def test_a_held_row_is_fixed_in_a_file_and_replayed_with_what_waited(project: Pr
     assert "(mended)" in project.call("quarantine", "show", "shop.item").out
 
     replayed = project.call("quarantine", "replay", "shop.item", "1")
-    assert (replayed.code, "1 row that waited is settled; 1 rows written, 1 removed" in replayed.out) == (0, True)
+    assert (replayed.code, "1 row that waited is settled; 1 row written, 1 removed" in replayed.out) == (0, True)
     assert project.rows() == [(1, "d", D("4.00")), (2, "f", None)]
     assert project.call("quarantine", "replay", "shop.item", "--json").document["replayed"][0]["key"] == ["2"]
     assert project.rows() == [(1, "d", D("4.00"))]

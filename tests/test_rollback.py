@@ -127,7 +127,7 @@ def test_it_says_what_it_undoes(project: Project) -> None:
     assert "20261121-130000000.csv" not in listed
     assert "20261121-120000000.csv" in listed
     said = project.call("rollback", "shop.item", "--to", versions(project)[3], "--dry-run").out
-    assert "2 batches are undone; their 2 file(s) will be applied again" in said
+    assert "2 batches are undone; 2 files will be applied again" in said
     assert "Nothing was changed" in said
 
 
@@ -146,7 +146,7 @@ def test_files_that_are_not_there_any_more_are_missed_before_anything_is_changed
     fed(shop)
     ended = shop.call("rollback", "shop.item", "--to", versions(shop)[3])
     assert ended.code == 1
-    assert "2 file(s) that were applied since are not there any more" in ended.err
+    assert "2 files that were applied since are not there any more" in ended.err
     assert shop.rows() == AFTER_ALL
     for number in (2, 3):
         name = f"20261121-1{number}0000000.csv"

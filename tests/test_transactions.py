@@ -127,7 +127,7 @@ def test_rows_of_no_table_wait_for_a_person_and_too_many_stop_all(project: Proje
         3,
         [(f"cdc/{name}", 2), (f"cdc/{name}", 3)],
     )
-    assert "2 row(s) do not say of which table they are" in " ".join(project.call("status").out.split())
+    assert "2 rows do not say of which table they are" in " ".join(project.call("status").out.split())
     assert project.call("quarantine", "strays", "--discard").code == 0
     assert project.call("status").code == 0
     put(project, "CDC_TXN-20261121100000001.csv", "I,item,shop,2,b,1.00\n")

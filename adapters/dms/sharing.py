@@ -23,6 +23,7 @@ from lakeward.core.dimension import SHARE_FROM, TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.ledger import Past, SourceObject
 from lakeward.core.loads import UNNAMED, is_older
+from lakeward.core.numerals import format_count
 from lakeward.core.ports import Stray
 
 MOST_STRAYS: Final = 10_000
@@ -89,7 +90,8 @@ class SharedFiles:
                 else f"Or load the table anew: `lakeward reload {table}`."
             )
             raise SourceError(
-                f"{table}: {len(away)} file(s) in the archive have rows of it that were not applied",
+                f"{table}: {format_count(len(away), 'file')} in the archive "
+                f"{'has' if len(away) == 1 else 'have'} rows of it that were not applied",
                 found=f"the first is {away[0]}; they were put away before the table was configured, made anew or "
                 "taken back",
                 todo="Nothing of the table was applied: move them back into the landing folder, and run again. The "

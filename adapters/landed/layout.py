@@ -12,6 +12,7 @@ from lakeward.adapters.landed.form import refuse_other_form
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.evolution import Kind, Policy
+from lakeward.core.numerals import format_count
 from lakeward.core.schema import Schema
 
 OP: Final = "\0op"
@@ -236,7 +237,7 @@ def _from_width(name: str, rows: Sequence[Record], expected: Expected, *, is_loa
     if width == len(with_op) and may_lack_op and not _all_begin_with_op(rows):
         raise SchemaConflict(
             f"{expected.dimension.name}: {name} has one column more than the table",
-            found=f"found {width} columns and no header, and the first is not an Op column",
+            found=f"found {format_count(width, 'column')} and no header, and the first is not an Op column",
             todo=_TODO,
         )
     return with_op if width == len(with_op) or not is_load else plain
@@ -255,7 +256,7 @@ def _refuse_shifted(
     if firsts and is_op and (plain[0] == TIME or is_sole_key):
         raise SchemaConflict(
             f"{expected.dimension.name}: {name} has one column less than the table",
-            found=f"found {len(plain)} columns and no header, and the first is an Op column",
+            found=f"found {format_count(len(plain), 'column')} and no header, and the first is an Op column",
             todo=_TODO,
         )
 

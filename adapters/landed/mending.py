@@ -26,6 +26,7 @@ from lakeward.core.events import UNSET, Operation
 from lakeward.core.evolution import Kind, Policy
 from lakeward.core.facts import Capability
 from lakeward.core.memory import Reason
+from lakeward.core.numerals import format_count
 from lakeward.core.ports import Cells, Entry, Mended
 from lakeward.core.schema import Column, Type
 
@@ -210,7 +211,7 @@ def _refuse_broken(broken: DataFrame, reading: Reading, entries: Sequence[Entry]
     if wrong:
         places = [entries[row[_ENTRY]] for row in wrong]
         raise MendError(
-            f"{reading.dimension.name}: {len(wrong):,} row(s) do not fit the table",
+            f"{reading.dimension.name}: {format_count(len(wrong), 'row does', 'rows do')} not fit the table",
             found="; ".join(f"{entry.object}, row {entry.row}" for entry in places),
             todo="Nothing was changed. Fix the rows, or give them up.",
         )
@@ -311,7 +312,8 @@ def _refuse_misfits(frame: DataFrame, reading: Reading, entries: Sequence[Entry]
     if found:
         places = [(entries[row[_ENTRY]], row["said"]) for row in found]
         raise MendError(
-            f"{reading.dimension.name}: {len(found):,} mended row(s) do not fit the table",
+            f"{reading.dimension.name}: {format_count(len(found), 'mended row does', 'mended rows do')} not "
+            "fit the table",
             found="\n".join(f"{entry.object}, row {entry.row}: {'; '.join(said)}" for entry, said in places),
             todo="Nothing was changed. Correct the cells, and take the file again.",
         )

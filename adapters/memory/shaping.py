@@ -15,6 +15,7 @@ from lakeward.core.events import LOAD_SEQUENCE, UNSET, Cell, ChangeEvent, Key, O
 from lakeward.core.facts import Capability
 from lakeward.core.inputs import Input
 from lakeward.core.memory import HOLDING, Reason, Reject
+from lakeward.core.numerals import format_count
 from lakeward.core.ports import Batch
 from lakeward.core.quality import Action, RowRule, Unique, is_broken
 from lakeward.core.remaking import Remaking
@@ -63,7 +64,8 @@ class MemoryShaper:
         wrong = [item for item in judged if isinstance(item, Reject)]
         if wrong:
             raise MendError(
-                f"{dimension.name}: {len(wrong):,} mended row(s) still break a rule",
+                f"{dimension.name}: "
+                f"{format_count(len(wrong), 'mended row still breaks', 'mended rows still break')} a rule",
                 todo="Nothing was changed. Correct the cells, and take the file again.",
             )
         return frame

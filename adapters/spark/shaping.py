@@ -39,6 +39,7 @@ from lakeward.core.errors import ConfigError, MendError, SourceError
 from lakeward.core.facts import BatchFacts, Capability
 from lakeward.core.inputs import Input, NullShare
 from lakeward.core.memory import Reason
+from lakeward.core.numerals import format_count
 from lakeward.core.ports import Batch
 from lakeward.core.quality import check
 from lakeward.core.remaking import Remaking
@@ -130,7 +131,8 @@ class SparkShaper:
         wrong = whole.where(IS_REJECT).select(names.ROW, names.DETAIL).collect()
         if wrong:
             raise MendError(
-                f"{dimension.name}: {len(wrong):,} mended row(s) still break a rule",
+                f"{dimension.name}: "
+                f"{format_count(len(wrong), 'mended row still breaks', 'mended rows still break')} a rule",
                 found="; ".join(f"row {row[names.ROW]} {row[names.DETAIL]}" for row in wrong),
                 todo="Nothing was changed. Correct the cells, and take the file again.",
             )

@@ -9,6 +9,7 @@ from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.evolution import Evolution
 from lakeward.core.facts import BatchFacts
 from lakeward.core.history.kept import SOFT, differences
+from lakeward.core.numerals import format_count
 from lakeward.core.progress import Progress
 
 
@@ -84,10 +85,12 @@ def no_versions(table: object, asked: str) -> ConfigError:
 def _other_mode(dimension: Dimension, progress: Progress) -> SchemaConflict:
     """Say that a mirror does not become a history, nor a history a mirror."""
     was, is_ = Mode.MIRROR, Mode.HISTORY
-    found = f"it has the newest of each of {progress.rows:,} rows, and how they were before is not known"
+    found = (
+        f"it has the newest of each of {format_count(progress.rows, 'row')}, and how they were before is not known"
+    )
     if dimension.history is None:
         was, is_ = is_, was
-        found = f"it has {progress.rows:,} versions, which a mirror has not"
+        found = f"it has {format_count(progress.rows, 'version')}, which a mirror has not"
     return SchemaConflict(
         f"{dimension.name}: a {was.value} cannot become a {is_.value}",
         found=found,

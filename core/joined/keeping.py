@@ -22,6 +22,7 @@ from lakeward.core.joined.dates import BEYOND
 from lakeward.core.joined.declared import Joined
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.plan import NONE_PASSED, JoinPlan, JoinProgress, Passed, SourceState, plan_join
+from lakeward.core.numerals import format_count
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Left, Resolved, Standing
 from lakeward.core.progress import Progress
@@ -267,7 +268,7 @@ def cautions(joined: Joined, progress: Progress) -> Sequence[str]:
 
 
 def _left(joined: Joined, left: Left) -> TableError:
-    keys = "1 key" if left.keys == 1 else f"{left.keys:,} keys"
+    keys = format_count(left.keys, "key")
     altered = (
         f"Others have altered the joined table: `lakeward verify --history {joined.name}` names such keys. Put "
         f"their versions right, or drop the table, and the next run makes it anew{_PAST}"

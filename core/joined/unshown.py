@@ -13,6 +13,7 @@ from lakeward.core.events import key_of
 from lakeward.core.joined.declared import Joined
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.rows import Tables
+from lakeward.core.numerals import format_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Unshown:
         """Return what to know of it, a sentence each."""
         found, driving = [], joined.sources[joined.driving]
         if self.keyless:
-            rows = "1 row" if self.keyless == 1 else f"{self.keyless:,} rows"
+            rows = format_count(self.keyless, "row")
             columns = " or ".join(driving.on)
             found.append(
                 f"{rows} of {joined.driving} ({driving.table}) left out: NULL in {columns}, and NULL is no key. "

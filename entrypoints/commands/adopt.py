@@ -10,6 +10,7 @@ import typer
 from lakeward.core.adopting import Asked, ask
 from lakeward.core.adopting import adopt as take_over
 from lakeward.core.ledger import SourceObject
+from lakeward.core.numerals import format_count
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Config, Debug
 from lakeward.entrypoints.deciding import Table, Yes, asks, deciding
@@ -60,21 +61,30 @@ def adopt(
 def _show(table: str, asked: Asked, *, is_told: bool) -> None:
     """Say what was found, and what becomes of the files that are there."""
     out, foreign = view.console(), asked.foreign
-    found = f"{foreign.rows:,} rows, {len(foreign.schema)} columns, and nothing that stands in the way"
+    found = (
+        f"{format_count(foreign.rows, 'row')}, {format_count(len(foreign.schema), 'column')}, and nothing "
+        "that stands in the way"
+    )
     out.print(f"{escaped(table)} has {found}")
     if is_told:
-        _list("were applied, and are not taken again", asked.applied)
-        _list("wait, and are applied by the next run", asked.behind)
+        _list(
+            "file was applied, and is not taken again", "files were applied, and are not taken again", asked.applied
+        )
+        _list("file waits for the next run", "files wait for the next run", asked.behind)
     else:
-        _list("are there; which of them were applied is for you to say", asked.behind)
+        _list(
+            "file is there; whether it was applied is for you to say",
+            "files are there; which of them were applied is for you to say",
+            asked.behind,
+        )
     for caution in asked.cautions:
         out.print(f"   {caution}")
 
 
-def _list(words: str, items: Sequence[SourceObject]) -> None:
+def _list(one: str, many: str, items: Sequence[SourceObject]) -> None:
     if items:
         ends = items[0].name if len(items) == 1 else f"{items[0].name} to {items[-1].name}"
-        view.console().print(f"   {len(items):,} file(s) {words}: {escaped(ends)}")
+        view.console().print(f"   {format_count(len(items), one, many)}: {escaped(ends)}")
 
 
 def _said(table: str, asked: Asked, *, as_json: bool, is_told: bool, is_done: bool) -> int:

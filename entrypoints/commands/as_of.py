@@ -12,6 +12,7 @@ from lakeward.core.history.instants import shown
 from lakeward.core.history.options import History
 from lakeward.core.history.refusing import no_versions, refuse_other_history
 from lakeward.core.job import Job
+from lakeward.core.numerals import format_count
 from lakeward.core.ports import Sample
 from lakeward.core.reading import nothing_yet, reading_of, valid_at
 from lakeward.entrypoints import documents, view
@@ -96,7 +97,9 @@ def as_of_time(
     if as_json:
         documents.emit("as-of", {**told, "rows": rows, "to": str(folder), "exit_code": 0})
     else:
-        view.console().print(plain(f"{rows:,} rows of {name} as of {_moment(told)}: {folder}"), soft_wrap=True)
+        view.console().print(
+            plain(f"{format_count(rows, 'row')} of {name} as of {_moment(told)}: {folder}"), soft_wrap=True
+        )
     return 0
 
 
@@ -136,9 +139,9 @@ def _shown(told: Mapping[str, Any], sample: Sample, *, as_json: bool) -> int:
             grid.add_row(*[plain(view.cell(row[name])) for name in sample.columns])
         out.print(grid)
     more = sample.rows - len(sample.first)
-    out.print(plain(f"{sample.rows:,} rows of {told['table']} as of {_moment(told)}"), soft_wrap=True)
+    out.print(plain(f"{format_count(sample.rows, 'row')} of {told['table']} as of {_moment(told)}"), soft_wrap=True)
     if more:
-        out.print(f"… of which {more:,} are not shown; --to FOLDER writes them all.")
+        out.print(f"… of which {format_count(more, 'is', 'are')} not shown; --to FOLDER writes them all.")
     return 0
 
 

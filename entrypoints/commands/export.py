@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from lakeward.core.numerals import format_count
 from lakeward.core.ports import Selection
 from lakeward.core.reading import reading_of
 from lakeward.entrypoints import documents, view
@@ -60,7 +61,7 @@ def export(
         content = {"table": str(name), "rows": rows, "to": str(folder), "columns": columns}
         documents.emit("export", {**content, "exit_code": 0})
         return 0
-    view.console().print(plain(f"{rows:,} rows of {name}: {folder}"), soft_wrap=True)
+    view.console().print(plain(f"{format_count(rows, 'row')} of {name}: {folder}"), soft_wrap=True)
     return 0
 
 

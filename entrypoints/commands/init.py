@@ -12,6 +12,7 @@ import typer
 from lakeward.core.catalogue import SourceTable
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
+from lakeward.core.numerals import format_count
 from lakeward.core.ports import Scout
 from lakeward.core.proposals import Proposal
 from lakeward.core.secrets import SecretName
@@ -169,7 +170,7 @@ def _check(content: str, config: Path) -> None:
 
 def _show(proposal: Proposal, described: Mapping[TableName, SourceTable], folder: str, config: Path) -> None:
     out = view.console()
-    out.print(f"Looked at {len(proposal.tables):,} table(s) in {escaped(folder)} ({proposal.kind}).")
+    out.print(f"Looked at {format_count(len(proposal.tables), 'table')} in {escaped(folder)} ({proposal.kind}).")
     grid = view.grid("table", "key", "columns", "how it was found", right=("columns",))
     for table in proposal.tables:
         known = described.get(table.name)
@@ -181,7 +182,12 @@ def _show(proposal: Proposal, described: Mapping[TableName, SourceTable], folder
     todo = sum(len(to_confirm(table, described.get(table.name))) for table in proposal.tables) + len(
         proposal.settings
     )
-    words = f"{todo:,} line(s) in it are marked TODO: confirm or correct them." if todo else "Look through it."
+    words = (
+        f"{format_count(todo, 'line in it is', 'lines in it are')} marked TODO: confirm or correct "
+        f"{'it' if todo == 1 else 'them'}."
+        if todo
+        else "Look through it."
+    )
     out.print(f"Wrote {escaped(str(config))}. {words}")
     out.print(f"Next: edit {escaped(str(config))}, then `lakeward plan`")
 

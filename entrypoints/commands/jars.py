@@ -13,6 +13,7 @@ from lakeward.adapters.spark.jars import Jar, cache, fetch, is_cached, locked
 from lakeward.adapters.spark.java import check_java, check_spark
 from lakeward.adapters.spark.line import line
 from lakeward.core.errors import ConfigError, LakewardError
+from lakeward.core.numerals import format_count
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import AsJson, Debug
 from lakeward.entrypoints.printable import escaped
@@ -81,7 +82,8 @@ def fetch_jars(
     for jar in jars:
         fetch(jar, view.Download(jar.file, jar.size))
     if not as_json:
-        view.console().print(f"{len(jars)} jars are in the cache, and are what they should be.")
+        words = ("jar is in the cache, and is what it", "jars are in the cache, and are what they")
+        view.console().print(f"{format_count(len(jars), *words)} should be.")
     is_wanted = archive and set(_OF_THE_ARCHIVE) <= {jar.needed_by for jar in jars}
     kept, failed = _tried() if is_wanted else (None, None)
     if as_json:

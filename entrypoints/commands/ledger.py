@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from lakeward.core.ledger import ObjectRecord, ObjectState
+from lakeward.core.numerals import format_count
 from lakeward.core.upkeep import objects_in
 from lakeward.core.upkeep import rebuild as make_anew
 from lakeward.entrypoints import documents, view
@@ -133,7 +134,7 @@ def rebuild(
         documents.emit("ledger rebuild", {"tables": listed, "exit_code": 0})
         return 0
     for table, number in made:
-        view.console().print(f"{escaped(table)}: {number:,} files")
+        view.console().print(f"{escaped(table)}: {format_count(number, 'file')}")
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from lakeward.core.numerals import format_count
 from lakeward.core.reloads import complete
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Config, Debug
@@ -37,7 +38,8 @@ def load_complete(
         )
         return 0
     out = view.console()
-    out.print(f"{escaped(made.table)}: its full load has {len(names):,} file(s), {size:,} bytes, and is complete")
+    files = f"{format_count(len(names), 'file')}, {format_count(size, 'byte')}"
+    out.print(f"{escaped(made.table)}: its full load has {files}, and is complete")
     out.print("Nothing was applied. Next: `lakeward run`")
     return 0
 

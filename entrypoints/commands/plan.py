@@ -17,6 +17,7 @@ from lakeward.core.errors import LakewardError, SetupError
 from lakeward.core.evolution import Kind, Policy
 from lakeward.core.job import Idle, Job, Prepared
 from lakeward.core.looking import look as look_at
+from lakeward.core.numerals import format_count
 from lakeward.core.preparing import prepare
 from lakeward.core.steady import read_steadily
 from lakeward.core.ties import cautions as cautions_of_ties
@@ -138,7 +139,7 @@ def _show(job: Job[Any], prepared: Prepared[Any] | None, kind: str) -> None:
     merge = prepared.plan
     is_bag = merge.dimension.match is Match.IMAGE
     mode = "append-only" if merge.appends and not is_bag else merge.dimension.mode.value
-    made = f"creates the table, {len(merge.evolution.schema)} columns" if merge.creates else ""
+    made = f"creates the table, {format_count(len(merge.evolution.schema), 'column')}" if merge.creates else ""
     out.print(f"{target} ({kind}, {mode})            {made}".rstrip())
     if merge.appends:
         out.print(f"   It has no key: {_BY_IMAGE if is_bag else _ADDED_ONCE}.")
@@ -162,7 +163,8 @@ def _show_rows(out: Console, prepared: Prepared[Any]) -> None:
     """Print what becomes of the rows of a batch."""
     facts, resolved = prepared.plan.facts, prepared.resolved
     by_operation = " · ".join(f"{number:,} {op.value}" for op, number in facts.operations.items())
-    out.print(f"   {len(facts.objects):,} files, {facts.read:,} rows: {by_operation or 'no event'}")
+    read = f"{format_count(len(facts.objects), 'file')}, {format_count(facts.read, 'row')}"
+    out.print(f"   {read}: {by_operation or 'no event'}")
     out.print(f"   {view.count_words(resolved.counts, every=True)}")
     if resolved.rejects:
         rejected = " · ".join(f"{number:,} {reason.value}" for reason, number in resolved.rejects.items())
@@ -171,11 +173,11 @@ def _show_rows(out: Console, prepared: Prepared[Any]) -> None:
         more = resolved.held - prepared.held_before
         out.print(f"   {_held_words(prepared.plan.dimension.name, resolved.held, more)}")
     all_rows = ": the full load takes the place of all rows" if prepared.plan.replaces else ""
-    out.print(f"   {resolved.written:,} rows written, {resolved.removed:,} removed{all_rows}")
+    out.print(f"   {format_count(resolved.written, 'row')} written, {resolved.removed:,} removed{all_rows}")
 
 
 def _held_words(name: TableName, held: int, more: int = 0) -> str:
-    keys = "1 key is held" if held == 1 else f"{held:,} keys are held"
+    keys = format_count(held, "key is held", "keys are held")
     new = f", {more:,} of them new" if more > 0 else ""
     return f"{keys}{new}: later events wait (`lakeward quarantine show {escaped(str(name))}`)"
 
@@ -186,10 +188,12 @@ def warnings(prepared: Prepared[Any]) -> list[str]:
     found = []
     if taken.files_left:
         megabytes = taken.bytes_left / 1e6
-        found.append(f"{taken.files_left:,} more files ({megabytes:,.1f} MB) follow in further batches.")
+        size, verb = f"{megabytes:,.1f} MB", "follows" if taken.files_left == 1 else "follow"
+        found.append(f"{format_count(taken.files_left, 'more file')} ({size}) {verb} in further batches.")
     if taken.others:
         names = ", ".join(taken.others[:3]) + (" …" if len(taken.others) > 3 else "")
-        found.append(f"{len(taken.others):,} other file(s) are left alone, having no name that DMS gives: {names}")
+        files = format_count(len(taken.others), "other file is", "other files are")
+        found.append(f"{files} left alone, having no name that DMS gives: {names}")
     evolution = prepared.plan.evolution
     absent = [*evolution.absent, *[".".join(path) for path in evolution.lacking]]
     if absent:
@@ -202,10 +206,12 @@ def warnings(prepared: Prepared[Any]) -> list[str]:
             found.append(f"{change}: the table keeps its own type.")
     if taken.late:
         names = ", ".join(taken.late[:3]) + (" …" if len(taken.late) > 3 else "")
-        found.append(f"{len(taken.late):,} file(s) come late, behind one that is applied already: {names}")
+        files = format_count(len(taken.late), "file comes", "files come")
+        found.append(f"{files} late, behind one that is applied already: {names}")
     if counts.insert_on_existing or counts.update_on_missing:
         found.append(
-            f"{counts.insert_on_existing:,} inserts of a row that is there, {counts.update_on_missing:,} updates "
+            f"{format_count(counts.insert_on_existing, 'insert')} of a row that is there, "
+            f"{format_count(counts.update_on_missing, 'update')} "
             "of one that is not: where files are missing, this is how it shows."
         )
     found += [f"{alarm.what}: {alarm.found} ({alarm.code})" for alarm in _alarms(prepared)]

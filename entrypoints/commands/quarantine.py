@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from lakeward.core.numerals import format_count
 from lakeward.entrypoints import documents, entries_view, view
 from lakeward.entrypoints.choosing import BY_KEY, FILTERS, Choice, choosing
 from lakeward.entrypoints.commands import settling, strays
@@ -131,7 +132,7 @@ def export_entries(
         documents.emit("quarantine export", {"file": str(to), "rows": len(shown), "more": more, "exit_code": 0})
     elif to is not None or more:
         out = view.console(stderr=True)
-        out.print(f"{len(shown):,} row(s) written{'' if to is None else f' to {escaped(str(to))}'}.")
+        out.print(f"{format_count(len(shown), 'row')} written{'' if to is None else f' to {escaped(str(to))}'}.")
         entries_view.print_more(out, more)
     return 0
 

@@ -9,6 +9,7 @@ import typer
 
 from lakeward.core.ledger import SourceObject
 from lakeward.core.loads import Awaited, Reload
+from lakeward.core.numerals import format_count
 from lakeward.core.reloads import Asked, ask, write_down
 from lakeward.core.reloads import withdraw as take_back
 from lakeward.entrypoints import documents, view
@@ -60,15 +61,20 @@ def _show(table: str, asked: Asked) -> None:
     """Say what a reload means."""
     out = view.console()
     out.print(f"{escaped(table)}: a full load takes the place of all rows, once it is complete")
-    _list("of the load are there", asked.load, out)
-    _list("of changes lie before it, and will never be applied", asked.before, out)
-    _list("of changes lie behind it, and wait", asked.behind, out)
+    _list("file of the load is there", "files of the load are there", asked.load, out)
+    _list(
+        "file of changes before it is never applied",
+        "files of changes before it are never applied",
+        asked.before,
+        out,
+    )
+    _list("file of changes waits behind it", "files of changes wait behind it", asked.behind, out)
 
 
-def _list(words: str, items: Sequence[SourceObject], out: Any) -> None:
+def _list(one: str, many: str, items: Sequence[SourceObject], out: Any) -> None:
     if items:
         names = ", ".join(item.name for item in items[:3]) + (" …" if len(items) > 3 else "")
-        out.print(f"   {len(items):,} file(s) {words}: {escaped(names)}")
+        out.print(f"   {format_count(len(items), one, many)}: {escaped(names)}")
 
 
 def _said(

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from lakeward.core.numerals import format_count
 from lakeward.core.ports import Ack, Undone, Version
 from lakeward.core.rollback import ask, roll_back, versions
 from lakeward.entrypoints import documents, view
@@ -89,8 +90,9 @@ def _show(table: str, undone: Undone) -> None:
     """Say what it undoes, and what a person must say again."""
     out, told = view.console(), undone.version.progress
     files = {found.object.name for found in undone.objects}
-    out.print(f"{escaped(table)} goes back to batch {told.batch:,} with {told.rows:,} rows: {undone.version.name}")
-    out.print(f"   {undone.batches:,} batches are undone; their {len(files):,} file(s) will be applied again")
+    rows, batches = format_count(told.rows, "row"), format_count(undone.batches, "batch is", "batches are")
+    out.print(f"{escaped(table)} goes back to batch {told.batch:,} with {rows}: {undone.version.name}")
+    out.print(f"   {batches} undone; {format_count(len(files), 'file')} will be applied again")
     if undone.by_hand:
         out.print(
             f"   {undone.by_hand:,} of them had no file: truncates, or rows of the quarantine that were settled; "

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
+from lakeward.core.numerals import format_count
 from lakeward.entrypoints import catalogue, documents, joined_view, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,
@@ -211,7 +212,7 @@ def show(runs: Sequence[TableRun], code: int, joined: Sequence[JoinRun] = ()) ->
             words = "[red]failed[/]" if not run.batches else f"{words} · then [red]failed[/]"
         progress = run.progress
         if progress is not None and progress.held:
-            words += f" · [yellow]{progress.held:,} key(s) held[/]"
+            words += f" · [yellow]{format_count(progress.held, 'key')} held[/]"
         if progress is not None and progress.inexact_since:
             words += f" · [yellow]inexact since {escaped(progress.inexact_since)}[/]"
         numbers = (f"{run.batches:,}", f"{run.files:,}", f"{run.counts.read:,}")

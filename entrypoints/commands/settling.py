@@ -13,6 +13,7 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.job import Job, Report, Settlement
 from lakeward.core.mending import check_fixable
+from lakeward.core.numerals import format_count
 from lakeward.core.pipeline import mend, release
 from lakeward.core.ports import Entry
 from lakeward.core.preparing import replayable
@@ -102,10 +103,11 @@ def _write(job: Job[Any], kept: Kept, entries: Sequence[Entry], to: Path | None,
         documents.emit("quarantine fix", content)
         return 0
     out = view.console()
-    out.print(f"Wrote {escaped(str(target))}: {len(fixable):,} row(s) to correct.")
+    out.print(f"Wrote {escaped(str(target))}: {format_count(len(fixable), 'row')} to correct.")
     if len(fixable) < len(entries):
         out.print(
-            f"{len(entries) - len(fixable):,} row(s) cannot be fixed; `quarantine show` says what can be done."
+            f"{format_count(len(entries) - len(fixable), 'row')} cannot be fixed; `quarantine show` says what "
+            "can be done."
         )
     command = f"lakeward quarantine fix {escaped(str(name))} --from {escaped(str(target))}"
     out.print(f"Next: correct the cells, then `{command}`")
@@ -142,7 +144,7 @@ def replay(
         if entries and not mended:
             raise ConfigError(
                 f"{kept.name}: nothing of that is mended",
-                found=f"{len(entries):,} row(s) are in quarantine as they were written",
+                found=f"in quarantine as written: {format_count(len(entries), 'row')}",
                 todo=f"`lakeward quarantine fix {kept.name} {named(entries[0])}`",
             )
         report = release(job, Settlement(mended=mended)) if mended else None
@@ -190,10 +192,10 @@ def _settled(
         return 0
     entries_view.print_done(out, word, entries)
     if more:
-        out.print(f"… and {more:,} more are left.")
+        out.print(f"… and {format_count(more, 'more is', 'more are')} left.")
     released = report.counts.released
-    settled = f"{released:,} {'row that waited is' if released == 1 else 'rows that waited are'} settled"
-    out.print(f"{settled}; {report.written:,} rows written, {report.removed:,} removed")
+    settled = f"{format_count(released, 'row that waited is', 'rows that waited are')} settled"
+    out.print(f"{settled}; {format_count(report.written, 'row')} written, {report.removed:,} removed")
     return 0
 
 

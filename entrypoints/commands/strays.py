@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from lakeward.core.errors import ConfigError
+from lakeward.core.numerals import format_count
 from lakeward.core.ports import Stray
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import (
@@ -69,7 +70,9 @@ def strays(
 def _show(found: Sequence[Stray], *, discard: bool) -> None:
     out = view.console()
     if discard or not found:
-        out.print(f"{len(found):,} row(s) given up." if discard else "Every row says of which table it is.")
+        out.print(
+            f"{format_count(len(found), 'row')} given up." if discard else "Every row says of which table it is."
+        )
         return
     table = view.grid("file", "row", "since", "why", "as it was written", right=("row",))
     for stray in found:

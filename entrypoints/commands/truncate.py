@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from lakeward.core.numerals import format_count
 from lakeward.core.truncating import truncate_at
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import DEFAULT_FILE, AsJson, Config, Debug
@@ -46,10 +47,10 @@ def truncate(
         documents.emit("truncate", {"table": name, **content, "rows": report.progress.rows, "exit_code": 0})
         return 0
     rows, current = report.progress.rows, report.progress.current
-    done = f"{report.removed:,} rows removed, {rows:,} are left"
+    done = f"{format_count(report.removed, 'row')} removed, {format_count(rows, 'is', 'are')} left"
     if current is not None:
         kept = "rows that are kept" if job.dimension.is_soft else "versions"
-        done = f"what stood has ended, {current:,} rows are current, of {rows:,} {kept}"
+        done = f"what stood has ended, {format_count(current, 'row is', 'rows are')} current, of {rows:,} {kept}"
     view.console().print(f"{escaped(name)}: {done}. Next: `lakeward run`")
     return 0
 

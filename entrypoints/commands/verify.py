@@ -11,6 +11,7 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.core.history.check import Broken, Checked, Finding
 from lakeward.core.history.refusing import no_versions
+from lakeward.core.numerals import format_count
 from lakeward.core.verifying import check_history
 from lakeward.entrypoints import documents, view
 from lakeward.entrypoints.context import (
@@ -139,7 +140,7 @@ def _show_broken(name: TableName, column: str, one: Checked) -> None:
     out = view.console()
     out.print(f"[bold]{escaped(str(name))}[/]")
     for rule, keys in one.broken.items():
-        out.print(f"  {keys:,} {'key' if keys == 1 else 'keys'}: {escaped(rule.value)}")
+        out.print(f"  {format_count(keys, 'key')}: {escaped(rule.value)}")
         some = [finding for finding in one.examples if finding.rule is rule]
         for finding in some:
             out.print(f"    {escaped(_words(finding, column))}", soft_wrap=True)

@@ -19,6 +19,7 @@ from lakeward.adapters.spark.jars import fetch, locked
 from lakeward.adapters.spark.java import check_java, check_spark
 from lakeward.core import progress as core
 from lakeward.core.counts import Counts
+from lakeward.core.numerals import format_count
 from lakeward.entrypoints import documents, locking, view
 from lakeward.entrypoints.context import container_of
 from lakeward.entrypoints.demo.capture import Captured, capture
@@ -193,7 +194,8 @@ def _tell_verdict(out: Console, verdicts: Sequence[Verdict], counts: Counts) -> 
         rows = sum(found.in_database for found in verdicts)
         out.print(f"[bold green]The lake equals the database[/]: {rows:,} rows, compared cell by cell.")
         return
-    out.print(f"[bold red]The lake differs from the database[/] in {len(differences):,} rows. Please report it.")
+    rows_differ = format_count(len(differences), "row")
+    out.print(f"[bold red]The lake differs from the database[/] in {rows_differ}. Please report it.")
     for table, d in differences[:_DIFFERENCES_SHOWN]:
         out.print(f"  {table.name} {d.key}\n    database {d.in_database}\n    lake     {d.in_lake}", markup=False)
 

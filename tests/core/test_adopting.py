@@ -93,7 +93,7 @@ def test_all_reasons_are_told_at_once() -> None:
     for reason in (
         "it is of stone",
         "it lacks id of the key",
-        "1 rows have NULL",
+        "1 row has NULL",
         "2 keys stand",
         "the source differs",
     ):

@@ -158,7 +158,7 @@ def test_a_gap_that_was_applied_long_ago_is_none_for_what_follows() -> None:
     changes = found(50, "changes")
     assert take(TABLE, [*load(1, 3), changes], known, naming=Naming(number=number)).objects == (changes,)
     assert take(TABLE, load(1, 3, 4), known, naming=Naming(number=number)).objects == tuple(load(4))
-    assert raised(load(1, 3, 6), known, naming=Naming(number=number)).found == "2 file(s) before load/6 are missing"
+    assert raised(load(1, 3, 6), known, naming=Naming(number=number)).found == "2 files before load/6 are missing"
 
 
 def test_a_gap_that_was_let_pass_does_not_cover_the_next() -> None:
@@ -173,7 +173,7 @@ def test_a_table_of_which_no_applied_object_is_left_stops() -> None:
     known = past(found(1), found(2))
     alarm = raised([], known)
     assert (alarm.code, "its folder is empty" in str(alarm.found)) == ("LEDGER-005", True)
-    assert "there are 1 new ones" in str(raised([found(3)], known).found)
+    assert "its folder has 1 new file" in str(raised([found(3)], known).found)
 
 
 def test_an_emptied_prefix_that_was_let_pass_is_an_alarm_when_it_is_emptied_again() -> None:

@@ -165,7 +165,7 @@ def test_what_was_not_listed_is_not_undone(job: Job[Any]) -> None:
     before = all_of(job)
     with pytest.raises(CommitConflict, match="not what was listed any more") as raised:
         roll_back(job, undone)
-    assert raised.value.found == "2 batch(es) of 2 file(s) were, and there are 3 of 3"
+    assert raised.value.found == "listed: 2 batches of 2 files; now: 3 of 3"
     assert all_of(job) == before
     assert isinstance(job.opened.table, MemoryTable)
     assert roll_back(job, ask(job, "1")).progress.batch == 1

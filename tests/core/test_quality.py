@@ -78,8 +78,8 @@ def test_inputs_break_rules_in_their_order() -> None:
     rules = [RowCount(least=2), NullShare(column="name", most=0.25)]
     found = breaches(rules, [one(), one("b", 1, 1), one("c", 4, 2)])
     assert found == [
-        ("b", "quality rule 1, row_count: it has 1 rows, and 2 are the least"),
-        ("b", "quality rule 2, null_share: name is NULL in 1 of 1 rows (100 %), and 25 % are the most"),
+        ("b", "quality rule 1, row_count: it has 1 row, and 2 are the least"),
+        ("b", "quality rule 2, null_share: name is NULL in 1 of 1 row (100 %), and 25 % are the most"),
         ("c", "quality rule 2, null_share: name is NULL in 2 of 4 rows (50 %), and 25 % are the most"),
     ]
 

@@ -235,7 +235,7 @@ def test_a_load_of_a_history_is_held_against_its_current_versions() -> None:
     assert (nights.table.progress.rows, nights.table.progress.current) == (16, 4)
     with pytest.raises(AlarmRaised) as raised:
         night(nights, {1: 9})
-    assert raised.value.what == "shop.item: the full load has 1 rows, and the table 4"
+    assert raised.value.what == "shop.item: the full load has 1 row, and the table 4"
     night(nights, {1: 9, 2: 9})
     assert (nights.table.progress.rows, nights.table.progress.current) == (18, 2)
     assert night(nights, {1: 9}).table.progress.current == 1

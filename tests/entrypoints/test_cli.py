@@ -256,7 +256,7 @@ def test_a_held_key_ends_a_run_with_3_and_the_next_step(lakeward: Command, tmp_p
     write(tmp_path, shop.SETTINGS.replace("shop.orders", "shop.held"))
     ended = lakeward("run")
     assert ended.code == 3
-    assert "1 key(s) held" in ended.out
+    assert "1 key held" in ended.out
     assert ended.out.endswith("Next: `lakeward quarantine show shop.held`\n")
 
 
@@ -394,8 +394,8 @@ def test_a_plan_says_what_the_run_will_do_and_does_nothing(lakeward: Command, tm
     ended = lakeward("plan")
     assert ended.code == 0
     assert "creates the table, 2 columns" in ended.out
-    assert "1 files, 2 rows: 2 insert" in ended.out
-    assert "1 more files" in ended.out
+    assert "1 file, 2 rows: 2 insert" in ended.out
+    assert "1 more file" in ended.out
     assert ended.out.endswith("Nothing has been written. Next: `lakeward run`\n")
     assert shop.REPORTS == []
 

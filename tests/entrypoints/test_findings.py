@@ -150,7 +150,7 @@ def test_what_is_there_and_not_configured_and_what_is_not_there_yet_is_told(
     write(tmp_path, BASE, '[tables."shop.orders"]\nkey = ["id"]\ncolumns = { id = "int" }\n')
     ended = lakeward(command)
     assert ended.code == 0
-    assert "2 table(s) of the source are not configured, and not read: shop.lines, shop.order" in ended.out
+    assert "2 tables of the source are not configured, and not read: shop.lines, shop.order" in ended.out
     words = "It has no folder yet (shop/orders): DMS makes none for an empty table. Did you mean 'shop.order'?"
     assert words in ended.out
     found = json.loads(lakeward(command, "--json").out)

@@ -166,7 +166,7 @@ def test_a_table_made_anew_or_taken_back_is_not_said_to_have_what_it_had(landed:
     assert landed.take(Past(seen={SECOND: second}, cut=first.order)) == [], "of an epoch before, by its order"
     assert landed.take(Past(seen={SECOND: second}, left=frozenset({first.version}))) == [], "or by its version"
     refused = landed.refused(Past(begins=True))
-    assert (refused.what.split(": ")[1][:9], FIRST in str(refused.found)) == ("2 file(s)", True)
+    assert (refused.what.split(": ")[1][:7], FIRST in str(refused.found)) == ("2 files", True)
     assert "reload" not in str(refused.todo), "it has nothing that could be loaded anew"
     assert landed.shared.staged.done([FIRST, SECOND], (ITEM,)) == [], "another table does not put them away"
     assert SECOND in str(landed.refused(Past(seen={FIRST: first})).found)

@@ -185,7 +185,7 @@ def test_twins_in_two_partitions_are_counted(shop: Project) -> None:
     options = {f"{WRITE}partitionpath.field": "part"}
     upsert(shop, ROWS, **options)
     upsert(shop, [(1, "a", "y", 11)], **options)
-    assert '1 keys stand more than once, ["1"] among them' in adopt(shop, 1).err
+    assert '1 key stands more than once, ["1"] among them' in adopt(shop, 1).err
 
 
 @pytest.mark.long

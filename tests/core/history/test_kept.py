@@ -124,13 +124,13 @@ def deliver(job: Job[Any], place: int) -> None:
             None,
             History(),
             "shop.item: a mirror cannot become a history",
-            "it has the newest of each of 1 rows, and how they were before is not known",
+            "it has the newest of each of 1 row, and how they were before is not known",
         ),
         (
             History(),
             None,
             "shop.item: a history cannot become a mirror",
-            "it has 1 versions, which a mirror has not",
+            "it has 1 version, which a mirror has not",
         ),
     ],
 )

@@ -504,7 +504,7 @@ def test_versions_that_others_have_altered_stop_an_older_snapshot() -> None:
     with pytest.raises(SourceError) as found:
         lake.deliver(3, {2: TWO})
     assert found.value.found is not None
-    assert "versions of 1 keys were altered by others" in found.value.found
+    assert "versions of 1 key were altered by others" in found.value.found
     assert "00000072 is older than what the table shows" in found.value.what
 
 
