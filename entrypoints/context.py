@@ -37,8 +37,11 @@ AT_END: Final = ExitStack()
 """What a command undoes when it ends: the process may be another's, and go on."""
 
 
-def start_logging(log: str, *, debug: bool) -> str:
-    """Set up logging as the options say, until the command ends; return the id of the run."""
+def start_logging(log: str, *, debug: bool, reports: bool = False) -> str:
+    """Set up logging as the options say, until the command ends; return the id of the run.
+
+    Of a command that `reports` what failed at its end, lines for people do not say it as well.
+    """
     from lakeward.entrypoints import logs  # noqa: PLC0415  # structlog is imported by those who log
 
     level = "debug" if debug else "info"
@@ -47,7 +50,8 @@ def start_logging(log: str, *, debug: bool) -> str:
     elif log == "off":
         level = "critical"  # what fails is said by the command itself
     AT_END.callback(logs.undoing())
-    return logs.configure(as_json=log == "json", level=level)
+    reports = reports and log != "json" and not debug
+    return logs.configure(as_json=log == "json", level=level, reports=reports)
 
 
 def open_settings(file: Path, *, asks: bool = False) -> Configured:

@@ -7,10 +7,14 @@ import os
 import sys
 import uuid
 from collections.abc import Callable
+from typing import Final
 
 import structlog
 
 from lakeward.core.errors import LakewardError
+
+FAILED: Final = "failed"
+"""The event of a table that failed."""
 
 
 def _to_stderr(*_: object) -> structlog.PrintLogger:
@@ -29,8 +33,15 @@ def undoing() -> Callable[[], None]:
     return undo
 
 
-def configure(*, as_json: bool, level: str = "info") -> str:
-    """Set up logging to standard error and return the id of this run."""
+def _drop_failure(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Drop why a table failed, except for the stack trace of a defect: the command says it at its end."""
+    if event["event"] == FAILED and "exc_info" not in event:
+        raise structlog.DropEvent
+    return event
+
+
+def configure(*, as_json: bool, level: str = "info", reports: bool = False) -> str:
+    """Set up logging to standard error and return the id of this run; with `reports` its end says what failed."""
     run = uuid.uuid4().hex[:12]
     colors = sys.stderr.isatty() and "NO_COLOR" not in os.environ
     renderer: structlog.typing.Processor = (
@@ -38,6 +49,7 @@ def configure(*, as_json: bool, level: str = "info") -> str:
     )
     structlog.configure(
         processors=[
+            *([_drop_failure] if reports else []),
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -57,6 +69,6 @@ def configure(*, as_json: bool, level: str = "info") -> str:
 def log_failure(error: BaseException, say: Callable[..., object]) -> None:
     """Log why a table failed, with a stack trace where the error is none of ours."""
     if isinstance(error, LakewardError):
-        say("failed", error=error.what, found=error.found, todo=error.todo)
+        say(FAILED, error=error.what, found=error.found, todo=error.todo)
     else:
-        say("failed", error=repr(error), exc_info=error)
+        say(FAILED, error=repr(error), exc_info=error)

@@ -82,7 +82,7 @@ def run(
     """Run and report."""
     if once and max_minutes is not None:
         raise typer.BadParameter("--max-minutes is for --follow: a run that does not follow ends by itself.")
-    run_id = start_logging(log, debug=debug)
+    run_id = start_logging(log, debug=debug, reports=once and not as_json)
     configured = open_settings(config, asks=True)
     wanted = chosen(configured, tables or ())
     until = None if max_minutes is None else time.monotonic() + 60 * max_minutes

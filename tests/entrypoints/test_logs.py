@@ -55,6 +55,18 @@ def test_debug_logs_every_step_of_every_batch(lakeward: Command, tmp_path: Path)
     assert all(line["table"] == "shop.orders" for line in steps)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "times"),
+    [((), 1), (("--log", "text"), 1), (("--log", "json"), 2), (("--log", "off"), 1), (("--json",), 1)],
+)
+def test_a_failure_is_said_once_to_people(
+    lakeward: Command, tmp_path: Path, arguments: tuple[str, ...], times: int
+) -> None:
+    write(tmp_path, shop.SETTINGS, '[tables."shop.broken"]\nkey = ["id"]\n')
+    ended = lakeward("run", *arguments)
+    assert (ended.code, ended.err.count("LOAD00000001.csv cannot be read")) == (4, times)
+
+
 def test_a_failure_is_logged_with_its_table_and_batch(lakeward: Command, tmp_path: Path) -> None:
     write(tmp_path, shop.SETTINGS, '[tables."shop.broken"]\nkey = ["id"]\n')
     (failed,) = [line for line in lines(lakeward("run", "--log", "json")) if line["event"] == "failed"]
