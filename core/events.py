@@ -16,6 +16,15 @@ from typing import Final, NamedTuple, TypeAlias
 LOAD_SEQUENCE: Final = -(2**63)
 """The sequence of every row of a declared full load: before all changes of its epoch."""
 
+READ_SEQUENCE: Final = LOAD_SEQUENCE + 1
+"""The sequence of a snapshot row that tells no place in the log of its source: before all changes of its epoch.
+
+Arrival alone orders such rows, and none replaces a change of its key that arrived before it (semantics 2.6).
+"""
+
+UNORDERED: Final = frozenset({0, LOAD_SEQUENCE, READ_SEQUENCE})
+"""The sequences that do not say which of two events came first."""
+
 
 class Sequences(Enum):
     """What the sequences of a source are.
@@ -80,6 +89,11 @@ class Position(NamedTuple):
     sequence: int
     object: int
     row: int
+
+    @property
+    def has_order(self) -> bool:
+        """Whether its sequence says which of two events came first; else their arrival does."""
+        return self.sequence not in UNORDERED
 
     @property
     def mark(self) -> Mark:

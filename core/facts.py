@@ -75,7 +75,8 @@ class BatchFacts:
     that is `believed` (None: all are). `least` and `greatest` bound the rows whose place in the
     order is known, if there are any. With `own_times` each row of its full load has a time from a column, which
     does not tell when the load was made. `truncates` are the positions of its truncates.
-    `warnings` are how many rows break a quality rule that only warns, by what the rule is called.
+    `warnings` are how many rows break a quality rule that only warns, by what the rule is called; `cautions` are
+    how many of its rows a person should know something of, by what that is in words which follow the number.
     `remaking` says how rules make columns of the row that stands.
     """
 
@@ -95,6 +96,7 @@ class BatchFacts:
     own_times: bool = False
     truncates: tuple[Position, ...] = ()
     warnings: Mapping[str, int] = field(default_factory=dict)
+    cautions: Mapping[str, int] = field(default_factory=dict)
     remaking: Remaking = field(default_factory=Remaking)
 
     @property

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple, Self
 
-from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Position
+from lakeward.core.events import LOAD_SEQUENCE, READ_SEQUENCE, ChangeEvent, Position
 
 LOG_ALARM: Final = "SEQUENCE-002"
 """The alarm of a log that starts over."""
@@ -145,7 +145,8 @@ def lifted(position: Position, restarts: Sequence[LogRestart]) -> Position:
     offsets = [r.offset for r in restarts if (r.order, r.row) <= (position.object, position.row)]
     if not offsets or position.sequence == LOAD_SEQUENCE:
         return position
-    return position._replace(sequence=position.sequence + offsets[-1])
+    sequence = -1 if position.sequence == READ_SEQUENCE else position.sequence  # below the changes of the new log
+    return position._replace(sequence=sequence + offsets[-1])
 
 
 def spans_of(changes: Iterable[tuple[LogName, ChangeEvent]]) -> tuple[LogSpan, ...]:

@@ -17,7 +17,7 @@ from enum import Enum
 from typing import Self
 
 from lakeward.core.dimension import Dimension, Lateness, Ordered, Within
-from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Mark, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, READ_SEQUENCE, ChangeEvent, Key, Mark, Operation, Position
 from lakeward.core.fold import Row, apply, at_its_end
 
 
@@ -194,7 +194,8 @@ def next_mark(memory: Memory, lateness: Lateness) -> Mark | None:
         return memory.mark
     oldest = max(times) - lateness.micros
     in_time = min(r.least.mark for r in memory.records if r.time is not None and r.time >= oldest)
-    recorded = {bound.mark for r in memory.records if r.objects for bound in (r.least, r.greatest)}
+    bounds = [bound for r in memory.records if r.objects for bound in (r.least, r.greatest)]
+    recorded = {bound.mark for bound in bounds if bound.sequence != READ_SEQUENCE}  # it passes no such row
     mark = max((mark for mark in recorded if mark < in_time), default=None)
     return memory.mark if mark is None else max(mark, memory.mark or mark)
 

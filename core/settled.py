@@ -92,7 +92,7 @@ def ties(settled: Sequence[Settled]) -> Mapping[Position, tuple[Position, bool]]
     found: dict[Position, tuple[Position, bool]] = {}
     for before, one in pairwise(settled):
         first, event = before.event, one.event
-        if event.is_load or not event.position.sequence or not event.keys:
+        if not event.position.has_order or not event.keys:
             continue
         if first.position.mark == event.position.mark and first.keys == event.keys:
             is_alike = first.operation is event.operation and same(first.cells, event.cells)

@@ -54,7 +54,7 @@ def ties_with(
 
 def has_order(event: ChangeEvent) -> bool:
     """Whether the source says of an event of a key where it lies."""
-    return bool(event.keys and event.position.sequence and not event.is_load)
+    return bool(event.keys) and event.position.has_order
 
 
 def place_of(event: ChangeEvent) -> Hashable:

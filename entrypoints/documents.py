@@ -188,7 +188,7 @@ def table_run(run: TableRun) -> Mapping[str, Any]:
         "progress": None if run.progress is None else progress(run.progress),
         "alarms": [alarm(found) for found in run.alarms],
         "awaited": awaited(run.awaited),
-        "warnings": list(run.cautions),
+        "warnings": list(run.said),
         "error": None if run.error is None else error(run.error),
     }
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from lakeward.core.counts import Verdict
 from lakeward.core.dimension import Dimension, Ordered
-from lakeward.core.events import LOAD_SEQUENCE, UNSET, Cell, Key, Operation, Position, Sequences
+from lakeward.core.events import LOAD_SEQUENCE, READ_SEQUENCE, UNSET, Cell, Key, Operation, Position, Sequences
 from lakeward.core.explain import Changes, Explained, Step
 from lakeward.core.known import Known
 from lakeward.core.memory import Reason
@@ -186,6 +186,8 @@ def position_words(position: Position, time: int | None, sequences: Sequences) -
     epoch = f"epoch {position.epoch} · " if position.epoch > 1 else ""
     if position.sequence == LOAD_SEQUENCE:
         return f"{epoch}full load"
+    if position.sequence == READ_SEQUENCE:
+        return f"{epoch}snapshot row without a place"
     if sequences.are_wide:
         at = "" if time is None else f" · {view.local_time(time, exact=True)}"
         return f"{epoch}{position.sequence}{at}"

@@ -17,11 +17,21 @@ from lakeward.core.progress import Progress
 from lakeward.core.twins import Twin
 
 
+def caution_words(cautions: Mapping[str, int]) -> list[str]:
+    """Return what to know of rows in words, each with their number.
+
+    >>> caution_words({"row(s) are odd.": 1200})
+    ['1,200 row(s) are odd.']
+    """
+    return [f"{rows:,} {words}" for words, rows in cautions.items()]
+
+
 @dataclass(slots=True)
 class TableRun:
     """What a run did to one table.
 
-    Its sums are those of all batches. `reports` may be bounded: one that follows keeps the last.
+    Its sums are those of all batches, `row_cautions` among them. `reports`
+    may be bounded: one that follows keeps the last.
     `progress` is where the table stands, `odd` where it stood after batches with an alarm of which nobody
     was told yet. `error` is that of the last turn, and so many
     `failures` there were in a row.
@@ -33,6 +43,7 @@ class TableRun:
     batches: int = 0
     files: int = 0
     warnings: Counter[str] = field(default_factory=Counter)
+    row_cautions: Counter[str] = field(default_factory=Counter)
     progress: Progress | None = None
     odd: list[Progress] = field(default_factory=list)
     error: BaseException | None = None
@@ -51,9 +62,15 @@ class TableRun:
         self.batches += 1
         self.files += len(report.plan.facts.objects)
         self.warnings.update(report.plan.facts.warnings)
+        self.row_cautions.update(report.plan.facts.cautions)
         self.progress = report.progress
         if report.progress.backwards is not None or report.progress.twin is not None:
             self.odd.append(report.progress)
+
+    @property
+    def said(self) -> Sequence[str]:
+        """What a person should know of the table, and of the rows of its batches."""
+        return (*self.cautions, *caution_words(self.row_cautions))
 
     @property
     def backwards(self) -> Sequence[Backwards]:

@@ -13,6 +13,7 @@ from lakeward.adapters.files.fields import FIELD_FLAGS
 from lakeward.adapters.files.frames import ODD
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.looking import File, not_declared
+from lakeward.adapters.files.messages import NO_PLACE
 from lakeward.adapters.landed.form import no_utf_8
 from lakeward.adapters.messages.decoded import OF_OTHER
 from lakeward.adapters.spark import names
@@ -31,7 +32,7 @@ _MARKS: Final = ("0xFFFE", "0xFEFF")
 def surveyed(frame: DataFrame, dimension: Dimension, files: Sequence[File]) -> Sequence[Group]:
     """Return the survey of a frame; raises SourceError, with its name, for a file that cannot be read."""
     try:
-        flags = [name for name in FIELD_FLAGS if name in frame.columns]
+        flags = [name for name in (NO_PLACE, *FIELD_FLAGS) if name in frame.columns]
         return survey(frame, dimension, TORN, MALFORMED, AHEAD, ODD, OF_OTHER, *flags)
     except FAILURES as error:
         if (gone := unreachable(str(dimension.name), error)) is not None:

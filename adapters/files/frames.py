@@ -15,7 +15,7 @@ from lakeward.adapters.files.columns import with_mapping
 from lakeward.adapters.files.fields import FIELD_FLAGS, fields_of
 from lakeward.adapters.files.lines import STRANGE, json_rows, read_lines
 from lakeward.adapters.files.looking import File
-from lakeward.adapters.files.messages import message_rows
+from lakeward.adapters.files.messages import message_rows, with_no_place
 from lakeward.adapters.files.names import COUNTER_BITS
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.files.variants import check_files
@@ -64,7 +64,7 @@ def frame_of(table: TableFiles, files: Sequence[File]) -> DataFrame:
         zone = text(table.options.source_zone)
         told = f"unix_micros(to_utc_timestamp(timestamp_micros({_TOLD}), {zone}))"
         events = events.withColumn(names.TIME, F.expr(told))
-    return events.selectExpr(
+    return with_no_place(events, table.options).selectExpr(
         "*",
         f"{STRANGE} IS NOT NULL AS {ODD}" if STRANGE in also else f"false AS {ODD}",
         *([] if OF_OTHER in also else [f"false AS {OF_OTHER}"]),

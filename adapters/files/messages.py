@@ -14,16 +14,28 @@ from pyspark.sql import functions as F
 from lakeward.adapters.files.columns import writings
 from lakeward.adapters.files.lines import as_messages, read_lines, strange
 from lakeward.adapters.files.looking import File, described_by
+from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.messages.connect import Described, Version, columns_of
 from lakeward.adapters.messages.debezium import Debezium
 from lakeward.adapters.messages.decoded import OF_OTHER, Decoded, to_rows
 from lakeward.adapters.messages.message import BODY
 from lakeward.adapters.messages.wire import Writing
+from lakeward.adapters.spark.events import IS_EVENT, Group, has_order
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.rows import LINE, NAME, RANK
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.schema import Schema
+
+NO_PLACE: Final = "_lakeward_no_place"
+"""Flags a message that should tell its place in the log of its source, and does not."""
+
+_UNPLACED: Final = (
+    "message(s) tell no place in the log of their source, so that only their arrival orders them. Let "
+    "ExtractNewRecordState add the fields of the place (`add.fields`: PostgreSQL lsn,sequence; MySQL file,pos,row; "
+    "SQL Server commit_lsn; Oracle commit_scn,scn), which docs/plain-files.md lists; where there are none and the "
+    'partitions of the topic go by key, set `places = "arrival"`.'
+)
 
 _DIGEST: Final = "_lakeward_schema"
 _SCHEMA: Final = f"variant_get(try_parse_json({BODY}), '$.schema', 'string')"
@@ -54,6 +66,19 @@ def _decoded(
     found: Decoded = decoder.decoded(reading)
     found = found if broken is None else replace(found, broken=broken)
     return to_rows(opened, reading, found, written, own, OF_OTHER)
+
+
+def with_no_place(events: DataFrame, options: FilesOptions) -> DataFrame:
+    """Flag the messages of an event frame that tell no place, where places in a log should order them."""
+    if not options.has_places:
+        return events
+    return events.withColumn(NO_PLACE, F.expr(f"{IS_EVENT} AND NOT ({has_order()})"))
+
+
+def unplaced(found: Sequence[Group]) -> Mapping[str, int]:
+    """Return how many messages tell no place, by what a person should know of that."""
+    count = sum(group.rows for group in found if NO_PLACE in group.flags)
+    return {_UNPLACED: count} if count else {}
 
 
 def with_versions(table: TableFiles, files: Sequence[File], stands: Schema | None = None) -> Sequence[File]:

@@ -106,6 +106,11 @@ class FilesOptions(Form, _Where):
         return self.is_messages or self.order_by is not None or "snapshots" in self.model_fields_set
 
     @property
+    def has_places(self) -> bool:
+        """Whether messages should tell their places in the log of their source."""
+        return self.format == "debezium" and self.places == "source"
+
+    @property
     def dates_rows(self) -> bool:
         """Whether a column says of each row of which time it is."""
         return self.time is not None or self.order_by is not None

@@ -15,7 +15,7 @@ from lakeward.adapters.files.fields import FIELD_FLAGS, refuse_fields
 from lakeward.adapters.files.frames import ODD, frame_of
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.looking import File, alike, look_at, look_at_each, with_schema
-from lakeward.adapters.files.messages import with_versions
+from lakeward.adapters.files.messages import NO_PLACE, unplaced, with_versions
 from lakeward.adapters.files.names import SNAPSHOTS, in_folders, of_sinks, time_of, with_ordinals
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.table import TableFiles
@@ -130,7 +130,7 @@ class FilesSource:
             refuse_damage(table.dimension, frame, files, found)
             refuse_fields(table.dimension, table.told_fields, {f.item.order: f.item.name for f in files}, found)
             batch = to_batch(
-                frame.drop(STRANGE, ODD, OF_OTHER, LOG, *FIELD_FLAGS),
+                frame.drop(STRANGE, ODD, OF_OTHER, LOG, NO_PLACE, *FIELD_FLAGS),
                 table.dimension,
                 found,
                 epoch=epoch,
@@ -146,7 +146,8 @@ class FilesSource:
             raise
         loaded = batch.facts.loaded if taken.load is None else epoch
         own_times = table.options.dates_rows
-        return replace(batch, facts=replace(batch.facts, believed=limit, loaded=loaded, own_times=own_times))
+        told = replace(batch.facts, believed=limit, loaded=loaded, own_times=own_times, cautions=unplaced(found))
+        return replace(batch, facts=told)
 
     def _looked_at(self, table: TableFiles, taken: Taken) -> tuple[Taken, Sequence[File]]:
         """Return what a batch takes, and its files with their columns.

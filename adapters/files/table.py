@@ -136,7 +136,7 @@ class TableFiles:
             form=o.form,
             unavailable=o.unavailable_value,
             tombstones=o.tombstones,
-            has_places=o.places == "source",
+            has_places=o.has_places,
             links_all=not isinstance(self.dimension.lateness, Ordered),
             key=self.dimension.key,
             before_images=o.before_images,

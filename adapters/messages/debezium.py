@@ -161,7 +161,7 @@ class Debezium:
             unset={c.name: self._is_unset(c) for c in schema if c.name not in key},
             operation=_OPERATION,
             time=self._time(),
-            sequence=order.sequence(self._field) if self.has_places else "'0'",
+            sequence=order.sequence(self._field, _IS_READ) if self.has_places else order.no_place(_IS_READ),
             log=order.log(self._field) if self.has_places else NULL,
             transaction=self._transaction(),
             broken=self._broken(),
@@ -283,6 +283,7 @@ class Debezium:
 
 
 _IS_UPDATE: Final = f"{_OPERATION} = 'update'"
+_IS_READ: Final = f"{_OPERATION} = 'read'"
 
 
 def _enveloped() -> Sequence[str]:

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 
 from lakeward.adapters.messages.decoded import OF_OTHER, Decoded, bare
 from lakeward.adapters.messages.message import BODY, cell, has, parsed
+from lakeward.adapters.messages.order import no_place
 from lakeward.adapters.spark.casts import TextFormat, to_type
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.rows import Telling
@@ -70,7 +71,7 @@ class DmsMessages:
             has_image=self._has_image(told, said),
             operation=f"CASE {said} {known} ELSE {said} END",
             time=f"unix_micros({to_type(when, Type('timestamp'), TextFormat())})",
-            sequence="'0'",
+            sequence=no_place(f"{said} = 'load'"),
             transaction=f"coalesce({cell(_META, 'transaction-id')}, {when})",
             broken=self._broken(is_row),
             blank=self._blank(is_row),

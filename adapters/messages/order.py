@@ -13,6 +13,7 @@ from typing import Final
 
 from lakeward.adapters.messages.wire import number
 from lakeward.adapters.spark.names import text
+from lakeward.core.events import READ_SEQUENCE
 from lakeward.core.log_restart import OVERLAP
 
 _SPAN: Final = "10000000000000000000BD"  # ten to the nineteenth: an LSN and an SCN have no more digits
@@ -20,17 +21,22 @@ _POSITIONS: Final = "10000000000000000BD"
 _ROWS: Final = "10000000BD"
 
 
-def sequence(field: Callable[[str], str]) -> str:
-    """Return the sequence of a change as a text, as SQL; `field` returns one field of its source, as SQL.
+def sequence(field: Callable[[str], str], is_read: str) -> str:
+    """Return the sequence of a message as a text, as SQL; `field` returns one field of its source, as SQL.
 
-    It is 0, which says nothing, where no known field is there.
+    It is that of `no_place` where no known field is there. `is_read` says whether it is a row of a snapshot.
     """
     return (
-        f"string(CASE WHEN {field('lsn')} IS NOT NULL THEN {_postgresql(field)} "
-        f"WHEN {field('file')} != '' THEN {_mysql(field)} "
-        f"WHEN {field('commit_lsn')} IS NOT NULL THEN {_sql_server(field)} "
-        f"WHEN {field('scn')} IS NOT NULL THEN {_oracle(field)} ELSE 0BD END)"
+        f"CASE WHEN {field('lsn')} IS NOT NULL THEN string({_postgresql(field)}) "
+        f"WHEN {field('file')} != '' THEN string({_mysql(field)}) "
+        f"WHEN {field('commit_lsn')} IS NOT NULL THEN string({_sql_server(field)}) "
+        f"WHEN {field('scn')} IS NOT NULL THEN string({_oracle(field)}) ELSE {no_place(is_read)} END"
     )
+
+
+def no_place(is_read: str) -> str:
+    """Return the sequence of a message without a place, as a text, as SQL: a snapshot row is below all changes."""
+    return f"CASE WHEN {is_read} THEN '{READ_SEQUENCE}' ELSE '0' END"
 
 
 def _pair(high: str, low: str, span: str = _SPAN) -> str:

@@ -35,7 +35,7 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.types import bound_of
 from lakeward.core.dimension import Dimension
-from lakeward.core.events import LOAD_SEQUENCE, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, READ_SEQUENCE, Operation, Position
 from lakeward.core.facts import BatchFacts, Capability, ObjectFacts
 from lakeward.core.ledger import SourceObject
 from lakeward.core.log_restart import LEAST_GAP, OVERLAP, LogName, LogRestart, LogSpan
@@ -188,9 +188,13 @@ def _truncates(frame: DataFrame) -> Mapping[int, tuple[tuple[int, int], ...]]:
     return found
 
 
+READ: Final = f"({READ_SEQUENCE}L)"
+"""The sequence of a snapshot row that tells no place in the log of its source, as SQL."""
+
+
 def has_order(sequence: str = names.SEQUENCE) -> str:
-    """Return whether a sequence says which event came first, as SQL: that of a full load, and 0, say nothing."""
-    return f"{sequence} NOT IN (0, {LOAD})"
+    """Return whether a sequence says which event came first, as SQL: those of `core.events.UNORDERED` do not."""
+    return f"{sequence} NOT IN (0, {LOAD}, {READ})"
 
 
 def lifted(frame: DataFrame, restarts: Sequence[LogRestart]) -> DataFrame:
@@ -205,7 +209,10 @@ def lifted(frame: DataFrame, restarts: Sequence[LogRestart]) -> DataFrame:
         f"WHEN ({names.OBJECT}, {names.ROW}) >= ({r.order}L, {r.row}L) THEN {r.offset}BD"
         for r in reversed(restarts)
     )
-    place = f"CASE WHEN {IS_LOAD} THEN {names.SEQUENCE} ELSE {names.SEQUENCE} + CASE {cases} ELSE 0BD END END"
+    offset = f"CASE {cases} END"
+    start = f"CASE WHEN {names.SEQUENCE} = {READ} THEN -1BD ELSE {names.SEQUENCE} END"
+    is_kept = f"{IS_LOAD} OR ({offset}) IS NULL"
+    place = f"CASE WHEN {is_kept} THEN {names.SEQUENCE} ELSE {start} + {offset} END"
     return frame.withColumn(names.SEQUENCE, F.expr(f"CAST({place} AS {type_})"))
 
 

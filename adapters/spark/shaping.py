@@ -285,6 +285,7 @@ def _facts(
         loaded=batch.facts.loaded,
         needs=known.needs | batch.facts.needs,
         warnings={name: rows for name, rows in warned.items() if rows},
+        cautions=batch.facts.cautions,
     )
 
 

@@ -92,7 +92,7 @@ def ties_of(before: Before, events: Iterable[ChangeEvent]) -> int:
     """
     groups: dict[Hashable, list[ChangeEvent]] = defaultdict(list)
     for event in events if before.dimension.ties is Ties.ARRIVAL else ():
-        if event.keys and not event.is_load and event.position.sequence:
+        if event.keys and event.position.has_order:
             groups[event.position.mark, event.keys].append(event)
     return sum(tied(before, group) for group in groups.values())
 

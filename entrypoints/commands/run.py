@@ -222,7 +222,7 @@ def show(runs: Sequence[TableRun], code: int, joined: Sequence[JoinRun] = ()) ->
     if total.read:
         out.print(view.sum_words(total))
     for run in runs:
-        for words in (*run.cautions, *view.quality_words(run.warnings)):
+        for words in (*run.said, *view.quality_words(run.warnings)):
             out.print(f"[yellow]⚠[/] {escaped(str(run.table))}: {escaped(words)}")
         view.print_awaited(run.table, run.awaited)
     for run in runs:

@@ -1,0 +1,54 @@
+"""Flattened messages without a place in the log: it is said, and no snapshot row replaces an earlier change."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from project import Project
+
+pytestmark = pytest.mark.spark
+
+SETTINGS = """
+[pipeline]
+name = "shop"
+
+[source]
+kind = "files"
+path = "landing"
+format = "debezium"
+form = "flattened"
+
+[target]
+kind = "{kind}"
+warehouse = "lake"
+
+[tables."shop.item"]
+key = ["id"]
+columns = {{ id = "int", name = "string" }}
+lateness = "{lateness}"
+"""
+
+
+def lines(*told: tuple[str, int, str], **place: Any) -> str:
+    """Return messages of one second each: a letter, a key and a value."""
+    rows = [
+        {"id": key, "name": name, "__op": letter, "__source_ts_ms": 1_795_000_000_000} for letter, key, name in told
+    ]
+    return "".join(json.dumps({**row, **place}) + "\n" for row in rows)
+
+
+@pytest.mark.parametrize(("project", "lateness"), [("iceberg", "ordered"), ("delta", "24h")], indirect=["project"])
+def test_a_snapshot_row_never_replaces_a_change_that_arrived_before_it(project: Project, lateness: str) -> None:
+    """Behind the change in its file or in a later one; of keys without a change the last snapshot row stands."""
+    (project.folder / "lakeward.toml").write_text(SETTINGS.format(kind=project.kind, lateness=lateness), "utf-8")
+    project.put("1.json", lines(("c", 1, "new"), ("d", 2, ""), ("r", 3, "one"), ("u", 5, "new"), ("r", 5, "old")))
+    first = project.run()["shop.item"]
+    assert [words for words in first["warnings"] if words.startswith("5 message(s) tell no place")]
+    project.put("2.json", lines(("r", 1, "old"), ("r", 2, "old"), ("r", 3, "two"), ("r", 4, "one")))
+    project.put("3.json", lines(("u", 4, "new"), __lsn=5))
+    second = project.run()["shop.item"]
+    assert [words.partition(" tell")[0] for words in second["warnings"]] == ["4 message(s)"]
+    assert (second["counts"]["stale"], second["counts"]["ties"]) == (2, 0)
+    assert project.rows(columns=("id", "name")) == [(1, "new"), (3, "two"), (4, "new"), (5, "new")]
