@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, Pos
 from lakeward.adapters.dms.dates import FORMS
 from lakeward.adapters.dms.names import Names
 from lakeward.adapters.landed.csv import Dialect
+from lakeward.adapters.landed.header import HEADER_SETTING, HeaderSetting
 from lakeward.adapters.landed.places import OWN_FOLDER, Place
 from lakeward.adapters.landed.values import one_character, one_or_none, pattern, zone
 
@@ -160,6 +161,7 @@ class DmsOptions(BaseModel):
     null_text: str = Field(
         "NULL", description="The endpoint's CsvNullValue: an unquoted field of this text is NULL."
     )
+    header: HeaderSetting = Field("auto", description=HEADER_SETTING)
     row_delimiter: Annotated[str, AfterValidator(_row_end)] = Field(
         "\n", description="The endpoint's CsvRowDelimiter. With a line feed, rows may end in CR LF as well."
     )

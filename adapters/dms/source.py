@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from pathlib import PurePosixPath
@@ -18,6 +18,7 @@ from lakeward.adapters.dms.splitting import refuse_shifted
 from lakeward.adapters.dms.transactions import find_layout as find_shared_layout
 from lakeward.adapters.landed.csv import fields_in
 from lakeward.adapters.landed.csv_frames import WHOLE_FILES, read_csv, typed_rows
+from lakeward.adapters.landed.earlier import names_in_headers
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.footers import OF_DMS, Footer, Form, footer, refuse_unknown
 from lakeward.adapters.landed.kept import KeptFrames
@@ -92,6 +93,7 @@ class DmsSource:
     shared: SharedFiles | None = None
     tables_with_torn_rows: set[TableName] = field(default_factory=set)
     tables_with_checked_formats: set[TableName] = field(default_factory=set)
+    headers: dict[TableName, Collection[str]] = field(default_factory=dict)
     kept: KeptFrames = field(default_factory=KeptFrames)
 
     @property
@@ -176,6 +178,7 @@ class DmsSource:
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[DataFrame]:
         """Read the files; those that changed meanwhile, and all after them, are left for the next batch."""
         self._refuse_sequence_as_column(dimension)
+        self.headers.pop(dimension.source, None)
         every = [self._look_at(dimension, item) for item in taken.objects]
         files = self._alike(dimension, every)
         if taken.load is not None and len(files) < len(every):
@@ -290,7 +293,15 @@ class DmsSource:
         o = self.options
         dialect = self._reading(dimension).dialect
         added = (o.op_column, o.timestamp_column, o.before_image_prefix, o.sequence_column)
-        return Expected(dimension, dialect, *added, may_lack_op=o.may_lack_op)
+        expected = Expected(dimension, dialect, *added, may_lack_op=o.may_lack_op, header=o.header)
+        return replace(expected, earlier=partial(self._earlier, expected))
+
+    def _earlier(self, expected: Expected) -> Collection[str]:
+        """Return the names in the headers of a table's files, which are looked at once for each batch."""
+        table = expected.dimension.source
+        if table not in self.headers:
+            self.headers[table] = names_in_headers(self.folder, table, expected, partial(self._head, table))
+        return self.headers[table]
 
     def _refuse_sequence_as_column(self, dimension: Dimension) -> None:
         """Refuse to take one column of the files for two things: it would be NULL in the table."""

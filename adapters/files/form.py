@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from lakeward.adapters.landed.header import HEADER_SETTING, HeaderSetting
 from lakeward.adapters.landed.values import one_character, one_or_none, pattern, zone
 from lakeward.adapters.messages.message import UNAVAILABLE
 
@@ -114,6 +115,7 @@ class Form(BaseModel):
         '"', description="What quotes a field of CSV; empty where nothing does."
     )
     null_text: str = Field("", description="An unquoted field of CSV that has this text is NULL.")
+    header: HeaderSetting = Field("auto", description=HEADER_SETTING)
     types: Literal["declared", "schema"] = Field(
         "declared",
         description="Where the types of columns are from: `columns` of the table alone, or the schema that stands "

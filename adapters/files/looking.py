@@ -75,8 +75,7 @@ def look_at(
     _check_formats(table, form)
     if form != "csv":
         return File(item, form)
-    head = table.folder.head(dimension.source, item.name, quote=table.options.quote)
-    return File(item, form, find_layout(item.name, head, table.expected, is_load=False))
+    return File(item, form, find_layout(item.name, table.head(item.name), table.expected, is_load=False))
 
 
 def _no_types(table: TableFiles, item: SourceObject) -> SchemaConflict:

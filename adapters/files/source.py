@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +20,7 @@ from lakeward.adapters.files.names import SNAPSHOTS, in_folders, of_sinks, time_
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.files.written import cells_of_line, grouped
+from lakeward.adapters.landed.earlier import names_in_headers
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.kept import KeptFrames
 from lakeward.adapters.landed.layout import find_layout
@@ -194,7 +195,7 @@ class FilesSource:
 
     def _table(self, dimension: Dimension) -> TableFiles:
         name = dimension.source
-        return TableFiles(
+        table = TableFiles(
             spark=self.spark,
             folder=self.folder,
             dimension=dimension,
@@ -203,6 +204,8 @@ class FilesSource:
             has_torn_rows=name in self.tables_with_torn_rows,
             links=name in self.tables_with_links,
         )
+        earlier = cache(lambda: names_in_headers(self.folder, name, table.expected, table.head))
+        return replace(table, earlier=earlier)
 
     # Rows in quarantine.
 
@@ -218,8 +221,7 @@ class FilesSource:
         if table.format_of(entry.object) != "csv":
             return cells_of_line(table, entry)
         try:
-            head = self.folder.head(dimension.source, entry.object, quote=table.options.quote)
-            layout = find_layout(entry.object, head, table.expected, is_load=False)
+            layout = find_layout(entry.object, table.head(entry.object), table.expected, is_load=False)
         except (SourceError, SchemaConflict):
             return Cells()
         return csv_cells(entry.text, layout, table.reading.dialect)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -36,7 +36,7 @@ class TableFiles:
 
     With `has_torn_rows` rows may go over several lines; with `links` inserts are looked at for the
     deletes before them that they are one key change with. `partitions` are those of a topic, by the paths of
-    files below the landing folder.
+    files below the landing folder. `earlier` returns the names in the headers of the table's CSV files.
     """
 
     spark: Callable[[], SparkSession]
@@ -47,6 +47,7 @@ class TableFiles:
     has_torn_rows: bool = False
     links: bool = False
     partitions: Mapping[str, int] = field(default_factory=dict)
+    earlier: Callable[[], Collection[str]] = frozenset
 
     def format_of(self, name: str) -> str:
         """Return the format of a file."""
@@ -95,7 +96,17 @@ class TableFiles:
         dialect = self.reading.dialect
         is_path = operation is not None and "." in operation
         hint = "Or does `operation` name another column?" + (" CSV has no fields in a column." if is_path else "")
-        return Expected(self.dimension, dialect, operation, None, header_may_lack_op=self.is_snapshot, no_op=hint)
+        return Expected(
+            *(self.dimension, dialect, operation, None),
+            header_may_lack_op=self.is_snapshot,
+            no_op=hint,
+            header=self.options.header,
+            earlier=self.earlier,
+        )
+
+    def head(self, name: str) -> str:
+        """Return the beginning of a CSV file; raises SourceError where it cannot be read."""
+        return self.folder.head(self.dimension.source, name, quote=self.options.quote)
 
     @property
     def reading(self) -> Reading:

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from lakeward.adapters.landed.csv import Dialect, Field, Record, fields, records
+from lakeward.adapters.landed.csv import Dialect, Record, fields, records
 from lakeward.adapters.landed.form import refuse_other_form
+from lakeward.adapters.landed.header import (
+    HEADER,
+    ROW,
+    Cells,
+    Decision,
+    FirstLine,
+    HeaderSetting,
+    cell_name,
+    decide,
+    header_fields,
+)
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.evolution import Kind, Policy
 from lakeward.core.numerals import format_count
-from lakeward.core.schema import Schema
+from lakeward.core.schema import Column, Schema, Type
 
 OP: Final = "\0op"
 TIME: Final = "\0time"
@@ -55,7 +66,8 @@ class Expected:
 
     `may_lack_op` says that files of changes may be without Op, `header_may_lack_op` that those with a header may;
     those of a full load always may. Without an `op_column` no file has one. `no_op` is what to do where a file
-    should have it.
+    should have it. `header` says whether files have one; `earlier` returns the names, in small letters, in the
+    headers of other files of the table.
     """
 
     dimension: Dimension
@@ -69,6 +81,8 @@ class Expected:
     no_op: str = (
         "Where the endpoint has CdcInsertsOnly or CdcInsertsAndUpdates, say so by `operations` under [source]."
     )
+    header: HeaderSetting = "auto"
+    earlier: Callable[[], Collection[str]] = frozenset
 
     @property
     def plain(self) -> tuple[str, ...]:
@@ -99,6 +113,16 @@ class Expected:
         then = {old.lower(): new for old, new in renames.items() if self.dimension.schema.find(new) is not None}
         return {**then, **now}
 
+    @property
+    def added(self) -> Mapping[str, str]:
+        """The columns that the endpoint adds by their names, in small letters."""
+        named = ((OP, self.op_column), (TIME, self.timestamp_column), (SEQUENCE, self.sequence_column))
+        return {called.lower(): column for column, called in named if called is not None}
+
+    def column(self, name: str) -> str | None:
+        """Return what a column of a header is, in whatever case; None where the table has no such column."""
+        return self.added.get(name.lower()) or self.known.get(name.lower()) or self.before(name)
+
     def before(self, name: str) -> str | None:
         """Tell what a column is whose name says that it is from before a change: of the key, or of no use."""
         prefix = (self.before_prefix or "").lower()
@@ -114,19 +138,36 @@ class Expected:
 def find_layout(name: str, head: str, expected: Expected, *, is_load: bool) -> Layout:
     """Find a file's layout from its first rows; the last of `head` may be cut.
 
-    Raises SchemaConflict where a header names other columns than the table has, where a file of changes has no Op
-    column, and where rows are parted by another delimiter; SourceError where it is no UTF-8.
+    Raises SchemaConflict where a header names other columns than the table has, where the first line may be a
+    header or a row, where a file of changes has no Op column, and where rows are parted by another delimiter;
+    SourceError where it is no UTF-8.
     """
     refuse_other_form(expected.dimension.name, name, head, expected.dialect, len(expected.plain))
-    rows = _first_rows(head, expected.dialect)
-    is_crlf = _is_crlf(rows, head, expected.dialect)
+    rows, is_crlf = _rows_and_ends(head, expected.dialect)
+    header, decision = _decision(rows, expected)
+    if decision.doubt is not None:
+        raise _doubtful(name, decision.doubt, expected)
+    if decision.is_header:
+        end = rows[0].line + rows[0].text.count(expected.dialect.row_end)
+        return Layout(_from_header(name, header, expected, is_load=is_load), True, is_crlf, end)
+    return Layout(_from_width(name, rows, expected, is_load=is_load), False, is_crlf)
+
+
+def header_names(head: str, expected: Expected) -> Collection[str]:
+    """Return the names of a file's header, in small letters; none where it has none for certain."""
+    rows, _ = _rows_and_ends(head, expected.dialect)
+    header, decision = _decision(rows, replace(expected, earlier=frozenset))
+    return {name.lower() for name in map(cell_name, header) if name} if decision.is_header else ()
+
+
+def _rows_and_ends(head: str, dialect: Dialect) -> tuple[Sequence[Record], bool]:
+    """Return the first rows without their ends, and whether those are CR LF."""
+    rows = _first_rows(head, dialect)
+    is_crlf = _is_crlf(rows, head, dialect)
     if is_crlf:
         texts = [record.text.removesuffix("\r") for record in rows]
-        rows = [Record(r.line, t, fields(t, expected.dialect)) for r, t in zip(rows, texts, strict=True)]
-    if rows and rows[0].fields is not None and _is_header(rows[0].fields, expected):
-        end = rows[0].line + rows[0].text.count(expected.dialect.row_end)
-        return Layout(_from_header(name, rows[0].fields, expected, is_load=is_load), True, is_crlf, end)
-    return Layout(_from_width(name, rows, expected, is_load=is_load), False, is_crlf)
+        rows = [Record(r.line, t, fields(t, dialect)) for r, t in zip(rows, texts, strict=True)]
+    return rows, is_crlf
 
 
 def has_crlf(head: str, dialect: Dialect) -> bool:
@@ -149,24 +190,53 @@ def _is_crlf(rows: Sequence[Record], head: str, dialect: Dialect) -> bool:
 _LETTERS: Final = {letter.lower() for letter in OPERATIONS}
 
 
-def _is_header(row: Sequence[Field], expected: Expected) -> bool:
-    """Whether the first column is one that DMS adds, by its name, or most of the table's columns are named."""
-    added = {name.lower() for name in (expected.op_column, expected.timestamp_column) if name} - _LETTERS
-    named = [field.lower() if isinstance(field, str) else "" for field in row]
-    if named[0] in added:
-        return True
-    found = {expected.known[name] for name in named if name in expected.known}
-    return 2 * len(found) > len(expected.dimension.schema)
+def _decision(rows: Sequence[Record], expected: Expected) -> tuple[Cells, Decision]:
+    """Return the fields of the first line, and whether they are a header."""
+    cells = (rows[0].fields or header_fields(rows[0].text, expected.dialect)) if rows else None
+    if not rows or expected.header is False or (cells is None and expected.header == "auto"):
+        return (), ROW
+    if expected.header is True:
+        return cells or (), HEADER
+    return cells or (), decide(_first_line(cells or (), rows[1:], expected))
 
 
-def _from_header(name: str, row: Sequence[Field], expected: Expected, *, is_load: bool) -> tuple[str, ...]:
-    e, added = expected, dict[str, str]()
-    for column, called in ((OP, e.op_column), (TIME, e.timestamp_column), (SEQUENCE, e.sequence_column)):
-        if called is not None:
-            added[called.lower()] = column
-    known = expected.known
-    named = [field if isinstance(field, str) else "" for field in row]
-    columns = [added.get(f.lower()) or known.get(f.lower()) or expected.before(f) for f in named]
+def _first_line(cells: Cells, rows: Sequence[Record], expected: Expected) -> FirstLine:
+    """Return what tells a header from a row; columns that the endpoint adds have no type of the table."""
+    orders = [*expected.orders, *((OP, *order) for order in expected.orders if expected.op_column is not None)]
+    by_place = next((order for order in orders if len(order) == len(cells)), ())
+    begins_with_op = cells[0] in OPERATIONS and expected.column(cell_name(cells[0])) is None
+    schema = expected.dimension.schema
+    return FirstLine(
+        cells=cells,
+        next_rows=[record.fields for record in rows if record.fields is not None],
+        names=expected.column,
+        first_names={name for name, column in expected.added.items() if column != SEQUENCE} - _LETTERS,
+        width=len(schema),
+        by_place=[_TIME_COLUMN if column == TIME else schema.find(column) for column in by_place],
+        key=expected.dimension.key,
+        is_change=begins_with_op and any(order[0] == OP and len(order) == len(cells) for order in orders),
+        earlier=expected.earlier,
+    )
+
+
+_TIME_COLUMN: Final = Column(TIME, Type("timestamp"))
+
+
+def _doubtful(name: str, doubt: str, expected: Expected) -> SchemaConflict:
+    return SchemaConflict(
+        f"{expected.dimension.name}: whether the first line of {name} is a header cannot be told",
+        found=doubt,
+        todo="Nothing of the table was applied; other tables go on. Set `header = true` for its files where they "
+        "have a header, and declare the columns that it names; or `header = false` where they have none.",
+    )
+
+
+def _from_header(name: str, row: Cells, expected: Expected, *, is_load: bool) -> tuple[str, ...]:
+    e, added = expected, expected.added
+    named = [cell_name(field) for field in row]
+    columns = [e.column(field) for field in named]
+    if not any(columns):
+        raise _no_header(name, named, expected)
     _refuse_twice(name, named, columns, expected)
     policies = expected.dimension.policies
     for place, field in enumerate(named):
@@ -185,6 +255,16 @@ def _from_header(name: str, row: Sequence[Field], expected: Expected, *, is_load
     if strange or missing:
         raise _conflict(name, expected, strange, missing)
     return tuple(column for column in columns if column is not None)
+
+
+def _no_header(name: str, named: Sequence[str], expected: Expected) -> SchemaConflict:
+    shown = ", ".join(field if field.isprintable() else repr(field) for field in named)
+    return SchemaConflict(
+        f"{expected.dimension.name}: the first line of {name} names no column of the table",
+        found=f"it is {shown}" if shown else "it is not written as a header",
+        todo="Nothing of the table was applied; other tables go on. `header = true` says that files have a header: "
+        'set `header = "auto"` where not all have one, or declare the columns that it names.',
+    )
 
 
 def _undeclared(field: str, place: int, policy: Policy, named: Sequence[str]) -> str | None:

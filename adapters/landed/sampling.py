@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lakeward.adapters.landed.csv import Dialect, Field, records
+from lakeward.adapters.landed.header import cell_name
 from lakeward.core.proposals import proposed_type
 
 DELIMITERS: Final = (",", ";", "\t", "|")
@@ -62,12 +63,12 @@ def with_headers(samples: Sequence[Sample], said: Collection[str] = ()) -> list[
     if not firsts or not all(_may_be_header(row) for row in firsts):
         return [*samples]
     is_said = any(str(row[0]).lower() in said for row in firsts)
-    common = set.intersection(*[{str(name).lower() for name in row} for row in firsts])
+    common = set.intersection(*[{cell_name(name).lower() for name in row} for row in firsts])
     repeats = len(firsts) > 1 and len(common) > max(map(len, firsts)) / 2
     if not (is_said or repeats or any(_differs(sample.rows) for sample in samples if sample.rows)):
         return [*samples]
     return [
-        replace(sample, header=[str(name) for name in sample.rows[0]], rows=sample.rows[1:])
+        replace(sample, header=[cell_name(name) for name in sample.rows[0]], rows=sample.rows[1:])
         if sample.rows
         else sample
         for sample in samples
@@ -75,7 +76,7 @@ def with_headers(samples: Sequence[Sample], said: Collection[str] = ()) -> list[
 
 
 def _may_be_header(row: Row) -> bool:
-    names = [field for field in row if isinstance(field, str) and _NAME.fullmatch(field)]
+    names = [name for name in map(cell_name, row) if _NAME.fullmatch(name)]
     return len({name.lower() for name in names}) == len(row)
 
 

@@ -1,0 +1,73 @@
+"""Headers of CSV files, through the command that users run: of plain files and of DMS."""
+
+from __future__ import annotations
+
+import pytest
+from project import Project
+
+pytestmark = pytest.mark.spark
+
+SETTINGS = """
+[pipeline]
+name = "shop"
+
+[source]
+kind = "{source}"
+path = "landing"
+{header}
+
+[target]
+kind = "{kind}"
+warehouse = "lake"
+"""
+
+TABLE = """
+[tables."shop.{name}"]
+key = ["code"]
+columns = {{ code = "string", name = "string" }}
+schema = {{ add = "ignore" }}
+"""
+
+
+def configure(project: Project, source: str, *tables: str, header: str = "") -> None:
+    text = SETTINGS.format(source=source, kind=project.kind, header=header)
+    text += "".join(TABLE.format(name=name) for name in tables)
+    (project.folder / "lakeward.toml").write_text(text, "utf-8")
+
+
+def rows(project: Project, table: str) -> list[tuple[str, str | None]]:
+    return project.rows(table, columns=("code", "name"))
+
+
+@pytest.mark.parametrize("project", ["iceberg", "delta"], indirect=True)
+def test_a_header_is_read_or_stops_its_table_and_no_value_goes_under_a_wrong_name(project: Project) -> None:
+    configure(project, "files", "blanks", "renamed", "unknown", "none")
+    for table in ("blanks", "renamed", "unknown"):
+        project.put("a.csv", "code,name\nA1,Ada\n", f"shop/{table}")
+    project.put("b.csv", '"name", code ,"land"\nBob,B2,de\n', "shop/blanks")
+    project.put("b.csv", "full_name,code\nBob,B2\n", "shop/renamed")
+    project.put("b.csv", "voller_name,kode\nBob,Bonn\n", "shop/unknown")
+    project.put("a.csv", "alpha,beta\ngamma,delta\n", "shop/none")
+    found = project.run(code=4)
+    assert rows(project, "blanks") == [("A1", "Ada"), ("B2", "Bob")]
+    assert rows(project, "none") == [("alpha", "beta"), ("gamma", "delta")]
+    for table, why in (("renamed", "full_name"), ("unknown", "other files of the table have a header")):
+        error = str(found[f"shop.{table}"]["error"])
+        assert "whether the first line of b.csv is a header cannot be told" in error
+        assert why in error
+    configure(project, "files", "renamed", header="header = true")
+    project.run()
+    assert rows(project, "renamed") == [("A1", "Ada"), ("B2", None)]
+
+
+@pytest.mark.parametrize("project", ["iceberg"], indirect=True)
+def test_files_of_dms_follow_the_same_rules(project: Project) -> None:
+    configure(project, "dms", "item", "other")
+    project.put("LOAD00000001.csv", "full_name,code\nBob,B2\n")
+    project.put("LOAD00000001.csv", '"Op", "Name", code\nI,Bob,B2\n', "shop/other")
+    found = project.run(code=4)["shop.item"]
+    assert "whether the first line of LOAD00000001.csv is a header" in str(found["error"])
+    assert rows(project, "other") == [("B2", "Bob")]
+    configure(project, "dms", "item", header="header = false")
+    project.run()
+    assert rows(project, "item") == [("Bob", "B2"), ("full_name", "code")]
