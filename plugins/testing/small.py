@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from lakeward.core.dimension import DELETED, ORDERED, Deletes, Dimension, Lateness, TableName, Ties, Unbounded
 from lakeward.core.errors import SourceError
-from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, READ_SEQUENCE, UNSET, ChangeEvent, Operation, Position
 from lakeward.core.evolution import Policies, Policy
 from lakeward.core.facts import Capability
 from lakeward.core.loads import Reload, Whole
@@ -284,6 +284,15 @@ def maintenance_changes_no_row_and_hides_no_progress(trial: Trial) -> None:
     assert player.moments[-1].rows == script.truth
 
 
+def a_snapshot_row_without_a_place_replaces_no_change(trial: Trial) -> None:
+    """Nor does it bring a deleted row back; of a key without a change the last that came stands."""
+    read = [
+        replace(_event(Operation.READ, at, key), position=Position(1, READ_SEQUENCE, at, key))
+        for at, key in ((1, 3), (3, 1), (3, 2), (3, 3))
+    ]
+    trial.play(_script([_insert(1), _insert(1, 2), read[0]], [_delete(2, 2)], read[1:]))
+
+
 def a_truncate_takes_every_older_row_away(trial: Trial) -> None:
     """Those that nothing else in its batch names, too; what comes behind it stays."""
     truncate = ChangeEvent(operation=Operation.TRUNCATE, position=Position(1, 2, 2, 1), time=2)
@@ -323,6 +332,7 @@ LAWS: Final = tuple(
         (the_last_of_several_changes_of_a_key_stands,),
         (an_object_that_comes_again_changes_nothing,),
         (a_late_change_overwrites_nothing_that_is_newer,),
+        (a_snapshot_row_without_a_place_replaces_no_change,),
         (a_truncate_takes_every_older_row_away, Capability.TRUNCATE.value),
         (a_cell_that_was_not_sent_keeps_its_value, Capability.UNSET.value),
         (a_change_of_a_key_moves_the_row, Capability.KEY_CHANGE.value),

@@ -13,7 +13,17 @@ from lakeward.adapters.memory import Frame, MemoryQueue, MemoryTable, facts_of
 from lakeward.core.delivery import Settled
 from lakeward.core.dimension import Ties
 from lakeward.core.errors import CommitConflict
-from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Mark, Operation, Position, Sequences
+from lakeward.core.events import (
+    LOAD_SEQUENCE,
+    READ_SEQUENCE,
+    UNSET,
+    ChangeEvent,
+    Key,
+    Mark,
+    Operation,
+    Position,
+    Sequences,
+)
 from lakeward.core.facts import Capability
 from lakeward.core.fold import Row
 from lakeward.core.memory import Memory, Reason, Reject
@@ -44,6 +54,21 @@ def _events(frame: Frame) -> list[ChangeEvent]:
 def _counted(resolved: Resolved, **more: int) -> Resolved:
     counts = resolved.counts
     return replace(resolved, counts=replace(counts, **{n: getattr(counts, n) + v for n, v in more.items()}))
+
+
+class LetsSnapshotRowsReplace(MemoryTable):
+    """Gives snapshot rows without a place the sequence of the change that came last: by arrival they are newer."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
+        places = [record.greatest.sequence for record in self.memory.records]
+        newest = max(places, default=READ_SEQUENCE)
+        items = [
+            replace(item, position=item.position._replace(sequence=newest))
+            if item.position.sequence == READ_SEQUENCE
+            else item
+            for item in frame
+        ]
+        return MemoryTable.resolve(self, plan, items)
 
 
 class LosesTheLastEvent(MemoryTable):
@@ -790,6 +815,7 @@ BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
     "the_last_of_several_changes_of_a_key_stands": (AppliesTheFirstOfABatch,),
     "an_object_that_comes_again_changes_nothing": (ForgetsDeletesTooEarly,),
     "a_late_change_overwrites_nothing_that_is_newer": (ChecksNothingForBeingStale, ForgetsDeletesAboveTheMark),
+    "a_snapshot_row_without_a_place_replaces_no_change": (ChecksNothingForBeingStale, LetsSnapshotRowsReplace),
     "a_truncate_takes_every_older_row_away": (TruncatesWhatTheBatchNamesAlone,),
     "a_cell_that_was_not_sent_keeps_its_value": (NullsWhatWasNotSent,),
     "a_change_of_a_key_moves_the_row": (LeavesTheOldKey,),

@@ -27,6 +27,7 @@ BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
     "the_last_of_several_changes_of_a_key_stands": (broken_feeds.AppliesTheFirstOfABatch,),
     "an_object_that_comes_again_changes_nothing": (broken_answers.TakesCopiesForNews,),
     "a_late_change_overwrites_nothing_that_is_newer": (broken_answers.AsksNoMemory,),
+    "a_snapshot_row_without_a_place_replaces_no_change": (broken_answers.AsksNoMemory,),
     "a_truncate_takes_every_older_row_away": (broken_feeds.ForgetsTruncates,),
     "a_cell_that_was_not_sent_keeps_its_value": (broken_feeds.NullsWhatWasNotSent,),
     "a_change_of_a_key_moves_the_row": (broken_feeds.LeavesTheOldKey,),
