@@ -6,6 +6,7 @@ Numbers for programs are in `entrypoints.documents`; both use the words of
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 60
 """Characters of a value that are shown."""
+
+_PARENTHESES: Final = re.compile(r" \([^()]*\)")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -99,12 +102,6 @@ def print_alarms(alarms: Iterable[Alarm]) -> None:
             out.print(f"  {escaped(line)}", soft_wrap=True)
 
 
-def print_cautions(cautions: Iterable[str]) -> None:
-    """Print what to know of a table, below its lines."""
-    for words in cautions:
-        console().print(f"   [yellow]⚠[/] {escaped(words)}")
-
-
 def print_warnings(warnings: Iterable[str]) -> None:
     """Print what to know of the pipeline as a whole."""
     for words in warnings:
@@ -127,10 +124,36 @@ def print_unconfigured(tables: Sequence[TableName]) -> None:
 
 def print_findings(cautions: Mapping[TableName, Iterable[str]], unconfigured: Sequence[TableName]) -> None:
     """Print what to know of tables, each with its name, and which of them nobody configured."""
+    for tables, words in group_cautions(cautions):
+        console().print(f"[yellow]⚠[/] {escaped(tables)}: {escaped(words)}")
+    print_unconfigured(unconfigured)
+
+
+def group_cautions(cautions: Mapping[TableName, Iterable[str]]) -> Sequence[tuple[str, str]]:
+    """Return each kind of caution once, with the tables that it is of: their number and the first of them.
+
+    Two are of one kind where they differ by the tables' names in parentheses alone, which are left out then.
+
+    >>> one, other = TableName("shop", "a"), TableName("shop", "b")
+    >>> group_cautions({one: ["No folder yet (shop/a)."], other: ["No folder yet (shop/b)."]})
+    [('2 tables (shop.a, shop.b)', 'No folder yet.')]
+    """
+    kinds: dict[str, dict[TableName, str]] = {}
     for table, said in cautions.items():
         for words in said:
-            console().print(f"[yellow]⚠[/] {escaped(str(table))}: {escaped(words)}")
-    print_unconfigured(unconfigured)
+            kinds.setdefault(_without_name(words, table), {})[table] = words
+    found = []
+    for kind, words_of in kinds.items():
+        tables, texts = list(words_of), set(words_of.values())
+        names = ", ".join(map(str, tables[:3])) + (" …" if len(tables) > 3 else "")
+        who = names if len(tables) == 1 else f"{format_count(len(tables), 'table')} ({names})"
+        found.append((who, texts.pop() if len(texts) == 1 else kind))
+    return found
+
+
+def _without_name(words: str, table: TableName) -> str:
+    name = table.table.lower()
+    return _PARENTHESES.sub(lambda found: "" if name in found[0].lower() else found[0], words)
 
 
 def count_words(counts: Counts, *, every: bool = False) -> str:

@@ -67,8 +67,9 @@ def plan(
         container.rules(tables=wanted.tables)
         found_there = found_there.with_cautions(layouts(container, wanted.tables))
         kind = configured.settings.target["kind"]
+        cautions = {name: list(said) for name, said in found_there.cautions.items()}
         planned = [
-            _planned(container, name, kind, found_there.cautions.get(name, ()), as_json=as_json)
+            _planned(container, name, kind, cautions.setdefault(name, []), as_json=as_json)
             for name in wanted.tables
         ]
         due = {document["table"] for document in planned if document.get("batch")}
@@ -83,8 +84,7 @@ def plan(
         documents.emit("plan", {**listed, **documents.findings(found_there), "exit_code": code})
         return code
     view.print_warnings(found_there.warnings)
-    if not tables:
-        view.print_unconfigured(found_there.unconfigured)
+    view.print_findings(cautions, () if tables else found_there.unconfigured)
     is_due = any(document.get("batch") or document.get("plan") for document in (*planned, *joined))
     view.console().print(_next(code, is_due=is_due))
     return code
@@ -100,13 +100,14 @@ def _next(code: int, *, is_due: bool) -> str:
     return "Nothing new to apply. `lakeward status` says how far it is."
 
 
-def _planned(
-    container: Any, name: TableName, kind: str, cautions: Sequence[str], *, as_json: bool
-) -> dict[str, Any]:
-    """Plan one table, show it to people, and return it as programs get it; one that cannot be hides no other."""
+def _planned(container: Any, name: TableName, kind: str, cautions: list[str], *, as_json: bool) -> dict[str, Any]:
+    """Plan one table, show it to people, and return it as programs get it; one that cannot be hides no other.
+
+    What its job shows is added to its `cautions`.
+    """
     try:
         job = container.job(table=name)
-        cautions = (*cautions, *cautions_of_ties(job.dimension))
+        cautions += cautions_of_ties(job.dimension)
         found = read_steadily(name, job.opened.table.standing, lambda _: prepare(job))
     except SetupError:
         raise
@@ -122,7 +123,6 @@ def _planned(
     if not as_json:
         _show(job, prepared, kind)
         view.print_awaited(name, awaited)
-        view.print_cautions(cautions)
     document = {**_document(job, prepared, cautions), "awaited": documents.awaited(awaited)}
     if prepared is not None:
         prepared.close()

@@ -191,6 +191,20 @@ def test_status_tells_that_there_is_no_landing_folder(
     assert words in lakeward("status").out
 
 
+@pytest.mark.parametrize("command", ["plan", "status", "run"])
+def test_what_is_the_same_of_many_tables_is_said_once(tmp_path: Path, lakeward: Command, command: str) -> None:
+    folders(tmp_path)
+    names = [f"shop.t{number}" for number in range(9)]
+    write(tmp_path, BASE, *[f'[tables."{name}"]\nkey = ["id"]\ncolumns = {{ id = "int" }}\n' for name in names])
+    out = lakeward(command).out
+    said = "⚠ 9 tables (shop.t0, shop.t1, shop.t2 …): It has no folder yet: DMS makes none for an empty table.\n"
+    assert (said in out, out.count("no folder yet")) == (True, 1)
+    told = lakeward(command, "--json").document["tables"]
+    assert [one["warnings"][0].split(")")[0] for one in told] == [
+        f"It has no folder yet (shop/t{n}" for n in range(9)
+    ]
+
+
 def test_a_run_tells_of_it_too_and_ends_well(tmp_path: Path, lakeward: Command) -> None:
     folders(tmp_path, "shop/lines")
     write(tmp_path, BASE, '[tables."shop.orders"]\nkey = ["id"]\ncolumns = { id = "int" }\n')
