@@ -24,7 +24,7 @@ def refuse_equal_orders(table: str, ordered: Sequence[SourceObject]) -> None:
                 f"{table}: the order of two files cannot be told from their names",
                 found=f"found {one.name} and {other.name}",
                 todo="Remove the one that does not belong there; files of two topics or tasks need a folder each. "
-                "Nothing of the table was applied.",
+                "Nothing of this batch was applied.",
             )
 
 

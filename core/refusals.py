@@ -176,7 +176,7 @@ def refuse_flood(dimension: Dimension, reasons: Mapping[Reason, int], read: int)
         raise QuarantineFull(
             f"{dimension.name}: {rejected:,} of the {read:,} rows of one batch cannot be applied",
             found=f"{words}; `{limit}` is the most that may go into quarantine",
-            todo="Nothing of the table was applied; other tables go on. Is a column's type, its format or "
+            todo="Nothing of this batch was applied; other tables go on. Is a column's type, its format or "
             "`null_text` declared wrongly? Where the files are as they should be, raise the limit under "
             f'[tables."{dimension.name}".quarantine].',
         )
@@ -265,7 +265,7 @@ def _refuse_unreadable(dimension: Dimension, facts: BatchFacts, delivered: froze
                 f"{dimension.name}: {found.object.name} has {format_count(found.unreadable, 'row')} whose key "
                 "cannot be read",
                 found='`unreadable = "stop"` is set: nobody can know which rows they change',
-                todo="Nothing of the table was applied; other tables go on. Replace the file by a right one, or "
+                todo="Nothing of this batch was applied; other tables go on. Replace the file by a right one, or "
                 'let the table become inexact with `unreadable = "inexact"`: the rows then go into quarantine.',
             )
 
@@ -277,7 +277,7 @@ def cannot_rename(dimension: Dimension, change: SchemaChange, stored: Schema | N
     return SchemaConflict(
         f"{dimension.name}: the column {change.path} cannot be called {change.to}",
         found=found if has_both else f"the source still has a column {change.path}{where}",
-        todo="Nothing of the table was applied; other tables go on. Take the name out of `rename` under "
+        todo="Nothing of this batch was applied; other tables go on. Take the name out of `rename` under "
         f'[tables."{dimension.name}".schema] where they are two columns; where they are one, copy the values of '
         "the one into the other and drop it.",
     )
@@ -303,7 +303,7 @@ def refuse_names_alike(dimension: Dimension, columns: Sequence[Column]) -> None:
         raise SchemaConflict(
             f"{dimension.name}: two columns differ only in case",
             found=f"found {both[0]} and {both[1]}",
-            todo="Nothing of the table was applied. Let DMS rename one (a transformation rule "
+            todo="Nothing of this batch was applied. Let DMS rename one (a transformation rule "
             "`rename-column`), or bring the files back to one spelling.",
         )
 

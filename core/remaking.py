@@ -103,7 +103,7 @@ def _unknown(table: str, name: str, inputs: str) -> SchemaConflict:
     return SchemaConflict(
         f"{table}: the column {name} is made of {inputs}, which the rows of the table do not have yet",
         found="an update may send a part of a row, and nobody could tell the rest of what the column is made of",
-        todo="Nothing of the table was applied; other tables go on. Load the table anew "
+        todo="Nothing of this batch was applied; other tables go on. Load the table anew "
         f"(docs/alarms.md#loading-a-table-anew). Where {inputs} is new at the source, too, and NULL in older rows "
         f"is right, take the rule that makes {name} out, run once, and put it back.",
     )

@@ -96,8 +96,8 @@ def refuse_tie(dimension: Dimension, one: str, other: str) -> SourceError:
     return SourceError(
         f"{dimension.name}: two changes of one key have one place in the order of the source",
         found=f'{other} and {one}, which do not say the same; `ties = "fail"` is set',
-        todo='Nothing of the table was applied; other tables go on. Let the later row win (`ties = "arrival"`), or '
-        'let a person decide (`ties = "quarantine"`); or have the source write an order that tells them apart '
+        todo='Nothing of this batch was applied; other tables go on. Let the later row win (`ties = "arrival"`), '
+        'or let a person decide (`ties = "quarantine"`); or have the source write an order that tells them apart '
         "(docs/semantics.md), and replace the file.",
     )
 

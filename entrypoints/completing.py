@@ -134,7 +134,7 @@ def _check_case(name: TableName, columns: Iterable[str]) -> None:
         raise SchemaConflict(
             f"{name}: two columns differ only in case",
             found=f"found {both[0]} and {both[1]}",
-            todo="Nothing of the table was applied; other tables go on. Let DMS rename one (a transformation rule "
+            todo="Nothing of this batch was applied; other tables go on. Let DMS rename one (a transformation rule "
             "`rename-column`).",
         )
 

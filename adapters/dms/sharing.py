@@ -94,8 +94,8 @@ class SharedFiles:
                 f"{'has' if len(away) == 1 else 'have'} rows of it that were not applied",
                 found=f"the first is {away[0]}; they were put away before the table was configured, made anew or "
                 "taken back",
-                todo="Nothing of the table was applied: move them back into the landing folder, and run again. The "
-                f"other tables know them. {other}",
+                todo="Nothing of this batch was applied: move them back into the landing folder, and run again. "
+                f"The other tables know them. {other}",
             )
 
     def _known(self, table: TableName, past: Past) -> Mapping[str, Share]:
@@ -305,5 +305,5 @@ class SharedFiles:
 def _changed(table: TableName, name: str) -> SourceError:
     return SourceError(
         f"{table}: {name} changed while it was read",
-        todo="Nothing of the table was applied; other tables go on. Run again when it is whole.",
+        todo="Nothing of this batch was applied; other tables go on. Run again when it is whole.",
     )

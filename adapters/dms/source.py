@@ -474,7 +474,7 @@ class DmsSource:
             raise SourceError(
                 f"{dimension.name}: {named[0] if named else 'a file of the batch'} cannot be read",
                 found=said(error),
-                todo="Nothing of the table was applied; other tables go on. Replace the file by a whole one.",
+                todo="Nothing of this batch was applied; other tables go on. Replace the file by a whole one.",
             ) from error
 
     def _refuse_damage(
@@ -490,7 +490,7 @@ class DmsSource:
                 raise SourceError(
                     f"{dimension.name}: {file.object.name} ends within a quoted field",
                     found=f"the quote is open in the row that begins on line {line}",
-                    todo="Nothing of the table was applied; other tables go on. Replace the file by a whole "
+                    todo="Nothing of this batch was applied; other tables go on. Replace the file by a whole "
                     'one, or set `quote = ""` under [source] where the endpoint has Rfc4180=false.',
                 )
             rows = [group for group in groups if group.reason != SKIPPED]
@@ -506,7 +506,7 @@ class DmsSource:
         return SchemaConflict(
             f"{dimension.name}: no row of {file.object.name} has the columns of the table",
             found=f"in the first of them, {why[0] if why else 'nothing'}",
-            todo="Nothing of the table was applied; other tables go on. Declare the columns as they are now "
+            todo="Nothing of this batch was applied; other tables go on. Declare the columns as they are now "
             "under [tables], or keep the file back.",
         )
 

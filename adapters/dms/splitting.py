@@ -137,6 +137,6 @@ def refuse_shifted(dimension: Dimension, name: str, layout: Layout, rows: DataFr
         raise SchemaConflict(
             f"{dimension.name}: its rows in {name} have fewer columns than the table",
             found=f"all of them have a commit time where {first.name} is in rows without one",
-            todo="Nothing of the table was applied; other tables go on. Declare the columns as they are now "
+            todo="Nothing of this batch was applied; other tables go on. Declare the columns as they are now "
             "under [tables], or keep the file back.",
         )

@@ -92,5 +92,5 @@ def _read(file: Path) -> Sequence[_Table]:
             f"the statistics of the task cannot be read: {file}",
             found=why,
             todo="Write them with `aws dms describe-table-statistics --replication-task-arn … > FILE`, or take "
-            "[statistics] out of the settings. Nothing of the table was applied; other tables go on.",
+            "[statistics] out of the settings. Nothing of this batch was applied; other tables go on.",
         ) from error

@@ -59,7 +59,7 @@ def spelled(table: TableName, there: Collection[TableName]) -> TableName | None:
         raise SourceError(
             f"{table}: which of these tables is meant cannot be told",
             found=f"files of transactions have {' and '.join(map(str, alike))}",
-            todo="Write the table's name as they do. Nothing of the table was applied.",
+            todo="Write the table's name as they do. Nothing of this batch was applied.",
         )
     return alike[0] if alike else None
 
@@ -91,7 +91,7 @@ def find_layout(name: str, width: int, expected: Expected) -> Layout:
         raise SchemaConflict(
             f"{expected.dimension.name}: which columns its rows in {name} have cannot be told",
             found=f"they have {width} fields, and of late the source had {shown}",
-            todo="Nothing of the table was applied; other tables go on. Declare all columns, as the files that "
+            todo="Nothing of this batch was applied; other tables go on. Declare all columns, as the files that "
             f'wait have them, under [tables."{expected.dimension.name}".columns], until those are applied.',
         )
     return Layout(next(iter(found), (*LEAD, *expected.plain)), has_header=False, is_crlf=False)

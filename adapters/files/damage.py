@@ -42,7 +42,7 @@ def surveyed(frame: DataFrame, dimension: Dimension, files: Sequence[File]) -> S
         raise SourceError(
             f"{dimension.name}: {named[0] if named else 'a file of the batch'} cannot be read",
             found=said(error),
-            todo="Nothing of the table was applied; other tables go on. Replace the file by a whole one.",
+            todo="Nothing of this batch was applied; other tables go on. Replace the file by a whole one.",
         ) from error
 
 
@@ -68,7 +68,7 @@ def _torn(dimension: Dimension, of_file: DataFrame, file: File) -> SourceError:
     return SourceError(
         f"{dimension.name}: {file.item.name} ends within a quoted field",
         found=f"the quote is open in the row that begins on line {line}",
-        todo="Nothing of the table was applied; other tables go on. Replace the file by a whole one.",
+        todo="Nothing of this batch was applied; other tables go on. Replace the file by a whole one.",
     )
 
 
@@ -76,7 +76,7 @@ def _of_others(dimension: Dimension, file: File) -> SourceError:
     return SourceError(
         f"{dimension.name}: {file.item.name} has messages of other tables alone",
         found="its messages, or their topic, name another schema or table, and it lies in the folder of this one",
-        todo="Nothing of the table was applied; other tables go on. Call the table under [tables] as its messages "
+        todo="Nothing of this batch was applied; other tables go on. Call the table under [tables] as its messages "
         "do, or move the file away; a `folder` without {schema} and {table} is one for all tables.",
     )
 
@@ -89,7 +89,7 @@ def _unreadable(dimension: Dimension, of_file: DataFrame, file: File) -> Lakewar
     return SchemaConflict(
         f"{dimension.name}: no row of {file.item.name} can be read",
         found=f"of the first of them, {why}",
-        todo="Nothing of the table was applied; other tables go on. Correct `format` and what belongs to it under "
+        todo="Nothing of this batch was applied; other tables go on. Correct `format` and what belongs to it under "
         "[source], or keep the file back.",
     )
 
@@ -112,6 +112,6 @@ def _spelled_otherwise(dimension: Dimension, file: str, alike: Sequence[tuple[st
         f"{dimension.name}: {file} has columns in other letters than the table",
         found=", ".join(f"found {found}, and {name} is declared" for found, name in alike),
         todo="Names in lines of JSON are compared as they are written. Declare them under "
-        f'[tables."{dimension.name}".columns] as the files have them. Nothing of the table was applied; other '
+        f'[tables."{dimension.name}".columns] as the files have them. Nothing of this batch was applied; other '
         "tables go on.",
     )

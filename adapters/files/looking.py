@@ -163,7 +163,7 @@ def described_by(table: TableFiles, file: File, versions: Sequence[Version]) -> 
         return SchemaConflict(
             f"{where} has a column of two types",
             found=f"{name} is {one.with_article} in some of its messages, and {other.with_article} in others",
-            todo="Nothing of the table was applied; other tables go on. Declare the column under [tables] as a "
+            todo="Nothing of this batch was applied; other tables go on. Declare the column under [tables] as a "
             "type that holds both, or keep the file back.",
         )
 
@@ -187,7 +187,7 @@ def not_declared(dimension: Dimension, name: str, listed: Sequence[str]) -> Sche
         f"{dimension.name}: {name} has columns that are not declared",
         found="they are " + ", ".join(listed),
         todo=f'Declare them under [tables."{dimension.name}".columns], or set `schema.add = "ignore"`. '
-        "Nothing of the table was applied; other tables go on.",
+        "Nothing of this batch was applied; other tables go on.",
     )
 
 

@@ -138,7 +138,7 @@ def _no_schema(table: TableFiles, name: str) -> SchemaConflict:
         f"{table.dimension.name}: no schema stands beside its messages",
         found=f"those of {name} have no `schema` that describes a row",
         todo='Let the converter write schemas (schemas.enable=true), or set `types = "declared"` and declare the '
-        f'columns under [tables."{table.dimension.name}".columns]. Nothing of the table was applied.',
+        f'columns under [tables."{table.dimension.name}".columns]. Nothing of this batch was applied.',
     )
 
 

@@ -187,7 +187,7 @@ def of_sinks(table: TableName, listed: Sequence[SourceObject], past: Past) -> Se
         raise SourceError(
             f"{table}: the order of files cannot be told from their names",
             found=f"found {new[0]}{others}, and {told}, whose name is that of a sink: partition and offset",
-            todo="Nothing of the table was applied. Move away what does not belong there. Where all of them are a "
+            todo="Nothing of this batch was applied. Move away what does not belong there. Where all of them are a "
             r"sink's, `names` says where the numbers stand, as 'orders-(?P<partition>\d+)-(?P<counter>\d+)\.json'; "
             "where none is, groups of `names` give their order (docs/plain-files.md).",
         )

@@ -163,7 +163,7 @@ class IcebergTable:
                 raise SchemaConflict(
                     f"{self.dimension.name}: a column that the table is partitioned by cannot become wider",
                     found=f"{widened[name]}, and the table is partitioned by {part.transform}({name})",
-                    todo="Nothing of the table was applied; other tables go on. Take that partition out "
+                    todo="Nothing of this batch was applied; other tables go on. Take that partition out "
                     "(`ALTER TABLE … DROP PARTITION FIELD …` in Spark), or load the table anew.",
                 )
 

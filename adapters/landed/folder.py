@@ -358,7 +358,7 @@ class Folder:
             raise SourceError(
                 f"{table}: which of these folders is meant cannot be told",
                 found=f"found {' and '.join(sorted(there))} in {self.base}",
-                todo="Write the table's name as its folder is called. Nothing of the table was applied.",
+                todo="Write the table's name as its folder is called. Nothing of this batch was applied.",
             )
         return there[0] if there else None
 
@@ -383,14 +383,14 @@ def _refuse_unkept(table: TableName, name: str, order: int) -> None:
         raise SourceError(
             f"{table}: {name} has no place in the order of files",
             found="the number in its name is above 2^63, or its time behind the year 2248",
-            todo="Nothing of the table was applied; other tables go on. Move the file away, or let `names` take "
+            todo="Nothing of this batch was applied; other tables go on. Move the file away, or let `names` take "
             "another part of the name for its counter or its time.",
         )
     if _readable(name) != name:
         raise SourceError(
             f"{table}: the name of a file is no text",
             found=f"{_readable(name)}, of which bytes are no UTF-8",
-            todo="Nothing of the table was applied; other tables go on. Rename the file, or move it away.",
+            todo="Nothing of this batch was applied; other tables go on. Rename the file, or move it away.",
         )
 
 
@@ -406,7 +406,7 @@ def _readable(name: str) -> str:
 def _leads_out(table: TableName, name: str) -> SourceError:
     return SourceError(
         f"{table}: {name} leads out of the landing folder",
-        todo="Nothing of the table was applied; other tables go on. Put the files below the landing folder "
+        todo="Nothing of this batch was applied; other tables go on. Put the files below the landing folder "
         "rather than a link to them, or make it the `path` under [source].",
     )
 
@@ -442,7 +442,7 @@ def _packed_otherwise(table: TableName, name: str) -> SourceError:
     return SourceError(
         f"{table}: {name} cannot be read",
         found=f"it is packed as {PurePosixPath(name).suffix}, and how it begins cannot be seen",
-        todo="Nothing of the table was applied; other tables go on. Pack the file by gzip (.gz) or bzip2 (.bz2), "
+        todo="Nothing of this batch was applied; other tables go on. Pack the file by gzip (.gz) or bzip2 (.bz2), "
         "or not at all.",
     )
 
@@ -451,5 +451,5 @@ def _unreadable(table: TableName, name: str, error: Exception) -> SourceError:
     return SourceError(
         f"{table}: {name} cannot be read",
         found=str(error),
-        todo="Nothing of the table was applied; other tables go on. Replace the file by a whole one.",
+        todo="Nothing of this batch was applied; other tables go on. Replace the file by a whole one.",
     )

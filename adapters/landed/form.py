@@ -8,7 +8,7 @@ from lakeward.adapters.landed.sampling import delimiter_of, rows_of
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SchemaConflict, SourceError
 
-_REST = "Nothing of the table was applied; other tables go on."
+_REST = "Nothing of this batch was applied; other tables go on."
 
 
 def head_in_utf_8(folder: Folder, table: TableName, name: str) -> str:

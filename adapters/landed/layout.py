@@ -286,7 +286,7 @@ def _refuse_twice(name: str, named: Sequence[str], columns: Sequence[str | None]
         raise SchemaConflict(
             f"{expected.dimension.name}: the header of {name} names a column twice",
             found=f"it has {' and '.join(both)}, and nothing says which of them is meant",
-            todo="Nothing of the table was applied; other tables go on. Let DMS rename one (a transformation rule "
+            todo="Nothing of this batch was applied; other tables go on. Let DMS rename one (a transformation rule "
             "`rename-column`), or keep the file back.",
         )
 
@@ -296,7 +296,7 @@ def has_both(dimension: Dimension, name: str, both: Sequence[str]) -> SchemaConf
     return SchemaConflict(
         f"{dimension.name}: {name} has a column by two names",
         found=f"it has {' and '.join(both)}, which are one column, as `schema.rename` says",
-        todo="Nothing of the table was applied; other tables go on. Take the old name out of `rename` under "
+        todo="Nothing of this batch was applied; other tables go on. Take the old name out of `rename` under "
         f'[tables."{dimension.name}".schema] if it is another column now, or keep the file back.',
     )
 
@@ -352,7 +352,7 @@ def _order_of(name: str, width: int, expected: Expected, *, has_op: bool, must_h
         raise SchemaConflict(
             f"{expected.dimension.name}: which columns {name} has cannot be told",
             found="it names none, and of late the source had " + "; then ".join(map(_shown_order, found[::-1])),
-            todo="Nothing of the table was applied; other tables go on. Let the endpoint write headers "
+            todo="Nothing of this batch was applied; other tables go on. Let the endpoint write headers "
             "(AddColumnName=true). Or declare all columns, as the files that wait have them, under "
             f'[tables."{expected.dimension.name}".columns], until those are applied.',
         )
@@ -368,7 +368,7 @@ def _all_begin_with_op(rows: Sequence[Record]) -> bool:
 
 
 _TODO: Final = (
-    "Nothing of the table was applied; other tables go on. Declare the columns as they are now under "
+    "Nothing of this batch was applied; other tables go on. Declare the columns as they are now under "
     "[tables], or keep the file back."
 )
 

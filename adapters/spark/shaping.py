@@ -177,7 +177,7 @@ class SparkShaper:
             raise SourceError(
                 f"{dimension.name}: a rule cannot be carried out on the rows of the batch",
                 found=said(error),
-                todo="Nothing of the table was applied; other tables go on. An expression must give a value for "
+                todo="Nothing of this batch was applied; other tables go on. An expression must give a value for "
                 "each row: try_cast, try_divide and the like give NULL where it has none.",
             ) from error
 

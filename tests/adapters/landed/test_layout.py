@@ -47,7 +47,7 @@ def refusal(head: str, *, is_load: bool = False, time: str | None = None, polici
     with pytest.raises(SchemaConflict) as refused:
         layout(head, is_load=is_load, time=time, policies=policies)
     assert str(DIMENSION.name) in refused.value.what
-    assert "Nothing of the table was applied; other tables go on." in str(refused.value.todo)
+    assert "Nothing of this batch was applied; other tables go on." in str(refused.value.todo)
     return str(refused.value.found)
 
 
