@@ -12,6 +12,7 @@ from lakeward.core.events import LOAD_SEQUENCE, Cell, Operation, Position
 from lakeward.core.ledger import SourceObject
 from lakeward.core.log_restart import LogSpan, ObjectSpans
 from lakeward.core.memory import UNPLACED, Reason
+from lakeward.core.other_tables import OtherTables
 from lakeward.core.remaking import Remaking
 from lakeward.core.schema import Schema
 
@@ -77,7 +78,8 @@ class BatchFacts:
     does not tell when the load was made. `truncates` are the positions of its truncates.
     `warnings` are how many rows break a quality rule that only warns, by what the rule is called; `cautions` are
     how many of its rows a person should know something of, by what that is in words which follow the number.
-    `remaking` says how rules make columns of the row that stands.
+    `remaking` says how rules make columns of the row that stands. `others` are the messages among the
+    `skipped` rows that name other tables.
     """
 
     schema: Schema
@@ -98,6 +100,7 @@ class BatchFacts:
     warnings: Mapping[str, int] = field(default_factory=dict)
     cautions: Mapping[str, int] = field(default_factory=dict)
     remaking: Remaking = field(default_factory=Remaking)
+    others: OtherTables | None = None
 
     @property
     def ahead(self) -> Ahead | None:

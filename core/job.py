@@ -12,6 +12,7 @@ from lakeward.core.books import Books
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Dimension
 from lakeward.core.ledger import Past, Taken
+from lakeward.core.other_tables import OtherTables
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import (
     Batch,
@@ -145,6 +146,13 @@ class Settlement:
     def entries(self) -> Sequence[Entry]:
         """All of them."""
         return (*self.mended, *self.given_up)
+
+
+@dataclass(frozen=True, slots=True)
+class OthersAlone:
+    """There is no batch: what waits has messages of other tables alone, so that nothing tells the columns."""
+
+    others: OtherTables
 
 
 class Idle(Enum):

@@ -15,10 +15,11 @@ from lakeward.core.counts import Counts
 from lakeward.core.errors import AlarmRaised, CommitConflict, LakewardError, TableError
 from lakeward.core.events import Operation, Position
 from lakeward.core.facts import PARTIAL, BatchFacts, Capability
-from lakeward.core.job import Beside, Idle, Job, Look, Prepared, Report, Settlement, Watch, unwatched
+from lakeward.core.job import Beside, Idle, Job, Look, OthersAlone, Prepared, Report, Settlement, Watch, unwatched
 from lakeward.core.ledger import SourceObject
 from lakeward.core.looking import look, overtaken
 from lakeward.core.mending import check_every
+from lakeward.core.other_tables import OtherTables
 from lakeward.core.ports import Batch, Entry
 from lakeward.core.preparing import Found, as_it_stands, prepare_release, prepare_seen, work_out
 from lakeward.core.progress import Progress
@@ -113,14 +114,19 @@ def apply_changes(
     watch: Watch = unwatched,
     on_batch: Callable[[Report], None] = lambda _: None,
     is_stopped: Callable[[], bool] = lambda: False,
+    on_others: Callable[[OtherTables], None] = lambda _: None,
 ) -> Counts:
     """Apply what waits for a table, batch by batch, until nothing does; return the counts.
 
-    It ends early, between two batches, once `is_stopped`.
+    It ends early, between two batches, once `is_stopped`. `on_others` is told of messages of other tables where
+    what waits has no others.
     """
     total, is_acknowledged = Counts(), False
     while not is_stopped():
         report = _retried(job, lambda: _apply_one(job, watch))
+        if isinstance(report, OthersAlone):
+            on_others(report.others)
+            break
         if isinstance(report, Idle):
             if report is Idle.NOTHING and not is_acknowledged:
                 acknowledge(job)
@@ -192,7 +198,7 @@ def truncate(job: Job[F], place: Position, watch: Watch = unwatched, *, time: in
     return report
 
 
-def _apply_one(job: Job[F], watch: Watch) -> Report | Idle:
+def _apply_one(job: Job[F], watch: Watch) -> Report | Idle | OthersAlone:
     try:
         seen = look(job, watch)
         with watch("note"):
@@ -202,7 +208,7 @@ def _apply_one(job: Job[F], watch: Watch) -> Report | Idle:
         if job.books is not None:
             job.books.alarm(str(job.dimension.name), error)
         raise
-    if isinstance(prepared, Idle):
+    if not isinstance(prepared, Prepared):
         return prepared
     try:
         return carry_out(job, prepared, watch)

@@ -11,12 +11,13 @@ from lakeward.core.errors import AlarmRaised, ConservationError, MendError
 from lakeward.core.events import Mark
 from lakeward.core.evolution import with_new_names
 from lakeward.core.history.kept import options_of
-from lakeward.core.job import Idle, Job, Look, Prepared, Settlement, Watch, unwatched
+from lakeward.core.job import Idle, Job, Look, OthersAlone, Prepared, Settlement, Watch, unwatched
 from lakeward.core.ledger import Taken, digest_of
 from lakeward.core.log_restart import LOG_ALARM, LogName, LogReached, LogRestart
 from lakeward.core.looking import look, recall
 from lakeward.core.memory import Memory, next_mark
 from lakeward.core.mending import check_every
+from lakeward.core.other_tables import together
 from lakeward.core.plan import MergePlan, backwards, plan
 from lakeward.core.ports import Batch, Entry, Recalled, Resolved, Standing
 from lakeward.core.progress import Progress
@@ -35,12 +36,12 @@ from lakeward.core.twins import first_twin
 F = TypeVar("F")
 
 
-def prepare(job: Job[F], watch: Watch = unwatched) -> Prepared[F] | Idle:
+def prepare(job: Job[F], watch: Watch = unwatched) -> Prepared[F] | Idle | OthersAlone:
     """Work out the next batch of a table, changing nothing."""
     return prepare_seen(job, look(job, watch), watch)
 
 
-def prepare_seen(job: Job[F], seen: Look, watch: Watch) -> Prepared[F] | Idle:
+def prepare_seen(job: Job[F], seen: Look, watch: Watch) -> Prepared[F] | Idle | OthersAlone:
     """Work out the next batch of what was seen to wait."""
     standing, taken = seen.standing, seen.taken
     if not taken.objects:
@@ -60,7 +61,7 @@ def prepare_seen(job: Job[F], seen: Look, watch: Watch) -> Prepared[F] | Idle:
         raise
     if not batch.facts.objects:
         batch.close()
-        return Idle.CHANGING
+        return Idle.CHANGING if batch.facts.others is None else OthersAlone(batch.facts.others)
     return work_out(job, Found(standing=standing, recalled=seen.recalled, batch=batch, taken=taken), watch)
 
 
@@ -256,6 +257,7 @@ def _progress_after(found: Found[F], planned: MergePlan, resolved: Resolved) -> 
         logs=_logs_after(found, planned),
         counts=resolved.counts,
         totals=resolved.counts if planned.replaces else before.totals + resolved.counts,
+        others=together(None if planned.replaces else before.others, facts.others),
     )
 
 

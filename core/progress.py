@@ -11,9 +11,10 @@ from lakeward.core.clock import Ahead, Backwards
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import Match
 from lakeward.core.events import Mark, Position, Sequences
+from lakeward.core.other_tables import OtherTables
 from lakeward.core.twins import Twin
 
-_OF_FEW: Final = frozenset({"match", "current", "history", "numbered", "joined", "logs"})
+_OF_FEW: Final = frozenset({"match", "current", "history", "numbered", "joined", "logs", "others"})
 
 _READERS: Final[Mapping[str, Callable[[Any], object]]] = {
     "high_water": lambda parts: Position(*parts),
@@ -25,6 +26,7 @@ _READERS: Final[Mapping[str, Callable[[Any], object]]] = {
     "match": Match,
     "key": tuple,
     "logs": tuple,
+    "others": OtherTables.of,
 }
 """How a field is read from JSON, where it is not as JSON has it."""
 
@@ -46,7 +48,8 @@ class Progress:
     `history` says that. `numbered` is the highest surrogate number that was
     given (None: versions have none). In a joined table `joined` says how far it has passed its sources, as
     `core.joined.plan` writes it (None: it is none). `logs` names the logs of the source that its changes came from,
-    where messages do, as `core.log_restart.LogName` writes them.
+    where messages do, as `core.log_restart.LogName` writes them. `others` are the messages of other
+    tables in the objects of all batches of the epoch (None: there are none).
     """
 
     batch: int = 0
@@ -70,13 +73,19 @@ class Progress:
     joined: str | None = None
     digest: str | None = None
     logs: tuple[str, ...] | None = None
+    others: OtherTables | None = None
     counts: Counts = field(default_factory=Counts)
     totals: Counts = field(default_factory=Counts)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the objects of all batches of the epoch had any row of the table."""
+        return self.totals.read > self.totals.skipped
 
     def to_json(self) -> str:
         """Return the progress as one line of JSON, small enough for a commit's properties.
 
-        What only histories have, or joined tables, or those that match by images, is absent elsewhere.
+        What only some tables have, as histories, joined tables or those of messages, is absent elsewhere.
         """
         match = None if self.match is Match.KEY else self.match.value
         values = {**asdict(self), "sequences": self.sequences.value, "match": match}

@@ -18,6 +18,7 @@ from lakeward.core.evolution import SchemaChange
 from lakeward.core.failures import Failure
 from lakeward.core.joined.plan import JoinPlan, Passed
 from lakeward.core.loads import Awaited
+from lakeward.core.other_tables import OtherTables
 from lakeward.core.progress import Progress
 from lakeward.entrypoints import moments
 from lakeward.plugins.manager import raised_in
@@ -142,7 +143,13 @@ def progress(found: Progress) -> Mapping[str, Any]:
         "twin": None if found.twin is None else {"file": found.twin.object, "of": found.twin.of},
         "counts": asdict(found.counts),
         "totals": asdict(found.totals),
+        "other_tables": other_tables(found.others),
     }
+
+
+def other_tables(found: OtherTables | None) -> Mapping[str, Any] | None:
+    """Return the number of messages of other tables, and the names that most of them have."""
+    return None if found is None else {"messages": found.messages, "names": dict(found.names)}
 
 
 def mark(found: Progress) -> str | None:
@@ -182,6 +189,7 @@ def table_run(run: TableRun) -> Mapping[str, Any]:
                 "removed": report.removed,
                 "counts": asdict(report.counts),
                 "quality_warnings": dict(report.plan.facts.warnings),
+                "other_tables": other_tables(report.plan.facts.others),
             }
             for report in run.reports
         ],

@@ -13,6 +13,7 @@ from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
 from lakeward.core.job import Report
 from lakeward.core.loads import Awaited
+from lakeward.core.other_tables import OtherTables, together, words_of
 from lakeward.core.progress import Progress
 from lakeward.core.twins import Twin
 
@@ -34,7 +35,7 @@ class TableRun:
     may be bounded: one that follows keeps the last.
     `progress` is where the table stands, `odd` where it stood after batches with an alarm of which nobody
     was told yet. `error` is that of the last turn, and so many
-    `failures` there were in a row.
+    `failures` there were in a row. `others` are the messages of other tables among its files.
     """
 
     table: TableName
@@ -52,6 +53,7 @@ class TableRun:
     alarms: Sequence[Alarm] = ()
     cautions: Sequence[str] = ()
     awaited: Awaited | None = None
+    others: OtherTables | None = None
     seconds: float = 0.0
     is_begun: bool = False
 
@@ -63,9 +65,16 @@ class TableRun:
         self.files += len(report.plan.facts.objects)
         self.warnings.update(report.plan.facts.warnings)
         self.row_cautions.update(report.plan.facts.cautions)
+        self.others = together(self.others, report.plan.facts.others)
         self.progress = report.progress
         if report.progress.backwards is not None or report.progress.twin is not None:
             self.odd.append(report.progress)
+
+    def words_of_others(self, source: TableName) -> Sequence[str]:
+        """Return what to say of messages of other tables; `source` is what the source calls the table."""
+        progress = self.progress or Progress()
+        others = self.others if progress.has_rows else progress.others or self.others
+        return words_of(others, str(source), has_rows=progress.has_rows)
 
     @property
     def said(self) -> Sequence[str]:

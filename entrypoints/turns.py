@@ -14,6 +14,7 @@ from lakeward.core.alarms import alarms
 from lakeward.core.counts import Counts
 from lakeward.core.errors import SetupError
 from lakeward.core.job import Job, Report
+from lakeward.core.other_tables import OtherTables
 from lakeward.core.pipeline import apply_changes
 from lakeward.core.ports import Notice
 from lakeward.entrypoints.container import Container
@@ -90,7 +91,10 @@ class Turns:
             self.observer.batch(run.table, report)
             self._tell(report)
 
-        apply_changes(job, watch, on_batch, lambda: bool(reports) or self.stop.is_asked)
+        def on_others(others: OtherTables) -> None:
+            run.others = others
+
+        apply_changes(job, watch, on_batch, lambda: bool(reports) or self.stop.is_asked, on_others)
         _goes_on(run)
         is_done = not reports or (self.looks_once and reports[-1].is_last)
         return Turn.DONE if is_done else Turn.MORE

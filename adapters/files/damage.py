@@ -14,8 +14,8 @@ from lakeward.adapters.files.frames import ODD
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.looking import File, not_declared
 from lakeward.adapters.files.messages import NO_PLACE
+from lakeward.adapters.files.sharing import HAS_OTHER, other_tables
 from lakeward.adapters.landed.form import no_utf_8
-from lakeward.adapters.messages.decoded import OF_OTHER
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.errors import FAILURES, full_text, said, unreachable
 from lakeward.adapters.spark.events import AHEAD, SKIPPED, Group, by_object, survey
@@ -24,6 +24,7 @@ from lakeward.adapters.spark.rows import MALFORMED, TORN
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import LakewardError, SchemaConflict, SourceError
 from lakeward.core.evolution import Kind, Policy
+from lakeward.core.other_tables import OtherTables
 
 _MARKS: Final = ("0xFFFE", "0xFEFF")
 """How a row begins, as bytes that are no UTF-8 are shown, in which the mark of UTF-16 or UTF-32 stands."""
@@ -33,7 +34,7 @@ def surveyed(frame: DataFrame, dimension: Dimension, files: Sequence[File]) -> S
     """Return the survey of a frame; raises SourceError, with its name, for a file that cannot be read."""
     try:
         flags = [name for name in (NO_PLACE, *FIELD_FLAGS) if name in frame.columns]
-        return survey(frame, dimension, TORN, MALFORMED, AHEAD, ODD, OF_OTHER, *flags)
+        return survey(frame, dimension, TORN, MALFORMED, AHEAD, ODD, HAS_OTHER, *flags)
     except FAILURES as error:
         if (gone := unreachable(str(dimension.name), error)) is not None:
             raise gone from error
@@ -46,7 +47,9 @@ def surveyed(frame: DataFrame, dimension: Dimension, files: Sequence[File]) -> S
         ) from error
 
 
-def refuse_damage(dimension: Dimension, frame: DataFrame, files: Sequence[File], found: Sequence[Group]) -> None:
+def refuse_damage(
+    dimension: Dimension, frame: DataFrame, files: Sequence[File], found: Sequence[Group], *, has_own_folder: bool
+) -> None:
     """Stop at a file that breaks the rules as a whole, and at columns that nobody declared."""
     by_order = by_object(found)
     for file in files:
@@ -57,8 +60,8 @@ def refuse_damage(dimension: Dimension, frame: DataFrame, files: Sequence[File],
             raise _torn(dimension, of_file, file)
         if any(ODD in group.flags for group in rows):
             _refuse_strange(dimension, of_file, file)
-        if not rows and any(OF_OTHER in group.flags for group in groups):
-            raise _of_others(dimension, file)
+        if has_own_folder and has_others_alone(groups):
+            raise of_others(dimension, f"{file.item.name} has", other_tables(of_file, is_shared=False))
         if rows and all(MALFORMED in group.flags for group in rows):
             raise _unreadable(dimension, of_file, file)
 
@@ -72,12 +75,21 @@ def _torn(dimension: Dimension, of_file: DataFrame, file: File) -> SourceError:
     )
 
 
-def _of_others(dimension: Dimension, file: File) -> SourceError:
+def has_others_alone(groups: Sequence[Group]) -> bool:
+    """Return whether a file has rows of other tables and none of its own, by its groups of the survey.
+
+    What is no row of any table, as a heartbeat or a tombstone, says nothing of it.
+    """
+    return all(group.reason == SKIPPED for group in groups) and any(HAS_OTHER in group.flags for group in groups)
+
+
+def of_others(dimension: Dimension, which: str, others: OtherTables | None) -> SourceError:
+    """Say that files in the folder of a table have messages of other tables alone; `which` has the verb with it."""
     return SourceError(
-        f"{dimension.name}: {file.item.name} has messages of other tables alone",
-        found="its messages, or their topic, name another schema or table, and it lies in the folder of this one",
-        todo="Nothing of this batch was applied; other tables go on. Call the table under [tables] as its messages "
-        "do, or move the file away; a `folder` without {schema} and {table} is one for all tables.",
+        f"{dimension.name}: {which} messages of other tables alone",
+        found=f"found rows of {others}, and none of {dimension.source}, in the folder of that",
+        todo="Nothing of the table was applied; other tables go on. Call the table under [tables] as its messages "
+        "do, or move the file away. A `folder` under [source] without {schema} and {table} is one for all tables.",
     )
 
 

@@ -17,13 +17,14 @@ from lakeward.adapters.files.lines import STRANGE, json_rows, read_lines
 from lakeward.adapters.files.looking import File
 from lakeward.adapters.files.messages import message_rows, with_no_place
 from lakeward.adapters.files.names import COUNTER_BITS
+from lakeward.adapters.files.sharing import HAS_OTHER
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.files.variants import check_files
 from lakeward.adapters.landed.csv_frames import WHOLE_FILES, read_csv
 from lakeward.adapters.landed.footers import Footer
 from lakeward.adapters.landed.parquet import read_parquet
 from lakeward.adapters.landed.reading import Numbered, file_frame
-from lakeward.adapters.messages.decoded import OF_OTHER
+from lakeward.adapters.messages.decoded import OTHER_TABLE
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.rows import LOG, to_events
@@ -58,7 +59,7 @@ def frame_of(table: TableFiles, files: Sequence[File]) -> DataFrame:
     )
     if not table.options.is_messages:
         rows = with_mapping(rows, table.options, table.dimension)
-    also = tuple(name for name in (STRANGE, OF_OTHER, LOG, *FIELD_FLAGS) if name in rows.columns)
+    also = tuple(name for name in (STRANGE, OTHER_TABLE, LOG, *FIELD_FLAGS) if name in rows.columns)
     events = to_events(rows, places, table.reading, also)
     if table.dates_snapshots:
         zone = text(table.options.source_zone)
@@ -67,7 +68,7 @@ def frame_of(table: TableFiles, files: Sequence[File]) -> DataFrame:
     return with_no_place(events, table.options).selectExpr(
         "*",
         f"{STRANGE} IS NOT NULL AS {ODD}" if STRANGE in also else f"false AS {ODD}",
-        *([] if OF_OTHER in also else [f"false AS {OF_OTHER}"]),
+        f"{OTHER_TABLE} IS NOT NULL AS {HAS_OTHER}" if OTHER_TABLE in also else f"false AS {HAS_OTHER}",
     )
 
 

@@ -18,12 +18,12 @@ from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.messages.connect import Described, Version, columns_of
 from lakeward.adapters.messages.debezium import Debezium
-from lakeward.adapters.messages.decoded import OF_OTHER, Decoded, to_rows
+from lakeward.adapters.messages.decoded import OF_OTHER, OTHER_TABLE, Decoded, to_rows
 from lakeward.adapters.messages.message import BODY
 from lakeward.adapters.messages.wire import Writing
 from lakeward.adapters.spark.events import IS_EVENT, Group, has_order
 from lakeward.adapters.spark.names import text
-from lakeward.adapters.spark.rows import LINE, NAME, RANK
+from lakeward.adapters.spark.rows import LINE, NAME, RANK, VALUE
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.schema import Schema
 
@@ -43,7 +43,7 @@ _SCHEMA: Final = f"variant_get(try_parse_json({BODY}), '$.schema', 'string')"
 
 def message_rows(table: TableFiles, files: Sequence[File], paths: Sequence[str], places: DataFrame) -> DataFrame:
     """Return the messages of files as rows; `places` has the place of each file in the batch."""
-    opened, decoder = _opened(table, paths), table.decoder
+    opened, decoder = opened_messages(table, paths), table.decoder
     if table.links and isinstance(decoder, Debezium):
         ranked = opened.join(F.broadcast(places.select(NAME, RANK)), NAME)
         opened = decoder.linked(ranked, (RANK, LINE)).drop(RANK)
@@ -52,10 +52,13 @@ def message_rows(table: TableFiles, files: Sequence[File], paths: Sequence[str],
     return _decoded(table, opened, table.reading.written)
 
 
-def _opened(table: TableFiles, paths: Sequence[str]) -> DataFrame:
-    lines = read_lines(table.spark(), paths, table.reading)
-    opened = table.decoder.opened(as_messages(lines, table.options.line), table.dimension.source)
-    return opened if table.is_alone else opened.where(f"NOT {OF_OTHER}")
+def opened_messages(table: TableFiles, paths: Sequence[str]) -> DataFrame:
+    """Return messages taken apart; of those of other tables nothing is kept but that they are there."""
+    lines, decoder = read_lines(table.spark(), paths, table.reading), table.decoder
+    opened = decoder.opened(as_messages(lines, table.options.line), table.dimension.source)
+    return opened.withColumns(
+        {name: F.expr(f"CASE WHEN NOT {OF_OTHER} THEN {name} END") for name in (VALUE, decoder.row)}
+    )
 
 
 def _decoded(
@@ -65,7 +68,7 @@ def _decoded(
     own = strange(decoder.row, table.dimension.schema.names, decoder.prefix)
     found: Decoded = decoder.decoded(reading)
     found = found if broken is None else replace(found, broken=broken)
-    return to_rows(opened, reading, found, written, own, OF_OTHER)
+    return to_rows(opened, reading, found, written, own, OTHER_TABLE)
 
 
 def with_no_place(events: DataFrame, options: FilesOptions) -> DataFrame:
@@ -113,7 +116,7 @@ def _as_declared(stands: Schema, declared: Schema) -> Schema:
 def _versions(table: TableFiles, paths: Sequence[str]) -> Mapping[str, Sequence[Version]]:
     """Return the schemas of messages by file, in the order of their first lines."""
     schemas = (
-        _opened(table, paths)
+        opened_messages(table, paths)
         .where(f"NOT {OF_OTHER}")
         .selectExpr(NAME, LINE, f"{_SCHEMA} AS schema", f"{table.decoder.row} IS NOT NULL AS has_row")
     )

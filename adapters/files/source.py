@@ -10,14 +10,15 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.files.columns import check_images, check_mapping
-from lakeward.adapters.files.damage import refuse_damage, surveyed
+from lakeward.adapters.files.damage import of_others, refuse_damage, surveyed
 from lakeward.adapters.files.fields import FIELD_FLAGS, refuse_fields
 from lakeward.adapters.files.frames import ODD, frame_of
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.looking import File, alike, look_at, look_at_each, with_schema
-from lakeward.adapters.files.messages import NO_PLACE, unplaced, with_versions
+from lakeward.adapters.files.messages import NO_PLACE, opened_messages, unplaced, with_versions
 from lakeward.adapters.files.names import SNAPSHOTS, in_folders, of_sinks, time_of, with_ordinals
 from lakeward.adapters.files.options import FilesOptions
+from lakeward.adapters.files.sharing import HAS_OTHER, has_own_folder, other_tables
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.files.written import cells_of_line, grouped
 from lakeward.adapters.landed.earlier import names_in_headers
@@ -26,7 +27,7 @@ from lakeward.adapters.landed.kept import KeptFrames
 from lakeward.adapters.landed.layout import find_layout
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch
-from lakeward.adapters.messages.decoded import OF_OTHER
+from lakeward.adapters.messages.decoded import OTHER_TABLE
 from lakeward.adapters.spark.events import Group, facts, lifted, log_steps, with_ahead
 from lakeward.adapters.spark.rows import LOG, TORN
 from lakeward.adapters.spark.truncates import truncation
@@ -113,7 +114,7 @@ class FilesSource:
         if taken.load is not None and len(files) < len(every):
             raise _not_alike(dimension, files[-1], every[len(files)])
         if not files:
-            return self._nothing(dimension, epoch)
+            return self._without_columns(table, taken, epoch)
         objects = [file.item for file in files]
         tags = {item.name: item.etag or self.folder.etag(dimension.source, item.name) for item in objects}
         table = replace(table, dimension=with_schema(table, files))
@@ -128,10 +129,12 @@ class FilesSource:
             if len(unchanged.objects) < len(objects) or must_look_again:
                 close()
                 return self._read_or_nothing(dimension, taken if must_look_again else unchanged, epoch)
-            refuse_damage(table.dimension, frame, files, found)
+            refuse_damage(table.dimension, frame, files, found, has_own_folder=table.has_own_folder)
             refuse_fields(table.dimension, table.told_fields, {f.item.order: f.item.name for f in files}, found)
+            has_others = any(HAS_OTHER in group.flags for group in found)
+            others = other_tables(frame, is_shared=not table.has_own_folder) if has_others else None
             batch = to_batch(
-                frame.drop(STRANGE, ODD, OF_OTHER, LOG, NO_PLACE, *FIELD_FLAGS),
+                frame.drop(STRANGE, ODD, OTHER_TABLE, HAS_OTHER, LOG, NO_PLACE, *FIELD_FLAGS),
                 table.dimension,
                 found,
                 epoch=epoch,
@@ -147,7 +150,8 @@ class FilesSource:
             raise
         loaded = batch.facts.loaded if taken.load is None else epoch
         own_times = table.options.dates_rows
-        told = replace(batch.facts, believed=limit, loaded=loaded, own_times=own_times, cautions=unplaced(found))
+        told = replace(batch.facts, believed=limit, loaded=loaded, own_times=own_times)
+        told = replace(told, cautions=unplaced(found), others=others)
         return replace(batch, facts=told)
 
     def _looked_at(self, table: TableFiles, taken: Taken) -> tuple[Taken, Sequence[File]]:
@@ -187,6 +191,18 @@ class FilesSource:
             return self.read(dimension, taken, epoch)
         return self._nothing(dimension, epoch)
 
+    def _without_columns(self, table: TableFiles, taken: Taken, epoch: int) -> Batch[DataFrame]:
+        """Return no objects, since none tells the columns of the table; say which other tables they are of.
+
+        Raises SourceError where these are in the folder of the table.
+        """
+        messages = opened_messages(table, [table.path_of(item.name) for item in taken.objects])
+        others = other_tables(messages, is_shared=not table.has_own_folder)
+        if others is not None and table.has_own_folder:
+            raise of_others(table.dimension, "its files have", others)
+        batch = self._nothing(table.dimension, epoch)
+        return replace(batch, facts=replace(batch.facts, others=others))
+
     def _nothing(self, dimension: Dimension, epoch: int) -> Batch[DataFrame]:
         return Batch(self.spark().range(0).toDF("nothing"), facts([], dimension, dimension.schema, [], epoch))
 
@@ -203,6 +219,7 @@ class FilesSource:
             patterns=self.patterns.get(name, {}),
             has_torn_rows=name in self.tables_with_torn_rows,
             links=name in self.tables_with_links,
+            has_own_folder=has_own_folder(name, self.options, self.of_tables, {*self.patterns, *self.of_tables}),
         )
         earlier = cache(lambda: names_in_headers(self.folder, name, table.expected, table.head))
         return replace(table, earlier=earlier)

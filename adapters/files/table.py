@@ -36,7 +36,8 @@ class TableFiles:
 
     With `has_torn_rows` rows may go over several lines; with `links` inserts are looked at for the
     deletes before them that they are one key change with. `partitions` are those of a topic, by the paths of
-    files below the landing folder. `earlier` returns the names in the headers of the table's CSV files.
+    files below the landing folder. Where it `has_own_folder`, that should have no messages of other tables.
+    `earlier` returns the names in the headers of the table's CSV files.
     """
 
     spark: Callable[[], SparkSession]
@@ -47,6 +48,7 @@ class TableFiles:
     has_torn_rows: bool = False
     links: bool = False
     partitions: Mapping[str, int] = field(default_factory=dict)
+    has_own_folder: bool = True
     earlier: Callable[[], Collection[str]] = frozenset
 
     def format_of(self, name: str) -> str:
@@ -56,11 +58,6 @@ class TableFiles:
     def path_of(self, name: str) -> str:
         """Return the path of a file."""
         return self.folder.landed(self.dimension.source, name)
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether its folder should have no messages of other tables."""
-        return "{schema}" in self.options.folder
 
     @property
     def is_snapshot(self) -> bool:

@@ -46,7 +46,12 @@ class MemoryShaper:
         judged, warnings = _judged(items, self.rules, dimension)
         found = facts_of(dimension, judged, batch.facts.objects, batch.facts.believed)
         facts = replace(
-            found, loaded=batch.facts.loaded, skipped=batch.facts.skipped, warnings=warnings, remaking=again
+            found,
+            loaded=batch.facts.loaded,
+            skipped=batch.facts.skipped,
+            warnings=warnings,
+            remaking=again,
+            others=batch.facts.others,
         )
         return Shaped(Batch(judged, facts, batch.close), tuple(_inputs(items, batch, form.schema)))
 

@@ -15,7 +15,7 @@ from typing import ClassVar, Final, Literal
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.messages import order
-from lakeward.adapters.messages.decoded import NULL, OF_OTHER, Decoded, bare
+from lakeward.adapters.messages.decoded import NULL, OF_OTHER, Decoded, bare, other_table
 from lakeward.adapters.messages.linking import LEFT, MOVED, Half, linked
 from lakeward.adapters.messages.message import (
     BODY,
@@ -90,7 +90,7 @@ class Debezium:
         return "__" if self.is_flat else None
 
     def opened(self, messages: DataFrame, table: TableName) -> DataFrame:
-        """Return messages taken apart, with whether each says that it is of another table."""
+        """Return messages taken apart, with whether each is of another table, and of which."""
         body = parsed(BODY, _CELLS if self.is_flat else _ENVELOPE)
         frame = messages.selectExpr(
             "*",
@@ -114,6 +114,7 @@ class Debezium:
         frame = frame.selectExpr("*", *keys, *flat)
         frame = frame.selectExpr("*", f"{self._is_of_other(table)} AS {OF_OTHER}").selectExpr(
             "*",
+            other_table(*self._names(), self._has_row()),
             f"CASE WHEN NOT {OF_OTHER} THEN {self._said()} END AS {_SAID}",
             *([] if self.is_flat else [f"{parsed(f'CASE WHEN {_OP} IS NULL THEN {BODY} END')} AS {_BARE}"]),
         )
@@ -230,13 +231,26 @@ class Debezium:
 
     def _is_of_other(self, table: TableName) -> str:
         """Whether a message says that it is of another table; names are compared without case."""
-        parts = f"split({TOPIC}, '[.]')"
-        schema = f"coalesce({self._field('schema')}, {self._field('db')}, try_element_at({parts}, -2))"
-        name = f"coalesce({self._field('table')}, try_element_at({parts}, -1))"
         return " OR ".join(
             f"coalesce(lower({found}) != {text(own.lower())}, false)"
-            for found, own in ((schema, table.schema), (name, table.table))
+            for found, own in zip(self._names(), (table.schema, table.table), strict=True)
         )
+
+    def _names(self) -> tuple[str, str]:
+        """Return the schema and the table that a message names, itself or by its topic."""
+        parts = f"split({TOPIC}, '[.]')"
+        schema = f"coalesce({self._field('schema')}, {self._field('db')}, try_element_at({parts}, -2))"
+        return schema, f"coalesce({self._field('table')}, try_element_at({parts}, -1))"
+
+    def _has_row(self) -> str:
+        """Whether a message has a row of any table: it is no heartbeat, transaction marker or tombstone."""
+        if not self.is_flat:
+            return f"coalesce({_OP} IN ({', '.join(map(text, OPERATIONS))}), false)"
+        is_heartbeat = f"{has(_AFTER, 'ts_ms')} AND cardinality({_AFTER}) = 1"
+        is_of_transaction = f"{has(_AFTER, 'event_count')} AND {has(_AFTER, 'data_collections')}"
+        is_of_schema = f"{has(_AFTER, 'ddl')} AND {has(_AFTER, 'databaseName')}"
+        is_none = f"{_IS_TOMBSTONE} OR ({is_heartbeat}) OR ({is_of_transaction}) OR ({is_of_schema})"
+        return f"{_AFTER} IS NOT NULL AND NOT ({is_none})"
 
     def _is_unset(self, column: Column) -> str:
         """Whether a column was not sent: not logged, or, by an update, not in the event's schema."""

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.messages.decoded import OF_OTHER, Decoded, bare
+from lakeward.adapters.messages.decoded import OF_OTHER, Decoded, bare, other_table
 from lakeward.adapters.messages.message import BODY, cell, has, parsed
 from lakeward.adapters.messages.order import no_place
 from lakeward.adapters.spark.casts import TextFormat, to_type
@@ -27,6 +27,7 @@ OPERATIONS: Final = {"load": "read", "insert": "insert", "update": "update", "de
 _ROOT, _DATA = "_lakeward_root", "_lakeward_data"
 _META, _BEFORE, _PARSED = "_lakeward_metadata", "_lakeward_before", "_lakeward_parsed"
 _PARTS: Final = {_DATA: "data", _META: "metadata", _BEFORE: "before-image"}
+_IS_ROW: Final = f"(coalesce({cell(_META, 'record-type')}, 'data') = 'data')"
 _MESSAGE: Final = f"struct<{', '.join(f'`{name}`: map<string,string>' for name in _PARTS.values())}>"
 
 
@@ -45,7 +46,7 @@ class DmsMessages:
         return self.before_prefix
 
     def opened(self, messages: DataFrame, table: TableName) -> DataFrame:
-        """Return messages taken apart, with whether each says that it is of another table."""
+        """Return messages taken apart, with whether each is of another table, and of which."""
         frame = messages.selectExpr("*", f"{parsed(BODY, _MESSAGE)} AS {_PARSED}").selectExpr(
             "*",
             f"{_PARSED}.it IS NOT NULL AND {_PARSED}.broken IS NULL AS {_ROOT}",
@@ -55,7 +56,10 @@ class DmsMessages:
         is_of_other = " OR ".join(
             f"coalesce(lower({cell(_META, name)}) != {text(own.lower())}, false)" for name, own in names.items()
         )
-        return frame.selectExpr("*", f"{is_of_other} AS {OF_OTHER}")
+        frame = frame.selectExpr("*", f"{is_of_other} AS {OF_OTHER}")
+        schema, name = (cell(_META, part) for part in names)
+        has_row = f"{_IS_ROW} AND {_DATA} IS NOT NULL"
+        return frame.selectExpr("*", other_table(schema, name, has_row))
 
     def decoded(self, telling: Telling) -> Decoded:
         """Return what stands where in messages that were `opened`."""
@@ -64,7 +68,6 @@ class DmsMessages:
         is_change = f"{said} = 'update'" if telling.dimension.key else f"{said} IN ('update', 'delete')"
         before = {name: f"CASE WHEN {is_change} THEN {self._before(name)} END" for name in told}
         when = f"coalesce({cell(_META, 'commit-timestamp')}, {cell(_META, 'timestamp')})"
-        is_row = f"coalesce({cell(_META, 'record-type')}, 'data') = 'data'"
         return Decoded(
             cells={c.name: cell(_DATA, c.name) for c in schema},
             before=before,
@@ -73,12 +76,12 @@ class DmsMessages:
             time=f"unix_micros({to_type(when, Type('timestamp'), TextFormat())})",
             sequence=no_place(f"{said} = 'load'"),
             transaction=f"coalesce({cell(_META, 'transaction-id')}, {when})",
-            broken=self._broken(is_row),
-            blank=self._blank(is_row),
+            broken=self._broken(),
+            blank=self._blank(),
         )
 
-    def _blank(self, is_row: str) -> str:
-        is_none = f"{BODY} IS NULL OR {bare(BODY)} IN ('', 'null') OR NOT ({is_row})"
+    def _blank(self) -> str:
+        is_none = f"{BODY} IS NULL OR {bare(BODY)} IN ('', 'null') OR NOT ({_IS_ROW})"
         return f"coalesce({is_none}, false) OR {OF_OTHER}"
 
     def _has_image(self, columns: Sequence[str], said: str) -> str:
@@ -96,8 +99,8 @@ class DmsMessages:
             image if self.before_prefix is None else f"coalesce({cell(_DATA, self.before_prefix + name)}, {image})"
         )
 
-    def _broken(self, is_row: str) -> str:
+    def _broken(self) -> str:
         return (
-            f"CASE WHEN NOT coalesce({_ROOT}, false) THEN 'the message is not a JSON object' WHEN {is_row} AND "
+            f"CASE WHEN NOT coalesce({_ROOT}, false) THEN 'the message is not a JSON object' WHEN {_IS_ROW} AND "
             f"({_DATA} IS NULL OR {_META} IS NULL) THEN 'the message lacks data or metadata' END"
         )

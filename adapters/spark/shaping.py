@@ -284,6 +284,7 @@ def _facts(
         believed=batch.facts.believed,
         loaded=batch.facts.loaded,
         needs=known.needs | batch.facts.needs,
+        others=batch.facts.others,
         warnings={name: rows for name, rows in warned.items() if rows},
         cautions=batch.facts.cautions,
     )

@@ -15,9 +15,10 @@ from lakeward.core.clock import SLACK
 from lakeward.core.dimension import DELETED, Match, TableName
 from lakeward.core.errors import LakewardError, SetupError
 from lakeward.core.evolution import Kind, Policy
-from lakeward.core.job import Idle, Job, Prepared
+from lakeward.core.job import Idle, Job, OthersAlone, Prepared
 from lakeward.core.looking import look as look_at
 from lakeward.core.numerals import format_count
+from lakeward.core.other_tables import words_of
 from lakeward.core.preparing import prepare
 from lakeward.core.steady import read_steadily
 from lakeward.core.ties import cautions as cautions_of_ties
@@ -118,7 +119,8 @@ def _planned(container: Any, name: TableName, kind: str, cautions: list[str], *,
             view.console().print(f"{escaped(str(name))}  → cannot be planned")
             view.print_error(error)
         return {"table": str(name), "error": documents.error(error)}
-    prepared = None if isinstance(found, Idle) else found
+    prepared = found if isinstance(found, Prepared) else None
+    cautions += _words_of_others(job, found)
     awaited = look_at(job).taken.awaited if found is Idle.LOADING else None
     if not as_json:
         _show(job, prepared, kind)
@@ -218,6 +220,7 @@ def warnings(prepared: Prepared[Any]) -> list[str]:
     found += [f"{alarm.what}: {alarm.found} ({alarm.code})" for alarm in _alarms(prepared)]
     found += view.quality_words(prepared.plan.facts.warnings)
     found += caution_words(prepared.plan.facts.cautions)
+    found += _words_of_batch(prepared)
     if since := prepared.plan.facts.inexact_since:
         found.append(f"{since} has rows whose key cannot be read: the table becomes inexact.")
     return found
@@ -230,6 +233,22 @@ def _alarms(prepared: Prepared[Any]) -> Sequence[Alarm]:
     twins = [] if prepared.progress.twin is None else [prepared.progress.twin]
     now = 0 if limit is None else limit - SLACK
     return alarms(str(prepared.plan.dimension.name), None if limit is None else ahead, back, twins, now)
+
+
+def _words_of_batch(prepared: Prepared[Any]) -> Sequence[str]:
+    """Return what to say of messages of other tables among the files of a batch."""
+    progress = prepared.progress
+    others = prepared.plan.facts.others if progress.has_rows else progress.others
+    return words_of(others, str(prepared.plan.dimension.source), has_rows=progress.has_rows)
+
+
+def _words_of_others(job: Job[Any], found: Prepared[Any] | Idle | OthersAlone) -> Sequence[str]:
+    """Return what to say of messages of other tables where there is no batch, and none before had a row."""
+    if isinstance(found, Prepared):
+        return ()
+    progress = job.opened.table.standing().progress
+    others = found.others if isinstance(found, OthersAlone) else progress.others
+    return () if progress.has_rows else words_of(others, str(job.dimension.source), has_rows=False)
 
 
 def _document(job: Job[Any], prepared: Prepared[Any] | None, cautions: Sequence[str]) -> dict[str, Any]:
@@ -265,6 +284,7 @@ def _document(job: Job[Any], prepared: Prepared[Any] | None, cautions: Sequence[
         "held_before": prepared.held_before,
         "alarms": [documents.alarm(found) for found in _alarms(prepared)],
         "quality_warnings": dict(merge.facts.warnings),
+        "other_tables": documents.other_tables(merge.facts.others),
         "warnings": [*cautions, *warnings(prepared)],
     }
 

@@ -118,7 +118,8 @@ def carry_out(configured: Configured, wanted: Chosen, way: Way, until: float | N
         if way is not _follow and stop.is_asked and code in (0, 3):
             code = 75  # what was not begun waits for the next run
     for run in runs:
-        run.cautions = found.cautions.get(run.table, ())
+        said = run.words_of_others(configured.read[run.table])
+        run.cautions = (*found.cautions.get(run.table, ()), *said)
     return Ran(runs, joined, found, code)
 
 

@@ -14,6 +14,7 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
 from lakeward.core.failures import Failure
 from lakeward.core.loads import Awaited
+from lakeward.core.other_tables import words_of
 from lakeward.core.ports import Standing
 from lakeward.core.progress import Progress
 from lakeward.entrypoints import documents, joined_view, view
@@ -82,6 +83,13 @@ def status(
         found, failed = _read(container, configured, wanted.tables)
         joined = joined_view.stands(container, configured, wanted.joined)
     failed += [(one.name, one.error) for one in joined if one.error is not None]
+    said = {
+        one.name: words_of(
+            one.standing.progress.others, str(configured.read[one.name]), has_rows=one.standing.progress.has_rows
+        )
+        for one in found
+    }
+    there = there.with_cautions(said)
     every: list[_Found | joined_view.Stands] = [*found, *joined]
     failures = {one.name: one.failure for one in every if one.failure is not None}
     errors = [*(documents.error(cause) for _, cause in failed), *map(asdict, failures.values())]

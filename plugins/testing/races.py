@@ -9,7 +9,7 @@ from typing import Any, Final
 from lakeward.core.dimension import ORDERED, Dimension
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.job import Idle, Job, Prepared
+from lakeward.core.job import Job, Prepared
 from lakeward.core.pipeline import carry_out
 from lakeward.core.preparing import prepare
 from lakeward.plugins.testing.bench import FOREIGN, Law, Trial, expected
@@ -47,8 +47,8 @@ def of_two_processes_that_worked_out_one_batch_one_commits(trial: Trial) -> None
     player.source.arrived = other.source.arrived = 2
     job, late = player.job(), other.job()
     mine, its = prepare(job), prepare(late)
-    assert not isinstance(mine, Idle)
-    assert not isinstance(its, Idle)
+    assert isinstance(mine, Prepared)
+    assert isinstance(its, Prepared)
     report = carry_out(job, mine)
     commits = late.opened.table.commit
     assert _is_refused(lambda: commits(its.plan, its.resolved, its.progress)), "batch 2 was committed twice"
@@ -137,7 +137,7 @@ def _remembered(player: Player) -> tuple[Job[Any], Prepared[Any]]:
     """Do all of a batch but its commit."""
     job = player.job()
     prepared = prepare(job)
-    assert not isinstance(prepared, Idle)
+    assert isinstance(prepared, Prepared)
     job.opened.quarantine.hold(prepared.plan, prepared.resolved)
     job.opened.companion.remember(prepared.plan, prepared.resolved)
     return job, prepared

@@ -24,7 +24,7 @@ from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.files.written import cells_of_line
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Places
-from lakeward.adapters.messages.decoded import OF_OTHER, to_rows
+from lakeward.adapters.messages.decoded import OTHER_TABLE, to_rows
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.rows import BLANK, BROKEN, LINE, NAME, OP_TEXT, VALUE, before_column
 from lakeward.core.dimension import Dimension, TableName
@@ -178,7 +178,7 @@ def read_by_spark(table: TableFiles, lines: Sequence[str], spark: SparkSession) 
     decoder = table.decoder
     opened = decoder.opened(as_messages(frame, table.options.line), table.dimension.source)
     own = strange(decoder.row, COLUMNS, decoder.prefix)
-    return to_rows(opened, table.reading, decoder.decoded(table.reading), table.reading.written, own, OF_OTHER)
+    return to_rows(opened, table.reading, decoder.decoded(table.reading), table.reading.written, own, OTHER_TABLE)
 
 
 def _alike(cells: Cells) -> str:

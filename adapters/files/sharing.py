@@ -1,0 +1,47 @@
+"""Messages of other tables in the files of a table: whether they may be there, and of which tables they are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.files.options import FilesOptions
+from lakeward.adapters.landed.places import below, filled
+from lakeward.adapters.messages.decoded import OTHER_TABLE
+from lakeward.core.dimension import TableName
+from lakeward.core.other_tables import MOST_NAMES, OtherTables
+
+HAS_OTHER: Final = "_lakeward_has_other"
+"""Flags a message with a row of another table."""
+
+
+def has_own_folder(
+    table: TableName,
+    settings: FilesOptions,
+    of_tables: Mapping[TableName, FilesOptions],
+    every: Collection[TableName],
+) -> bool:
+    """Return whether the folder of a table is its own, so that it should have no messages of other tables.
+
+    Its folder is named by the table, or set for it alone under [tables], and no other of `every` table reads
+    it, or a folder within it or around it.
+    """
+    own = of_tables.get(table, settings).folder
+    if "{schema}" not in own and own == settings.folder:
+        return False
+    mine = below(filled(own, table).lower())
+    others = (below(filled(of_tables.get(name, settings).folder, name).lower()) for name in every if name != table)
+    return not any(mine.startswith(other) or other.startswith(mine) for other in others)
+
+
+def other_tables(frame: DataFrame, *, is_shared: bool) -> OtherTables | None:
+    """Return which other tables the messages of a frame name, with the number of messages of each."""
+    rows = frame.where(f"{OTHER_TABLE} IS NOT NULL").groupBy(OTHER_TABLE).agg(F.count("*").alias("messages"))
+    total = F.expr("sum(messages) OVER ()")
+    found = rows.withColumn("total", total).orderBy(F.desc("messages"), OTHER_TABLE).limit(MOST_NAMES).collect()
+    if not found:
+        return None
+    return OtherTables(found[0]["total"], tuple((row[0], row["messages"]) for row in found), is_shared=is_shared)
