@@ -96,7 +96,9 @@ def header(headers: str, name: str) -> str:
 def placeholders(word: str) -> tuple[str, ...]:
     """Return the texts that stand for a value that was not logged: in a text, in bytes, in lists and in maps.
 
-    In a list of UUIDs stands that of the word, by Java's `UUID.nameUUIDFromBytes`.
+    In a list of UUIDs stands that of the word, by Java's `UUID.nameUUIDFromBytes`. A list of numbers or dates has
+    one element for each byte of the word: a number, or a decimal as the connector's modes `string` and `precise`
+    write it.
 
     >>> placeholders("no")[:3]
     ('no', 'bm8=', '6e6f')
@@ -104,6 +106,9 @@ def placeholders(word: str) -> tuple[str, ...]:
     data = word.encode()
     encoded = (base64.b64encode(data).decode(), data.hex(), base64.urlsafe_b64encode(data).decode())
     as_uuid = str(uuid.UUID(bytes=hashlib.md5(data, usedforsecurity=False).digest(), version=3))
-    lists = [*([element] for element in (word, *encoded, as_uuid)), list(data)]
+    numbers = [byte - 256 if byte > 127 else byte for byte in data]  # Java's bytes have a sign
+    unscaled = [base64.b64encode(bytes([byte])).decode() for byte in data]
+    decimals = ([str(number) for number in numbers], unscaled, [{"scale": 0, "value": it} for it in unscaled])
+    lists = [*([element] for element in (word, *encoded, as_uuid)), numbers, *decimals]
     nested = [json.dumps(it, ensure_ascii=False, separators=(",", ":")) for it in (*lists, {word: word})]
     return tuple(dict.fromkeys((word, *encoded, *nested)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -113,6 +114,19 @@ def test_what_stands_for_a_value_that_was_not_logged_has_a_form_for_each_type() 
     )
     assert {f'["{element}"]' for element in lists} <= set(forms)
     assert r'["say \"no\""]' in placeholders('say "no"'), "as JSON writes it"
+
+
+def test_a_list_of_numbers_has_a_byte_of_the_placeholder_in_each_element() -> None:
+    """Java's bytes have a sign; a decimal is a text of digits, its unscaled bytes, or these with their scale."""
+    unscaled = [base64.b64encode(byte).decode() for byte in (b"a", b"\xc3", b"\xa9")]
+    of_numbers = (
+        [97, -61, -87],
+        ["97", "-61", "-87"],
+        unscaled,
+        [{"scale": 0, "value": element} for element in unscaled],
+    )
+    written = {json.dumps(elements, separators=(",", ":")) for elements in of_numbers}
+    assert written <= set(placeholders("aé"))
 
 
 @pytest.mark.spark
