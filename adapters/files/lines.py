@@ -22,6 +22,7 @@ from lakeward.adapters.messages.message import (
     header,
     parsed,
     whole,
+    why_broken,
 )
 from lakeward.adapters.spark.names import text
 from lakeward.adapters.spark.rows import LINE, NAME, VALUE
@@ -85,7 +86,7 @@ def json_rows(lines: DataFrame, reading: Reading, named: Mapping[str, str], *, k
         cells=cells,
         unset={name: f"({sql})" for name, sql in absent.items()} if keeps_absent else {},
         operation=told["operation"].text if "operation" in told else NULL,
-        broken=f"CASE WHEN {_OBJECT} IS NULL THEN 'the line is not a JSON object' END",
+        broken=f"CASE WHEN {_OBJECT} IS NULL THEN {why_broken(VALUE, 'the line is not a JSON object')} END",
         blank=f"trim({VALUE}) = ''",
     )
     operation = named.get("operation")

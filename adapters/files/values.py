@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
+from lakeward.adapters.messages.message import ESCAPED, HALF
+
 _MOST_DIGITS: Final = 38
 """Digits of the widest decimal; what has more is a double."""
 
@@ -22,7 +24,12 @@ class Number(str):
 
 
 def object_of(text: str | None) -> Object | None:
-    """Return the object that a text is, or None; of white space around it only that of JSON is passed over."""
+    """Return the object that a text is, or None; of white space around it only that of JSON is passed over.
+
+    A text that escapes half of a character is none: no text in UTF-8 has it, and Java writes a question mark.
+    """
+    if text is not None and _HALF.search(text.replace(ESCAPED * 2, " ")):
+        return None
     try:
         return image_of(None if text is None else _DECODER.decode(text.strip(_BLANK)))
     except (ValueError, RecursionError):
@@ -59,8 +66,7 @@ _ESCAPES: Final = str.maketrans(
     | {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 )
 _BLANK: Final = " \t\r\n"
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-"""Half a character, which no text in UTF-8 has: Java writes a question mark for it."""
+_HALF: Final = re.compile(HALF)
 
 
 def text_in(value: object) -> str | None:
@@ -69,12 +75,12 @@ def text_in(value: object) -> str | None:
         case Number():
             return _of_number(value)
         case str():
-            return _SURROGATE.sub("?", value)
+            return value
         case None:
             return None
         case dict():
-            ordered = sorted(value.items(), key=lambda cell: cell[0].encode("utf-16-be", "surrogatepass"))
-            cells = (f"{_quoted(_SURROGATE.sub('?', name))}:{_json(cell)}" for name, cell in ordered)
+            ordered = sorted(value.items(), key=lambda cell: cell[0].encode("utf-16-be"))
+            cells = (f"{_quoted(name)}:{_json(cell)}" for name, cell in ordered)
             return f"{{{','.join(cells)}}}"
         case list():
             return f"[{','.join(map(_json, value))}]"

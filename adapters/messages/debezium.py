@@ -28,6 +28,7 @@ from lakeward.adapters.messages.message import (
     has,
     parsed,
     placeholders,
+    why_broken,
 )
 from lakeward.adapters.messages.wire import number
 from lakeward.adapters.spark.names import text
@@ -277,9 +278,12 @@ class Debezium:
         lacks = f"{_OPERATION} IN ('insert', 'update', 'read', 'upsert') AND {_AFTER} IS NULL"
         is_told = f"coalesce({OLD_KEY}, {NEW_KEY}) IS NULL OR NOT ({self._tells(_KEYS)}) OR ({self._tells(_OTHER)})"
         is_lost = f"{_SAID} IN ('insert', 'delete') AND NOT ({is_told})" if self.links_all else "false"
+        words = "the message is not a JSON object with a row"
+        payload = f"{_INNER}.broken"
+        inner = f"WHEN {payload} IS NOT NULL THEN {why_broken(payload, words)} " if self.is_flat else ""
         return (
             f"CASE WHEN {_IS_TOMBSTONE} THEN NULL "
-            f"WHEN NOT coalesce({_IS_OBJECT}, false) THEN 'the message is not a JSON object with a row' "
+            f"WHEN NOT coalesce({_IS_OBJECT}, false) THEN {why_broken(BODY, words)} {inner}"
             f"WHEN {_OPERATION} IS NULL THEN 'the message has no operation, as one that was flattened' "
             f"WHEN {lacks} THEN 'the message has no image of the row after the change' "
             f"WHEN {is_lost} THEN 'the header with the other key of a key change tells no key' END"

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.messages.decoded import OF_OTHER, Decoded, bare, other_table
-from lakeward.adapters.messages.message import BODY, cell, has, parsed
+from lakeward.adapters.messages.message import BODY, cell, has, parsed, why_broken
 from lakeward.adapters.messages.order import no_place
 from lakeward.adapters.spark.casts import TextFormat, to_type
 from lakeward.adapters.spark.names import text
@@ -100,7 +100,8 @@ class DmsMessages:
         )
 
     def _broken(self) -> str:
+        why = why_broken(BODY, "the message is not a JSON object")
         return (
-            f"CASE WHEN NOT coalesce({_ROOT}, false) THEN 'the message is not a JSON object' WHEN {_IS_ROW} AND "
+            f"CASE WHEN NOT coalesce({_ROOT}, false) THEN {why} WHEN {_IS_ROW} AND "
             f"({_DATA} IS NULL OR {_META} IS NULL) THEN 'the message lacks data or metadata' END"
         )

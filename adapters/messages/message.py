@@ -27,6 +27,19 @@ CELLS: Final = "map<string,string>"
 
 _BROKEN: Final = "broken"
 _END: Final = "the end of what lakeward reads"
+_PARTS: Final = (
+    *("$.payload", "$.after", "$.before", "$.source", "$.payload.after", "$.payload.before", "$.payload.source"),
+    *("$.data", "$.metadata", "$.before-image", "$.value"),
+)
+"""The objects of messages in which a key that stands twice is named."""
+
+ESCAPED: Final = "\\"
+"""What begins an escape in JSON; two of them are one character."""
+
+_HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+HALF: Final = rf"{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW}"
+"""The escape of half of a character (a surrogate without the other one), once `ESCAPED` twice is taken out."""
+
 _NUMBER: Final = r"\A-?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?\z"
 
 
@@ -36,15 +49,38 @@ def parsed(value: str, type_: str = CELLS) -> str:
     It goes through a variant, which keeps decimals to the digit: `from_json` makes doubles of
     them on their way to a text. What follows the object makes it none: a parser would pass over
     it, so the object stands in a list, of which the end must be found. Put the struct into a
-    column of its own: Spark would parse the text once for each time that it is named.
+    column of its own: Spark would parse the text once for each time that it is named. A text with half of a
+    character is no such object, since Java would write a question mark for that.
     """
-    alone = f"concat('[', {value}, ',\"{_END}\"]')"
+    parsed_alone = f"try_parse_json(CASE WHEN NOT {has_half(value)} THEN {_alone(value)} END)"
     ends = f"coalesce(try_variant_get(v, '$[1]', 'string') = '{_END}', false)"
     it = f"CASE WHEN {ends} THEN try_variant_get(v, '$[0]', {text(type_)}) END"
     is_null = "is_variant_null(variant_get(v, '$[0]', 'variant'))"
     broken = f"CASE WHEN NOT {ends} OR ({it} IS NULL AND NOT {is_null}) THEN {value} END"
+    return f"get(transform(array({parsed_alone}), v -> named_struct('it', {it}, '{_BROKEN}', {broken})), 0)"
+
+
+def _alone(value: str) -> str:
+    return f"concat('[', {value}, ',\"{_END}\"]')"
+
+
+def has_half(value: str) -> str:
+    """Return whether a text of JSON escapes half of a character, as SQL."""
+    is_likely = f"contains({value}, {text(ESCAPED + 'ud')}) OR contains({value}, {text(ESCAPED + 'uD')})"
+    is_half = f"replace({value}, {text(ESCAPED * 2)}, ' ') RLIKE {text(HALF)}"
+    return f"coalesce(({is_likely}) AND {is_half}, false)"
+
+
+def why_broken(value: str, words: str) -> str:
+    """Return why a text that was `parsed` is no object, as SQL; `words` where it is no JSON, or another value."""
+    objects = [value, *(f"get_json_object({value}, {text(path)})" for path in _PARTS)]
+    keys = ", ".join(f"json_object_keys({found})" for found in objects)
+    twice = f"transform(array({keys}), k -> get(filter(k, x -> size(filter(k, y -> y = x)) > 1), 0))"
+    named = f"concat('the key \"', get(array_compact({twice}), 0), '\" stands twice in a JSON object')"
     return (
-        f"get(transform(array(try_parse_json({alone})), v -> named_struct('it', {it}, '{_BROKEN}', {broken})), 0)"
+        f"CASE WHEN {has_half(value)} THEN 'the JSON has half of a character (a surrogate without the other one)' "
+        f"WHEN json_array_length({_alone(value)}) = 2 AND left(ltrim({value}), 1) = '{{' THEN coalesce({named}, "
+        f"'a key stands twice in a JSON object, or it is larger than Spark reads') ELSE {text(words)} END"
     )
 
 

@@ -121,7 +121,7 @@ def test_of_what_is_nested_deeper_than_python_goes_no_cell_is_known(depth: int) 
         ('{"id": 1, "body": [-1e400]}', '["-Infinity"]'),
         ('{"id": 1, "body": 5e-324}', "4.9E-324"),
         (f'{{"id": 1, "body": {"9" * 39}}}', "1.0E39"),
-        ('{"id": 1, "body": "\\ud800"}', "?"),
+        ('{"id": 1, "body": "\\ud83d\\ude00"}', "\U0001f600"),
         ('{"id": 1, "body": ["\\u001f"]}', '["\\u001F"]'),
     ],
 )
@@ -130,7 +130,14 @@ def test_a_value_is_shown_as_spark_has_it(line: str, body: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ['{"id": 1, "id": 1}', '{"id": 1, "body": {"a": 1, "a": 2}}', '{"id": NaN}', '{"id": 1}}']
+    "line",
+    [
+        '{"id": 1, "body": "\\ud800"}',
+        '{"id": 1, "id": 1}',
+        '{"id": 1, "body": {"a": 1, "a": 2}}',
+        '{"id": NaN}',
+        '{"id": 1}}',
+    ],
 )
 def test_what_spark_takes_for_no_object_is_none(line: str) -> None:
     assert written(line, format="json") == Cells()
