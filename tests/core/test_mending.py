@@ -258,8 +258,8 @@ def test_a_row_under_column_rules_is_mended_in_the_columns_of_its_source() -> No
     assert job.source.written(DIMENSION).schema == SOURCE
     assert job.source.written(DIMENSION).key == ("nr",)
     for cells, said in (
-        ({"nr": "1", "word": "ten"}, "still break a rule"),
-        ({"nr": "1", "word": "10"}, "still break a rule"),
+        ({"nr": "1", "word": "ten"}, "1 mended row still breaks a rule"),
+        ({"nr": "1", "word": "10"}, "1 mended row still breaks a rule"),
         ({"nr": "2", "word": "7"}, "has another key now"),
         ({"id": "1", "a": "7"}, "its columns are not those"),
     ):
