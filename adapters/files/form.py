@@ -38,6 +38,12 @@ def _names(value: str | None) -> str | None:
     return found
 
 
+def _once_each(value: list[str]) -> list[str]:
+    if len({name.lower() for name in value}) < len(value):
+        raise ValueError("names a column twice")
+    return value
+
+
 _PATTERN = (
     "Which files are taken, as a regular expression for the path below the folder; without it, those that end in "
     "csv, json, jsonl, ndjson or parquet. Groups `(?P<time>…)`, `(?P<counter>…)` or `(?P<hex>…)` give their order; "
@@ -106,6 +112,11 @@ class Form(BaseModel):
         None,
         description="What a key that a JSON object lacks means: NULL, or that it was not sent, so that the row "
         "keeps what it has there. `null` unless it is said.",
+    )
+    path_columns: Annotated[list[str], AfterValidator(_once_each)] = Field(
+        default_factory=list,
+        description="Declared columns whose values are in the path of each file, as folders `name=value`: "
+        '`["dt"]` for `dt=2026-11-21/part-0.csv`.',
     )
     source_zone: Annotated[str, AfterValidator(zone)] = Field(
         "UTC", description="The time zone of times that are written without one, and of the days of a history."

@@ -17,6 +17,7 @@ from lakeward.adapters.files.lines import STRANGE, json_rows, read_lines
 from lakeward.adapters.files.looking import File
 from lakeward.adapters.files.messages import message_rows, with_no_place
 from lakeward.adapters.files.names import COUNTER_BITS
+from lakeward.adapters.files.path_columns import with_path_values, without_path_columns
 from lakeward.adapters.files.sharing import HAS_OTHER
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.files.variants import check_files
@@ -53,9 +54,10 @@ def frame_of(table: TableFiles, files: Sequence[File]) -> DataFrame:
     groups: dict[Hashable, list[File]] = defaultdict(list)
     for file in files:
         groups[file.kind].append(file)
+    own = without_path_columns(table)
     rows = reduce(
         partial(DataFrame.unionByName, allowMissingColumns=True),
-        [_rows(table, group, places) for group in groups.values()],
+        [_with_path(_rows(own, group, places), table, group) for group in groups.values()],
     )
     if not table.options.is_messages:
         rows = with_mapping(rows, table.options, table.dimension)
@@ -70,6 +72,11 @@ def frame_of(table: TableFiles, files: Sequence[File]) -> DataFrame:
         f"{STRANGE} IS NOT NULL AS {ODD}" if STRANGE in also else f"false AS {ODD}",
         f"{OTHER_TABLE} IS NOT NULL AS {HAS_OTHER}" if OTHER_TABLE in also else f"false AS {HAS_OTHER}",
     )
+
+
+def _with_path(rows: DataFrame, table: TableFiles, files: Sequence[File]) -> DataFrame:
+    names, is_parquet = [file.item.name for file in files], files[0].format == "parquet"
+    return with_path_values(rows, table, names, is_parquet=is_parquet)
 
 
 def _rows(table: TableFiles, files: Sequence[File], places: DataFrame) -> DataFrame:

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from lakeward.adapters.files.fields import find_field, lacks_field
+from lakeward.adapters.files.path_columns import (
+    hidden_columns,
+    in_both,
+    only_in_path,
+    path_cells,
+    path_columns,
+    with_path_schema,
+    without_path_columns,
+)
 from lakeward.adapters.files.table import TableFiles
+from lakeward.adapters.files.values import object_of
+from lakeward.adapters.landed.csv import fields_in
 from lakeward.adapters.landed.footers import Form, footer, refuse_unknown
 from lakeward.adapters.landed.layout import OP, Layout, find_layout
 from lakeward.adapters.messages.connect import Version, merged
@@ -58,7 +69,43 @@ def look_at_each(table: TableFiles, items: Sequence[SourceObject], stands: Schem
 def look_at(
     table: TableFiles, item: SourceObject, stands: Schema | None = None, before: Schema | None = None
 ) -> File:
-    """Look at the beginning of a file; raises SchemaConflict where nothing says the types of its columns."""
+    """Look at the beginning of a file; `stands` and `before` are as in `look_at_each`.
+
+    Raises SchemaConflict where nothing says the types of its columns, and where its path has one that it lacks.
+    """
+    path_cells(table, item.name)
+    own, hidden = without_path_columns(table), () if table.options.is_messages else hidden_columns(table, item.name)
+    try:
+        found = _look_at(own, item, stands, before)
+    except SchemaConflict as conflict:
+        if hidden:
+            raise only_in_path(table, item.name, hidden) from conflict
+        raise
+    has = _names_in(own, found) if hidden or (found.schema is not None and table.options.path_columns) else ()
+    if lacking := [name for name in hidden if name not in has]:
+        raise only_in_path(table, item.name, lacking)
+    for name in table.options.path_columns:
+        if name.lower() in map(str.lower, has):
+            raise in_both(table, item.name, name)
+    return found
+
+
+def _names_in(table: TableFiles, file: File) -> Sequence[str]:
+    """Return the columns that a file has, by the names of now; of JSON by its first lines."""
+    renames = table.dimension.policies.renames
+    if file.schema is not None:
+        return [renames.get(name, name) for name in file.schema.names]
+    head = table.head(file.item.name)
+    if file.layout is None:
+        rows = [found for line in head.splitlines() if (found := object_of(line)) is not None]
+        return [renames.get(name, name) for row in rows for name in row]
+    lines = head.splitlines()
+    is_narrow = not file.layout.has_header and lines
+    width = fields_in(lines[0], table.reading.dialect) if is_narrow else len(file.layout.columns)
+    return file.layout.columns if width >= len(file.layout.columns) else ()
+
+
+def _look_at(table: TableFiles, item: SourceObject, stands: Schema | None, before: Schema | None) -> File:
     form, dimension = table.format_of(item.name), table.dimension
     if form == "parquet":
         with table.folder.open(dimension.source, item.name) as file:
@@ -115,7 +162,12 @@ def _columns(file: File) -> frozenset[str] | dict[str, Type] | None:
 
 def with_schema(table: TableFiles, files: Sequence[File]) -> Dimension:
     """Return the dimension with the columns that its files have; a footer's are those of Parquet."""
-    dimension, first = table.dimension, files[0]
+    found = _with_columns(without_path_columns(table), files[0])
+    return with_path_schema(found, table.dimension.schema, path_columns(table))
+
+
+def _with_columns(table: TableFiles, first: File) -> Dimension:
+    dimension = table.dimension
     if first.layout is not None:
         strange_columns = first.layout.undeclared(dimension.schema)
         if strange_columns:
@@ -148,7 +200,7 @@ def _with_footer(table: TableFiles, first: File, schema: Schema) -> Dimension:
                 "types that hold all of their values.",
             )
     own = [declared.find(item.name) or item for item in own]
-    _check_names(dimension, first, own)
+    _check_names(dimension, first, own, table.options.path_columns)
     return replace(dimension, schema=Schema(tuple(own)))
 
 
@@ -191,11 +243,11 @@ def not_declared(dimension: Dimension, name: str, listed: Sequence[str]) -> Sche
     )
 
 
-def _check_names(dimension: Dimension, file: File, own: Sequence[Column]) -> None:
+def _check_names(dimension: Dimension, file: File, own: Sequence[Column], of_path: Collection[str]) -> None:
     """Refuse what the settings would have refused, had the columns been declared there."""
     listed = [c.name for c in own]
     for name in dimension.key:
-        if name not in listed:
+        if name not in listed and name not in of_path:
             raise SchemaConflict(
                 f"{dimension.name}: the key names {name!r}, and {file.item.name} has no such column",
                 found="its columns are " + ", ".join(listed),

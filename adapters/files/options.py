@@ -63,8 +63,8 @@ class FilesOptions(Form, _Where):
     def _fits_together(self) -> Self:
         """Refuse what the format has no use for: it would be passed over."""
         said = self.model_fields_set
-        for key in _OF_ROWS:
-            if self.is_messages and getattr(self, key) is not None:
+        for key in (*_OF_ROWS, "path_columns"):
+            if self.is_messages and getattr(self, key) not in (None, []):
                 raise ValueError(f"`{key}` is not for messages: they say themselves what they do, and when")
         for key in _OF_DEBEZIUM:
             if self.format != "debezium" and key in said:
@@ -94,7 +94,9 @@ class FilesOptions(Form, _Where):
         """
         said = {key: getattr(self, key) for key in self.model_fields_set}
         if own.format != self.format and "format" in own.model_fields_set:
-            said = {key: value for key, value in said.items() if key not in (*_OF_ROWS, *_OF_MESSAGES)}
+            said = {
+                key: value for key, value in said.items() if key not in (*_OF_ROWS, "path_columns", *_OF_MESSAGES)
+            }
         mine = {key: getattr(own, key) for key in own.model_fields_set}
         if mine.pop("folder", None) is not None:
             said.pop("folder", None)

@@ -18,6 +18,7 @@ from lakeward.adapters.files.looking import File, alike, look_at, look_at_each, 
 from lakeward.adapters.files.messages import NO_PLACE, opened_messages, unplaced, with_versions
 from lakeward.adapters.files.names import SNAPSHOTS, in_folders, of_sinks, time_of, with_ordinals
 from lakeward.adapters.files.options import FilesOptions
+from lakeward.adapters.files.path_columns import path_cells, without_path_columns
 from lakeward.adapters.files.sharing import HAS_OTHER, has_own_folder, other_tables
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.files.written import cells_of_line, grouped
@@ -235,13 +236,16 @@ class FilesSource:
         table = self._table(dimension)
         if is_parquet(entry):
             return json_cells(entry.text, table.reading)
-        if table.format_of(entry.object) != "csv":
-            return cells_of_line(table, entry)
         try:
-            layout = find_layout(entry.object, table.head(entry.object), table.expected, is_load=False)
+            of_path, table = path_cells(table, entry.object), without_path_columns(table)
+            if table.format_of(entry.object) != "csv":
+                found = cells_of_line(table, entry)
+            else:
+                layout = find_layout(entry.object, table.head(entry.object), table.expected, is_load=False)
+                found = csv_cells(entry.text, layout, table.reading.dialect)
         except (SourceError, SchemaConflict):
             return Cells()
-        return csv_cells(entry.text, layout, table.reading.dialect)
+        return replace(found, after={**found.after, **of_path}) if found.after else found
 
     def mend(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
         """Return mended rows as events; one that is not mended is read as it was written."""

@@ -1,0 +1,196 @@
+"""Columns in the path of a file: what its folders say, and what stops a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from lakeward.adapters.files.looking import look_at, with_schema
+from lakeward.adapters.files.options import FilesOptions, FilesTableOptions
+from lakeward.adapters.files.path_columns import HIVE_NULL, folder_values, path_cells
+from lakeward.adapters.files.source import FilesSource
+from lakeward.adapters.files.table import TableFiles
+from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.places import Places
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import ConfigError, SchemaConflict
+from lakeward.core.events import UNSET
+from lakeward.core.ledger import SourceObject
+from lakeward.core.ports import Entry
+from lakeward.core.schema import Column, Schema, parse_type
+
+NAME = TableName("shop", "item")
+COLUMNS = {"dt": "date", "id": "bigint", "name": "string"}
+
+
+def no_spark() -> None:
+    raise AssertionError("Spark is not needed")
+
+
+@dataclass
+class Landing:
+    """A landing folder of one table."""
+
+    folder: Path
+
+    def put(self, name: str, content: str | bytes) -> str:
+        file = self.folder / "shop/item" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return name
+
+    def parquet(self, file: str, **columns: list[Any]) -> str:
+        self.put(file, b"")
+        pq.write_table(pa.table(columns), self.folder / "shop/item" / file)
+        return file
+
+    def table(self, columns: Mapping[str, str] = COLUMNS, **options: Any) -> TableFiles:
+        said = FilesOptions.model_validate({"path": ".", **options})
+        schema = Schema(tuple(Column(name, parse_type(type_)) for name, type_ in columns.items()))
+        dimension = Dimension(name=NAME, schema=schema, key=("id", "dt"))
+        folder = Folder(self.folder, Places(said.place()))
+        return TableFiles(spark=no_spark, folder=folder, dimension=dimension, options=said)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def landing(tmp_path: Path) -> Landing:
+    return Landing(tmp_path)
+
+
+def names_of(table: TableFiles, name: str) -> list[str]:
+    return list(with_schema(table, [look_at(table, SourceObject(name, 1, 1, 1))]).schema.names)
+
+
+def refusal(table: TableFiles, name: str) -> str:
+    with pytest.raises(SchemaConflict) as refused:
+        names_of(table, name)
+    assert "Nothing of the table was applied; other tables go on." in str(refused.value.todo)
+    return str(refused.value)
+
+
+FILES = {
+    "a.csv": "id,name\n1,Ada\n",
+    "b.csv": "1,Ada\n2,Bob\n",
+    "c.json": '{"id": 1, "name": "Ada"}\n{"id": 2, "name": "Bob"}\n',
+}
+
+
+@pytest.mark.parametrize("file", [*FILES, "d.parquet"])
+def test_a_column_that_is_in_the_path_alone_stops_the_table_until_the_settings_take_it_from_there(
+    landing: Landing, file: str
+) -> None:
+    name = f"dt=2026-01-01/{file}"
+    if file in FILES:
+        landing.put(name, FILES[file])
+    else:
+        landing.parquet(name, id=[1], name=["Ada"])
+    words = refusal(landing.table(), name)
+    assert f"{name} lacks a column that its path has" in words
+    assert 'Set `path_columns = ["dt"]`' in words
+    table = landing.table(path_columns=["dt"], order_by="dt")
+    assert names_of(table, name) == ["dt", "id", "name"]
+    assert path_cells(table, name) == {"dt": "2026-01-01"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("dt=2026-01-01/a.csv", "id,name,dt\n1,Ada,2026-01-01\n"),
+        ("dt=2026-01-01/a.csv", "2026-01-01,1,Ada\n"),
+        ("dt=2026-01-01/a.json", '{"id": 1}\n{"id": 2, "dt": "2026-01-01"}\n'),
+        ("year=2026/a.json", '{"id": 1}\n'),
+        ("dt-2026/a.json", '{"id": 1}\n'),
+    ],
+)
+def test_a_file_that_has_its_columns_is_read_as_ever(landing: Landing, name: str, content: str) -> None:
+    landing.put(name, content)
+    assert names_of(landing.table(), name) == ["dt", "id", "name"]
+
+
+def test_a_column_that_is_in_the_file_too_stops_the_table(landing: Landing) -> None:
+    table = landing.table(path_columns=["dt"])
+    both = landing.parquet("dt=2026-01-01/a.parquet", id=[1], name=["Ada"], dt=["2026-01-01"])
+    assert "nothing says which of the two values is meant" in refusal(table, both)
+    named = landing.put("dt=2026-01-01/a.csv", "id,name,dt\n1,Ada,2026-01-01\n")
+    assert "it has dt, which the table has not" in refusal(table, named)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a.csv", "its path has no folder `dt=…`"),
+        ("dt=1/dt=2/a.csv", "its path has several folders `dt=…`"),
+        ("dt=%FF/a.csv", "a value in its path is no UTF-8"),
+    ],
+)
+def test_a_path_that_does_not_tell_a_column_stops_the_table(landing: Landing, name: str, words: str) -> None:
+    landing.put(name, "id,name\n1,Ada\n")
+    assert words in refusal(landing.table(path_columns=["dt"]), name)
+
+
+def test_a_column_of_the_path_is_declared(landing: Landing) -> None:
+    with pytest.raises(ConfigError, match="names 'day', which is not declared"):
+        path_cells(landing.table(path_columns=["day"]), "day=1/a.csv")
+
+
+def test_settings_of_path_columns_that_mean_nothing_are_refused() -> None:
+    with pytest.raises(ValidationError, match="names a column twice"):
+        FilesOptions(path=".", path_columns=["dt", "DT"])
+    with pytest.raises(ValidationError, match="`path_columns` is not for messages"):
+        FilesOptions(path=".", format="debezium", path_columns=["dt"])
+    with_own = FilesOptions(path=".", path_columns=["dt"]).with_own(FilesTableOptions(format="debezium"))
+    assert FilesOptions.model_validate(with_own).path_columns == []
+
+
+def test_a_row_in_quarantine_shows_the_values_of_its_path(landing: Landing) -> None:
+    """A replay reads them again: else the row would come back with NULL there."""
+    landing.put("dt=2026-01-01/a.csv", "id,name\nx,Ada\n")
+    table = landing.table(path_columns=["dt"], absent="unset")
+    source = FilesSource(table.options, table.folder, no_spark)  # type: ignore[arg-type]
+    entry = Entry(
+        key="[1]",
+        reason="cast",
+        detail="",
+        object="dt=2026-01-01/a.csv",
+        row=2,
+        operation="read",
+        epoch=1,
+        sequence=9,
+        order=1,
+        batch=2,
+        since=0,
+        text="x,Ada",
+    )
+    assert source.cells(table.dimension, entry).after == {"dt": "2026-01-01", "id": "x", "name": "Ada"}
+    lines = {"object": f"dt={HIVE_NULL}/a.json", "text": json.dumps({"id": "x"})}
+    found = source.cells(table.dimension, Entry(**{**_as_mapping(entry), **lines}))
+    assert found.after == {"dt": None, "id": "x", "name": UNSET}
+
+
+def _as_mapping(entry: Entry) -> dict[str, Any]:
+    return {name: getattr(entry, name) for name in entry.__slots__}
+
+
+@given(st.text(min_size=1).filter(lambda value: value != HIVE_NULL))
+def test_any_text_is_a_value_as_hive_writes_it(value: str) -> None:
+    """Hive encodes what a path may not have, one byte after the other."""
+    written = "".join(f"%{byte:02X}" for byte in value.encode("utf-8", errors="surrogatepass"))
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        with pytest.raises(ValueError, match="utf-8"):
+            folder_values(f"dt={written}/a.csv")
+    else:
+        assert folder_values(f"dt={written}/a.csv") == [("dt", value)]
+
+
+def test_what_is_no_code_is_taken_as_it_stands() -> None:
+    assert folder_values("DT=a+b%zz=c/x=/=y/part=0.csv") == [("dt", "a+b%zz=c"), ("x", "")]
