@@ -88,7 +88,7 @@ def of_others(dimension: Dimension, which: str, others: OtherTables | None) -> S
     return SourceError(
         f"{dimension.name}: {which} messages of other tables alone",
         found=f"found rows of {others}, and none of {dimension.source}, in the folder of that",
-        todo="Nothing of the table was applied; other tables go on. Call the table under [tables] as its messages "
+        todo="Nothing of this batch was applied; other tables go on. Call the table under [tables] as its messages "
         "do, or move the file away. A `folder` under [source] without {schema} and {table} is one for all tables.",
     )
 

@@ -96,7 +96,7 @@ def lacks_field(dimension: Dimension, file: str, setting: str, name: str) -> Sch
     """Say that no row of a file has what a setting names."""
     return SchemaConflict(
         f"{dimension.name}: no row of {file} has {name!r}, which `{setting}` names",
-        todo=f"Nothing of the table was applied; other tables go on. Correct `{setting}` (a field in a column is "
+        todo=f"Nothing of this batch was applied; other tables go on. Correct `{setting}` (a field in a column is "
         "named by its path, as `_cdc.op`), or let the writer of the file add it.",
     )
 
@@ -105,7 +105,7 @@ def not_plain(dimension: Dimension, file: str, setting: str, name: str) -> Schem
     """Say that all rows of a file have an object or a list at what a setting names."""
     return SchemaConflict(
         f"{dimension.name}: {name!r}, which `{setting}` names, is an object or a list in all rows of {file}",
-        todo=f"Nothing of the table was applied; other tables go on. Let `{setting}` name the field in it by its "
+        todo=f"Nothing of this batch was applied; other tables go on. Let `{setting}` name the field in it by its "
         f"path, as `{name}.{'op' if setting == 'operation' else 'ts'}`"
         + ("." if setting == "operation" else f", and declare {root_of(name)} as a struct."),
     )

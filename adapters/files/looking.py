@@ -196,7 +196,7 @@ def _with_footer(table: TableFiles, first: File, schema: Schema) -> Dimension:
             raise SchemaConflict(
                 f"{dimension.name}: the columns of {first.item.name} are not those of the table",
                 found=f"column {item.name} is {item.type}, and declared as {said_so.type}",
-                todo="Nothing of the table was applied; other tables go on. Declare them as they are now, or as "
+                todo="Nothing of this batch was applied; other tables go on. Declare them as they are now, or as "
                 "types that hold all of their values.",
             )
     own = [declared.find(item.name) or item for item in own]

@@ -25,7 +25,7 @@ HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 """What Hive and Spark call the folder of the rows in which the column is NULL."""
 
 _CELL: Final = "_lakeward_path_cell_"
-_REST: Final = "Nothing of the table was applied; other tables go on."
+_REST: Final = "Nothing of this batch was applied; other tables go on."
 
 
 def folder_values(name: str) -> Sequence[tuple[str, str | None]]:

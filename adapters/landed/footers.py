@@ -57,7 +57,7 @@ def refuse_unknown(found: Footer, table: str, name: str) -> None:
             raise SourceError(
                 f"{table}: column {column} of {name} has no type",
                 found="it is NULL in every row",
-                todo=f'Nothing of the table was applied. Declare it under [tables."{table}".columns].',
+                todo=f'Nothing of this batch was applied. Declare it under [tables."{table}".columns].',
             )
 
 
@@ -77,7 +77,7 @@ def footer(file: Path | BinaryIO, table: str, name: str = "", todo: str = OF_FIL
         raise SourceError(
             f"{table}: {name} cannot be read as Parquet",
             found=str(error).splitlines()[0],
-            todo="Nothing of the table was applied; other tables go on. Replace the file by a whole one.",
+            todo="Nothing of this batch was applied; other tables go on. Replace the file by a whole one.",
         ) from error
     old = [c.path for c in map(found.schema.column, range(len(found.schema))) if c.physical_type == "INT96"]
     columns, forms = [], []
@@ -87,7 +87,7 @@ def footer(file: Path | BinaryIO, table: str, name: str = "", todo: str = OF_FIL
             raise SourceError(
                 f"{table}: column {field.name} of {name} has a type that lakeward does not hold",
                 found=f"found {field.type}" + ("" if type_ == field.type else f", with {type_} in it"),
-                todo=f"Nothing of the table was applied. {todo}",
+                todo=f"Nothing of this batch was applied. {todo}",
             )
         columns += [] if type_ is None else [Column(field.name, type_)]
         forms += [] if form is None else [(field.name, form)]
@@ -119,7 +119,7 @@ def _refuse_writing(metadata: pq.FileMetaData, table: str, name: str) -> None:
             raise SourceError(
                 f"{table}: Spark does not read the column {column.path_in_schema} of {name}",
                 found=f"its values are {said}; the file is whole",
-                todo=f"Nothing of the table was applied; other tables go on. Let the file be written {instead}.",
+                todo=f"Nothing of this batch was applied; other tables go on. Let the file be written {instead}.",
             )
 
 
@@ -135,7 +135,7 @@ def _refuse_finer(file: Path | BinaryIO, column: str, table: str, name: str, tod
             raise SourceError(
                 f"{table}: column {column} of {name} has times that lakeward does not hold",
                 found="they are INT96, with nanoseconds that are not 0 behind the microseconds",
-                todo=f"Nothing of the table was applied. {todo}",
+                todo=f"Nothing of this batch was applied. {todo}",
             )
 
 

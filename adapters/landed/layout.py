@@ -226,7 +226,7 @@ def _doubtful(name: str, doubt: str, expected: Expected) -> SchemaConflict:
     return SchemaConflict(
         f"{expected.dimension.name}: whether the first line of {name} is a header cannot be told",
         found=doubt,
-        todo="Nothing of the table was applied; other tables go on. Set `header = true` for its files where they "
+        todo="Nothing of this batch was applied; other tables go on. Set `header = true` for its files where they "
         "have a header, and declare the columns that it names; or `header = false` where they have none.",
     )
 
@@ -262,7 +262,7 @@ def _no_header(name: str, named: Sequence[str], expected: Expected) -> SchemaCon
     return SchemaConflict(
         f"{expected.dimension.name}: the first line of {name} names no column of the table",
         found=f"it is {shown}" if shown else "it is not written as a header",
-        todo="Nothing of the table was applied; other tables go on. `header = true` says that files have a header: "
+        todo="Nothing of this batch was applied; other tables go on. `header = true` says that files have a header: "
         'set `header = "auto"` where not all have one, or declare the columns that it names.',
     )
 

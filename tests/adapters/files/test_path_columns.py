@@ -74,7 +74,7 @@ def names_of(table: TableFiles, name: str) -> list[str]:
 def refusal(table: TableFiles, name: str) -> str:
     with pytest.raises(SchemaConflict) as refused:
         names_of(table, name)
-    assert "Nothing of the table was applied; other tables go on." in str(refused.value.todo)
+    assert "Nothing of this batch was applied; other tables go on." in str(refused.value.todo)
     return str(refused.value)
 
 

@@ -42,7 +42,7 @@ def layout(head: str, columns: dict[str, str], **others: object) -> Layout:
 def refusal(head: str, columns: dict[str, str], **others: object) -> SchemaConflict:
     with pytest.raises(SchemaConflict) as refused:
         layout(head, columns, **others)
-    assert "Nothing of the table was applied; other tables go on." in str(refused.value.todo)
+    assert "Nothing of this batch was applied; other tables go on." in str(refused.value.todo)
     return refused.value
 
 
