@@ -391,7 +391,8 @@ def _evolution(dimension: Dimension, facts: BatchFacts, stored: Schema | None) -
         raise SchemaConflict(
             f"{dimension.name}: the columns of the source and of the table differ",
             found="; ".join(map(str, evolution.refused)) + where,
-            todo=f"Nothing of this batch was applied; other tables go on. {_what_can_be_done(dimension, evolution)}",
+            todo="Nothing of this batch was applied; other tables go on. "
+            f"{_what_can_be_done(dimension, evolution)}",
         )
     refuse_names_alike(dimension, evolution.schema.columns)
     return evolution

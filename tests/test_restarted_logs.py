@@ -34,6 +34,14 @@ columns = {{ id = "int", v = "string" }}
 lateness = "{}"
 """
 
+RULE = """
+[[tables."shop.failed_over".quality]]
+rule = "in_set"
+column = "v"
+values = ["a", "b"]
+"""
+"""A rule about rows, which changes nothing of the log that a table reads."""
+
 HOUR: Final = 3_600_000
 START: Final = 1_780_000_000_000
 """The first change of each feed, in milliseconds since 1970."""
@@ -134,7 +142,7 @@ def codes(tables: Mapping[str, Any]) -> dict[str, str]:
 @pytest.mark.parametrize("project", ["iceberg", "delta"], indirect=True)
 def test_a_restarted_log_stops_its_table_alone_until_it_is_let_pass(project: Project) -> None:
     tables = "".join(TABLE.format(name, lateness) for name, (lateness, _) in FEEDS.items())
-    settings = SETTINGS.format(kind=project.kind, tables=tables)
+    settings = SETTINGS.format(kind=project.kind, tables=tables + RULE)
     (project.folder / "lakeward.toml").write_text(settings, "utf-8")
     deliver(project, 0)
     project.run()

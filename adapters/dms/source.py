@@ -362,8 +362,8 @@ class DmsSource:
                 raise SchemaConflict(
                     f"{dimension.name}: the columns of {files[0].object.name} are not those of the table",
                     found=f"column {declared.name} is {columns[declared.name]}, and declared as {declared.type}",
-                    todo="Nothing of this batch was applied; other tables go on. Declare the columns under [tables] "
-                    "as they are now, or as types that hold all of their values, or keep the file back.",
+                    todo="Nothing of this batch was applied; other tables go on. Declare the columns under "
+                    "[tables] as they are now, or as types that hold all of their values, or keep the file back.",
                 )
         dimension = replace(dimension, schema=Schema(tuple(Column(name, type_) for name, type_ in columns.items())))
         self._check_columns(dimension, files[0])

@@ -262,7 +262,7 @@ def _no_header(name: str, named: Sequence[str], expected: Expected) -> SchemaCon
     return SchemaConflict(
         f"{expected.dimension.name}: the first line of {name} names no column of the table",
         found=f"it is {shown}" if shown else "it is not written as a header",
-        todo="Nothing of this batch was applied; other tables go on. `header = true` says that files have a header: "
+        todo="Nothing of this batch was applied; other tables go on. `header = true` says that files have one: "
         'set `header = "auto"` where not all have one, or declare the columns that it names.',
     )
 

@@ -48,9 +48,11 @@ class MemoryShaper:
         facts = replace(
             found,
             loaded=batch.facts.loaded,
+            own_times=batch.facts.own_times,
             skipped=batch.facts.skipped,
             warnings=warnings,
             remaking=again,
+            cautions=batch.facts.cautions,
             others=batch.facts.others,
         )
         return Shaped(Batch(judged, facts, batch.close), tuple(_inputs(items, batch, form.schema)))

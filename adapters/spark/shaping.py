@@ -36,7 +36,7 @@ from lakeward.adapters.spark.spreading import level_of
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, MendError, SourceError
-from lakeward.core.facts import BatchFacts, Capability
+from lakeward.core.facts import BatchFacts, Capability, ObjectFacts
 from lakeward.core.inputs import Input, NullShare
 from lakeward.core.memory import Reason
 from lakeward.core.numerals import format_count
@@ -271,22 +271,31 @@ def _facts(
     """Return the facts anew, with what the rows themselves do not say."""
     objects = [item.object for item in batch.facts.objects]
     known = facts(found, dimension, dimension.schema, objects, epoch, may_need=batch.facts.may_need)
-    told = {item.object: item for item in batch.facts.objects}
+    of_source = {item.object: item for item in batch.facts.objects}
     warned: Counter[str] = Counter()
     for flag, name in flags.items():
         warned[name] += sum(group.rows for group in found if flag in group.flags)
     return replace(
         known,
-        objects=tuple(
-            replace(item, is_load=told[item.object].is_load, backwards=told[item.object].backwards)
-            for item in known.objects
-        ),
+        objects=tuple(_with_order(item, of_source[item.object]) for item in known.objects),
+        own_times=batch.facts.own_times,
         believed=batch.facts.believed,
         loaded=batch.facts.loaded,
         needs=known.needs | batch.facts.needs,
         others=batch.facts.others,
         warnings={name: rows for name, rows in warned.items() if rows},
         cautions=batch.facts.cautions,
+    )
+
+
+def _with_order(item: ObjectFacts, of_source: ObjectFacts) -> ObjectFacts:
+    """Return the facts of an object with what its source knows of its order: rules change rows, and no places."""
+    return replace(
+        item,
+        is_load=of_source.is_load,
+        backwards=of_source.backwards,
+        spans=of_source.spans,
+        step=of_source.step,
     )
 
 
