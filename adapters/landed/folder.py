@@ -100,6 +100,8 @@ class Folder:
                         raise _taken_twice(table, name)
                     else:
                         _refuse_unkept(table, name, said.order)
+                        path = f"{self._at(folder or '')}/{entry.name}".partition("://")
+                        _refuse_colon(table, name, path[2] or path[0], is_on_disk=isinstance(self.root, Path))
                         found[name] = SourceObject(name, said.order, entry.size, entry.modified, entry.etag)
         except OSError as error:
             raise SourceError(
@@ -374,6 +376,25 @@ def _taken_twice(table: TableName, name: str) -> ConfigError:
         f"{table}: {name} is both of its full load and of its changes",
         todo=f'Let `load` and `changes` under [tables."{table}".source], or the names of files there, '
         "part the two.",
+    )
+
+
+def _refuse_colon(table: TableName, name: str, path: str, *, is_on_disk: bool) -> None:
+    """Raise SourceError for a file whose path has a colon where Spark cannot read it.
+
+    Hadoop takes what is before a colon for a scheme: in the name of the checksum that it looks for beside a file on
+    a disk, and in each part of a path that has characters of a pattern.
+    """
+    own = PurePosixPath(name)
+    is_pattern = any(character in path for character in "[]{}*?\\")
+    if ":" not in path or not (is_pattern or (is_on_disk and ":" in own.name)):
+        return
+    with_what = "a colon and one of []{}*?\\" if is_pattern else "a colon in the name of the file"
+    raise SourceError(
+        f"{table}: Spark cannot read {name}",
+        found=f"its path has {with_what}",
+        todo="Nothing of the table was applied; other tables go on. Rename it without the colon, to "
+        f"{name.replace(':', '-')} say, or move it away. Let its writer leave colons out.",
     )
 
 

@@ -171,3 +171,23 @@ def test_files_that_are_said_to_be_snapshots_need_no_order_of_their_rows(tmp_pat
 
     assert [words.split(":")[0] for words in said()] == ["No `order_by` is set"]
     assert [said(order_by="id"), said(format="debezium"), said(snapshots="file")] == [[], [], []]
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("x:y/2026-01-01T10:00:00.csv", "its path has a colon in the name of the file"),
+        ("x:y/a[1].csv", "its path has a colon and one of []{}*?"),
+    ],
+)
+def test_a_file_that_spark_cannot_read_stops_its_table_before_anything_is_read(
+    tmp_path: Path, name: str, found: str
+) -> None:
+    """One that is none of the table's is left alone, and a colon in the name of a folder alone does no harm."""
+    source = files(tmp_path, "x:y/a.csv", "b:c.txt", "a[1].csv")
+    assert {item.name for item in source.take(dimension(), Past()).objects} == {"x:y/a.csv", "a[1].csv"}
+    source = files(tmp_path, name)
+    with pytest.raises(SourceError, match="Spark cannot read x:y/") as refused:
+        source.take(dimension(), Past())
+    assert str(refused.value.found).startswith(found)
+    assert f"Rename it without the colon, to {name.replace(':', '-')} say" in str(refused.value.todo)
