@@ -37,6 +37,22 @@ PARTIAL: Final = frozenset({Capability.UNSET, Capability.KEY_CHANGE})
 """What makes the state of a row depend on more than its newest event."""
 
 
+READ_REASONS: Final = frozenset(
+    {Reason.CAST, Reason.OPERATION, Reason.SEQUENCE, Reason.UNREADABLE, Reason.NULL_KEY}
+)
+"""Reasons of rows that cannot be read: wrong settings refuse every row of a file for one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why no row of an object can be read: the one reason, how many rows it has, and the first of them."""
+
+    reason: Reason
+    rows: int
+    row: int
+    detail: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectFacts:
     """What one object of a batch was found to hold; of `unreadable` rows not even the key is known.
@@ -45,7 +61,7 @@ class ObjectFacts:
     `backwards` the first row whose sequence runs backwards by more than the lateness. `is_load`
     says that it is one of a declared full load, also where it holds nothing. `spans` are its changes by the
     log that they are of, where its places are those of a source's log; `step` is the first row that steps back in
-    the log and is newer than the rows before it.
+    the log and is newer than the rows before it. `refusal` is there where every row is refused, for one reason.
     """
 
     object: SourceObject
@@ -58,6 +74,7 @@ class ObjectFacts:
     backwards: int | None = None
     spans: tuple[LogSpan, ...] = ()
     step: int | None = None
+    refusal: Refusal | None = None
 
     @property
     def in_log(self) -> ObjectSpans:

@@ -29,6 +29,7 @@ from lakeward.core.refusals import (
     refuse_small_load,
     refuse_stale_log,
 )
+from lakeward.core.refused_files import REFUSED_ALARM, refuse_refused_files
 from lakeward.core.replay import columns_with, is_as_written, not_as_written
 from lakeward.core.splicing import refuse_in_part
 from lakeward.core.twins import first_twin
@@ -190,7 +191,7 @@ def _logs_after(found: Found[F], planned: MergePlan) -> tuple[str, ...] | None:
 
 
 def _decided(job: Job[F], found: Found[F]) -> MergePlan:
-    """Return what applying a batch will do; raises as `plan` and `refuse_small_load` do."""
+    """Return what applying a batch will do; raises as `plan`, `refuse_refused_files` and `refuse_small_load` do."""
     recalled, progress = found.recalled, found.standing.progress
     releases = frozenset(entry.position for entry in found.settled.entries)
     planned = plan(
@@ -209,7 +210,9 @@ def _decided(job: Job[F], found: Found[F]) -> MergePlan:
         is_first=found.taken.is_first,
     )
     awaited = planned.epoch + (planned.splices is not None)  # what an operator says is of the next epoch
-    refuse_small_load(planned, progress, recalled.acked(awaited))
+    acked = recalled.acked(awaited)
+    refuse_refused_files(planned, progress, acked.get(REFUSED_ALARM, frozenset()))
+    refuse_small_load(planned, progress, acked)
     return planned
 
 

@@ -133,7 +133,7 @@ def refuse_batch(
     `delivered` are the orders of its objects that were delivered before.
     """
     _refuse_unreadable(dimension, facts, delivered)
-    refuse_flood(dimension, facts.rejects, facts.read)
+    refuse_flood(dimension, facts.rejects, facts.read, example=_example(facts))
     _refuse_incapable(dimension, lacks)
     _refuse_key_changes(dimension, facts)
     _refuse_soft(dimension)
@@ -161,10 +161,17 @@ def _refuse_key_changes(dimension: Dimension, facts: BatchFacts) -> None:
         )
 
 
-def refuse_flood(dimension: Dimension, reasons: Mapping[Reason, int], read: int) -> None:
+def _example(facts: BatchFacts) -> str:
+    """Return the first row of the first file of which every row is refused for one reason, in words."""
+    refused = ((item.object.name, item.refusal) for item in facts.objects)
+    return next((f"; {name}, row {one.row}: {one.detail}" for name, one in refused if one is not None), "")
+
+
+def refuse_flood(dimension: Dimension, reasons: Mapping[Reason, int], read: int, *, example: str = "") -> None:
     """Raise QuarantineFull where more of a batch cannot be applied than the table tolerates.
 
-    Rows that show a change of columns count towards no share: of a file that has it, they may all be.
+    Rows that show a change of columns count towards no share: of a file that has it, they may all be. `example` is
+    one of the rows, in words.
     """
     rejected, tolerance = sum(reasons.values()), dimension.tolerance
     is_many = rejected > tolerance.max_rows
@@ -175,7 +182,7 @@ def refuse_flood(dimension: Dimension, reasons: Mapping[Reason, int], read: int)
         words = ", ".join(f"{number:,} {reason.value}" for reason, number in reasons.items() if number)
         raise QuarantineFull(
             f"{dimension.name}: {rejected:,} of the {read:,} rows of one batch cannot be applied",
-            found=f"{words}; `{limit}` is the most that may go into quarantine",
+            found=f"{words}; `{limit}` is the most that may go into quarantine{example}",
             todo="Nothing of this batch was applied; other tables go on. Is a column's type, its format or "
             "`null_text` declared wrongly? Where the files are as they should be, raise the limit under "
             f'[tables."{dimension.name}".quarantine].',

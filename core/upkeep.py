@@ -13,10 +13,11 @@ from lakeward.core.looking import load_before, look
 from lakeward.core.pipeline import put_away
 from lakeward.core.ports import Ack, Standing
 from lakeward.core.preparing import prepare
+from lakeward.core.refused_files import REFUSED_ALARM
 
 F = TypeVar("F")
 
-_OF_ROWS: Final = ("LOAD-001", "LOAD-002", LOG_ALARM)
+_OF_ROWS: Final = ("LOAD-001", "LOAD-002", LOG_ALARM, REFUSED_ALARM)
 """Alarms that are found where the rows of a batch are read."""
 
 PASSABLE: Final = (
@@ -25,7 +26,12 @@ PASSABLE: Final = (
 )
 """Alarms that an operator may let pass."""
 
-_NUMBERS: Final = {"LEDGER-002": 2, **dict.fromkeys(("LOAD-001", "LOAD-002"), 2), "CLOCK-001": 1, LOG_ALARM: 3}
+_NUMBERS: Final = {
+    "LEDGER-002": 2,
+    **dict.fromkeys(("LOAD-001", "LOAD-002", REFUSED_ALARM), 2),
+    "CLOCK-001": 1,
+    LOG_ALARM: 3,
+}
 """How many numbers stand behind the name of an object in what an alarm is about."""
 
 

@@ -219,7 +219,8 @@ class QuarantineSettings(Strict):
         0.05,
         ge=0,
         le=1,
-        description="The share of the rows read, between 0 and 1; counted in batches of at least 100 rows.",
+        description="The share of the rows read, between 0 and 1; counted in batches of at least 100 rows. "
+        "`1` also lets files pass of which no row can be read (QUARANTINE-001).",
     )
     max_rows: NonNegativeInt = Field(10_000, description="The number of rows; `0` stops at the first.")
     unreadable: Literal["inexact", "stop"] = Field(

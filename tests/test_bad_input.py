@@ -173,6 +173,7 @@ def test_a_file_in_the_place_of_one_that_was_applied_stops_its_table(project: Pr
 def test_a_batch_that_is_mostly_rejects_is_refused_before_anything_is_written(
     project: Project,
 ) -> None:
+    project.configure(ITEM + "quarantine = { max_share = 0.05 }\n")
     project.put(CDC, "".join(f"I,{number},a,{'x' if number < 6 else 1}\n" for number in range(100)))
     assert "6 of the 100 rows of one batch cannot be applied" in project.fails()
     planned = project.call("plan")

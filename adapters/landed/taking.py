@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.spark.events import Group, by_object, facts, spans
+from lakeward.adapters.spark.refused import find_refusals
 from lakeward.adapters.spark.rows import MALFORMED, TORN
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.facts import Capability
@@ -97,7 +98,7 @@ def to_batch(
     row of each that steps back in the source's log and is newer (None: sequences are no places in a log).
     """
     known = facts(found, dimension, dimension.schema, objects, epoch, may_need=may_need)
-    groups = by_object(found)
+    groups, refusals = by_object(found), find_refusals(frame, found)
     listed = tuple(
         replace(
             item,
@@ -105,6 +106,7 @@ def to_batch(
             backwards=back.get(item.object.order),
             spans=() if steps is None else spans(groups.get(item.object.order, ())),
             step=None if steps is None else steps.get(item.object.order),
+            refusal=refusals.get(item.object.order),
         )
         for item in known.objects
     )

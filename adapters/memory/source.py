@@ -12,7 +12,7 @@ from lakeward.core.clock import believed, beyond, first_step_back, latest
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName
 from lakeward.core.errors import MendError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position, Sequences, key_of
-from lakeward.core.facts import BatchFacts, Capability, ObjectFacts
+from lakeward.core.facts import READ_REASONS, BatchFacts, Capability, ObjectFacts, Refusal
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken, take, until_changed
 from lakeward.core.loads import Naming
 from lakeward.core.log_restart import LogName, LogRestart, first_newer_step, lifted, spans_of
@@ -217,7 +217,18 @@ def _object_facts(found: MemoryObject, limit: int | None, tolerance: int | None)
         ahead=ahead,
         is_load=found.is_load,
         backwards=None if tolerance is None else first_step_back(changes, tolerance),
+        refusal=_refusal(found),
     )
+
+
+def _refusal(found: MemoryObject) -> Refusal | None:
+    """Return why no row of an object can be read, where that is one reason."""
+    rejects = [item for item in found.items if isinstance(item, Reject)]
+    reasons = {reject.reason for reject in rejects}
+    if len(rejects) < len(found.items) or len(reasons) != 1 or not reasons <= READ_REASONS:
+        return None
+    first = min(rejects, key=lambda reject: reject.position.row)
+    return Refusal(first.reason, len(rejects), first.position.row, first.detail)
 
 
 def _placed(items: Frame) -> Sequence[Position]:

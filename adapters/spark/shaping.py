@@ -30,6 +30,7 @@ from lakeward.adapters.spark.line import from_arrow
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.plans import told_apart
 from lakeward.adapters.spark.quality import WAS_READ, judged, row_rules, warning_flags
+from lakeward.adapters.spark.refused import find_refusals
 from lakeward.adapters.spark.rules import INNER, OUTER, layers, pads
 from lakeward.adapters.spark.rules_check import check_words, needs_spark, resolved, resolved_quality
 from lakeward.adapters.spark.spreading import level_of
@@ -108,11 +109,14 @@ class SparkShaper:
         try:
             found = self._survey(_flagged(whole, batch.facts.believed), dimension, flags)
             inputs = _inputs(whole, batch, found, rules, schema)
+            refusals = find_refusals(whole, found)
         except BaseException:
             whole.unpersist()
             raise
         batch.close()
         known = replace(_facts(found, batch, dimension, epoch, flags), remaking=again)
+        listed = tuple(replace(item, refusal=refusals.get(item.object.order)) for item in known.objects)
+        known = replace(known, objects=listed)
         gone = tuple(name for name in form.schema.names if schema.find(name) is None)
         return Shaped(Batch(whole.drop(*flags), known, close=lambda: _free(whole)), inputs, gone)
 

@@ -53,7 +53,7 @@ def is_untouched(of: Job[Any]) -> bool:
         (95, 5, Tolerance()),  # a share of exactly the limit
         (49, 50, Tolerance()),  # too few rows for a share to say anything
         (0, 100, Tolerance(max_share=1.0)),
-        (0, 3, Tolerance(max_rows=3)),
+        (1, 3, Tolerance(max_rows=3)),
     ],
 )
 def test_what_is_tolerated_goes_into_quarantine(good: int, bad: int, tolerance: Tolerance) -> None:

@@ -30,8 +30,12 @@ kind = "{kind}"
 warehouse = "lake"
 {target}
 
+[defaults.quarantine]
+max_share = 1.0
+
 {tables}
 """
+"""Files of tests are small: one of which every row is refused goes into quarantine, unless a test says more."""
 
 ITEM = """
 [tables."shop.item"]

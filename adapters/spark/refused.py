@@ -1,0 +1,41 @@
+"""Objects of which every row is refused for one reason, in a frame of events that was surveyed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.events import SKIPPED, Group, by_object
+from lakeward.core.facts import READ_REASONS, Refusal
+from lakeward.core.memory import Reason
+
+
+def find_refusals(frame: DataFrame, found: Sequence[Group]) -> Mapping[int, Refusal]:
+    """Return the refusal of each object of which no row can be read, for one reason, by the object's order.
+
+    The frame is read again only where there is such an object.
+    """
+    rows: dict[int, tuple[Reason, int]] = {}
+    for order, groups in by_object(found).items():
+        told = [group for group in groups if group.reason != SKIPPED]
+        reasons = {group.reason for group in told}
+        if len(reasons) == 1 and (reason := reasons.pop()) in _READ:
+            rows[order] = (Reason(reason), sum(group.rows for group in told))
+    if not rows:
+        return {}
+    firsts = (
+        frame.where(F.col(names.OBJECT).isin(list(rows)) & (F.col(names.REASON) != SKIPPED))
+        .groupBy(names.OBJECT)
+        .agg(F.min(names.ROW).alias("row"), F.min_by(names.DETAIL, names.ROW).alias("detail"))
+        .collect()
+    )
+    return {
+        first[names.OBJECT]: Refusal(*rows[first[names.OBJECT]], first["row"], first["detail"] or "")
+        for first in firsts
+    }
+
+
+_READ = frozenset(reason.value for reason in READ_REASONS)
