@@ -232,7 +232,7 @@ def _operation(telling: Telling) -> str:
     Of a change without Op nothing is known but what it leaves: cells that were not sent keep their values.
     """
     words = telling.operations.items()
-    read = f"CASE WHEN NOT {HAS_OP} OR {OP_TEXT} = 'I' THEN 'read' END"
+    read = f"CASE WHEN NOT {HAS_OP} OR coalesce({OP_TEXT}, '') IN ('', 'I') THEN 'read' END"
     change = f"'{telling.without_op}'"
     if telling.without_op == "read":
         change = f"CASE WHEN {names.UNSET} IS NULL THEN 'read' ELSE 'update' END"

@@ -1,0 +1,52 @@
+"""Files of which no row can be read under wrong settings, and full loads whose Op is empty, by the commands."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from project import ITEM, Project
+
+pytestmark = pytest.mark.spark
+
+LOAD, CDC = "LOAD00000001.csv", "20261121-100000000.csv"
+STRICT = "quarantine = { max_share = 0.05 }\n"
+FULL = '[tables."shop.full"]\nkey = ["id"]\ncolumns = { id = "int", name = "string" }\n'
+D = Decimal
+
+
+@pytest.mark.parametrize("project", ["iceberg", "delta"], indirect=True)
+def test_a_file_refused_whole_waits_for_the_right_settings_or_an_operator(project: Project) -> None:
+    """And a full load reads rows whose Op is empty, which are no operation in a file of changes."""
+    wrong = ITEM.replace('price = "decimal(8,2)"', 'price = "int"') + STRICT
+    project.configure(wrong + FULL)
+    project.put(LOAD, "1,a,1.00\n2,b,2.00\n")
+    project.put(LOAD, "Op,id,name\nI,1,a\n,2,b\n", table="shop/full")
+    project.put(CDC, "Op,id,name\nI,3,c\n,4,d\n", table="shop/full")
+    tables = project.run(4)
+    assert tables["shop.item"]["error"]["code"] == "QUARANTINE-001"
+    assert tables["shop.item"]["error"]["what"] == (
+        f"shop.item: all 2 rows of {LOAD} are refused for one reason: cast"
+    )
+    assert '"1.00" is not an int (column price)' in tables["shop.item"]["error"]["found"]
+    assert project.rows("full", columns=("id", "name")) == [(1, "a"), (2, "b"), (3, "c")]
+    assert [(entry["table"], entry["reason"]) for entry in project.entries()] == [("shop.full", "operation")]
+
+    project.configure(ITEM + STRICT + FULL)
+    project.run(3)
+    assert project.rows() == [(1, "a", D("1.00")), (2, "b", D("2.00"))]
+    project.put(CDC, "U,1,c,much\nU,2,d,many\n")
+    assert "all 2 rows" in project.fails()
+    assert project.call("ack", "shop.item", "QUARANTINE-001", "--reason", "they are so").code == 0
+    assert project.run(3)["shop.item"]["counts"]["quarantined"] == 2
+
+
+def test_rows_of_a_parquet_load_whose_op_is_empty_are_read(project: Project) -> None:
+    project.configure('[tables."shop.item"]\nkey = ["id"]\n')
+    rows = {"Op": ["I", None, ""], "id": pa.array([1, 2, 3], pa.int32())}
+    file = project.put("LOAD00000001.parquet", b"")
+    pq.write_table(pa.table(rows), file)
+    assert project.run()["shop.item"]["counts"]["applied"] == 3
+    assert project.rows(columns=("id",)) == [(1,), (2,), (3,)]
