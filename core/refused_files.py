@@ -9,6 +9,7 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.facts import Refusal
 from lakeward.core.ledger import SourceObject
+from lakeward.core.numerals import format_count
 from lakeward.core.plan import MergePlan
 from lakeward.core.progress import Progress
 
@@ -39,7 +40,8 @@ def refuse_refused_files(planned: MergePlan, progress: Progress, acked: Collecti
 def _alarm(name: TableName, found: Sequence[tuple[SourceObject, Refusal]]) -> AlarmRaised:
     (first, why), more = found[0], len(found) - 1
     which = f"all {why.rows:,} rows of {first.name} are" if why.rows > 1 else f"the only row of {first.name} is"
-    others = f"; {more:,} more file(s) of the batch have no row that can be read" if more else ""
+    also = format_count(more, "more file of the batch has", "more files of the batch have")
+    others = f"; {also} no row that can be read" if more else ""
     return AlarmRaised(
         "QUARANTINE-001",
         f"{name}: {which} refused for one reason: {why.reason.value}",
