@@ -94,7 +94,7 @@ class BatchFacts:
     order is known, if there are any. With `own_times` each row of its full load has a time from a column, which
     does not tell when the load was made. `truncates` are the positions of its truncates.
     `warnings` are how many rows break a quality rule that only warns, by what the rule is called; `cautions` are
-    how many of its rows a person should know something of, by what that is in words which follow the number.
+    how many of its rows a person should know something of, by what that is in words.
     `remaking` says how rules make columns of the row that stands. `others` are the messages among the
     `skipped` rows that name other tables.
     """
@@ -130,6 +130,13 @@ class BatchFacts:
         """Whether it has rows of a full load; one whose place is not known may be of anything."""
         has_place = bool(self.operations) or not UNPLACED.issuperset(self.rejects)
         return has_place and self.least is not None and self.least.sequence == LOAD_SEQUENCE
+
+    @property
+    def is_of_loads(self) -> bool:
+        """Whether its events are rows of full loads and nothing else."""
+        operations = {operation for operation, rows in self.operations.items() if rows}
+        bounds = (self.least, self.greatest)
+        return operations == {Operation.READ} and all(b is not None and b.sequence == LOAD_SEQUENCE for b in bounds)
 
     @property
     def read(self) -> int:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from lakeward.core.alarms import Alarm
 from lakeward.core.clock import Backwards
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
+from lakeward.core.facts import BatchFacts
 from lakeward.core.job import Report
 from lakeward.core.loads import Awaited
 from lakeward.core.other_tables import OtherTables, together, words_of
@@ -21,10 +22,24 @@ from lakeward.core.twins import Twin
 def caution_words(cautions: Mapping[str, int]) -> list[str]:
     """Return what to know of rows in words, each with their number.
 
-    >>> caution_words({"row(s) are odd.": 1200})
-    ['1,200 row(s) are odd.']
+    >>> caution_words({"A row is odd.": 1200})
+    ['A row is odd. Rows: 1,200.']
     """
-    return [f"{rows:,} {words}" for words, rows in cautions.items()]
+    return [f"{words} Rows: {rows:,}." for words, rows in cautions.items()]
+
+
+def row_cautions(facts: BatchFacts, counts: Counts) -> Mapping[str, int]:
+    """Return what a person should know of rows of a batch, with their number: of its source, and of doubled keys.
+
+    In a batch of full loads alone, a row is superseded where its key stands in a later row of the load.
+    """
+    is_doubled = facts.is_of_loads and counts.superseded
+    return {**facts.cautions, **({_DOUBLED: counts.superseded} if is_doubled else {})}
+
+
+_DOUBLED: Final = (
+    "A key stands more than once in a full load: its last row is taken, and the others are `superseded`."
+)
 
 
 @dataclass(slots=True)
@@ -64,7 +79,7 @@ class TableRun:
         self.batches += 1
         self.files += len(report.plan.facts.objects)
         self.warnings.update(report.plan.facts.warnings)
-        self.row_cautions.update(report.plan.facts.cautions)
+        self.row_cautions.update(row_cautions(report.plan.facts, report.counts))
         self.others = together(self.others, report.plan.facts.others)
         self.progress = report.progress
         if report.progress.backwards is not None or report.progress.twin is not None:

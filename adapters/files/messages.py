@@ -31,10 +31,10 @@ NO_PLACE: Final = "_lakeward_no_place"
 """Flags a message that should tell its place in the log of its source, and does not."""
 
 _UNPLACED: Final = (
-    "message(s) tell no place in the log of their source, so that only their arrival orders them. Let "
-    "ExtractNewRecordState add the fields of the place (`add.fields`: PostgreSQL lsn,sequence; MySQL file,pos,row; "
-    "SQL Server commit_lsn; Oracle commit_scn,scn), which docs/plain-files.md lists; where there are none and the "
-    'partitions of the topic go by key, set `places = "arrival"`.'
+    "Only their arrival orders messages that tell no place in the log of their source. Let ExtractNewRecordState "
+    "add the fields of the place (`add.fields`: PostgreSQL lsn,sequence; MySQL file,pos,row; SQL Server commit_lsn; "
+    "Oracle commit_scn,scn), which docs/plain-files.md lists; where there are none and the partitions of the topic "
+    'go by key, set `places = "arrival"`.'
 )
 
 _DIGEST: Final = "_lakeward_schema"

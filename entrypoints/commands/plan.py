@@ -38,7 +38,7 @@ from lakeward.entrypoints.findings import layouts, look
 from lakeward.entrypoints.joining import chosen
 from lakeward.entrypoints.logs import log_failure
 from lakeward.entrypoints.printable import escaped
-from lakeward.entrypoints.table_run import caution_words
+from lakeward.entrypoints.table_run import caution_words, row_cautions
 
 log_lines = structlog.get_logger()
 
@@ -219,7 +219,7 @@ def warnings(prepared: Prepared[Any]) -> list[str]:
         )
     found += [f"{alarm.what}: {alarm.found} ({alarm.code})" for alarm in _alarms(prepared)]
     found += view.quality_words(prepared.plan.facts.warnings)
-    found += caution_words(prepared.plan.facts.cautions)
+    found += caution_words(row_cautions(prepared.plan.facts, counts))
     found += _words_of_batch(prepared)
     if since := prepared.plan.facts.inexact_since:
         found.append(f"{since} has rows whose key cannot be read: the table becomes inexact.")

@@ -1,0 +1,43 @@
+"""What a run says of the rows of its batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakeward.core.counts import Counts
+from lakeward.core.events import LOAD_SEQUENCE, Operation, Position
+from lakeward.core.facts import BatchFacts
+from lakeward.core.schema import Schema
+from lakeward.entrypoints.table_run import caution_words, row_cautions
+
+LOAD, CHANGE = Position(1, LOAD_SEQUENCE, 1, 1), Position(1, 7, 2, 1)
+READ, UPDATE = Operation.READ, Operation.UPDATE
+
+
+def batch(operations: dict[Operation, int], least: Position | None, greatest: Position | None, **more: Any) -> Any:
+    return BatchFacts(schema=Schema(()), operations=operations, least=least, greatest=greatest, **more)
+
+
+def test_rows_of_a_full_load_whose_key_stands_again_are_said_with_their_number() -> None:
+    (said,) = caution_words(row_cautions(batch({READ: 5, UPDATE: 0}, LOAD, LOAD), Counts(read=5, superseded=2)))
+    assert (said.startswith("A key stands more than once"), said.endswith("Rows: 2.")) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("facts", "superseded"),
+    [
+        (batch({READ: 5}, LOAD, LOAD), 0),
+        (batch({READ: 5, UPDATE: 1}, LOAD, CHANGE), 2),
+        (batch({READ: 5}, CHANGE, CHANGE), 2),
+        (batch({}, None, None), 2),
+    ],
+)
+def test_nothing_is_said_of_other_batches(facts: BatchFacts, superseded: int) -> None:
+    assert row_cautions(facts, Counts(superseded=superseded)) == {}
+
+
+def test_what_a_source_says_of_rows_is_passed_on() -> None:
+    facts = batch({UPDATE: 1}, CHANGE, CHANGE, cautions={"A row is odd.": 1200})
+    assert caution_words(row_cautions(facts, Counts())) == ["A row is odd. Rows: 1,200."]
