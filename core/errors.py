@@ -6,7 +6,7 @@ just that; `retryable` decides between exit code 75 (try again) and 1 or 4.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 
 class LakewardError(Exception):
@@ -63,7 +63,21 @@ class SchemaConflict(LakewardError):
 
 
 class MendError(LakewardError):
-    """A row in quarantine cannot be mended like that: correct it and try again. Nothing was changed."""
+    """A row in quarantine cannot be mended like that: correct it and try again. Nothing was changed.
+
+    `rows` are the rows that are wrong, each by the order of its object and its number, where the error names them.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        found: str | None = None,
+        todo: str | None = None,
+        rows: Collection[tuple[int, int]] = (),
+    ) -> None:
+        super().__init__(what, found=found, todo=todo)
+        self.rows = frozenset(rows)
 
 
 class QuarantineFull(LakewardError):

@@ -30,7 +30,7 @@ from lakeward.core.refusals import (
     refuse_stale_log,
 )
 from lakeward.core.refused_files import REFUSED_ALARM, refuse_refused_files
-from lakeward.core.replay import columns_with, is_as_written, not_as_written
+from lakeward.core.replay import columns_with, is_as_written, is_readable_again, not_as_written
 from lakeward.core.splicing import refuse_in_part
 from lakeward.core.twins import first_twin
 
@@ -120,11 +120,32 @@ def _as_it_will_be(job: Job[F], standing: Standing, recalled: Recalled, entries:
     """
     stands = as_it_stands(job, standing)
     dimension = replace(stands, schema=columns_with(job.dimension, stands.schema, entries, recalled.shown))
-    written = [entry for entry in entries if is_as_written(entry)]
+    written = [entry for entry in entries if entry.mended is None]
     if written and job.source.written(stands) != stands:
         raise not_as_written(dimension, written[0], "rules make its columns")
-    check_every(job.source.written(dimension), [entry for entry in entries if not is_as_written(entry)])
+    check_every(job.source.written(dimension), [entry for entry in entries if entry.mended is not None])
     return dimension
+
+
+def read_again(job: Job[F], entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Return the rows that nobody mended and that fit under the settings as they are now, read from their texts."""
+    standing = job.opened.table.standing()
+    recalled = job.opened.companion.recall(standing.progress)
+    dimension = as_it_stands(job, standing)
+    found = [entry for entry in entries if is_readable_again(dimension, entry)]
+    if not found or job.source.written(dimension) != dimension:
+        return []
+    dimension = _as_it_will_be(job, standing, recalled, found)
+    while found:
+        try:
+            job.source.mend(dimension, found)
+            break
+        except MendError as error:
+            wrong = [entry for entry in found if (entry.order, entry.row) in error.rows]
+            if not wrong:
+                raise
+            found = [entry for entry in found if entry not in wrong]
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

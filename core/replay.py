@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import MendError
@@ -17,6 +18,16 @@ from lakeward.core.schema import UNDECLARED, Column, Schema, Type
 def is_as_written(entry: Entry) -> bool:
     """Whether a row can be applied as it was written, nobody having mended it."""
     return Reason(entry.reason) is Reason.SCHEMA and entry.mended is None
+
+
+def is_readable_again(dimension: Dimension, entry: Entry) -> bool:
+    """Whether a row that nobody mended may be read again, from its text, under the settings as they are now."""
+    finds_row = bool(dimension.key) or entry.operation in (Operation.INSERT.value, Operation.READ.value)
+    is_whole = entry.operation is not None and entry.other_key is None
+    return entry.mended is None and Reason(entry.reason) in _READ_AGAIN and is_whole and finds_row
+
+
+_READ_AGAIN: Final = frozenset({Reason.CAST, Reason.QUALITY})
 
 
 def columns_with(

@@ -42,6 +42,13 @@ def test_a_file_refused_whole_waits_for_the_right_settings_or_an_operator(projec
     assert project.call("ack", "shop.item", "QUARANTINE-001", "--reason", "they are so").code == 0
     assert project.run(3)["shop.item"]["counts"]["quarantined"] == 2
 
+    assert project.call("quarantine", "replay", "shop.item").code == 1, "neither fits"
+    project.configure(ITEM + STRICT + FULL, source='null_text = "many"')
+    replayed = project.call("quarantine", "replay", "shop.item")
+    assert (replayed.code, "settings as they are now: 1 cast." in replayed.out) == (0, True), replayed.out
+    assert project.rows() == [(1, "a", D("1.00")), (2, "d", None)]
+    assert {(entry["table"], entry["row"]) for entry in project.entries()} == {("shop.full", 3), ("shop.item", 1)}
+
 
 def test_rows_of_a_parquet_load_whose_op_is_empty_are_read(project: Project) -> None:
     project.configure('[tables."shop.item"]\nkey = ["id"]\n')

@@ -113,6 +113,7 @@ def _as_written(dimension: Dimension, entry: Entry, cells: Callable[[Entry], Cel
             f"{dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
             found="its file is gone, or names columns that the table has not: its cells cannot be told",
             todo="Put the file back, and let the table follow. Else fix the row: `lakeward quarantine fix`.",
+            rows=[(entry.order, entry.row)],
         )
     _refuse_strange(dimension, entry, found)
     absent = None if entry.operation in ("insert", "read") else UNSET
@@ -133,6 +134,7 @@ def _refuse_strange(dimension: Dimension, entry: Entry, found: Cells) -> None:
             found=f"it has a value in {name}, and the table has no such column",
             todo="Let the table follow (docs/schema-changes.md), or name in `rename` what the column is called "
             "now. Else fix the row, or give it up.",
+            rows=[(entry.order, entry.row)],
         )
 
 
@@ -214,6 +216,7 @@ def _refuse_broken(broken: DataFrame, reading: Reading, entries: Sequence[Entry]
             f"{reading.dimension.name}: {format_count(len(wrong), 'row does', 'rows do')} not fit the table",
             found="; ".join(f"{entry.object}, row {entry.row}" for entry in places),
             todo="Nothing was changed. Fix the rows, or give them up.",
+            rows=[(entry.order, entry.row) for entry in places],
         )
 
 
@@ -316,4 +319,5 @@ def _refuse_misfits(frame: DataFrame, reading: Reading, entries: Sequence[Entry]
             "fit the table",
             found="\n".join(f"{entry.object}, row {entry.row}: {'; '.join(said)}" for entry, said in places),
             todo="Nothing was changed. Correct the cells, and take the file again.",
+            rows=[(entry.order, entry.row) for entry, _ in places],
         )

@@ -132,13 +132,14 @@ class SparkShaper:
             frame = self._remade(frame, rules, dimension)
         judges = row_rules(rules.quality, dimension.schema)
         whole = judged(frame, judges, dimension.schema, dimension.key)
-        wrong = whole.where(IS_REJECT).select(names.ROW, names.DETAIL).collect()
+        wrong = whole.where(IS_REJECT).select(names.OBJECT, names.ROW, names.DETAIL).collect()
         if wrong:
             raise MendError(
                 f"{dimension.name}: "
                 f"{format_count(len(wrong), 'mended row still breaks', 'mended rows still break')} a rule",
                 found="; ".join(f"row {row[names.ROW]} {row[names.DETAIL]}" for row in wrong),
                 todo="Nothing was changed. Correct the cells, and take the file again.",
+                rows=[(row[names.OBJECT], row[names.ROW]) for row in wrong],
             )
         return frame
 

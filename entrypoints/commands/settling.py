@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from lakeward.core.mending import check_fixable
 from lakeward.core.numerals import format_count
 from lakeward.core.pipeline import mend, release
 from lakeward.core.ports import Entry
-from lakeward.core.preparing import replayable
+from lakeward.core.preparing import read_again, replayable
 from lakeward.entrypoints import documents, entries_view, fixfile, view
 from lakeward.entrypoints.choosing import BY_KEY, FILTERS, Choice, First, choosing
 from lakeward.entrypoints.context import (
@@ -45,7 +46,8 @@ Example: [bold]lakeward quarantine fix shop.orders --from shop.orders.fix.toml[/
 
 REPLAY = """Apply mended rows, and what waited behind them, in order, in one commit.
 
-Rows that show a change of columns need no mending once the table may follow it.
+Rows that show a change of columns need no mending once the table may follow it, and rows with
+a value that did not fit, or that broke a rule, none once the settings fit them.
 
 Example: [bold]lakeward quarantine replay shop.orders 9001[/]
 """
@@ -140,15 +142,26 @@ def replay(
     with _job(table, config, log, debug=debug) as job:
         kept = kept_of(job)
         entries = chosen(kept.entries, kept.dimension)
-        mended = replayable(job, entries)
+        again = read_again(job, entries)
+        mended = [*replayable(job, [entry for entry in entries if entry not in again]), *again]
         if entries and not mended:
             raise ConfigError(
                 f"{kept.name}: nothing of that is mended",
-                found=f"in quarantine as written: {format_count(len(entries), 'row')}",
+                found=f"in quarantine as written, not fitting the settings as they are now: {_reasons(entries)}",
                 todo=f"`lakeward quarantine fix {kept.name} {named(entries[0])}`",
             )
         report = release(job, Settlement(mended=mended)) if mended else None
-    return _settled("replay", "replayed", kept.name, mended, report, as_json=as_json)
+    left = [entry for entry in entries if entry not in mended]
+    code = _settled("replay", "replayed", kept.name, mended, report, as_json=as_json, more=len(left))
+    if left and not as_json:
+        view.console().print(f"Not replayed, as they do not fit the settings as they are now: {_reasons(left)}.")
+    return code
+
+
+def _reasons(entries: Sequence[Entry]) -> str:
+    """Return how many rows there are of each reason, in words."""
+    counted = Counter(entry.reason for entry in entries)
+    return ", ".join(f"{rows:,} {reason}" for reason, rows in sorted(counted.items()))
 
 
 @choosing({**BY_KEY, **FILTERS, "limit": First})
