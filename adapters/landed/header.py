@@ -98,7 +98,7 @@ def _doubt_of_strange_names(line: FirstLine, names: Sequence[str]) -> Decision:
     alike = [row for row in line.next_rows if len(row) == len(names)]
     for name, *column in zip(names, *alike, strict=True):
         known = [cell for cell in column if isinstance(cell, str) and cell]
-        if known and all(_is_value(cell) for cell in known):
+        if known and not _is_value(name) and all(_is_value(cell) for cell in known):
             shown = f"the rows behind it have values as {known[0]} in {name}"
             return Decision(doubt=f"it has {_listed(names)}, and {shown}")
     earlier = line.earlier()

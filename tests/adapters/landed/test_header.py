@@ -116,6 +116,7 @@ def test_a_name_that_was_never_declared_is_shown_without_its_blanks() -> None:
         ("x,name,2026-01-01,1.5\n", TYPED),
         ("oops,Ada,2026-01-01,x\n8,Bob,2026-01-01,2\n", TYPED),
         ('A1, "Ada"\nA2,Bob\n', STRINGS),
+        ("true,a\nfalse,b\n", {"id": "boolean", "name": "string"}),
     ],
 )
 def test_a_row_stays_one(head: str, columns: dict[str, str]) -> None:
