@@ -42,7 +42,8 @@ def frame_of(spark: SparkSession, folder: Path, feeds: Mapping[int, Capture], **
     place.mkdir(parents=True, exist_ok=True)
     for seed, feed in feeds.items():
         (place / f"{seed}.json").write_text("\n".join(feed.lines) + "\n", "utf-8")
-    (options,) = {feed.options.model_copy(update=other) for feed in feeds.values()}
+    options, *others = [feed.options.model_copy(update=other) for feed in feeds.values()]
+    assert all(one == options for one in others)
     table = TableFiles(spark=lambda: spark, folder=Folder(folder, PLACES), dimension=ITEM, options=options)
     files = [File(SourceObject(f"{seed}.json", seed, 1, 0), "debezium") for seed in feeds]
     return frame_of_files(table, files)
