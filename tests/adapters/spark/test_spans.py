@@ -229,6 +229,6 @@ def test_a_row_of_another_year_is_not_replayed_as_it_was_written(spark: SparkSes
         for n, day in enumerate(days)
     ]
     assert [row.id for row in events_of_json(spark, reading, entries[:2]).collect()] == [0, 1]
-    with pytest.raises(MendError, match=r"2 row\(s\) do not fit") as caught:
+    with pytest.raises(MendError, match=r"2 rows do not fit") as caught:
         events_of_json(spark, reading, entries)
     assert caught.value.found == "a.parquet, row 2; a.parquet, row 3"
