@@ -229,7 +229,8 @@ NESTED = Type("list", parts=(Column("element", Type("int")),))
     ],
 )
 def test_what_cannot_be_fixed_is_told_before_anybody_tries(dimension: Dimension, said: str | None) -> None:
-    (entry,) = entries(in_part(Reject(Position(1, 3, 3, 1), Reason.CAST, ((1,), (2,)))))
+    right = ChangeEvent(operation=Operation.INSERT, position=Position(1, 2, 3, 2), key=(9,), cells={"id": 9})
+    (entry,) = entries(in_part(Reject(Position(1, 3, 3, 1), Reason.CAST, ((1,), (2,))), right))
     found = why_not(dimension, entry)
     assert found is None if said is None else said in str(found)
 
