@@ -30,8 +30,8 @@ _LOWER: Final = "is newer by its time than all before it, and its place in the l
 class LogName(NamedTuple):
     """What a message says of the log that its place is in: base name of a binlog, id of its server ('': unknown).
 
-    Where transactions `overlap` in it, a place is that of the change and not of its commit: what commits later may
-    have a lower place.
+    Where transactions `overlap` in it, place and time are not both those of the commit: what is later by its time
+    may have a lower place.
     """
 
     base: str = ""
@@ -222,7 +222,8 @@ def find_doubt(objects: Iterable[ObjectSpans], reached: LogReached) -> FoundRest
 
 
 def _found(item: ObjectSpans, row: int, reached: LogReached, why: str) -> FoundRestart:
-    return FoundRestart(item.name, LogRestart(item.order, row, (reached.highest or 0) + 1), why)
+    offset = (reached.highest or 0) + 2  # a snapshot row without a place is lifted to one below it
+    return FoundRestart(item.name, LogRestart(item.order, row, offset), why)
 
 
 def _other_log(span: LogSpan, reached: LogReached) -> str | None:

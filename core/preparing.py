@@ -139,12 +139,13 @@ def read_again(job: Job[F], entries: Sequence[Entry]) -> Sequence[Entry]:
     while found:
         try:
             job.source.mend(dimension, found)
-            break
         except MendError as error:
-            wrong = [entry for entry in found if (entry.order, entry.row) in error.rows]
-            if not wrong:
-                raise
-            found = [entry for entry in found if entry not in wrong]
+            before = len(found)
+            found = [entry for entry in found if (entry.order, entry.row) not in error.rows]
+            if len(found) == before:
+                return []  # what is wrong is none of the rows alone
+        else:
+            break
     return found
 
 

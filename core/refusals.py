@@ -133,7 +133,7 @@ def refuse_batch(
     `delivered` are the orders of its objects that were delivered before.
     """
     _refuse_unreadable(dimension, facts, delivered)
-    refuse_flood(dimension, facts.rejects, facts.read, example=_example(facts))
+    refuse_flood(dimension, facts.rejects, facts.read - facts.skipped, example=_example(facts))
     _refuse_incapable(dimension, lacks)
     _refuse_key_changes(dimension, facts)
     _refuse_soft(dimension)

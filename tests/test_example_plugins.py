@@ -22,7 +22,7 @@ from repository import ROOT
 
 from lakeward.core.facts import Capability
 from lakeward.entrypoints.cli import main
-from lakeward.plugins.testing import LAWS, full_loads, sources
+from lakeward.plugins.testing import LAWS, column_names, full_loads, restarts, sources
 from lakeward.plugins.testing.bench import COLUMNS
 
 TABLE, SOURCE = "lakeward-sqlite-table", "lakeward-outbox-source"
@@ -34,12 +34,18 @@ _LACKING = (
     Capability.NUMBERS,
     Capability.SOFT_DELETE,
 )
-LACKS = {COLUMNS, "full loads", *(item.value for item in _LACKING)}
+LACKS = {
+    COLUMNS,
+    "full loads",
+    "a log of the source",
+    "names of columns in objects",
+    *(item.value for item in _LACKING),
+}
 CLOSED = len([law for law in LAWS if LACKS & law.needs])
-LOADS = len(full_loads.LAWS)
+NOT_RUN = len([*full_loads.LAWS, *restarts.LAWS, *column_names.LAWS])
 GREEN = {
     TABLE: f"TestSqliteTable: {len(LAWS) - CLOSED} held, 0 failed, {CLOSED} closed",
-    SOURCE: f"TestOutboxSource: {len(sources.LAWS) - LOADS} held, 0 failed, {LOADS} closed",
+    SOURCE: f"TestOutboxSource: {len(sources.LAWS) - NOT_RUN} held, 0 failed, {NOT_RUN} closed",
 }
 
 

@@ -200,22 +200,21 @@ class DmsSource:
                 close()
                 return self._read_or_nothing(dimension, unchanged, epoch)
             self._refuse_damage(dimension, frame, files, found)
-            back = steps_back(frame, found, dimension)
+            batch = to_batch(
+                frame,
+                dimension,
+                found,
+                epoch=epoch,
+                objects=[replace(item, etag=tags[item.name]) for item in objects],
+                loads={file.object.name for file in files if file.name.is_load},
+                back=steps_back(frame, found, dimension),
+                steps={} if dimension.sequences.are_wide else None,
+                may_need=self._reading(dimension).in_part,
+                close=close,
+            )
         except BaseException:
             close()
             raise
-        batch = to_batch(
-            frame,
-            dimension,
-            found,
-            epoch=epoch,
-            objects=[replace(item, etag=tags[item.name]) for item in objects],
-            loads={file.object.name for file in files if file.name.is_load},
-            back=back,
-            steps={} if dimension.sequences.are_wide else None,
-            may_need=self._reading(dimension).in_part,
-            close=close,
-        )
         batch = replace(batch, facts=replace(batch.facts, believed=limit))
         if taken.load is not None:
             batch = replace(batch, facts=replace(batch.facts, loaded=epoch))
@@ -299,9 +298,11 @@ class DmsSource:
     def _earlier(self, expected: Expected) -> Collection[str]:
         """Return the names in the headers of a table's files, which are looked at once for each batch."""
         table = expected.dimension.source
-        if table not in self.headers:
-            self.headers[table] = names_in_headers(self.folder, table, expected, partial(self._head, table))
-        return self.headers[table]
+        found = self.headers.get(table)
+        if found is None:
+            found = names_in_headers(self.folder, table, expected, partial(self._head, table))
+            self.headers[table] = found
+        return found
 
     def _refuse_sequence_as_column(self, dimension: Dimension) -> None:
         """Refuse to take one column of the files for two things: it would be NULL in the table."""

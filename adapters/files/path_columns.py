@@ -62,8 +62,9 @@ def without_path_columns(table: TableFiles) -> TableFiles:
     if not of_path:
         return table
     own = Schema(tuple(column for column in table.dimension.schema if column not in of_path))
-    is_ordered_by_path = table.options.order_by in [column.name for column in of_path]
-    options = table.options.model_copy(update={"order_by": None}) if is_ordered_by_path else table.options
+    names = {column.name for column in of_path}
+    unset = {setting: None for setting in ("order_by", "time") if getattr(table.options, setting) in names}
+    options = table.options.model_copy(update=unset)
     return replace(table, dimension=replace(table.dimension, schema=own), options=options)
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.files.columns import check_images, check_mapping
 from lakeward.adapters.files.damage import of_others, refuse_damage, surveyed
-from lakeward.adapters.files.fields import FIELD_FLAGS, refuse_fields
+from lakeward.adapters.files.fields import FIELD_FLAGS, refuse_fields, undated
 from lakeward.adapters.files.frames import ODD, frame_of
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.looking import File, alike, look_at, look_at_each, with_schema
@@ -29,7 +29,7 @@ from lakeward.adapters.landed.layout import find_layout
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch
 from lakeward.adapters.messages.decoded import OTHER_TABLE
-from lakeward.adapters.spark.events import Group, facts, lifted, log_steps, with_ahead
+from lakeward.adapters.spark.events import SKIPPED, Group, facts, lifted, log_steps, with_ahead
 from lakeward.adapters.spark.rows import LOG, TORN
 from lakeward.adapters.spark.truncates import truncation
 from lakeward.core.clock import believed
@@ -39,6 +39,7 @@ from lakeward.core.events import Operation, Position, Sequences
 from lakeward.core.facts import Capability
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken
 from lakeward.core.loads import Naming
+from lakeward.core.other_tables import OtherTables
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.remaking import Remaking
 from lakeward.plugins.registry import clock
@@ -132,8 +133,7 @@ class FilesSource:
                 return self._read_or_nothing(dimension, taken if must_look_again else unchanged, epoch)
             refuse_damage(table.dimension, frame, files, found, has_own_folder=table.has_own_folder)
             refuse_fields(table.dimension, table.told_fields, {f.item.order: f.item.name for f in files}, found)
-            has_others = any(HAS_OTHER in group.flags for group in found)
-            others = other_tables(frame, is_shared=not table.has_own_folder) if has_others else None
+            others = self._others(table, frame, found)
             batch = to_batch(
                 frame.drop(STRANGE, ODD, OTHER_TABLE, HAS_OTHER, LOG, NO_PLACE, *FIELD_FLAGS),
                 table.dimension,
@@ -152,8 +152,17 @@ class FilesSource:
         loaded = batch.facts.loaded if taken.load is None else epoch
         own_times = table.options.dates_rows
         told = replace(batch.facts, believed=limit, loaded=loaded, own_times=own_times)
-        told = replace(told, cautions=unplaced(found), others=others)
+        told = replace(told, cautions={**unplaced(found), **undated(table.told_fields, found)}, others=others)
         return replace(batch, facts=told)
+
+    def _others(self, table: TableFiles, frame: DataFrame, found: Sequence[Group]) -> OtherTables | None:
+        """Return which other tables messages name; of a shared folder with rows of the table the number alone."""
+        messages = sum(group.rows for group in found if HAS_OTHER in group.flags)
+        if not messages:
+            return None
+        if not table.has_own_folder and any(group.reason != SKIPPED for group in found):
+            return OtherTables(messages, (), is_shared=True)
+        return other_tables(frame, is_shared=not table.has_own_folder)
 
     def _looked_at(self, table: TableFiles, taken: Taken) -> tuple[Taken, Sequence[File]]:
         """Return what a batch takes, and its files with their columns.

@@ -29,6 +29,7 @@ _BLANKS: Final = " \t\u00a0"
 _NAME: Final = re.compile(r"[^\W\d][\w $#.()/%-]*\r?")
 _NUMBERS: Final = ("int", "bigint", "decimal", "float", "double")
 _TIMES: Final = ("date", "timestamp", "timestamp_ntz")
+_TYPED: Final = (*_NUMBERS, *_TIMES, "boolean")
 _NUMBER: Final = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _TIME: Final = re.compile(r"\s*\d{4}-\d{2}-\d{2}([ T].*)?", re.ASCII)
 
@@ -90,21 +91,32 @@ def decide(line: FirstLine) -> Decision:
         shared = [name for name in names if name and line.names(name) is not None]
         others = [name for name in names if name and line.names(name) is None]
         return Decision(doubt=f"it has {_listed(shared)} as the table has, and {_listed(others)}, which it has not")
-    return _doubt_of_strange_names(line, names) if may_be_names else ROW
+    return _doubt_of_strange_names(line, names, may_be_names=may_be_names)
 
 
-def _doubt_of_strange_names(line: FirstLine, names: Sequence[str]) -> Decision:
-    """Tell a header of which the table knows no name: by what the rows behind it have, or by other files."""
+def _doubt_of_strange_names(line: FirstLine, names: Sequence[str], *, may_be_names: bool) -> Decision:
+    """Tell a header of which the table knows no name: by what the rows behind it have, or by other files.
+
+    Where its fields are written as no name is, a column counts whose type does not hold its field.
+    """
+    typed = [column is not None and column.type.name in _TYPED for column in line.by_place]
+    counts = [True] * len(names) if may_be_names else [*typed, *[False] * len(names)]
     alike = [row for row in line.next_rows if len(row) == len(names)]
-    for name, *column in zip(names, *alike, strict=True):
+    for is_evidence, name, *column in zip(counts, names, *alike, strict=False):
+        if not is_evidence:
+            continue
         known = [cell for cell in column if isinstance(cell, str) and cell]
         if known and not _is_value(name) and all(_is_value(cell) for cell in known):
             shown = f"the rows behind it have values as {known[0]} in {name}"
             return Decision(doubt=f"it has {_listed(names)}, and {shown}")
-    earlier = line.earlier()
-    if earlier:
+    if all(map(_is_like_name, names)) and line.earlier():
         return Decision(doubt=f"it has {_listed(names)}, and other files of the table have a header")
     return ROW
+
+
+def _is_like_name(name: str) -> bool:
+    """Whether a field may name a column in a header that is written with any characters, or be left empty there."""
+    return not name or (any(map(str.isalpha, name)) and "@" not in name)
 
 
 def cell_name(cell: Field) -> str:

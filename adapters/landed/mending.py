@@ -93,7 +93,8 @@ def mended_rows(
     written = [entry for entry in entries if is_parquet(entry) and entry.mended is None]
     for entry in written:
         _refuse_strange(dimension, entry, cells(entry))
-    known = [_as_written(dimension, entry, cells) for entry in entries if entry not in written]
+    of_files = [entry for entry in entries if not is_parquet(entry) or entry.mended is not None]
+    known = _each_as_written(dimension, of_files, cells)
     frames = [
         mended_events(spark, how, some)
         for is_plain, how in groups.items()
@@ -101,6 +102,22 @@ def mended_rows(
     ]
     frames += [events_of_json(spark, reading, written)] if written else []
     return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
+
+
+def _each_as_written(
+    dimension: Dimension, entries: Sequence[Entry], cells: Callable[[Entry], Cells]
+) -> list[Entry]:
+    """Return rows as `_as_written` does; raises its first MendError, with all rows that have one."""
+    found, errors = [], []
+    for entry in entries:
+        try:
+            found.append(_as_written(dimension, entry, cells))
+        except MendError as error:
+            errors.append(error)
+    if errors:
+        errors[0].rows = frozenset().union(*(error.rows for error in errors))
+        raise errors[0]
+    return found
 
 
 def _as_written(dimension: Dimension, entry: Entry, cells: Callable[[Entry], Cells]) -> Entry:
@@ -292,6 +309,7 @@ def _refuse_parts(reading: Reading, entries: Sequence[Entry]) -> None:
                     f"{reading.dimension.name}: {entry.object}, row {entry.row} cannot be so",
                     found="a cell is not sent" if need is Capability.UNSET else "it has an old key",
                     todo=f"The source sends no such thing while `{setting}` is not set under [source].",
+                    rows=[(entry.order, entry.row)],
                 )
 
 

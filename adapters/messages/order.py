@@ -72,18 +72,15 @@ def _oracle(field: Callable[[str], str]) -> str:
 def log(field: Callable[[str], str]) -> str:
     """Return the log that the place of a change is in, as `core.log_restart.LogName` reads it, as SQL.
 
-    A binlog has a base name and a server. An LSN or SCN alone is that of the change, not of its commit, so that
-    transactions overlap.
+    A binlog has a base name and a server. Transactions overlap where a message has the time of the change and the
+    place of its commit (MySQL, MariaDB, Oracle), or no place of the commit (an LSN alone).
     """
     base = f"regexp_replace({field('file')}, '[0-9]+$', '')"
     server = f"CASE WHEN {field('server_id')} NOT IN ('', '0') THEN {field('server_id')} END"
     is_binlog = f"{field('file')} != '' AND {field('lsn')} IS NULL"
     commit = f"get(from_json({field('sequence')}, 'array<string>'), 0)"
-    overlap = (
-        f"({field('lsn')} IS NOT NULL AND {number(commit)} IS NULL) "
-        f"OR ({field('scn')} IS NOT NULL AND {field('commit_scn')} IS NULL)"
-    )
+    overlap = f"({field('lsn')} IS NOT NULL AND {number(commit)} IS NULL) OR {field('scn')} IS NOT NULL"
     return (
-        f"CASE WHEN {is_binlog} THEN concat({base}, ' ', coalesce({server}, '')) "
+        f"CASE WHEN {is_binlog} THEN concat({text(OVERLAP)}, {base}, ' ', coalesce({server}, '')) "
         f"WHEN {overlap} THEN {text(OVERLAP + ' ')} END"
     )

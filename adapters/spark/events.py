@@ -315,7 +315,7 @@ def facts(
     *,
     may_need: frozenset[Capability] = frozenset(),
 ) -> BatchFacts:
-    """Return what the core needs to know, from a `survey`; of rows flagged AHEAD no time counts."""
+    """Return what the core needs to know, from a `survey`; no time counts of rows flagged AHEAD or skipped."""
     groups = by_object(found)
     per_object = tuple(_object_facts(item, groups.get(item.order, []), epoch) for item in objects)
     bounds = [_bounds(alike, epoch) for alike in by_object(_placed(found)).values()]
@@ -330,7 +330,7 @@ def facts(
         skipped=reasons.get(SKIPPED, 0),
         least=min((least for least, _ in bounds), default=None),
         greatest=max((greatest for _, greatest in bounds), default=None),
-        time=_greatest_time(group for group in found if AHEAD not in group.flags),
+        time=_greatest_time(group for group in found if AHEAD not in group.flags and group.reason != SKIPPED),
         key_range=tuple(_key_range(events, index) for index in range(len(dimension.key))),
         needs=_needs(events),
         may_need=may_need,
@@ -358,7 +358,7 @@ def _object_facts(item: SourceObject, groups: Sequence[Group], epoch: int) -> Ob
     if not groups:
         return ObjectFacts(item, 0)
     unreadable = sum(group.rows for group in groups if group.reason == Reason.UNREADABLE.value)
-    ahead = _greatest_time(group for group in groups if AHEAD in group.flags)
+    ahead = _greatest_time(group for group in groups if AHEAD in group.flags and group.reason != SKIPPED)
     return ObjectFacts(item, sum(g.rows for g in groups), *_bounds(_placed(groups), epoch), unreadable, ahead)
 
 

@@ -115,6 +115,8 @@ class SparkShaper:
             raise
         batch.close()
         known = replace(_facts(found, batch, dimension, epoch, flags), remaking=again)
+        if rules.columns:  # they may hash what an alarm would show
+            refusals = {order: replace(refusal, detail=_NOT_SHOWN) for order, refusal in refusals.items()}
         listed = tuple(replace(item, refusal=refusals.get(item.object.order)) for item in known.objects)
         known = replace(known, objects=listed)
         gone = tuple(name for name in form.schema.names if schema.find(name) is None)
@@ -291,6 +293,9 @@ def _facts(
         warnings={name: rows for name, rows in warned.items() if rows},
         cautions=batch.facts.cautions,
     )
+
+
+_NOT_SHOWN: Final = "its value is not shown, since the table has column rules"
 
 
 def _with_order(item: ObjectFacts, of_source: ObjectFacts) -> ObjectFacts:

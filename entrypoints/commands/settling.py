@@ -143,7 +143,8 @@ def replay(
         kept = kept_of(job)
         entries = chosen(kept.entries, kept.dimension)
         again = read_again(job, entries)
-        mended = [*replayable(job, [entry for entry in entries if entry not in again]), *again]
+        read = {entry.position for entry in again}
+        mended = [*replayable(job, [entry for entry in entries if entry.position not in read]), *again]
         if entries and not mended:
             raise ConfigError(
                 f"{kept.name}: nothing of that is mended",
@@ -151,7 +152,8 @@ def replay(
                 todo=f"`lakeward quarantine fix {kept.name} {named(entries[0])}`",
             )
         report = release(job, Settlement(mended=mended)) if mended else None
-    left = [entry for entry in entries if entry not in mended]
+    done = {entry.position for entry in mended}
+    left = [entry for entry in entries if entry.position not in done]
     code = _settled("replay", "replayed", kept.name, mended, report, as_json=as_json, more=len(left))
     if left and not as_json:
         view.console().print(f"Not replayed, as they do not fit the settings as they are now: {_reasons(left)}.")

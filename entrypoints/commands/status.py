@@ -92,7 +92,8 @@ def status(
     there = there.with_cautions(said)
     every: list[_Found | joined_view.Stands] = [*found, *joined]
     failures = {one.name: one.failure for one in every if one.failure is not None}
-    errors = [*(documents.error(cause) for _, cause in failed), *map(asdict, failures.values())]
+    kept = [{**asdict(failure), "retryable": False} for failure in failures.values()]  # it may be long ago
+    errors = [*(documents.error(cause) for _, cause in failed), *kept]
     needs_somebody = bool(there.strays) or any(one.needs_somebody for one in found)
     code = documents.failure_code(errors) if errors else 3 if needs_somebody else 0
     if as_json:
