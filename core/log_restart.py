@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple, Self
 
-from lakeward.core.events import LOAD_SEQUENCE, READ_SEQUENCE, ChangeEvent, Position
+from lakeward.core.events import LOAD_SEQUENCE, READ_SEQUENCE, ChangeEvent, Operation, Position
 
 LOG_ALARM: Final = "SEQUENCE-002"
 """The alarm of a log that starts over."""
@@ -59,7 +59,9 @@ class LogName(NamedTuple):
 
 
 class LogSpan(NamedTuple):
-    """The changes that one object has of one log, rows of snapshots apart.
+    """The changes that one object has of one log, or, with `of_reads`, its rows of snapshots.
+
+    Only the name of the log counts for rows of snapshots: their places may lie anywhere in it.
 
     `row` is that of the first, `least` and `greatest` are their places (0: the message tells none), `earliest` and
     `latest` their times in microseconds since 1970 (None: unknown).
@@ -71,6 +73,7 @@ class LogSpan(NamedTuple):
     greatest: int
     earliest: int | None
     latest: int | None
+    of_reads: bool = False
 
 
 class ObjectSpans(NamedTuple):
@@ -92,12 +95,15 @@ class LogReached(NamedTuple):
 
     def after(self, span: LogSpan) -> LogReached:
         """Return how far a table is once it has these changes."""
+        logs = self.logs | {span.log} if span.log.is_told else self.logs
+        if span.of_reads:
+            return self._replace(logs=logs)
         times = [time for time in (span.latest, self.time) if time is not None]
         return LogReached(
             span.least if self.lowest is None else min(span.least, self.lowest),
             max(span.greatest, self.highest or 0),
             max(times, default=None),
-            self.logs | {span.log} if span.log.is_told else self.logs,
+            logs,
         )
 
 
@@ -151,13 +157,13 @@ def lifted(position: Position, restarts: Sequence[LogRestart]) -> Position:
 
 def spans_of(changes: Iterable[tuple[LogName, ChangeEvent]]) -> tuple[LogSpan, ...]:
     """Return the spans of the changes of one object: what sources that read with an engine find in SQL."""
-    by_log: dict[LogName, list[ChangeEvent]] = {}
+    groups: dict[tuple[LogName, bool], list[ChangeEvent]] = {}
     for log, event in changes:
-        by_log.setdefault(log, []).append(event)
-    return tuple(_span(log, events) for log, events in by_log.items())
+        groups.setdefault((log, event.operation is Operation.READ), []).append(event)
+    return tuple(_span(log, events, of_reads=of_reads) for (log, of_reads), events in groups.items())
 
 
-def _span(log: LogName, events: Sequence[ChangeEvent]) -> LogSpan:
+def _span(log: LogName, events: Sequence[ChangeEvent], *, of_reads: bool) -> LogSpan:
     places = [event.position for event in events]
     times = [event.time for event in events if event.time is not None]
     return LogSpan(
@@ -167,6 +173,7 @@ def _span(log: LogName, events: Sequence[ChangeEvent]) -> LogSpan:
         greatest=max(place.sequence for place in places),
         earliest=min(times, default=None),
         latest=max(times, default=None),
+        of_reads=of_reads,
     )
 
 
@@ -195,7 +202,7 @@ def find_restart(
     for item in objects:
         before = reached
         for span in sorted(item.spans, key=lambda span: span.row):
-            why = _other_log(span, reached) or _lower(span, before)
+            why = _other_log(span, reached) or (None if span.of_reads else _lower(span, before))
             if why is not None and (item.order, span.row) not in decided:
                 return _found(item, span.row, reached, why)
             reached = reached.after(span)
@@ -214,7 +221,7 @@ def find_doubt(objects: Iterable[ObjectSpans], reached: LogReached) -> FoundRest
         before = reached
         for span in sorted(item.spans, key=lambda span: span.row):
             is_lower = before.highest is not None and span.greatest < before.highest
-            if span.log.overlap and is_lower and _is_newer(span, before):
+            if span.log.overlap and not span.of_reads and is_lower and _is_newer(span, before):
                 why = f"{_LOWER}, and changes are stale"
                 return _found(item, span.row, reached, why)
             reached = reached.after(span)

@@ -92,10 +92,14 @@ def footer(file: Path | BinaryIO, table: str, name: str = "", todo: str = OF_FIL
         columns += [] if type_ is None else [Column(field.name, type_)]
         forms += [] if form is None else [(field.name, form)]
     _refuse_writing(found.metadata, table, name)
-    for column in old:
+    is_of_spark = _SPARK in (found.metadata.metadata or {})  # it has microseconds, and writes no finer times
+    for column in () if is_of_spark else old:
         _refuse_finer(file, column, table, name, todo)
     return Footer(Schema(tuple(columns)), tuple(forms))
 
+
+_SPARK: Final = b"org.apache.spark.version"
+"""The key of a footer's metadata by which Spark says that it wrote the file."""
 
 _CODECS: Final = ("BROTLI", "LZO")
 """Compression that Parquet has and Spark cannot undo as it is delivered."""

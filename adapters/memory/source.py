@@ -111,9 +111,9 @@ class MemorySource:
         """Add what an object has of the source's log."""
         if self.logs is None:
             return facts
-        changes = [item for item in found.items if isinstance(item, ChangeEvent)]
-        changes = [event for event in changes if event.operation is not Operation.READ]
-        spans = spans_of((self.logs(event), event) for event in changes)
+        events = [item for item in found.items if isinstance(item, ChangeEvent)]
+        spans = spans_of((self.logs(event), event) for event in events if not event.is_load)
+        changes = [event for event in events if event.operation is not Operation.READ]
         placed = [event for event in changes if event.position.sequence and not self.logs(event).overlap]
         return replace(facts, spans=spans, step=first_newer_step(placed))
 

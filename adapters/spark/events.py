@@ -243,16 +243,15 @@ def steps_back(frame: DataFrame, found: Sequence[Group], dimension: Dimension) -
 
 
 def spans(groups: Sequence[Group]) -> tuple[LogSpan, ...]:
-    """Return the changes of one object by the log that they are of; rows of snapshots are none."""
-    changes: dict[LogName, list[Group]] = defaultdict(list)
+    """Return the changes of one object by the log that they are of, and its rows of snapshots likewise."""
+    found: dict[tuple[LogName, bool], list[Group]] = defaultdict(list)
     for group in groups:
-        is_change = group.operation not in (None, Operation.READ.value)
-        if group.reason is None and is_change and group.least[0] != LOAD_SEQUENCE:
-            changes[LogName.of(group.log)].append(group)
-    return tuple(_log_span(log, alike) for log, alike in changes.items())
+        if group.reason is None and group.operation is not None and group.least[0] != LOAD_SEQUENCE:
+            found[LogName.of(group.log), group.operation == Operation.READ.value].append(group)
+    return tuple(_log_span(log, alike, of_reads=of_reads) for (log, of_reads), alike in found.items())
 
 
-def _log_span(log: LogName, groups: Sequence[Group]) -> LogSpan:
+def _log_span(log: LogName, groups: Sequence[Group], *, of_reads: bool) -> LogSpan:
     return LogSpan(
         log,
         row=min(group.least[1] for group in groups),
@@ -260,6 +259,7 @@ def _log_span(log: LogName, groups: Sequence[Group]) -> LogSpan:
         greatest=max(group.greatest[0] for group in groups),
         earliest=min((group.earliest for group in groups if group.earliest is not None), default=None),
         latest=_greatest_time(group for group in groups if AHEAD not in group.flags),
+        of_reads=of_reads,
     )
 
 
@@ -269,7 +269,7 @@ def log_steps(frame: DataFrame, found: Sequence[Group]) -> Mapping[int, int]:
     Rows of snapshots are left out, and logs in which transactions overlap. Objects with one place alone are not
     looked at row by row.
     """
-    in_doubt = [o for o, g in by_object(found).items() if any(s.least < s.greatest for s in spans(g))]
+    in_doubt = [o for o, g in by_object(found).items() if any(map(_may_step, spans(g)))]
     if not in_doubt:
         return {}
     over = f"OVER (PARTITION BY {names.OBJECT} ORDER BY {names.ROW} {_ROWS_BEFORE})"
@@ -286,6 +286,10 @@ def log_steps(frame: DataFrame, found: Sequence[Group]) -> Mapping[int, int]:
         .collect()
     )
     return {row[0]: row[1] for row in rows}
+
+
+def _may_step(span: LogSpan) -> bool:
+    return span.least < span.greatest and not span.of_reads and not span.log.overlap
 
 
 _ROWS_BEFORE: Final = "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"

@@ -147,6 +147,19 @@ def test_an_acknowledgement_is_for_one_restart_alone() -> None:
     feed.stops((U, 1, "c", 4000, 7200))
 
 
+def test_a_snapshot_of_another_log_is_a_restart_and_one_of_the_same_log_is_none() -> None:
+    feed, log, other = Feed(), LogName("bin."), LogName("other.")
+    feed.apply((C, 1, "a", 400_090, 0), log=log)
+    feed.apply((R, 2, "a", 400_000, 3600), (R, 1, "old", 300, 3600), log=log)
+    assert feed.rows == {1: "a", 2: "a"}
+    feed.stops((R, 1, "b", 1004, 7200), log=other)
+    feed.ack()
+    apply_changes(feed.job)
+    assert feed.rows == {1: "b", 2: "a"}
+    feed.apply((U, 2, "b", 1005, 7201), log=other)
+    assert feed.rows == {1: "b", 2: "b"}
+
+
 @pytest.mark.parametrize(
     ("before", "after", "place"),
     [
