@@ -177,15 +177,21 @@ def _span(log: LogName, events: Sequence[ChangeEvent], *, of_reads: bool) -> Log
     )
 
 
-def first_newer_step(changes: Iterable[ChangeEvent]) -> int | None:
-    """Return the first row of an object that steps back in the log and is newer than all rows before it."""
+def first_newer_step(changes: Iterable[tuple[LogName, ChangeEvent]]) -> int | None:
+    """Return the first row of an object that steps back in the log and is newer than all rows before it.
+
+    Where transactions overlap it must lie below all rows before it.
+    """
+    lowest: int | None = None
     highest: int | None = None
     latest: int | None = None
-    for event in sorted(changes, key=lambda event: event.position.row):
+    for log, event in sorted(changes, key=lambda change: change[1].position.row):
         place, time = event.position.sequence, event.time
-        is_lower = highest is not None and place < highest
+        bound = lowest if log.overlap else highest
+        is_lower = bound is not None and place < bound
         if is_lower and time is not None and latest is not None and time - latest >= LEAST_GAP:
             return event.position.row
+        lowest = place if lowest is None else min(place, lowest)
         highest = place if highest is None else max(place, highest)
         latest = time if latest is None else max(time or latest, latest)
     return None
@@ -206,22 +212,32 @@ def find_restart(
             if why is not None and (item.order, span.row) not in decided:
                 return _found(item, span.row, reached, why)
             reached = reached.after(span)
-        if item.step is not None and (item.order, item.step) not in decided:
+        if item.step is not None and (item.order, item.step) not in decided and _is_below(item, before):
             return _found(item, item.step, reached, _LOWER)
     return None
 
 
-def find_doubt(objects: Iterable[ObjectSpans], reached: LogReached) -> FoundRestart | None:
-    """Return the first object of a log with overlapping transactions that is newer than all, and lower than some.
+def _is_below(item: ObjectSpans, before: LogReached) -> bool:
+    """Whether an object that steps back does so below all that its table had; that alone counts in other logs."""
+    overlapping = [span for span in item.spans if span.log.overlap and not span.of_reads]
+    lowest = before.lowest
+    return not overlapping or lowest is None or min(span.least for span in overlapping) < lowest
 
-    A transaction that took long looks like that, too. It is a restart where changes of the batch are stale: of
-    one log the changes of a row come in order.
+
+def find_doubt(objects: Iterable[ObjectSpans], reached: LogReached) -> FoundRestart | None:
+    """Return the first object that may be of a log that starts over: it is one where rows of its batch are stale.
+
+    Of a log with overlapping transactions its changes are newer than all, and lower than some: a transaction that
+    took long looks like that, too, but of one log the changes of a row come in order. Of any log its rows of
+    snapshots are newer than all, and lower than all: a new slot may begin with a snapshot.
     """
     for item in objects:
         before = reached
         for span in sorted(item.spans, key=lambda span: span.row):
             is_lower = before.highest is not None and span.greatest < before.highest
-            if span.log.overlap and not span.of_reads and is_lower and _is_newer(span, before):
+            is_lowest = before.lowest is not None and span.greatest < before.lowest
+            is_in_doubt = is_lowest and span.greatest > 0 if span.of_reads else is_lower and span.log.overlap
+            if is_in_doubt and _is_newer(span, before):
                 why = f"{_LOWER}, and changes are stale"
                 return _found(item, span.row, reached, why)
             reached = reached.after(span)

@@ -257,7 +257,8 @@ def _log_restart(dimension: Dimension, found: FoundRestart) -> AlarmRaised:
         todo="Nothing of this batch was applied; other tables go on. Was there a failover, a restore, a new slot, "
         f"another server? `lakeward ack {name} {LOG_ALARM}` begins a new epoch of the log at this row: what comes "
         'from there on counts above the old log. With `places = "arrival"` under [source] as well, changes are '
-        f"ordered by their arrival from there on. Or load the table again: `lakeward reload {name}`.",
+        f"ordered by their arrival from there on. Or load the table anew: `lakeward reload {name}`, or for "
+        "messages as docs/alarms.md says.",
         about=[found.about],
     )
 

@@ -98,6 +98,9 @@ class Schema:
         return next((column for column in self.columns if column.name == name), None)
 
 
+_WITHIN: Final = (("int", "bigint"), ("float", "double"))
+
+
 def is_within(type_: Type, other: Type) -> bool:
     """Return True if every value of a type is one of another, exactly: then it may be read as that.
 
@@ -106,7 +109,7 @@ def is_within(type_: Type, other: Type) -> bool:
     >>> is_within(parse_type("decimal(10,2)"), parse_type("decimal(10,4)"))
     False
     """
-    if type_ == other or (type_.name, other.name) in (("int", "bigint"), ("float", "double")):
+    if type_ == other or (type_.name, other.name) in _WITHIN:
         return True
     digits = {"int": 10, "bigint": 19, "decimal": type_.precision - type_.scale}.get(type_.name)
     if other.name != "decimal" or digits is None:

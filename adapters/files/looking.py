@@ -19,7 +19,7 @@ from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.files.values import object_of
 from lakeward.adapters.landed.csv import fields_in
 from lakeward.adapters.landed.footers import Form, footer, refuse_unknown
-from lakeward.adapters.landed.layout import OP, Layout, find_layout
+from lakeward.adapters.landed.layout import OP, Layout, find_layout, header_names
 from lakeward.adapters.messages.connect import Version, merged
 from lakeward.adapters.messages.wire import EPOCHS
 from lakeward.adapters.spark import names
@@ -80,6 +80,8 @@ def look_at(
     except SchemaConflict as conflict:
         if hidden:
             raise only_in_path(table, item.name, hidden) from conflict
+        if (both := _path_columns_in_header(table, item.name)) is not None:
+            raise in_both(table, item.name, both) from conflict
         raise
     has = _names_in(own, found) if hidden or (found.schema is not None and table.options.path_columns) else ()
     if lacking := [name for name in hidden if name not in has]:
@@ -88,6 +90,14 @@ def look_at(
         if name.lower() in map(str.lower, has):
             raise in_both(table, item.name, name)
     return found
+
+
+def _path_columns_in_header(table: TableFiles, name: str) -> str | None:
+    """Return the first column that a CSV file's header names though it should be from the path."""
+    if not table.options.path_columns or table.format_of(name) != "csv":
+        return None
+    named = header_names(table.head(name), table.expected)
+    return next((column for column in table.options.path_columns if column.lower() in named), None)
 
 
 def _names_in(table: TableFiles, file: File) -> Sequence[str]:

@@ -31,9 +31,9 @@ NO_PLACE: Final = "_lakeward_no_place"
 """Flags a message that should tell its place in the log of its source, and does not."""
 
 _UNPLACED: Final = (
-    "Only their arrival orders messages that tell no place in the log of their source. Let ExtractNewRecordState "
-    "add its fields (`add.fields`: PostgreSQL lsn,sequence; MySQL file,pos,row; SQL Server commit_lsn; Oracle "
-    "commit_scn,scn), which docs/plain-files.md lists; where there are none and the partitions of the topic go by "
+    "Only their arrival orders messages that tell no place in the log of their source. If they are flattened, let "
+    "ExtractNewRecordState add its fields (`add.fields`: PostgreSQL lsn,sequence; MySQL file,pos,row; SQL Server "
+    "commit_lsn; Oracle commit_scn,scn), which docs/plain-files.md lists; where there are none and partitions go by "
     'key, set `places = "arrival"`.'
 )
 

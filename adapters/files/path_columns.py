@@ -159,7 +159,7 @@ def _inner(json: str) -> str:
 
 def only_in_path(table: TableFiles, name: str, lacking: Sequence[str]) -> SchemaConflict:
     """Say that columns are in the path of a file alone: they would be NULL in every row."""
-    listed = ", ".join(f'"{column}"' for column in lacking)
+    listed = ", ".join(f'"{column}"' for column in (*table.options.path_columns, *lacking))
     return SchemaConflict(
         f"{table.dimension.name}: {name} lacks a column that its path has",
         found=f"its path has a folder `{lacking[0]}=…`, and the file has no column {lacking[0]}",

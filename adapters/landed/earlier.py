@@ -12,7 +12,7 @@ from lakeward.adapters.landed.places import format_of
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SourceError
 
-_LOOKED_AT: Final = 2
+_LOOKED_AT: Final = 4
 """So many of the first files of a table, and so many of the last, are looked at."""
 
 

@@ -393,7 +393,7 @@ def _refuse_colon(table: TableName, name: str, path: str, *, is_on_disk: bool) -
     raise SourceError(
         f"{table}: Spark cannot read {name}",
         found=f"its path has {with_what}",
-        todo="Nothing of the table was applied; other tables go on. Rename it without the colon, to "
+        todo="Nothing of this batch was applied; other tables go on. Rename it without the colon, to "
         f"{name.replace(':', '-')} say, or move it away. Let its writer leave colons out.",
     )
 

@@ -69,7 +69,25 @@ ROW: Final = Decision()
 
 
 def decide(line: FirstLine) -> Decision:
-    """Decide whether a first line is a header, a row, or may be either.
+    """Decide whether a first line is a header, a row, or may be either; a header behind it makes it doubtful.
+
+    So does a header whose names are parted by another delimiter, of a table with one column.
+    """
+    found = _decide(line)
+    if found != ROW:
+        return found
+    for number, row in enumerate(line.next_rows, 2):
+        named = {line.names(name) for name in map(cell_name, row) if name} - {None}
+        if len(named) > 1 and 2 * len(named) > line.width:
+            return Decision(doubt=f"row {number} names columns of the table: {_listed([*map(cell_name, row)])}")
+    names = re.split(r"[,;|\t]", cell_name(line.cells[0])) if len(line.cells) == 1 else []
+    if len(names) > 1 and any(line.names(name.strip(_BLANKS)) for name in names if name):
+        return Decision(doubt=f"it has {_listed(names)}, parted by another delimiter")
+    return ROW
+
+
+def _decide(line: FirstLine) -> Decision:
+    """Decide by the first line alone, and by the values behind it.
 
     It is a header where it names most of the table's columns, or most of its fields are names of columns, or two
     of them are and every field may be a name. It is a row where it begins as a change does, or has a value of

@@ -306,7 +306,8 @@ def _from_width(name: str, rows: Sequence[Record], expected: Expected, *, is_loa
     width = widths.most_common(1)[0][0] if widths else len(expected.plain) + (not is_load)
     if expected.op_column is None:
         return _order_of(name, width, expected, has_op=False, must_have_op=False)
-    has_op = bool(rows) and _all_begin_with_op(rows)
+    may_be_empty = is_load and width == len(expected.plain) + 1
+    has_op = bool(rows) and _all_begin_with_op(rows, may_be_empty=may_be_empty)
     plain = _order_of(name, width, expected, has_op=has_op, must_have_op=not (is_load or expected.may_lack_op))
     with_op, may_lack_op = (OP, *plain), is_load or expected.may_lack_op
     if width == len(plain) and may_lack_op:
@@ -314,7 +315,7 @@ def _from_width(name: str, rows: Sequence[Record], expected: Expected, *, is_loa
         return plain
     if width == len(plain):
         raise _conflict(name, expected, [], [OP])
-    if width == len(with_op) and may_lack_op and not _all_begin_with_op(rows):
+    if width == len(with_op) and may_lack_op and not has_op:
         raise SchemaConflict(
             f"{expected.dimension.name}: {name} has one column more than the table",
             found=f"found {format_count(width, 'column')} and no header, and the first is not an Op column",
@@ -363,8 +364,9 @@ def _shown_order(order: Sequence[str]) -> str:
     return ", ".join(column for column in order if not column.startswith("\0"))
 
 
-def _all_begin_with_op(rows: Sequence[Record]) -> bool:
-    return all(record.fields[0] in OPERATIONS for record in rows if record.fields)
+def _all_begin_with_op(rows: Sequence[Record], *, may_be_empty: bool) -> bool:
+    firsts = [record.fields[0] for record in rows if record.fields]
+    return all(op in OPERATIONS or (may_be_empty and (not isinstance(op, str) or not op)) for op in firsts)
 
 
 _TODO: Final = (

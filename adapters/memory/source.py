@@ -114,7 +114,7 @@ class MemorySource:
         events = [item for item in found.items if isinstance(item, ChangeEvent)]
         spans = spans_of((self.logs(event), event) for event in events if not event.is_load)
         changes = [event for event in events if event.operation is not Operation.READ]
-        placed = [event for event in changes if event.position.sequence and not self.logs(event).overlap]
+        placed = [(self.logs(event), event) for event in changes if event.position.sequence]
         return replace(facts, spans=spans, step=first_newer_step(placed))
 
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> Frame:

@@ -266,19 +266,20 @@ def _log_span(log: LogName, groups: Sequence[Group], *, of_reads: bool) -> LogSp
 def log_steps(frame: DataFrame, found: Sequence[Group]) -> Mapping[int, int]:
     """Return the first row of each object that steps back in the source's log and is newer than all rows before it.
 
-    Rows of snapshots are left out, and logs in which transactions overlap. Objects with one place alone are not
-    looked at row by row.
+    It is `core.log_restart.first_newer_step` as SQL. Rows of snapshots are left out. Objects with one place alone
+    are not looked at row by row.
     """
     in_doubt = [o for o, g in by_object(found).items() if any(map(_may_step, spans(g)))]
     if not in_doubt:
         return {}
     over = f"OVER (PARTITION BY {names.OBJECT} ORDER BY {names.ROW} {_ROWS_BEFORE})"
-    is_lower = f"{names.SEQUENCE} < max({names.SEQUENCE}) {over}"
+    overlaps = f"coalesce(startswith(_lakeward_log, '{OVERLAP}'), false)"
+    bound = f"CASE WHEN {overlaps} THEN min({names.SEQUENCE}) {over} ELSE max({names.SEQUENCE}) {over} END"
+    is_lower = f"{names.SEQUENCE} < {bound}"
     is_newer = f"{names.TIME} - max({names.TIME}) {over} >= {LEAST_GAP}"
     is_change = f"{IS_EVENT} AND {names.OPERATION} != '{Operation.READ.value}' AND {has_order()}"
     rows = (
         frame.where(f"{names.OBJECT} IN ({', '.join(map(str, in_doubt))}) AND {is_change}")
-        .where(f"NOT coalesce(startswith(_lakeward_log, '{OVERLAP}'), false)")
         .selectExpr(names.OBJECT, names.ROW, f"{is_lower} AND {is_newer} AS is_step")
         .where("is_step")
         .groupBy(names.OBJECT)
@@ -289,7 +290,7 @@ def log_steps(frame: DataFrame, found: Sequence[Group]) -> Mapping[int, int]:
 
 
 def _may_step(span: LogSpan) -> bool:
-    return span.least < span.greatest and not span.of_reads and not span.log.overlap
+    return span.least < span.greatest and not span.of_reads
 
 
 _ROWS_BEFORE: Final = "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"

@@ -149,8 +149,8 @@ def test_an_acknowledgement_is_for_one_restart_alone() -> None:
 
 def test_a_snapshot_of_another_log_is_a_restart_and_one_of_the_same_log_is_none() -> None:
     feed, log, other = Feed(), LogName("bin."), LogName("other.")
-    feed.apply((C, 1, "a", 400_090, 0), log=log)
-    feed.apply((R, 2, "a", 400_000, 3600), (R, 1, "old", 300, 3600), log=log)
+    feed.apply((C, 9, "a", 400_000, 0), (C, 1, "a", 400_090, 0), (D, 9, None, 400_091, 0), log=log)
+    feed.apply((R, 2, "a", 400_050, 3600), (R, 1, "old", 400_060, 3600), log=log)
     assert feed.rows == {1: "a", 2: "a"}
     feed.stops((R, 1, "b", 1004, 7200), log=other)
     feed.ack()
@@ -158,6 +158,34 @@ def test_a_snapshot_of_another_log_is_a_restart_and_one_of_the_same_log_is_none(
     assert feed.rows == {1: "b", 2: "a"}
     feed.apply((U, 2, "b", 1005, 7201), log=other)
     assert feed.rows == {1: "b", 2: "b"}
+
+
+@pytest.mark.parametrize("lateness", [DAY, ORDERED])
+def test_a_new_slot_that_begins_with_a_snapshot_is_a_restart(lateness: Lateness) -> None:
+    """Its rows are newer than all, and lower than all, and would be stale."""
+    feed = Feed(lateness)
+    feed.apply((C, 1, "a", 900_000, 0), (C, 2, "b", 900_100, 1))
+    feed.stops((R, 1, "a2", 5000, 3600), (R, 2, "b2", 5000, 3600))
+    feed.ack()
+    apply_changes(feed.job)
+    assert feed.rows == {1: "a2", 2: "b2"}
+
+
+@pytest.mark.parametrize("lateness", [DAY, ORDERED])
+def test_a_restart_within_an_object_is_found_where_transactions_overlap(lateness: Lateness) -> None:
+    feed = Feed(lateness)
+    feed.stops((C, 1, "a", 900_000, 0), (C, 2, "a", 900_100, 1), (U, 1, "b", 5000, 3600), log=OVERLAPPING)
+    feed.ack()
+    apply_changes(feed.job)
+    assert feed.rows == {1: "b", 2: "a"}
+
+
+def test_transactions_that_overlap_within_an_object_are_no_restart() -> None:
+    """The longer one is newer and lower than the other, and both lie above what came first."""
+    feed = Feed()
+    feed.apply((C, 9, "first", 100, 0), (C, 1, "a", 900, 10), (C, 2, "long", 500, 60), log=OVERLAPPING)
+    feed.apply((U, 1, "b", 950, 70), (U, 2, "longer", 550, 90), log=OVERLAPPING)
+    assert feed.rows == {9: "first", 1: "b", 2: "longer"}
 
 
 @pytest.mark.parametrize(

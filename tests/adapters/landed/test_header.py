@@ -59,6 +59,10 @@ def refusal(head: str, columns: dict[str, str], **others: object) -> SchemaConfl
             {"code": "string", "q1": "int", "q2": "int"},
             "and 2025, 2026, which it has not",
         ),
+        ("sep=,\nname,code\nAda,A1\n", STRINGS, "row 2 names columns of the table: name, code"),
+        ("Report,2026\nname,code\nAda,A1\n", STRINGS, "row 2 names columns of the table: name, code"),
+        ("# export\n\ncode,name\nA1,Ada\n", STRINGS, "names columns of the table: code, name"),
+        ("code;name\nA1;Ada\n", {"code": "string"}, "it has code, name, parted by another delimiter"),
         ("region,code,,\nx,A1,,\n", ADDRESS, "it has code as the table has, and region, which it has not"),
     ],
 )
