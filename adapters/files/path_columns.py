@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Final
@@ -188,3 +190,22 @@ def hidden_columns(table: TableFiles, name: str) -> Sequence[str]:
 
 def _ordering(table: TableFiles) -> Sequence[str]:
     return [name for name in (table.options.order_by, table.options.time) if name is not None]
+
+
+def folders_of_no_column(declared: Schema, files: Schema, paths: Mapping[str, int]) -> Mapping[str, int]:
+    """Return how many rows have a value in their path that no column takes, by what a person should know of that.
+
+    `paths` has the number of rows of each file. Where columns are declared, nothing is said.
+    """
+    rows: Counter[str] = Counter()
+    for path, number in paths.items() if not len(declared) else ():
+        with suppress(ValueError):
+            for column, _ in folder_values(path):
+                rows[column] += number
+    names = {name.lower() for name in files.names}
+    return {
+        f"A folder of the path has a value of {column!r}, and the table has no such column: declare it, and set "
+        "`path_columns`, or the value is lost.": number
+        for column, number in rows.items()
+        if column not in names and number
+    }

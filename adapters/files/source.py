@@ -18,7 +18,7 @@ from lakeward.adapters.files.looking import File, alike, look_at, look_at_each, 
 from lakeward.adapters.files.messages import NO_PLACE, opened_messages, unplaced, with_versions
 from lakeward.adapters.files.names import SNAPSHOTS, in_folders, of_sinks, time_of, with_ordinals
 from lakeward.adapters.files.options import FilesOptions
-from lakeward.adapters.files.path_columns import path_cells, without_path_columns
+from lakeward.adapters.files.path_columns import folders_of_no_column, path_cells, without_path_columns
 from lakeward.adapters.files.sharing import HAS_OTHER, has_own_folder, other_tables
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.files.written import cells_of_line, grouped
@@ -152,7 +152,11 @@ class FilesSource:
         loaded = batch.facts.loaded if taken.load is None else epoch
         own_times = table.options.dates_rows
         told = replace(batch.facts, believed=limit, loaded=loaded, own_times=own_times)
-        told = replace(told, cautions={**unplaced(found), **undated(table.told_fields, found)}, others=others)
+        paths = {item.object.name: item.rows for item in told.objects}
+        lost = {} if table.options.is_messages else folders_of_no_column(dimension.schema, told.schema, paths)
+        told = replace(
+            told, cautions={**unplaced(found), **undated(table.told_fields, found), **lost}, others=others
+        )
         return replace(batch, facts=told)
 
     def _others(self, table: TableFiles, frame: DataFrame, found: Sequence[Group]) -> OtherTables | None:

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from lakeward.adapters.files.looking import look_at, with_schema
 from lakeward.adapters.files.options import FilesOptions, FilesTableOptions
-from lakeward.adapters.files.path_columns import HIVE_NULL, folder_values, path_cells
+from lakeward.adapters.files.path_columns import HIVE_NULL, folder_values, folders_of_no_column, path_cells
 from lakeward.adapters.files.source import FilesSource
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.landed.folder import Folder
@@ -194,3 +194,14 @@ def test_any_text_is_a_value_as_hive_writes_it(value: str) -> None:
 
 def test_what_is_no_code_is_taken_as_it_stands() -> None:
     assert folder_values("DT=a+b%zz=c/x=/=y/part=0.csv") == [("dt", "a+b%zz=c"), ("x", "")]
+
+
+def test_rows_of_folders_that_no_column_takes_are_counted_where_no_columns_are_declared() -> None:
+    own, paths = (
+        Schema((Column("id", parse_type("int")), Column("y", parse_type("int")))),
+        {"y=1/dt=2/a": 3, "dt=%FF/b": 1, "c": 5},
+    )
+    ((words, rows),) = folders_of_no_column(Schema(()), own, paths).items()
+    assert ("'dt'" in words, rows) == (True, 3)
+    assert folders_of_no_column(own, own, paths) == {}
+    assert folders_of_no_column(Schema(()), own, {"y=1/a": 3, "b": 1}) == {}
