@@ -265,7 +265,8 @@ class DmsSource:
         name = self._name(dimension.source, item.name)
         if name.format == "parquet":
             with self.folder.open(dimension.source, item.name) as file:
-                found = footer(file, str(dimension.name), item.name, OF_DMS).with_known(dimension.schema)
+                found = footer(file, str(dimension.name), item.name, OF_DMS)
+                found = found.with_known(dimension.schema, renames=dimension.policies.renames)
                 refuse_unknown(found, str(dimension.name), item.name)
                 return _File(item, name, schema=found.schema, forms=found.forms)
         if not len(dimension.schema):

@@ -119,7 +119,8 @@ def _look_at(table: TableFiles, item: SourceObject, stands: Schema | None, befor
     form, dimension = table.format_of(item.name), table.dimension
     if form == "parquet":
         with table.folder.open(dimension.source, item.name) as file:
-            found = footer(file, str(dimension.name), item.name).with_known(dimension.schema, stands, before)
+            found = footer(file, str(dimension.name), item.name)
+            found = found.with_known(dimension.schema, stands, before, renames=dimension.policies.renames)
             if stands is None and (not dimension.key or len(dimension.schema)):
                 # Rules may make the columns of a table that is there, so that its own say nothing here.
                 refuse_unknown(found, str(dimension.name), item.name)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO, Final
 
 import pyarrow as pa
@@ -19,6 +21,9 @@ OF_FILES: Final = (
 )
 OF_DMS: Final = "Let DMS write the column as a text (a transformation rule `change-data-type`), or leave it out."
 """What can be done about a type that the lake has not, by who writes the files."""
+
+
+_AS_NOW: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Form(Enum):
@@ -39,11 +44,17 @@ class Footer:
     schema: Schema
     forms: tuple[tuple[str, Form], ...] = ()
 
-    def with_known(self, *known: Schema | None) -> Footer:
-        """Return the footer with the columns that are NULL throughout, in the types that they are known by."""
-        empty = [name for name, form in self.forms if form is Form.NOTHING]
-        found = [next((c for s in known if s and (c := s.find(name))), None) for name in empty]
-        more = (column for column in found if column is not None)
+    def with_known(self, *known: Schema | None, renames: Mapping[str, str] = _AS_NOW) -> Footer:
+        """Return the footer with the columns that are NULL throughout, in the types that they are known by.
+
+        `renames` say what the file's columns are called now, where that is another name.
+        """
+        more = []
+        for name in (name for name, form in self.forms if form is Form.NOTHING):
+            called = (renames.get(name, name), name)
+            columns = (schema.find(now) for schema in known if schema is not None for now in called)
+            column = next((found for found in columns if found is not None), None)
+            more += [] if column is None else [Column(name, column.type)]
         return replace(self, schema=Schema((*self.schema, *more)))
 
 

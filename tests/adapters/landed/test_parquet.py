@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -80,6 +81,9 @@ def test_a_column_without_values_has_the_type_that_is_known(tmp_path: Path) -> N
     assert found == Footer(Schema((own,)), (("note", Form.NOTHING),))
     note = Column("note", Type("date"))
     assert found.with_known(None, Schema((note,))).schema == Schema((own, note))
+    now = Schema((replace(note, name="remark"),))
+    assert found.with_known(now, renames={note.name: "remark"}).schema == Schema((own, note))
+    assert found.with_known(now).schema == Schema((own,))
     with pytest.raises(SourceError, match=r"column note of a.parquet has no type"):
         refuse_unknown(found.with_known(Schema((own,))), "shop.item", "a.parquet")
     refuse_unknown(found.with_known(Schema((note,))), "shop.item", "a.parquet")
