@@ -11,6 +11,7 @@ from typing import Any
 import broken_loads
 import broken_logs
 import broken_names
+import broken_others
 import pytest
 from memory_feeds import feed
 
@@ -29,6 +30,7 @@ from lakeward.plugins.testing import (
     column_names,
     full_loads,
     mended_rows,
+    other_rows,
     read_rows,
     restarts,
     sources,
@@ -374,6 +376,7 @@ BROKEN: Mapping[str, Sequence[type[MemorySource]]] = {
     **broken_loads.BROKEN,
     **broken_logs.BROKEN,
     **broken_names.BROKEN,
+    **broken_others.BROKEN,
 }
 
 
@@ -388,6 +391,12 @@ def test_a_broken_source_breaks_its_law(law: Law) -> None:
 
 def test_every_law_has_a_source_that_breaks_it() -> None:
     assert sorted(law.__name__ for law in sources.LAWS) == sorted(BROKEN)
+
+
+@pytest.mark.parametrize("law", other_rows.LAWS)
+def test_laws_of_other_tables_are_closed_to_a_source_whose_objects_are_of_one(law: Law) -> None:
+    with pytest.raises(Closed, match="several tables"):
+        law(replace(feed(MemorySource()), put_mixed=None))
 
 
 @pytest.mark.parametrize("law", column_names.LAWS)

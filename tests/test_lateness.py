@@ -55,7 +55,7 @@ def test_a_late_file_is_applied_in_its_place(late: Project) -> None:
     put(late, "101600000", change("I", "10:16", 3, "late and new"))
     planned = late.call("plan", "--json").document["tables"][0]
     assert planned["late"] == ["20261121-101500000.csv"]
-    assert any("come late" in warning for warning in planned["warnings"])
+    assert any("comes late" in warning for warning in planned["warnings"])
     counts = late.run()["shop.item"]["counts"]
     assert (counts["stale"], counts["applied"]) == (2, 1)
     assert [name for _, name, _ in late.rows()] == ["newest", "late and new"]

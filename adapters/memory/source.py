@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -17,6 +18,7 @@ from lakeward.core.ledger import Limits, Past, SourceObject, Taken, take, until_
 from lakeward.core.loads import Naming
 from lakeward.core.log_restart import LogName, LogRestart, first_newer_step, lifted, spans_of
 from lakeward.core.memory import Reason, Reject
+from lakeward.core.other_tables import OtherTables
 from lakeward.core.plan import tolerance_of
 from lakeward.core.ports import (
     Batch,
@@ -33,11 +35,15 @@ Frame: TypeAlias = Sequence[ChangeEvent | Reject]
 
 @dataclass(slots=True)
 class MemoryObject:
-    """An object of a memory source, and what it holds; its columns, where they are not those of the table."""
+    """An object of a memory source, and what it holds; its columns, where they are not those of the table.
+
+    `others` are how many rows of other tables it has, by their names.
+    """
 
     object: SourceObject
     items: Frame
     schema: Schema | None = None
+    others: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_load(self) -> bool:
@@ -66,14 +72,21 @@ class MemorySource:
     logs: Callable[[ChangeEvent], LogName] | None = None
 
     def put(
-        self, table: TableName, order: int, items: Frame, schema: Schema | None = None, modified: int = 0
+        self,
+        table: TableName,
+        order: int,
+        items: Frame,
+        schema: Schema | None = None,
+        modified: int = 0,
+        others: Mapping[str, int] | None = None,
     ) -> None:
         """Deliver an object, in the manner of a file named by its order; it takes the place of one of that name."""
         name = f"{order:08d}"
         listed = self.tables.setdefault(table, [])
         if modified:
             listed[:] = [one for one in listed if one.object.name != name]
-        listed.append(MemoryObject(SourceObject(name, order, max(1, len(items)), modified), items, schema))
+        item = SourceObject(name, order, max(1, len(items)), modified)
+        listed.append(MemoryObject(item, items, schema, others or {}))
 
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the next objects, in order."""
@@ -104,6 +117,10 @@ class MemorySource:
         found = [self._in_log(one, of) for one, of in zip(objects, found, strict=True)]
         facts = facts_of(dimension, items, found, limit)
         behind = None if all(one.is_load for one in objects) else epoch
+        others = sum((Counter(one.others) for one in objects), Counter[str]())
+        if others:
+            told = OtherTables(others.total(), tuple(others.most_common()))
+            facts = replace(facts, skipped=facts.skipped + told.messages, others=told)
         loaded = taken.load or self.loaded.get(dimension.source) or behind
         return Batch(items, replace(facts, loaded=loaded, own_times=self.own_times))
 

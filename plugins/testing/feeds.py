@@ -50,6 +50,8 @@ class Feed:
 
     `put_named` puts an object whose columns have other names or another order. It is given the names to write,
     each with the column of the kit whose cells stand under it. Without it the laws of names are closed.
+    `put_mixed` puts an object of a table that also has rows of others, so many of each; without it the laws of
+    other tables are closed.
     """
 
     open: Callable[[], Source[Any]]
@@ -64,6 +66,7 @@ class Feed:
     put_load: Callable[[Dimension, int, Sequence[Item]], object] | None = None
     snapshots: Snapshots | None = None
     put_named: Callable[[Dimension, int, Sequence[Item], Mapping[str, str]], object] | None = None
+    put_mixed: Callable[[Dimension, int, Sequence[Item], Mapping[str, int]], object] | None = None
 
     @property
     def dimension(self) -> Dimension:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from lakeward.adapters.spark import names
+from lakeward.adapters.spark.events import SKIPPED
 from lakeward.core.dimension import Dimension, Snapshots
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.memory import Reason, Reject
@@ -135,7 +136,7 @@ def parquet(lines: Sequence[Line], types: Mapping[str, pa.DataType]) -> bytes:
 
 
 def _items(frame: DataFrame) -> Iterable[Item]:
-    for row in frame.collect():
+    for row in frame.where(f"NOT {names.REASON} <=> '{SKIPPED}'").collect():
         if row[names.REASON] is not None:
             yield Reject(_place(row), Reason(row[names.REASON]), time=row[names.TIME])
             continue

@@ -34,12 +34,16 @@ def feed(source: MemorySource) -> Feed:
         schema = Schema(tuple(Column(name, types[own]) for name, own in names.items()))
         source.put(dimension.name, place, [_named(item, names) for item in items], schema, modified=next(times))
 
+    def put_mixed(dimension: Dimension, place: int, items: Sequence[Item], others: Mapping[str, int]) -> None:
+        source.put(dimension.name, place, items, modified=next(times), others=others)
+
     return Feed(
         open=lambda: source,
         put=put,
         rows=lambda frame: frame,
         put_load=put_load,
         put_named=put_named,
+        put_mixed=put_mixed,
         has_log=source.logs is not None,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,9 @@ from landed_feeds import Form, Line
 from pyspark.sql import SparkSession
 
 from lakeward.adapters import files
-from lakeward.core.dimension import Snapshots
+from lakeward.core.dimension import Dimension, Snapshots
 from lakeward.core.schema import Column, parse_type
-from lakeward.plugins.testing import Feed, Item, restarts, source_contract
+from lakeward.plugins.testing import Feed, Item, other_rows, restarts, source_contract
 from lakeward.plugins.testing.feeds import Law
 
 pytestmark = pytest.mark.spark
@@ -127,13 +127,25 @@ def of_parquet(spark: SparkSession, tmp_path: Path) -> Feed:
 def of_messages(spark: SparkSession, tmp_path: Path) -> Feed:
     """Messages of Debezium, ordered by their places in the log of the database; none is of a full load."""
     options = {"format": "debezium", "names": r"(?P<counter>\d+)\.jsonl"}
-    return replace(
-        landed_feeds.feed(files.build, options, MESSAGES, spark, tmp_path), put_load=None, put_named=None
-    )
+    own = landed_feeds.feed(files.build, options, MESSAGES, spark, tmp_path)
+
+    def put_mixed(dimension: Dimension, place: int, items: Sequence[Item], others: Mapping[str, int]) -> None:
+        rows = [message(item) for item in items]
+        for name, number in others.items():
+            schema, _, table = name.partition(".")
+            rows += [
+                {**row, "source": {**row["source"], "schema": schema, "table": table}}
+                for row in map(message, own.items(9, number))
+            ]
+        landed = tmp_path / "landing" / dimension.name.schema / dimension.name.table / MESSAGES.name(place)
+        landed.parent.mkdir(parents=True, exist_ok=True)
+        landed.write_bytes(MESSAGES.write(rows))
+
+    return replace(own, put_load=None, put_named=None, put_mixed=put_mixed)
 
 
-@pytest.mark.parametrize("law", restarts.LAWS)
-def test_messages_hold_the_laws_of_logs(law: Law, spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("law", [*restarts.LAWS, *other_rows.LAWS])
+def test_messages_hold_the_laws_of_logs_and_of_other_tables(law: Law, spark: SparkSession, tmp_path: Path) -> None:
     law(of_messages(spark, tmp_path))
 
 

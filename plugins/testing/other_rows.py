@@ -1,0 +1,57 @@
+"""The laws of a source for rows of other tables among those of a table: counted and named, and never read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from lakeward.core.errors import LakewardError
+from lakeward.plugins.testing.contract import Closed
+from lakeward.plugins.testing.feeds import DIMENSION, OTHER, Feed, Law, Read, told
+from lakeward.plugins.testing.scripts import Item
+
+_NAME: Final = str(OTHER.name)
+
+
+def rows_of_other_tables_are_counted_and_not_read(feed: Feed) -> None:
+    """They are among the skipped rows, by the table that they name."""
+    _put(feed, 1, feed.items(1), {_NAME: 2})
+    batch = feed.read()
+    assert told(batch.by_arrival) == told(feed.items(1))
+    assert batch.facts.skipped == 2, f"skipped are 2 rows; told are {batch.facts.skipped}"
+    others = batch.facts.others
+    assert others is not None, "rows of other tables are not told"
+    assert (others.messages, others.names) == (2, ((_NAME, 2),)), f"2 rows are of {_NAME}; told are {others}"
+
+
+def an_object_of_other_tables_alone_is_not_passed_over_in_silence(feed: Feed) -> None:
+    """The table stops, or the rows are told, by the table that they name."""
+    _put(feed, 1, [], {_NAME: 3})
+    batch, stop = _read(feed)
+    if batch is None:
+        assert _NAME in stop, f"the error does not name {_NAME}: {stop}"
+        return
+    assert not batch.rows, f"read as rows of {DIMENSION.name}: {batch.rows}"
+    assert batch.facts.others is not None, "rows of other tables are not told"
+    assert dict(batch.facts.others.names) == {_NAME: 3}
+
+
+def _read(feed: Feed) -> tuple[Read | None, str]:
+    """Return the batch, or None and the words with which the source stops its table."""
+    try:
+        return feed.read(), ""
+    except LakewardError as error:
+        return None, str(error)
+
+
+def _put(feed: Feed, place: int, items: Sequence[Item], others: Mapping[str, int]) -> None:
+    """Put an object with rows of other tables; raises Closed where objects have rows of one table alone."""
+    if feed.put_mixed is None:
+        raise Closed("rows of several tables in an object")
+    feed.put_mixed(DIMENSION, place, items, others)
+
+
+LAWS: Final[tuple[Law, ...]] = (
+    rows_of_other_tables_are_counted_and_not_read,
+    an_object_of_other_tables_alone_is_not_passed_over_in_silence,
+)
