@@ -54,7 +54,8 @@ long: setup ## Run what the gate has no time for: 2,000 endpoints of DMS, and ex
 		tests/test_hundreds_of_commits.py tests/test_example_plugins.py tests/adapters/iceberg/test_rest.py \
 		tests/test_disk_full.py tests/test_snapshots.py tests/test_joined.py tests/test_rows_in_part.py \
 		tests/test_renamed_columns.py tests/test_rollback.py tests/test_less_remembered.py tests/test_histories.py \
-		tests/test_facts.py tests/test_lateness.py
+		tests/test_facts.py tests/test_lateness.py tests/test_restarted_logs.py tests/test_refused_files.py \
+		tests/test_headers.py tests/test_path_columns.py tests/test_messages_of_other_tables.py
 
 servers: ## Install the databases that tests start, where they are missing and this is root on Debian (test does it)
 	@PATH="$$PATH:/usr/sbin"; \

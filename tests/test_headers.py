@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from project import Project
+from project import Project, iceberg_and_delta
 
 pytestmark = pytest.mark.spark
 
@@ -39,7 +39,7 @@ def rows(project: Project, table: str) -> list[tuple[str, str | None]]:
     return project.rows(table, columns=("code", "name"))
 
 
-@pytest.mark.parametrize("project", ["iceberg", "delta"], indirect=True)
+@iceberg_and_delta
 def test_a_header_is_read_or_stops_its_table_and_no_value_goes_under_a_wrong_name(project: Project) -> None:
     configure(project, "files", "blanks", "renamed", "unknown", "none")
     for table in ("blanks", "renamed", "unknown"):

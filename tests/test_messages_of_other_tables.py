@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from project import Project
+from project import Project, iceberg_and_delta
 
 pytestmark = pytest.mark.spark
 
@@ -57,7 +57,7 @@ def of_dms(key: int, table: str, kind: str = "data") -> Mapping[str, Any]:
     return {"data": {"id": key, "note": "a"}, "metadata": {"timestamp": "2026-11-21T10:00:00Z", **said}}
 
 
-@pytest.mark.parametrize("project", ["iceberg", "delta"], indirect=True)
+@iceberg_and_delta
 def test_messages_of_other_tables_are_counted_and_never_applied(project: Project) -> None:
     """In a folder of its own, a file with nothing else stops the table; in a shared one, the table says so."""
     tables = [

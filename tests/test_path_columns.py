@@ -9,7 +9,7 @@ from datetime import date
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from project import Project
+from project import Project, iceberg_and_delta
 
 pytestmark = pytest.mark.spark
 
@@ -59,7 +59,7 @@ def csv(*rows: tuple[int, str]) -> bytes:
     return ("name,id\n" + "".join(f"{name},{id_}\n" for id_, name in rows)).encode()
 
 
-@pytest.mark.parametrize("project", ["iceberg", "delta"], indirect=True)
+@iceberg_and_delta
 def test_columns_of_the_path_are_values_like_others(project: Project) -> None:
     """Of the type that is declared, in the key and in the order; one that does not fit is in quarantine."""
     kinds = {"csv": csv, "json": lines, "parquet": parquet}

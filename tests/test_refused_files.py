@@ -7,7 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from project import ITEM, Project
+from project import ITEM, Project, iceberg_and_delta
 
 pytestmark = pytest.mark.spark
 
@@ -17,7 +17,7 @@ FULL = '[tables."shop.full"]\nkey = ["id"]\ncolumns = { id = "int", name = "stri
 D = Decimal
 
 
-@pytest.mark.parametrize("project", ["iceberg", "delta"], indirect=True)
+@iceberg_and_delta
 def test_a_file_refused_whole_waits_for_the_right_settings_or_an_operator(project: Project) -> None:
     """And a full load reads rows whose Op is empty, which are no operation in a file of changes."""
     wrong = ITEM.replace('price = "decimal(8,2)"', 'price = "int"') + STRICT

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import pytest
-from project import Project
+from project import Project, iceberg_and_delta
 
 pytestmark = pytest.mark.spark
 
@@ -139,7 +139,7 @@ def codes(tables: Mapping[str, Any]) -> dict[str, str]:
     return {name.split(".")[1]: table["error"]["code"] for name, table in tables.items() if table["error"]}
 
 
-@pytest.mark.parametrize("project", ["iceberg", "delta"], indirect=True)
+@iceberg_and_delta
 def test_a_restarted_log_stops_its_table_alone_until_it_is_let_pass(project: Project) -> None:
     tables = "".join(TABLE.format(name, lateness) for name, (lateness, _) in FEEDS.items())
     settings = SETTINGS.format(kind=project.kind, tables=tables + RULE)

@@ -119,6 +119,12 @@ any_kind = pytest.mark.parametrize(
 """On Iceberg in the gate, and long on the others: what is shown is of what formats share."""
 
 
+iceberg_and_delta = pytest.mark.parametrize(
+    "project", ["iceberg", pytest.param("delta", marks=pytest.mark.long)], indirect=True
+)
+"""On Iceberg in the gate, and long on Delta Lake: what is shown is of sources."""
+
+
 @pytest.fixture
 def project(
     request: pytest.FixtureRequest,
