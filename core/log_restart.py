@@ -142,10 +142,10 @@ class FoundRestart(NamedTuple):
         return f"{self.object} {self.restart.order} {self.restart.row} {self.restart.offset}"
 
 
-def lifted(position: Position, restarts: Sequence[LogRestart]) -> Position:
+def lift_place(position: Position, restarts: Sequence[LogRestart]) -> Position:
     """Return a position with the offset of the newest restart at or before its row; a full load has no place.
 
-    >>> lifted(Position(1, 5, 8, 3), [LogRestart(8, 1, 100)]).sequence
+    >>> lift_place(Position(1, 5, 8, 3), [LogRestart(8, 1, 100)]).sequence
     105
     """
     offsets = [r.offset for r in restarts if (r.order, r.row) <= (position.object, position.row)]

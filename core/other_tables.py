@@ -48,7 +48,7 @@ class OtherTables:
         return ", ".join(f"{name} ({number:,})" for name, number in shown) + more
 
 
-def together(before: OtherTables | None, new: OtherTables | None) -> OtherTables | None:
+def add_others(before: OtherTables | None, new: OtherTables | None) -> OtherTables | None:
     """Return the messages of other tables of two batches together, None where neither has any."""
     return before + new if before is not None and new is not None else new or before
 

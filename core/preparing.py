@@ -17,7 +17,7 @@ from lakeward.core.log_restart import LOG_ALARM, LogName, LogReached, LogRestart
 from lakeward.core.looking import look, recall
 from lakeward.core.memory import Memory, next_mark
 from lakeward.core.mending import check_every
-from lakeward.core.other_tables import together
+from lakeward.core.other_tables import add_others
 from lakeward.core.plan import MergePlan, backwards, plan
 from lakeward.core.ports import Batch, Entry, Recalled, Resolved, Standing
 from lakeward.core.progress import Progress
@@ -282,7 +282,7 @@ def _progress_after(found: Found[F], planned: MergePlan, resolved: Resolved) -> 
         logs=_logs_after(found, planned),
         counts=resolved.counts,
         totals=resolved.counts if planned.replaces else before.totals + resolved.counts,
-        others=together(None if planned.replaces else before.others, facts.others),
+        others=add_others(None if planned.replaces else before.others, facts.others),
     )
 
 

@@ -196,7 +196,7 @@ def table_run(run: TableRun) -> Mapping[str, Any]:
         "progress": None if run.progress is None else progress(run.progress),
         "alarms": [alarm(found) for found in run.alarms],
         "awaited": awaited(run.awaited),
-        "warnings": list(run.said),
+        "warnings": list(run.all_cautions),
         "error": None if run.error is None else error(run.error),
     }
 

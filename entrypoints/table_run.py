@@ -14,7 +14,7 @@ from lakeward.core.dimension import TableName
 from lakeward.core.facts import BatchFacts
 from lakeward.core.job import Report
 from lakeward.core.loads import Awaited
-from lakeward.core.other_tables import OtherTables, together, words_of
+from lakeward.core.other_tables import OtherTables, add_others, words_of
 from lakeward.core.progress import Progress
 from lakeward.core.twins import Twin
 
@@ -80,7 +80,7 @@ class TableRun:
         self.files += len(report.plan.facts.objects)
         self.warnings.update(report.plan.facts.warnings)
         self.row_cautions.update(row_cautions(report.plan.facts, report.counts))
-        self.others = together(self.others, report.plan.facts.others)
+        self.others = add_others(self.others, report.plan.facts.others)
         self.progress = report.progress
         if report.progress.backwards is not None or report.progress.twin is not None:
             self.odd.append(report.progress)
@@ -92,7 +92,7 @@ class TableRun:
         return words_of(others, str(source), has_rows=progress.has_rows)
 
     @property
-    def said(self) -> Sequence[str]:
+    def all_cautions(self) -> Sequence[str]:
         """What a person should know of the table, and of the rows of its batches."""
         return (*self.cautions, *caution_words(self.row_cautions))
 

@@ -7,20 +7,6 @@ from project import Project, iceberg_and_delta
 
 pytestmark = pytest.mark.spark
 
-SETTINGS = """
-[pipeline]
-name = "shop"
-
-[source]
-kind = "{source}"
-path = "landing"
-{header}
-
-[target]
-kind = "{kind}"
-warehouse = "lake"
-"""
-
 TABLE = """
 [tables."shop.{name}"]
 key = ["code"]
@@ -30,9 +16,7 @@ schema = {{ add = "ignore" }}
 
 
 def configure(project: Project, source: str, *tables: str, header: str = "") -> None:
-    text = SETTINGS.format(source=source, kind=project.kind, header=header)
-    text += "".join(TABLE.format(name=name) for name in tables)
-    (project.folder / "lakeward.toml").write_text(text, "utf-8")
+    project.configure("".join(TABLE.format(name=name) for name in tables), header, source_kind=source)
 
 
 def rows(project: Project, table: str) -> list[tuple[str, str | None]]:

@@ -11,20 +11,6 @@ from project import Project, iceberg_and_delta
 
 pytestmark = pytest.mark.spark
 
-SETTINGS = """
-[pipeline]
-name = "shop"
-
-[source]
-kind = "files"
-path = "landing"
-format = "debezium"
-
-[target]
-kind = "{kind}"
-warehouse = "lake"
-"""
-
 TABLE = """
 [tables."shop.{name}"]
 key = ["id"]
@@ -64,7 +50,7 @@ def test_messages_of_other_tables_are_counted_and_never_applied(project: Project
         TABLE.format(name=name, source=source, columns="" if name == "typed" else COLUMNS)
         for name, source in TABLES.items()
     ]
-    (project.folder / "lakeward.toml").write_text(SETTINGS.format(kind=project.kind) + "".join(tables), "utf-8")
+    project.configure("".join(tables), 'format = "debezium"', source_kind="files")
     heartbeat = {"ts_ms": 5}
     files = {
         "item": [envelope(1, "item"), envelope(2, "other"), envelope(3, "other"), envelope(4, "thing"), heartbeat],

@@ -13,19 +13,6 @@ from project import Project, iceberg_and_delta
 
 pytestmark = pytest.mark.spark
 
-SETTINGS = """
-[pipeline]
-name = "shop"
-
-[source]
-kind = "files"
-path = "landing"
-
-[target]
-kind = "{kind}"
-warehouse = "lake"
-"""
-
 TABLE = """
 [tables."shop.{name}"]
 key = ["id", "dt"]
@@ -39,9 +26,8 @@ COLUMNS = ("id", "dt", "name", "city")
 
 
 def configure(project: Project, **sources: str) -> None:
-    text = SETTINGS.format(kind=project.kind)
-    text += "".join(TABLE.format(name=name, source=source) for name, source in sources.items())
-    (project.folder / "lakeward.toml").write_text(text, "utf-8")
+    tables = [TABLE.format(name=name, source=source) for name, source in sources.items()]
+    project.configure("".join(tables), source_kind="files")
 
 
 def parquet(*rows: tuple[int, str]) -> bytes:

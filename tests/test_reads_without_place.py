@@ -10,24 +10,11 @@ from project import Project
 
 pytestmark = pytest.mark.spark
 
-SETTINGS = """
-[pipeline]
-name = "shop"
-
-[source]
-kind = "files"
-path = "landing"
-format = "debezium"
-form = "flattened"
-
-[target]
-kind = "{kind}"
-warehouse = "lake"
-
+TABLE = """
 [tables."shop.item"]
 key = ["id"]
 columns = {{ id = "int", name = "string" }}
-lateness = "{lateness}"
+lateness = "{}"
 """
 
 
@@ -42,7 +29,7 @@ def lines(*told: tuple[str, int, str], **place: Any) -> str:
 @pytest.mark.parametrize(("project", "lateness"), [("iceberg", "ordered"), ("delta", "24h")], indirect=["project"])
 def test_a_snapshot_row_never_replaces_a_change_that_arrived_before_it(project: Project, lateness: str) -> None:
     """Behind the change in its file or in a later one; of keys without a change the last snapshot row stands."""
-    (project.folder / "lakeward.toml").write_text(SETTINGS.format(kind=project.kind, lateness=lateness), "utf-8")
+    project.configure(TABLE.format(lateness), 'format = "debezium"\nform = "flattened"', source_kind="files")
     project.put("1.json", lines(("c", 1, "new"), ("d", 2, ""), ("r", 3, "one"), ("u", 5, "new"), ("r", 5, "old")))
     first = project.run()["shop.item"]
     (said,) = first["warnings"]

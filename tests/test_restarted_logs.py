@@ -11,22 +11,6 @@ from project import Project, iceberg_and_delta
 
 pytestmark = pytest.mark.spark
 
-SETTINGS = """
-[pipeline]
-name = "shop"
-
-[source]
-kind = "files"
-path = "landing"
-format = "debezium"
-
-[target]
-kind = "{kind}"
-warehouse = "lake"
-
-{tables}
-"""
-
 TABLE = """
 [tables."shop.{}"]
 key = ["id"]
@@ -54,6 +38,11 @@ def postgres(lsn: int) -> dict[str, Any]:
     return {"connector": "postgresql", "lsn": lsn, "sequence": json.dumps([str(lsn - 1), str(lsn)])}
 
 
+def alone(lsn: int) -> dict[str, Any]:
+    """Return the place of a change that does not tell that of its commit: transactions overlap there."""
+    return {"connector": "postgresql", "lsn": lsn}
+
+
 def mysql(file: str, pos: int, server: int = 1) -> dict[str, Any]:
     return {"connector": "mysql", "file": file, "pos": pos, "row": 0, "server_id": server}
 
@@ -71,6 +60,17 @@ RESTARTS: Final[Mapping[str, tuple[str, tuple[list[Change], list[Change]]]]] = {
         (
             [("c", 1, "a", 0, postgres(900_000)), ("c", 2, "a", 0, postgres(900_001))],
             [("u", 1, "b", HOUR, postgres(5000)), ("d", 2, None, HOUR, postgres(5001))],
+        ),
+    ),
+    "within_a_file": (
+        "24h",
+        (
+            [("c", 1, "a", 0, alone(900_000)), ("c", 2, "a", 0, alone(900_001))],
+            [
+                ("u", 1, "a", 5000, alone(900_200)),
+                ("u", 1, "b", HOUR, alone(5000)),
+                ("d", 2, None, HOUR, alone(5001)),
+            ],
         ),
     ),
     "other_log": (
@@ -142,8 +142,7 @@ def codes(tables: Mapping[str, Any]) -> dict[str, str]:
 @iceberg_and_delta
 def test_a_restarted_log_stops_its_table_alone_until_it_is_let_pass(project: Project) -> None:
     tables = "".join(TABLE.format(name, lateness) for name, (lateness, _) in FEEDS.items())
-    settings = SETTINGS.format(kind=project.kind, tables=tables + RULE)
-    (project.folder / "lakeward.toml").write_text(settings, "utf-8")
+    project.configure(tables + RULE, 'format = "debezium"', source_kind="files")
     deliver(project, 0)
     project.run()
     deliver(project, 1)

@@ -37,7 +37,7 @@ from lakeward.adapters.spark.events import (
     Group,
     by_object,
     facts,
-    lifted,
+    lift_places,
     steps_back,
     survey,
     with_ahead,
@@ -186,7 +186,7 @@ class DmsSource:
         objects = tuple(file.object for file in files)
         tags = {file.object.name: self._etag(dimension.source, file) for file in files}
         dimension = self._with_schema(dimension, files)
-        rows = lifted(self._frame(dimension, files), taken.restarts)
+        rows = lift_places(self._frame(dimension, files), taken.restarts)
         frame, close = self.kept.keep(rows, dimension, objects)
         try:
             limit = believed(self.now())

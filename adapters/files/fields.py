@@ -123,13 +123,13 @@ def refuse_fields(
         for setting, name in named.items():
             lacks, nested = LACKS[setting], NOT_PLAIN[setting]
             if setting == "time" and not any(nested in group.flags for group in alike):
-                continue  # a row without a time is applied: `undated` counts them
+                continue  # a row without a time is applied: `count_undated` counts them
             if all(group.flags & {lacks, nested} for group in alike):
                 conflict = not_plain if any(nested in group.flags for group in alike) else lacks_field
                 raise conflict(dimension, files[order], setting, name)
 
 
-def undated(named: Mapping[str, str], found: Sequence[Group]) -> Mapping[str, int]:
+def count_undated(named: Mapping[str, str], found: Sequence[Group]) -> Mapping[str, int]:
     """Return how many rows are of files of which no row has what `time` names, by what a person should know."""
     lacks = LACKS["time"]
     files = by_object([g for g in found if g.reason != SKIPPED and MALFORMED not in g.flags]).values()

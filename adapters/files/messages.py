@@ -78,7 +78,7 @@ def with_no_place(events: DataFrame, options: FilesOptions) -> DataFrame:
     return events.withColumn(NO_PLACE, F.expr(f"{IS_EVENT} AND NOT ({has_order()})"))
 
 
-def unplaced(found: Sequence[Group]) -> Mapping[str, int]:
+def count_unplaced(found: Sequence[Group]) -> Mapping[str, int]:
     """Return how many messages tell no place, by what a person should know of that."""
     count = sum(group.rows for group in found if NO_PLACE in group.flags)
     return {_UNPLACED: count} if count else {}

@@ -11,11 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.files.columns import check_images, check_mapping
 from lakeward.adapters.files.damage import of_others, refuse_damage, surveyed
-from lakeward.adapters.files.fields import FIELD_FLAGS, refuse_fields, undated
+from lakeward.adapters.files.fields import FIELD_FLAGS, count_undated, refuse_fields
 from lakeward.adapters.files.frames import ODD, frame_of
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.looking import File, alike, look_at, look_at_each, with_schema
-from lakeward.adapters.files.messages import NO_PLACE, opened_messages, unplaced, with_versions
+from lakeward.adapters.files.messages import NO_PLACE, count_unplaced, opened_messages, with_versions
 from lakeward.adapters.files.names import SNAPSHOTS, in_folders, of_sinks, time_of, with_ordinals
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.path_columns import folders_of_no_column, path_cells, without_path_columns
@@ -29,14 +29,14 @@ from lakeward.adapters.landed.layout import find_layout
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch
 from lakeward.adapters.messages.decoded import OTHER_TABLE
-from lakeward.adapters.spark.events import SKIPPED, Group, facts, lifted, log_steps, with_ahead
+from lakeward.adapters.spark.events import SKIPPED, Group, facts, lift_places, log_steps, with_ahead
 from lakeward.adapters.spark.rows import LOG, TORN
 from lakeward.adapters.spark.truncates import truncation
 from lakeward.core.clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
 from lakeward.core.errors import ConfigError, SchemaConflict, SourceError
 from lakeward.core.events import Operation, Position, Sequences
-from lakeward.core.facts import Capability
+from lakeward.core.facts import BatchFacts, Capability
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken
 from lakeward.core.loads import Naming
 from lakeward.core.other_tables import OtherTables
@@ -121,7 +121,7 @@ class FilesSource:
         tags = {item.name: item.etag or self.folder.etag(dimension.source, item.name) for item in objects}
         table = replace(table, dimension=with_schema(table, files))
         check_mapping(table.options, table.dimension)
-        rows = lifted(frame_of(table, files), taken.restarts)
+        rows = lift_places(frame_of(table, files), taken.restarts)
         frame, close = self.kept.keep(rows, dimension, objects)
         try:
             limit = believed(self.now())
@@ -149,15 +149,14 @@ class FilesSource:
         except BaseException:
             close()
             raise
-        loaded = batch.facts.loaded if taken.load is None else epoch
-        own_times = table.options.dates_rows
-        told = replace(batch.facts, believed=limit, loaded=loaded, own_times=own_times)
-        paths = {item.object.name: item.rows for item in told.objects}
-        lost = {} if table.options.is_messages else folders_of_no_column(dimension.schema, told.schema, paths)
-        told = replace(
-            told, cautions={**unplaced(found), **undated(table.told_fields, found), **lost}, others=others
+        facts = replace(
+            batch.facts,
+            believed=limit,
+            loaded=batch.facts.loaded if taken.load is None else epoch,
+            own_times=table.options.dates_rows,
+            others=others,
         )
-        return replace(batch, facts=told)
+        return replace(batch, facts=replace(facts, cautions=_cautions(table, dimension, facts, found)))
 
     def _others(self, table: TableFiles, frame: DataFrame, found: Sequence[Group]) -> OtherTables | None:
         """Return which other tables messages name; of a shared folder with rows of the table the number alone."""
@@ -285,6 +284,17 @@ def _no_snapshots(dimension: Dimension) -> ConfigError:
         f"{dimension.name}: messages are changes, and its full loads are snapshots",
         todo=f'Take `full_loads = "snapshot"` out of [tables."{dimension.name}"].',
     )
+
+
+def _cautions(
+    table: TableFiles, dimension: Dimension, read: BatchFacts, found: Sequence[Group]
+) -> Mapping[str, int]:
+    """Return what a person should know of rows of a batch, with their number; `dimension` is as declared."""
+    counted = {**count_unplaced(found), **count_undated(table.told_fields, found)}
+    if table.options.is_messages:
+        return counted
+    paths = {item.object.name: item.rows for item in read.objects}
+    return {**counted, **folders_of_no_column(dimension.schema, read.schema, paths)}
 
 
 def _not_alike(dimension: Dimension, one: File, other: File) -> SchemaConflict:

@@ -59,13 +59,13 @@ def read_parquet(
     told = partial(_text_of, reading=reading, footer=footer)
     has = set(frame.columns)
     owns = [_Cell(called.get(c.name, c.name), c, reading, footer) for c in schema]
-    before, sent, lacks = [], [own.shown for own in owns], False
+    before, sent, lacks = [], [own.display for own in owns], False
     for item in reading.before_columns:
         name = f"{prefix or ''}{called.get(item.name, item.name)}"
         is_there = prefix is not None and name in has
         lacks = lacks or not is_there
         before.append(_Cell(name if is_there else None, item, reading, footer))
-        sent += [before[-1].shown] if is_there else []
+        sent += [before[-1].display] if is_there else []
     of_key = [cell.column.name in reading.dimension.key for cell in (*owns, *before)]
     wrong = [cell.misfit for cell in (*owns, *before)]
     return frame.selectExpr(
@@ -147,7 +147,7 @@ class _Cell:
                 return f"CAST({raw} AS string)"
 
     @property
-    def shown(self) -> str:
+    def display(self) -> str:
         """What the row is shown with, as a column of that name."""
         return quoted(self.name or "") if self.form is None else f"{self.text} AS {quoted(self.name or '')}"
 

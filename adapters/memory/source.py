@@ -16,7 +16,7 @@ from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, P
 from lakeward.core.facts import READ_REASONS, BatchFacts, Capability, ObjectFacts, Refusal
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken, take, until_changed
 from lakeward.core.loads import Naming
-from lakeward.core.log_restart import LogName, LogRestart, first_newer_step, lifted, spans_of
+from lakeward.core.log_restart import LogName, LogRestart, first_newer_step, lift_place, spans_of
 from lakeward.core.memory import Reason, Reject
 from lakeward.core.other_tables import OtherTables
 from lakeward.core.plan import tolerance_of
@@ -169,7 +169,9 @@ class MemorySource:
 
 def _lifted(found: MemoryObject, restarts: Sequence[LogRestart]) -> MemoryObject:
     """Return an object with its places lifted above those of the logs before a restart."""
-    return replace(found, items=[replace(item, position=lifted(item.position, restarts)) for item in found.items])
+    return replace(
+        found, items=[replace(item, position=lift_place(item.position, restarts)) for item in found.items]
+    )
 
 
 def _of_epoch(found: MemoryObject, epoch: int) -> MemoryObject:

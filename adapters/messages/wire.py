@@ -68,7 +68,7 @@ def value_of(cell: str, type_: Type, written: Writing) -> str:
     if type_.name == "binary" and written.wire is not Wire.PLAIN and written.text.pattern is None:
         return _binary(cell, written.wire)
     if type_.name in ("int", "bigint"):
-        return _whole(cell, type_)
+        return _whole_number(cell, type_)
     return to_type(cell, type_, written.text)
 
 
@@ -80,7 +80,7 @@ def number(cell: str) -> str:
 # Whole numbers, and decimals.
 
 
-def _whole(cell: str, type_: Type) -> str:
+def _whole_number(cell: str, type_: Type) -> str:
     """Read a whole number, also one with a fraction of zeros, or with an exponent.
 
     JSON's parser makes a double of one with an exponent, which has 15 digits exactly: others are not taken.

@@ -197,10 +197,10 @@ def has_order(sequence: str = names.SEQUENCE) -> str:
     return f"{sequence} NOT IN (0, {LOAD}, {READ})"
 
 
-def lifted(frame: DataFrame, restarts: Sequence[LogRestart]) -> DataFrame:
+def lift_places(frame: DataFrame, restarts: Sequence[LogRestart]) -> DataFrame:
     """Add the offset of the newest restart of the source's log at or before a row to its place.
 
-    It is `core.log_restart.lifted` as SQL.
+    It is `core.log_restart.lift_place` as SQL.
     """
     if not restarts:
         return frame

@@ -222,7 +222,7 @@ def show(runs: Sequence[TableRun], code: int, joined: Sequence[JoinRun] = ()) ->
     total = sum((run.counts for run in runs), Counts())
     if total.read:
         out.print(view.sum_words(total))
-    view.print_findings({run.table: (*run.said, *view.quality_words(run.warnings)) for run in runs}, ())
+    view.print_findings({run.table: (*run.all_cautions, *view.quality_words(run.warnings)) for run in runs}, ())
     for run in runs:
         view.print_awaited(run.table, run.awaited)
     for run in runs:

@@ -13,7 +13,7 @@ from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Wit
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import ChangeEvent, Operation, Position, Sequences
 from lakeward.core.job import Job
-from lakeward.core.log_restart import LEAST_GAP, LOG_ALARM, LogName, LogRestart, lifted
+from lakeward.core.log_restart import LEAST_GAP, LOG_ALARM, LogName, LogRestart, lift_place
 from lakeward.core.pipeline import apply_changes
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
@@ -274,7 +274,7 @@ def test_no_delivery_of_one_log_in_two_partitions_raises_an_alarm(data: st.DataO
 def test_a_lifted_place_lies_above_the_old_log_and_keeps_the_order_of_the_new(one: int, other: int) -> None:
     restarts = [LogRestart(4, 2, 10**6 + 1)]
     old, low, high = (
-        lifted(Position(1, place, order, row), restarts)
+        lift_place(Position(1, place, order, row), restarts)
         for place, order, row in [(10**6, 4, 1), (one, 4, 2), (other, 5, 1)]
     )
     assert old.sequence == 10**6 < low.sequence

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeward.core.counts import Counts
-from lakeward.core.other_tables import MOST_NAMES, OtherTables, together, words_of
+from lakeward.core.other_tables import MOST_NAMES, OtherTables, add_others, words_of
 from lakeward.core.progress import Progress
 
 BATCHES = st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(1, 5), min_size=1), max_size=5)
@@ -25,7 +25,7 @@ def test_batches_add_up(batches: list[dict[str, int]]) -> None:
     """Whatever their number: the sum is that of one batch that has all messages, and a commit says the same."""
     found: OtherTables | None = None
     for batch in batches:
-        found = together(together(found, None), of(batch))
+        found = add_others(add_others(found, None), of(batch))
     every = {name: sum(batch.get(name, 0) for batch in batches) for name in "abc"}
     assert found == (of({name: n for name, n in every.items() if n}) if batches else None)
     assert Progress.from_json(Progress(others=found).to_json()).others == found

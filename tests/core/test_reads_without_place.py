@@ -12,7 +12,7 @@ from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, Ordered, TableName, Ties, Within
 from lakeward.core.events import READ_SEQUENCE, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.job import Job
-from lakeward.core.log_restart import LogRestart, lifted
+from lakeward.core.log_restart import LogRestart, lift_place
 from lakeward.core.pipeline import apply_changes
 from lakeward.core.schema import Column, Schema, Type
 
@@ -111,6 +111,6 @@ def test_a_delete_that_is_forgotten_lets_a_read_bring_the_row_back() -> None:
 def test_a_read_behind_a_restart_of_the_log_is_below_the_changes_behind_it_alone() -> None:
     restarts = [LogRestart(5, 1, 900)]
     read, change = Position(1, READ_SEQUENCE, 5, 2), Position(1, 0, 5, 1)
-    assert Position(1, 899, 4, 1) < lifted(read, restarts) < lifted(change, restarts)
+    assert Position(1, 899, 4, 1) < lift_place(read, restarts) < lift_place(change, restarts)
     before = read._replace(object=4)
-    assert lifted(before, restarts) == before
+    assert lift_place(before, restarts) == before

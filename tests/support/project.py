@@ -21,7 +21,7 @@ SETTINGS = """
 name = "shop"
 
 [source]
-kind = "dms"
+kind = "{source_kind}"
 path = "landing"
 {source}
 
@@ -56,8 +56,10 @@ class Project:
     capsys: pytest.CaptureFixture[str]
     kind: str = "iceberg"
 
-    def configure(self, tables: str = ITEM, source: str = "", target: str = "") -> None:
-        text = SETTINGS.format(kind=self.kind, tables=tables, source=source, target=target)
+    def configure(
+        self, tables: str = ITEM, source: str = "", target: str = "", *, source_kind: str = "dms"
+    ) -> None:
+        text = SETTINGS.format(kind=self.kind, tables=tables, source=source, target=target, source_kind=source_kind)
         (self.folder / "lakeward.toml").write_text(text, "utf-8")
         (self.folder / "landing").mkdir(exist_ok=True)
 
