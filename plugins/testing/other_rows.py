@@ -14,7 +14,7 @@ _NAME: Final = str(OTHER.name)
 
 
 def rows_of_other_tables_are_counted_and_not_read(feed: Feed) -> None:
-    """They are among the skipped rows, by the table that they name."""
+    """They are among the skipped rows, by the table that they name; neither their places nor their times count."""
     _put(feed, 1, feed.items(1), {_NAME: 2})
     batch = feed.read()
     assert told(batch.by_arrival) == told(feed.items(1))
@@ -22,6 +22,9 @@ def rows_of_other_tables_are_counted_and_not_read(feed: Feed) -> None:
     others = batch.facts.others
     assert others is not None, "rows of other tables are not told"
     assert (others.messages, others.names) == (2, ((_NAME, 2),)), f"2 rows are of {_NAME}; told are {others}"
+    places = [item.position for item in batch.rows]
+    assert (batch.facts.least, batch.facts.greatest) == (min(places), max(places)), "places of other tables count"
+    assert batch.facts.time == max(item.time or 0 for item in batch.rows), "times of other tables count"
 
 
 def an_object_of_other_tables_alone_is_not_passed_over_in_silence(feed: Feed) -> None:

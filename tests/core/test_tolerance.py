@@ -61,6 +61,15 @@ def test_what_is_tolerated_goes_into_quarantine(good: int, bad: int, tolerance: 
     assert apply_changes(found).quarantined == bad
 
 
+def test_rows_of_other_tables_are_no_part_of_what_is_shared() -> None:
+    """Of 100 rows of the table 10 cannot be read, whatever else its files have."""
+    source = MemorySource()
+    rejects = [Reject(Position(1, 1, 1, 10_000 + row), Reason.CAST, ((0,),)) for row in range(10)]
+    source.put(NAME, 1, [*map(insert, range(1, 91)), *rejects], others={"shop.order": 10_000})
+    with pytest.raises(QuarantineFull, match="10 of the 100 rows"):
+        apply_changes(job(source, Tolerance()))
+
+
 @pytest.mark.parametrize(
     ("good", "bad", "tolerance", "limit"),
     [

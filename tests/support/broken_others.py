@@ -26,6 +26,18 @@ class CountsOtherTablesWithoutTheirNames(MemorySource):
         return replace(batch, facts=_nameless(batch.facts))
 
 
+class GoesByTimesOfOtherTables(MemorySource):
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, taken, epoch)
+        return replace(batch, facts=replace(batch.facts, time=(batch.facts.time or 0) + 1))
+
+
+class GoesByPlacesOfOtherTables(MemorySource):
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
+        batch = MemorySource.read(self, dimension, taken, epoch)
+        return replace(batch, facts=replace(batch.facts, greatest=Position(epoch, 2**60, 1, 99)))
+
+
 class ReadsOtherTables(MemorySource):
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
         batch = MemorySource.read(self, dimension, taken, epoch)
@@ -41,6 +53,8 @@ def _nameless(facts: BatchFacts) -> BatchFacts:
 
 BROKEN: Final[Mapping[str, Sequence[type[MemorySource]]]] = {
     "rows_of_other_tables_are_counted_and_not_read": [
+        GoesByTimesOfOtherTables,
+        GoesByPlacesOfOtherTables,
         PassesOverOtherTables,
         CountsOtherTablesWithoutTheirNames,
         ReadsOtherTables,
