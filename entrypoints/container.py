@@ -96,6 +96,7 @@ def make_runtime(registry: Registry, configured: Configured, spark: LateSpark) -
     runtime.table_keys, runtime.joined_keys = keys_of(TableSettings), keys_of(JoinedSettings)
     runtime.joined = list(configured.joined)
     runtime.declared = configured.declared()
+    runtime.small_batch = configured.settings.spark.small_batch
     runtime.secret = lambda name: registry.secrets.build(name.kind, {}, runtime).read(name.name)
     spark.runtime = runtime
     return runtime

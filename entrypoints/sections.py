@@ -44,6 +44,7 @@ from lakeward.entrypoints.quality import QualityRule
 from lakeward.entrypoints.rules import ColumnRule
 from lakeward.entrypoints.upkeep import DURATION, MaintainSettings, Strict, micros
 from lakeward.plugins.options import keys_of
+from lakeward.plugins.registry import SMALL_BATCH
 
 
 def _interval(value: str) -> str:
@@ -124,6 +125,11 @@ class SparkSettings(Strict):
     master: str = Field("local[*]", description="Where Spark runs: `local[*]` is this machine, with all its cores.")
     memory: str = Field("1g", pattern=r"^\d+[kmgKMG]$", description="The heap of the driver, as 4g.")
     settings: dict[str, str] = Field(default_factory=dict, description="Any other setting of Spark, by its name.")
+    small_batch: NonNegativeInt = Field(
+        SMALL_BATCH,
+        description="A batch of at most so many rows is read and worked out by lakeward itself, without jobs of "
+        "Spark where that is possible. `0`: no batch is. The tables become the same either way.",
+    )
 
 
 class ColumnSettings(Strict):

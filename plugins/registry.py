@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError, PluginError
@@ -29,6 +29,9 @@ from lakeward.core.schema import Schema
 from lakeward.core.secrets import Secret, SecretName
 
 P = TypeVar("P")
+
+SMALL_BATCH: Final = 20_000
+"""How many rows a small batch has at most, where the settings do not say."""
 
 Options: TypeAlias = Mapping[str, Any]
 """One table of the settings, as written there, for the adapter that it names."""
@@ -55,7 +58,8 @@ class Runtime:
     stand in a section of their own. `now` is the clock, in microseconds
     since 1970. In the folder `state` an adapter may keep what can be made anew. `secret` reads
     a secret, when it is needed and not before. `declared` are the columns, as the lake has them, of those tables of
-    which the settings, or the catalogue, say them all, joined tables included.
+    which the settings, or the catalogue, say them all, joined tables included. A batch of at most `small_batch`
+    rows may be read and worked out without Spark; 0 means that none is.
     """
 
     spark: Callable[[], Any]
@@ -70,6 +74,7 @@ class Runtime:
     declared: Mapping[TableName, Schema] = field(default_factory=dict)
     joined: Collection[TableName] = ()
     joined_keys: tuple[str, ...] = ()
+    small_batch: int = SMALL_BATCH
 
     def require(self, *jars: str, settings: Mapping[str, str] | None = None) -> None:
         """Ask for groups of jars and for session settings."""

@@ -423,3 +423,8 @@ def test_a_job_has_the_attempts_of_the_settings_and_a_look_at_its_table(tmp_path
     assert made.attempts == 2
     assert made.standing is not None
     assert made.standing().progress == Progress()
+
+
+@pytest.mark.parametrize(("text", "rows"), [("", 20_000), ("[spark]\nsmall_batch = 0\n", 0)])
+def test_factories_are_given_the_size_of_small_batches(text: str, rows: int, tmp_path: Path) -> None:
+    assert Container(configured=load(write(tmp_path, MEMORY, text))).runtime().small_batch == rows
