@@ -16,6 +16,7 @@ from typing import TypeAlias
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
 from lakeward.core.fold import Folded, Row, apply, at_its_end
 from lakeward.core.history.versions import spliced
+from lakeward.core.settling.by_key import EventsByKey
 from lakeward.core.settling.passing import Passing
 from lakeward.core.settling.standing import Before
 
@@ -36,7 +37,15 @@ class Outcome:
 
     def incomplete(self, events: Iterable[ChangeEvent]) -> set[Position]:
         """Return which of the events found no row to complete."""
-        return {event.position for folded in self.folds for event in events if folded.is_waiting(event)}
+        if not any(folded.incomplete for folded in self.folds):
+            return set()
+        by_position = {event.position: event for event in events}
+        return {
+            position
+            for folded in self.folds
+            for position in folded.incomplete & by_position.keys()
+            if folded.is_waiting(by_position[position])
+        }
 
     @property
     def used(self) -> set[Position]:
@@ -57,9 +66,9 @@ def fold(before: Before, passing: Passing) -> Outcome:
     """Fold what passes over the rows, chain by chain."""
     rows = {key: unless_bare(before.rows.get(key)) for key in before.ended}
     folds = []
+    passed = EventsByKey.of(passing.passed)
     for chain in chains_to_fold(before, passing):
-        incoming = [event for event in passing.passed if not event.keys or chain.keys.intersection(event.keys)]
-        folded = apply(before.dimension, chain.rows, [*chain.remembered, *incoming])
+        folded = apply(before.dimension, chain.rows, [*chain.remembered, *passed.of_keys(chain.keys)])
         folds.append(folded)
         for key in chain.keys:
             rows[key] = unless_bare(whole(before, key, chain.rows.get(key), folded.rows.get(key)))
@@ -72,7 +81,7 @@ def chains_to_fold(before: Before, passing: Passing) -> Iterator[_Chain]:
     links = link_keys(before, passing)
     slow = slow_keys(before, passing, links)
     for keys in chains(slow, links):
-        yield _Chain(keys, rows_at_mark(before, keys), before.remembered_of(keys))
+        yield _Chain(keys, rows_at_mark(before, keys), before.remembered_by_key.of_keys(keys))
     truncates = before.truncates
     for keys in chains(touched_keys(before, passing) - slow, links):
         standing = {key: at_its_end(row) for key in keys if (row := before.standing(key)) is not None}
@@ -129,8 +138,9 @@ def remembered_keys(before: Before) -> set[Key]:
 def chains(keys: Iterable[Key], links: Links) -> list[set[Key]]:
     """Group keys, with all that key changes join to them."""
     groups: list[set[Key]] = []
+    grouped: set[Key] = set()
     for key in keys:
-        if any(key in group for group in groups):
+        if key in grouped:
             continue
         group, rest = set[Key](), [key]
         while rest:
@@ -138,6 +148,7 @@ def chains(keys: Iterable[Key], links: Links) -> list[set[Key]]:
                 group.add(item)
                 rest.extend(links.get(item, ()))
         groups.append(group)
+        grouped |= group
     return groups
 
 

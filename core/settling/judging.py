@@ -41,9 +41,9 @@ def judge(before: Before, arrived: Arrived, passing: Passing, outcome: Outcome) 
 def overtaken(before: Before, event: ChangeEvent) -> Verdict:
     """Return whether what overtook an event was there before this delivery, or came with it."""
     standing = [row.position for row in before.standing_of(event)]
-    remembered = [other.position for other in before.remembered_of(set(event.keys))]
-    newer = any(position > event.position for position in [*standing, *remembered])
-    return Verdict.STALE if newer else Verdict.SUPERSEDED
+    remembered = before.newest_remembered(event)
+    known = standing if remembered is None else [*standing, remembered]
+    return Verdict.STALE if any(position > event.position for position in known) else Verdict.SUPERSEDED
 
 
 def took_part(event: ChangeEvent, verdicts: Verdicts) -> bool:

@@ -14,6 +14,7 @@ from lakeward.core.history.check import violation
 from lakeward.core.history.reloads import outlasting
 from lakeward.core.history.versions import Columns
 from lakeward.core.memory import Base, Memory, Reject
+from lakeward.core.settling.by_key import EventsByKey, newest_by_key
 from lakeward.core.settling.dating import dated
 
 
@@ -23,7 +24,8 @@ class Before:
 
     With `replaces` a full load that is complete takes the place of all rows: `ended` are the keys of those that it
     ends before its own are folded, and nothing is left of earlier epochs. Of the events in the `memory` those are
-    `remembered` that rows have met; the others `waited`.
+    `remembered` that rows have met; the others `waited`. Of those remembered each key has its `newest` position,
+    and that of its newest delete in `deletes`.
     """
 
     dimension: Dimension
@@ -34,6 +36,10 @@ class Before:
     ended: frozenset[Key]
     remembered: Sequence[ChangeEvent]
     waited: Sequence[ChangeEvent]
+    remembered_by_key: EventsByKey
+    newest: Mapping[Key, Position]
+    deletes: Mapping[Key, Position]
+    newest_truncate: Position | None
     bases: Mapping[Key, Base]
     columns: Columns | None
 
@@ -44,6 +50,7 @@ class Before:
         epoch = delivery.loaded if replaces and delivery.loaded else memory.epoch
         left = _left_by_load(dimension, rows, memory, delivery, epoch) if replaces else rows
         changes = [change for place, change in memory.changes.items() if place.epoch >= epoch]
+        remembered = [change.event for change in changes if not change.waiting]
         return cls(
             dimension=dimension,
             memory=memory,
@@ -51,8 +58,12 @@ class Before:
             replaces=replaces,
             rows=left,
             ended=frozenset(key for key, row in rows.items() if left.get(key) is not row),
-            remembered=[change.event for change in changes if not change.waiting],
+            remembered=remembered,
             waited=[change.event for change in changes if change.waiting],
+            remembered_by_key=EventsByKey.of(remembered),
+            newest=newest_by_key((key, event.position) for event in remembered for key in event.keys),
+            newest_truncate=max((event.position for event in remembered if not event.keys), default=None),
+            deletes=newest_by_key((key, event.position) for event in remembered for key in _deleted(event)),
             bases={} if replaces else memory.bases,
             columns=columns_of(dimension),
         )
@@ -73,18 +84,14 @@ class Before:
         return None if self.replaces else self.memory.high_water
 
     @property
-    def truncates(self) -> list[ChangeEvent]:
+    def truncates(self) -> Sequence[ChangeEvent]:
         """The truncates that are remembered."""
-        return [event for event in self.remembered if event.operation is Operation.TRUNCATE]
+        return self.remembered_by_key.truncates
 
     def is_late(self, position: Position) -> bool:
         """Whether by `lateness` nothing may come there any more."""
         mark = None if self.is_ordered else self.memory.mark
         return position.epoch == self.epoch and not self.replaces and mark is not None and position.mark <= mark
-
-    def remembered_of(self, keys: set[Key]) -> list[ChangeEvent]:
-        """Return the events that are remembered of these keys, truncates included."""
-        return [event for event in self.remembered if not event.keys or keys.intersection(event.keys)]
 
     def standing(self, key: Key) -> Row | None:
         """Return the stored row, or where it went the memory of its delete.
@@ -93,8 +100,13 @@ class Before:
         """
         if key in self.rows:
             return self.rows[key]
-        deletes = [event.position for event in self.remembered if _deletes(event, key)]
-        return Row({}, max(deletes), deleted=True) if deletes else None
+        deleted = self.deletes.get(key)
+        return None if deleted is None else Row({}, deleted, deleted=True)
+
+    def newest_remembered(self, event: ChangeEvent) -> Position | None:
+        """Return the greatest position that is remembered of the event's keys, truncates included."""
+        places = [self.newest_truncate, *(self.newest.get(key) for key in event.keys)]
+        return max((place for place in places if place is not None), default=None)
 
     def standing_of(self, event: ChangeEvent) -> list[Row]:
         """Return what stands of the event's keys."""
@@ -109,8 +121,11 @@ class Before:
         return None if found is None else found.told(history.shown)
 
 
-def _deletes(event: ChangeEvent, key: Key) -> bool:
-    return event.old_key == key or (event.operation is Operation.DELETE and key in event.keys)
+def _deleted(event: ChangeEvent) -> Sequence[Key]:
+    """Return the keys on which an event leaves no row."""
+    if event.operation is Operation.DELETE:
+        return event.keys
+    return () if event.old_key is None else (event.old_key,)
 
 
 def _left_by_load(
