@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from lakeward.core import mending
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import MendError
-from lakeward.core.events import Position
+from lakeward.core.events import ChangeEvent, Key, Position
 from lakeward.core.memory import Reason, Reject
+from lakeward.core.settling.by_key import EventsByKey
 from lakeward.core.settling.folding import Outcome
 from lakeward.core.settling.passing import Passing
 from lakeward.core.settling.sorting import Arrived
 
 
 def refused(passing: Passing, outcome: Outcome) -> list[Reject]:
-    """Return the passing events to hold: the first that nobody can decide, else those that break histories."""
+    """Return the passing events to hold: those that nobody can decide, else those that break histories."""
     positions = {position for folded in outcome.folds for position in folded.undecided}
-    undecided = next((event for event in passing.passed if event.position in positions), None)
-    return breaking(passing, outcome) if undecided is None else [Reject.of(undecided, Reason.KEY_SHIFT)]
+    undecided = first_undecided(passing, positions) if positions else []
+    return [Reject.of(event, Reason.KEY_SHIFT) for event in undecided] or breaking(passing, outcome)
+
+
+def first_undecided(passing: Passing, positions: Collection[Position]) -> list[ChangeEvent]:
+    """Return the events at these positions that no event before them can decide: they stay undecided if those wait.
+
+    Once one of them is held, an event of its keys waits, and a key change that waits holds its other key, too.
+    """
+    found: list[ChangeEvent] = []
+    reached: set[Key] = set()
+    for event in passing.passed:
+        if not reached.isdisjoint(event.keys):
+            reached.update(event.keys)
+        elif event.position in positions:
+            reached.update(event.keys)
+            found.append(event)
+    return found
 
 
 def breaking(passing: Passing, outcome: Outcome) -> list[Reject]:
@@ -28,9 +45,10 @@ def breaking(passing: Passing, outcome: Outcome) -> list[Reject]:
     truncate or a full load has touched, has none.
     """
     found: dict[Position, Reject] = {}
+    passed = EventsByKey.of(passing.passed).events if outcome.broken else {}
     for key, detail in outcome.broken.items():
-        event = next((event for event in passing.passed if key in event.keys), None)
-        if event is not None:
+        if key in passed:
+            event = passed[key][0]
             found.setdefault(event.position, Reject.of(event, Reason.HISTORY, detail))
     return list(found.values())
 
