@@ -45,8 +45,8 @@ class Folded:
 
     The sets hold positions. An event of `incomplete` had cells that were not sent and
     found no row to complete it; one of `undecided` entered a key on which a row stands,
-    in a feed that does not tell its transactions. Those that are `placed` have their place in
-    the history of a key.
+    in a feed that does not tell its transactions. The `truncates` are in order. Those that are `placed` have their
+    place in the history of a key.
     """
 
     rows: dict[Key, Row]
@@ -63,7 +63,7 @@ class Folded:
         if event.position not in self.incomplete:
             return False
         standing = self.rows.get(event.key)
-        newer = [*self.truncates, *([] if standing is None else [standing.position])]
+        newer = [*self.truncates[-1:], *([] if standing is None else [standing.position])]
         return all(position < event.position for position in newer)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 from lakeward.core.counts import Counts
@@ -11,7 +12,7 @@ from lakeward.core.events import Mark, Position
 from lakeward.core.memory import Reason, Record
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Truncates:
     """The positions of those that a table remembers, and of those that come with a batch, in time and for once.
 
@@ -44,7 +45,7 @@ class Truncates:
         newest = set() if self.newest is None else {self.newest}
         return replace(self, remembered=frozenset(above | newest))
 
-    @property
+    @cached_property
     def all(self) -> tuple[Position, ...]:
         """All of them, in order."""
         return tuple(sorted({*self.remembered, *self.arrived}))
@@ -73,7 +74,7 @@ class Truncates:
 
         One whose place in the order is unknown may lie above it.
         """
-        return reason is not Reason.SEQUENCE and any(position < place for place in self.all)
+        return reason is not Reason.SEQUENCE and bool(self.all) and position < self.all[-1]
 
 
 def remembered_truncates(records: Iterable[Record], mark: Mark | None = None) -> frozenset[Position]:

@@ -111,10 +111,10 @@ def slow_keys(before: Before, passing: Passing, links: Links) -> set[Key]:
         return set()
     high_water = before.high_water
     unsettled = {event.position for event in passing.waited}
-    slow: set[Key] = set()
+    truncates = [event for event in passing.passed if not event.keys]
+    is_late = any(high_water is not None and event.position <= high_water for event in truncates)
+    slow = remembered_keys(before) if is_late else set[Key]()
     for event in passing.passed:
-        if not event.keys and high_water is not None and event.position <= high_water:
-            slow |= remembered_keys(before)
         for key in event.keys:
             is_joined = key in links or event.position in unsettled
             if is_joined or not is_newest(event, before.rows.get(key), high_water):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -46,26 +45,26 @@ def let_through(before: Before, arrived: Arrived) -> Passing:
     candidates = sorted(open_, key=lambda event: event.position)
     remembered = frozenset(event.position for event in before.truncates)
     truncates = Truncates(remembered, tuple(event.position for event in candidates if not event.keys))
-    newest = max(truncates.all, default=None)
+    newest = truncates.all[-1] if truncates.all else None
     barriers = barriers_of(arrived.holds.values(), truncates)
     passed: list[ChangeEvent] = []
     waiting: list[ChangeEvent] = []
     for event in candidates:
-        if not any(place < event.position for key in event.keys for place in barriers[key]):
+        if not any(key in barriers and barriers[key] < event.position for key in event.keys):
             passed.append(event)
             continue
         waiting.append(event)
         if event.old_key is not None and (newest is None or event.position >= newest):
             for key in event.keys:
-                barriers[key].append(event.position)
+                barriers[key] = min(event.position, barriers.get(key, event.position))
     return Passing(passed=passed, waiting=waiting, waited=waited, truncates=truncates)
 
 
-def barriers_of(holds: Iterable[Hold], truncates: Truncates) -> defaultdict[Key, list[Position]]:
-    """Return for each key the places from which on it is held; none is by what lies below a truncate."""
-    barriers = defaultdict[Key, list[Position]](list)
+def barriers_of(holds: Iterable[Hold], truncates: Truncates) -> dict[Key, Position]:
+    """Return for each key the first place from which on it is held; none is by what lies below a truncate."""
+    barriers: dict[Key, Position] = {}
     for hold in holds:
         if not truncates.overrule(hold.position, hold.reason):
             for key in hold.keys:
-                barriers[key].append(hold.position)
+                barriers[key] = min(hold.position, barriers.get(key, hold.position))
     return barriers
