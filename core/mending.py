@@ -34,15 +34,17 @@ FIXABLE: Final = frozenset(
 ADVICE: Final[Mapping[Reason, str]] = {
     Reason.CAST: "fix the row, or give it up",
     Reason.OPERATION: "fix the row, or give it up",
-    Reason.QUALITY: "fix the row, or give it up; or correct the rule, and let the source write the row again",
+    Reason.QUALITY: "fix the row, or give it up; or correct the rule, and fix the row as it is",
     Reason.SEQUENCE: "fix the row by giving its commit time, or its sequence, or give it up",
     Reason.SCHEMA: "let the table follow and replay the row, or fix it, or give it up",
     Reason.KEY_SHIFT: "give it up, and let the source write the row again",
     Reason.HISTORY: "mend the versions of its key in the table, then fix the row as it is, or give it up",
     Reason.TIE: "fix the row as it is where it came last, or as it should be; or give it up",
     Reason.UNDATED: "fix the row by giving the column a value that can date a version, or give it up",
-    Reason.UNREADABLE: "let the source write the row again; the table stays inexact until it is loaded anew",
-    Reason.NULL_KEY: "let the source write the row again, with its key",
+    Reason.UNREADABLE: "correct the settings where they are wrong, and let the source write the row again; the "
+    "table stays inexact until it is loaded anew",
+    Reason.NULL_KEY: "let the source write the row again, with its key; where `key` names a wrong column, drop the "
+    "table and load it anew",
     Reason.NO_KEY: "name a `key`, or let the source send whole images (`match`), and load the table anew",
     Reason.TOO_LATE: "let the source write the row again, where it is not as it should be",
     Reason.INCOMPLETE_ROW: "let the source write the whole row again",

@@ -23,11 +23,12 @@ def is_as_written(entry: Entry) -> bool:
 def is_readable_again(dimension: Dimension, entry: Entry) -> bool:
     """Whether a row that nobody mended may be read again, from its text, under the settings as they are now."""
     finds_row = bool(dimension.key) or entry.operation in (Operation.INSERT.value, Operation.READ.value)
-    is_whole = entry.operation is not None and entry.other_key is None
-    return entry.mended is None and Reason(entry.reason) in _READ_AGAIN and is_whole and finds_row
+    is_known = entry.operation is not None or Reason(entry.reason) is Reason.OPERATION
+    is_alone = is_known and entry.other_key is None
+    return entry.mended is None and Reason(entry.reason) in _READ_AGAIN and is_alone and finds_row
 
 
-_READ_AGAIN: Final = frozenset({Reason.CAST, Reason.QUALITY})
+_READ_AGAIN: Final = frozenset({Reason.CAST, Reason.QUALITY, Reason.OPERATION})
 
 
 def columns_with(

@@ -15,6 +15,7 @@ from lakeward.core.memory import Reason
 from lakeward.core.mending import ADVICE, FIXABLE, why_not
 from lakeward.core.ports import Entry, Standing
 from lakeward.core.preparing import as_it_stands
+from lakeward.core.replay import is_readable_again
 from lakeward.core.steady import read_steadily
 from lakeward.entrypoints import documents
 from lakeward.entrypoints.printable import arguments
@@ -58,9 +59,13 @@ class Kept:
         if entry.is_waiting:
             return WAIT
         reason = self.why_not(entry)
-        return ADVICE[Reason(entry.reason)] if reason is None else f"it cannot be fixed: {reason}"
+        if reason is not None:
+            return f"it cannot be fixed: {reason}"
+        is_replayable = self.rows == self.dimension and is_readable_again(self.dimension, entry)
+        return REPLAY if is_replayable else ADVICE[Reason(entry.reason)]
 
 
+REPLAY: Final = "correct the settings where they were wrong, and replay the row; or fix it, or give it up"
 WAIT: Final = "it waits for its row; or let the source write the whole row again"
 
 

@@ -57,3 +57,48 @@ def test_rows_of_a_parquet_load_whose_op_is_empty_are_read(project: Project) -> 
     pq.write_table(pa.table(rows), file)
     assert project.run()["shop.item"]["counts"]["applied"] == 3
     assert project.rows(columns=("id",)) == [(1,), (2,), (3,)]
+
+
+ROWS = [("I", 1, "a"), ("I", 2, "b"), ("X", 1, "a"), ("U", 2, "B"), ("N", 3, "c")]
+
+
+def test_unknown_operations_are_read_again_once_the_settings_know_them(project: Project) -> None:
+    """Of CSV, JSON and Parquet; one that is still unknown stays, and what to do about a NULL key is said."""
+
+    def configure(more: str) -> None:
+        source = f'source = {{ operation = {{ column = "op", insert = ["I"]{more} }} }}\n'
+        tables = (("item", ""), ("parquet", 'op = "string", '))
+        project.configure(
+            "".join(
+                f'[tables."shop.{name}"]\nkey = ["id"]\n{source}'
+                f'columns = {{ {has_op}id = "int", name = "string" }}\n'
+                for name, has_op in tables
+            ),
+            source_kind="files",
+        )
+
+    configure("")
+    csv = "".join(f"{op},{id_},{name}\n" for op, id_, name in ROWS)
+    project.put("1.csv", f"op,id,name\n{csv}U,,z\n")
+    lines = [f'{{"op": "{op}", "id": 1{id_}, "name": "{name}"}}' for op, id_, name in ROWS]
+    project.put("2.jsonl", "\n".join(lines) + "\n")
+    file = project.put("1.parquet", b"", table="shop/parquet")
+    op, id_, name = zip(*ROWS, strict=True)
+    pq.write_table(pa.table({"op": op, "id": pa.array(id_, pa.int32()), "name": name}), file)
+    project.run(3)
+    refused = project.call("quarantine", "replay", "shop.item", "--at", "1.csv:7")
+    said = " ".join(refused.err.split())
+    assert (refused.code, "where `key` names a wrong column, drop the table" in said) == (1, True)
+    assert "`lakeward quarantine discard shop.item --at 1.csv:7`" in said
+
+    configure(', update = ["U"], delete = ["X"]')
+    for table, rows in (("item", [(2, "B"), (12, "B")]), ("parquet", [(2, "B")])):
+        replayed = project.call("quarantine", "replay", f"shop.{table}")
+        assert (replayed.code, project.rows(table, columns=("id", "name"))) == (0, rows), replayed.err
+    left = [(entry["object"], entry["row"], entry["reason"]) for entry in project.entries()]
+    assert sorted(left) == [
+        ("1.csv", 6, "operation"),
+        ("1.csv", 7, "null_key"),
+        ("1.parquet", 5, "operation"),
+        ("2.jsonl", 5, "operation"),
+    ]

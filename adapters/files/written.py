@@ -40,7 +40,7 @@ def _cells(table: TableFiles, entry: Entry) -> Cells:
         case "dms-json":
             return _of_dms(table, entry, _body(table, found))
         case _:
-            return Cells(_of_row(table, found))
+            return Cells(_of_row(table, found), operation=_operation_in(table, found))
 
 
 def reading_of(table: TableFiles, entry: Entry) -> Reading:
@@ -78,6 +78,20 @@ def _of_row(table: TableFiles, row: Object) -> Mapping[str, Written]:
         is_unset = not texts and table.options.absent == "unset" and column.name not in key
         after[column.name] = UNSET if is_unset else next((text for text in texts if text is not None), None)
     return after
+
+
+def _operation_in(table: TableFiles, row: Object) -> str | None:
+    """Return the word for the operation of a row; a column of the whole name comes before a path of that name."""
+    if table.options.operation is None:
+        return None
+    name = table.options.operation.column
+    if name in row:
+        return text_in(row[name])
+    root, *path = name.split(".")
+    value = row.get(root)
+    for part in path:
+        value = (object_in(value) or {}).get(part)
+    return text_in(value)
 
 
 def _of_dms(table: TableFiles, entry: Entry, message: Object | None) -> Cells:

@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.landed.csv import Dialect, fields
-from lakeward.adapters.landed.layout import BEFORE, Layout
+from lakeward.adapters.landed.layout import BEFORE, OP, Layout
 from lakeward.adapters.landed.places import format_of
 from lakeward.adapters.landed.reading import Reading
 from lakeward.adapters.spark import names
@@ -26,6 +26,7 @@ from lakeward.core.events import UNSET, Operation
 from lakeward.core.evolution import Kind, Policy
 from lakeward.core.facts import Capability
 from lakeward.core.memory import Reason
+from lakeward.core.mending import operations
 from lakeward.core.numerals import format_count
 from lakeward.core.ports import Cells, Entry, Mended
 from lakeward.core.schema import Column, Type
@@ -76,7 +77,7 @@ def csv_cells(row: str, layout: Layout, dialect: Dialect) -> Cells:
     cells = dict(zip(layout.columns, found, strict=True))
     before = {name: cells.pop(name) for name in layout.columns if name.startswith(BEFORE)}
     own = {name: cell for name, cell in cells.items() if not name.startswith("\0")}
-    return Cells(own, {name.removeprefix(BEFORE): cell for name, cell in before.items()})
+    return Cells(own, {name.removeprefix(BEFORE): cell for name, cell in before.items()}, cells.get(OP))
 
 
 def mended_rows(
@@ -90,11 +91,10 @@ def mended_rows(
     dimension = reading.dimension
     encodings = {column.name: "base64" for column in dimension.schema if column.type.name == "binary"}
     groups = {False: reading, True: replace(reading, source_zone="UTC", patterns=encodings, written={})}
-    written = [entry for entry in entries if is_parquet(entry) and entry.mended is None]
-    for entry in written:
-        _refuse_strange(dimension, entry, cells(entry))
+    of_parquet = [entry for entry in entries if is_parquet(entry) and entry.mended is None]
+    written = _each(of_parquet, lambda entry: _as_in_parquet(reading, entry, cells(entry)))
     of_files = [entry for entry in entries if not is_parquet(entry) or entry.mended is not None]
-    known = _each_as_written(dimension, of_files, cells)
+    known = _each(of_files, lambda entry: _as_written(reading, entry, cells))
     frames = [
         mended_events(spark, how, some)
         for is_plain, how in groups.items()
@@ -104,14 +104,12 @@ def mended_rows(
     return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
 
 
-def _each_as_written(
-    dimension: Dimension, entries: Sequence[Entry], cells: Callable[[Entry], Cells]
-) -> list[Entry]:
-    """Return rows as `_as_written` does; raises its first MendError, with all rows that have one."""
+def _each(entries: Sequence[Entry], read: Callable[[Entry], Entry]) -> list[Entry]:
+    """Return rows as `read` returns each; raises its first MendError, with all rows that have one."""
     found, errors = [], []
     for entry in entries:
         try:
-            found.append(_as_written(dimension, entry, cells))
+            found.append(read(entry))
         except MendError as error:
             errors.append(error)
     if errors:
@@ -120,11 +118,17 @@ def _each_as_written(
     return found
 
 
-def _as_written(dimension: Dimension, entry: Entry, cells: Callable[[Entry], Cells]) -> Entry:
+def _as_in_parquet(reading: Reading, entry: Entry, found: Cells) -> Entry:
+    """Return a row of a Parquet file that is not mended, with its operation."""
+    _refuse_strange(reading.dimension, entry, found)
+    return replace(entry, operation=_operation_of(reading, entry, found).value)
+
+
+def _as_written(reading: Reading, entry: Entry, cells: Callable[[Entry], Cells]) -> Entry:
     """Return a row that is not mended as one that is, into what it says; what it lacks was not sent."""
-    if entry.mended is not None or entry.operation is None:
+    if entry.mended is not None:
         return entry
-    found = cells(entry)
+    dimension, found = reading.dimension, cells(entry)
     if not found.after:
         raise MendError(
             f"{dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
@@ -133,11 +137,31 @@ def _as_written(dimension: Dimension, entry: Entry, cells: Callable[[Entry], Cel
             rows=[(entry.order, entry.row)],
         )
     _refuse_strange(dimension, entry, found)
-    absent = None if entry.operation in ("insert", "read") else UNSET
+    operation = _operation_of(reading, entry, found)
+    absent = None if operation in (Operation.INSERT, Operation.READ) else UNSET
     sent = {name: found.after.get(name, absent) for name in dimension.schema.names}
     left = {name: cell for name, cell in found.before.items() if name in dimension.key and isinstance(cell, str)}
     old_key = left if left and entry.other_key is not None else None
-    return replace(entry, mended=Mended(operation=Operation(entry.operation), cells=sent, old_key=old_key))
+    return replace(entry, mended=Mended(operation=operation, cells=sent, old_key=old_key))
+
+
+def _operation_of(reading: Reading, entry: Entry, found: Cells) -> Operation:
+    """Return the operation of a row that is not mended; one that was not known is read again from its cells."""
+    if entry.operation is not None:
+        return Operation(entry.operation)
+    word = found.after.get(reading.op_column) if found.operation is None else found.operation
+    indicator = None if reading.indicator is None else found.after.get(reading.indicator)
+    is_whole = UNSET not in found.after.values() and found.after.keys() >= set(reading.dimension.schema.names)
+    said, told = (cell if isinstance(cell, str) else None for cell in (word, indicator))
+    operation = reading.operation_of(said, told, is_whole=is_whole)
+    if operation is None or operation not in (Operation.READ, *operations(reading.dimension, entry)):
+        raise MendError(
+            f"{reading.dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
+            found="its operation is not known under the settings as they are now, or its text does not have it",
+            todo="Say in the settings what the word means. Else fix the row: `lakeward quarantine fix`.",
+            rows=[(entry.order, entry.row)],
+        )
+    return operation
 
 
 def _refuse_strange(dimension: Dimension, entry: Entry, found: Cells) -> None:

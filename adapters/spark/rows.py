@@ -113,6 +113,20 @@ class Telling:
         """Return the typed value of a cell as SQL, NULL where it does not fit."""
         return to_type(cell, column.type, self.format_of(column.name))
 
+    def operation_of(self, word: str | None, indicator: str | None, *, is_whole: bool) -> Operation | None:
+        """Return the operation that a word of a change means, None where it means none; as SQL does in `to_events`.
+
+        `indicator` is the value of the column of that name, and `is_whole` says whether all columns were sent.
+        """
+        if indicator is not None:
+            told = (Operation.DELETE, Operation.UPDATE, Operation.INSERT)
+            return dict(zip(self.indicator_values, told, strict=True)).get(indicator)
+        change = "update" if self.without_op == "read" and not is_whole else self.without_op
+        is_word = word is not None and not word.lstrip(" ").startswith(("{", "["))
+        other = UPSERT if self.takes_other_words and is_word else None
+        meaning = other if word is None else self.operations.get(word, other)
+        return None if meaning is None else Operation(change if meaning == UPSERT else meaning)
+
     def sequence(self, value: str) -> str:
         """Return the sequence that a text has, as SQL, NULL where it has none."""
         return to_number(value) if self.is_any_number else to_sequence(value)

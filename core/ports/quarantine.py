@@ -19,10 +19,14 @@ Written: TypeAlias = str | Unset | None
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """A row as its source wrote it, by column; of a key change also the key `before` it."""
+    """A row as its source wrote it, by column; of a key change also the key `before` it.
+
+    `operation` is the word for what the row does where no column of the table has it, None where none is there.
+    """
 
     after: Mapping[str, Written] = field(default_factory=dict)
     before: Mapping[str, Written] = field(default_factory=dict)
+    operation: Written = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -47,7 +47,7 @@ Example: [bold]lakeward quarantine fix shop.orders --from shop.orders.fix.toml[/
 REPLAY = """Apply mended rows, and what waited behind them, in order, in one commit.
 
 Rows that show a change of columns need no mending once the table may follow it, and rows with
-a value that did not fit, or that broke a rule, none once the settings fit them.
+a value that did not fit, an unknown operation, or a broken rule, none once the settings fit them.
 
 Example: [bold]lakeward quarantine replay shop.orders 9001[/]
 """
@@ -146,18 +146,33 @@ def replay(
         read = {entry.position for entry in again}
         mended = [*replayable(job, [entry for entry in entries if entry.position not in read]), *again]
         if entries and not mended:
-            raise ConfigError(
-                f"{kept.name}: nothing of that is mended",
-                found=f"in quarantine as written, not fitting the settings as they are now: {_reasons(entries)}",
-                todo=f"`lakeward quarantine fix {kept.name} {named(entries[0])}`",
-            )
+            raise _nothing_to_replay(kept, entries)
         report = release(job, Settlement(mended=mended)) if mended else None
     done = {entry.position for entry in mended}
     left = [entry for entry in entries if entry.position not in done]
     code = _settled("replay", "replayed", kept.name, mended, report, as_json=as_json, more=len(left))
     if left and not as_json:
-        view.console().print(f"Not replayed, as they do not fit the settings as they are now: {_reasons(left)}.")
+        view.console().print(f"Not replayed, {_UNDER_SETTINGS}: {_reasons(left)}.")
     return code
+
+
+_UNDER_SETTINGS: Final = "not to be read again under the settings as they are now"
+
+
+def _nothing_to_replay(kept: Kept, entries: Sequence[Entry]) -> ConfigError:
+    """Say that no row can be replayed, and what can be done about one: the first that can be fixed, if any."""
+    fixable = next((entry for entry in entries if kept.is_fixable(entry)), None)
+    if fixable is not None:
+        todo = f"`lakeward quarantine fix {kept.name} {named(fixable)}`"
+    else:
+        advice = kept.advice(entries[0])
+        todo = f"{advice[0].upper()}{advice[1:]}. Then give it up: `lakeward quarantine discard {kept.name} "
+        todo += f"{named(entries[0])}`."
+    return ConfigError(
+        f"{kept.name}: nothing of that is mended",
+        found=f"{_UNDER_SETTINGS}: {_reasons(entries)}",
+        todo=todo,
+    )
 
 
 def _reasons(entries: Sequence[Entry]) -> str:

@@ -24,7 +24,7 @@ from lakeward.core.ports import Cells, Entry, Mended
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.entrypoints import fixfile
 from lakeward.entrypoints.choosing import choice, moment
-from lakeward.entrypoints.entries import COLUMNS, Kept, document
+from lakeward.entrypoints.entries import COLUMNS, REPLAY, Kept, document
 from lakeward.entrypoints.entries_view import print_entries, print_waiting, print_waiting_groups
 from lakeward.entrypoints.exporting import export
 
@@ -106,7 +106,9 @@ def test_what_cannot_be_fixed_says_why() -> None:
     assert [kept.advice(one) for one in kept.entries] == advice
     with pytest.raises(MendError, match="no"):
         kept.at_the_source()
-    assert replace(kept, rows=DIMENSION).advice(entry()) == ADVICE[Reason.CAST]
+    assert replace(kept, rows=DIMENSION).advice(entry()) == REPLAY
+    with_rules = replace(kept, rows=replace(DIMENSION, schema=Schema(DIMENSION.schema.columns[:1])))
+    assert with_rules.advice(entry()) == ADVICE[Reason.CAST]
     assert "waits for its row" in kept.advice(entry(3, Reason.INCOMPLETE_ROW, is_waiting=True))
 
 

@@ -22,7 +22,7 @@ DOCS = {"id": "int", "body": "string", "size": "int"}
 UNAVAILABLE = "__debezium_unavailable_value"
 
 
-def written(text: object, operation: str = "update", columns: Mapping[str, str] = DOCS, **settings: Any) -> Cells:
+def written(text: object, done: str = "update", columns: Mapping[str, str] = DOCS, **settings: Any) -> Cells:
     def no_spark() -> None:
         raise AssertionError("Spark is not needed")
 
@@ -37,7 +37,7 @@ def written(text: object, operation: str = "update", columns: Mapping[str, str] 
         detail="",
         object="1.json",
         row=1,
-        operation=operation,
+        operation=done,
         epoch=1,
         sequence=9,
         order=1,
@@ -153,3 +153,20 @@ def test_a_number_that_is_no_base64_has_a_point() -> None:
     after = {"id": 1, "size": 12345678}
     assert written({"op": "u", "after": after}, columns=columns).after["size"] == "12345678.0"
     assert written({"op": "u", "after": after}, columns=columns, decimals="string").after["size"] == "12345678"
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ({"_cdc": {"op": "D"}}, "D"),
+        ({"_cdc": '{"op": "D"}'}, "D"),
+        ({"_cdc": {"op": "U"}, "_cdc.op": "D"}, "D"),
+        ({"_cdc": {"op": {"code": "D"}}}, '{"code":"D"}'),
+        ({"_cdc": {"OP": "D"}}, None),
+        ({"_cdc": "D"}, None),
+        ({}, None),
+    ],
+)
+def test_the_word_for_the_operation_is_found_by_its_path(line: dict[str, Any], word: str | None) -> None:
+    operation = {"column": "_cdc.op", "delete": ["D"]}
+    assert written({"id": 1, **line}, format="json", operation=operation).operation == word
