@@ -18,7 +18,7 @@ from lakeward.core.joined.keeping import Joinable, cautions, plan_next
 from lakeward.core.joined.plan import JoinPlan, JoinProgress
 from lakeward.core.ports import Standing
 from lakeward.core.schema import Schema
-from lakeward.entrypoints import documents, view
+from lakeward.entrypoints import documents, troubles, view
 from lakeward.entrypoints.joining import JoinRun
 from lakeward.entrypoints.logs import log_failure
 from lakeward.entrypoints.printable import escaped
@@ -32,10 +32,8 @@ def print_runs(joined: Sequence[JoinRun]) -> None:
     if joined:
         view.console().print(runs(joined))
     view.print_findings({one.table: one.report.cautions for one in joined if one.report is not None}, ())
-    for one in joined:
-        if one.error is not None:
-            sys.stdout.flush()
-            view.print_error(one.error)
+    sys.stdout.flush()
+    troubles.print_errors((one.table, one.error) for one in joined if one.error is not None)
 
 
 def runs(joined: Sequence[JoinRun]) -> Table:
@@ -92,11 +90,18 @@ def _else(source: Source) -> str:
 
 
 def planned(
-    container: Any, table: TableName, kind: str, ahead: Sequence[TableName], *, as_json: bool
+    container: Any,
+    table: TableName,
+    kind: str,
+    ahead: Sequence[TableName],
+    errors: list[tuple[TableName, BaseException]],
+    *,
+    as_json: bool,
 ) -> dict[str, Any]:
     """Plan one joined table, show it to people, and return it as programs get it.
 
-    The sources that are `ahead` have a batch to come, which the same run would take.
+    The sources that are `ahead` have a batch to come, which the same run would take. Why the table cannot be
+    planned is added to the `errors`.
     """
     try:
         job = container.join_job(table=table)
@@ -108,7 +113,7 @@ def planned(
             log_failure(error, log.error)
         if not as_json:
             view.console().print(f"{escaped(str(table))}  → cannot be planned")
-            view.print_error(error)
+        errors.append((table, error))
         return {"table": str(table), "error": documents.error(error)}
     if not as_json:
         mode = "mirror" if job.joined.history is None else "history"

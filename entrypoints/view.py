@@ -27,11 +27,9 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from lakeward.core.alarms import Alarm
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, LakewardError
-from lakeward.core.failures import Failure
 from lakeward.core.job import STEPS, Report
 from lakeward.core.loads import Awaited
 from lakeward.core.numerals import format_count
@@ -82,24 +80,6 @@ def print_error(error: BaseException) -> None:
     out.print(f"[bold red]error:[/]{escaped(first.removeprefix('error:'))}", soft_wrap=True)
     for line in rest:
         out.print(escaped(line), soft_wrap=True)
-
-
-def print_failure(table: TableName, failure: Failure) -> None:
-    """Print the error that ended the last run of a table to standard error."""
-    out = console(stderr=True)
-    since = f"{table} failed {ago(failure.at)} ago; no run of it has ended without an error since."
-    out.print(f"[bold red]error:[/] {escaped(failure.what)}", soft_wrap=True)
-    for line in "\n".join(part for part in (failure.found, failure.todo, since) if part).splitlines():
-        out.print(f"  {escaped(line)}", soft_wrap=True)
-
-
-def print_alarms(alarms: Iterable[Alarm]) -> None:
-    """Print alarms to standard error."""
-    out = console(stderr=True)
-    for alarm in alarms:
-        out.print(f"[bold yellow]alarm:[/] {escaped(alarm.what)}", soft_wrap=True)
-        for line in (alarm.found, alarm.todo, f"{alarm.code} is explained in docs/alarms.md"):
-            out.print(f"  {escaped(line)}", soft_wrap=True)
 
 
 def print_warnings(warnings: Iterable[str]) -> None:

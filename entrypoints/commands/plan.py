@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 import structlog
@@ -22,7 +23,7 @@ from lakeward.core.other_tables import words_of
 from lakeward.core.preparing import prepare
 from lakeward.core.steady import read_steadily
 from lakeward.core.ties import cautions as cautions_of_ties
-from lakeward.entrypoints import documents, joined_view, view
+from lakeward.entrypoints import documents, joined_view, troubles, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,
     AsJson,
@@ -35,9 +36,10 @@ from lakeward.entrypoints.context import (
     start_logging,
 )
 from lakeward.entrypoints.findings import layouts, look
-from lakeward.entrypoints.joining import chosen
+from lakeward.entrypoints.joining import Chosen, chosen
 from lakeward.entrypoints.logs import log_failure
 from lakeward.entrypoints.printable import escaped
+from lakeward.entrypoints.settings import Configured
 from lakeward.entrypoints.table_run import caution_words, row_cautions
 
 log_lines = structlog.get_logger()
@@ -67,28 +69,47 @@ def plan(
         found_there = look(container, wanted.tables)
         container.rules(tables=wanted.tables)
         found_there = found_there.with_cautions(layouts(container, wanted.tables))
-        kind = configured.settings.target["kind"]
-        cautions = {name: list(said) for name, said in found_there.cautions.items()}
-        planned = [
-            _planned(container, name, kind, cautions.setdefault(name, []), as_json=as_json)
-            for name in wanted.tables
-        ]
-        due = {document["table"] for document in planned if document.get("batch")}
-        joined = []
-        for name in wanted.joined:
-            ahead = [table for table in configured.sources_of(name) if str(table) in due]
-            joined.append(joined_view.planned(container, name, kind, ahead, as_json=as_json))
-    failed = [document["error"] for document in (*planned, *joined) if "error" in document]
+        plans = _Plans({name: list(said) for name, said in found_there.cautions.items()})
+        plans.fill(container, configured, wanted, as_json=as_json)
+    failed = [document["error"] for document in plans.documents if "error" in document]
     code = documents.failure_code(failed) if failed else 0
     if as_json:
-        listed = {"tables": planned, "joined": joined}
+        listed = {"tables": plans.tables, "joined": plans.joined}
         documents.emit("plan", {**listed, **documents.findings(found_there), "exit_code": code})
         return code
+    sys.stdout.flush()
+    troubles.print_errors(plans.errors)
     view.print_warnings(found_there.warnings)
-    view.print_findings(cautions, () if tables else found_there.unconfigured)
-    is_due = any(document.get("batch") or document.get("plan") for document in (*planned, *joined))
+    view.print_findings(plans.cautions, () if tables else found_there.unconfigured)
+    is_due = any(document.get("batch") or document.get("plan") for document in plans.documents)
     view.console().print(_next(code, is_due=is_due))
     return code
+
+
+@dataclass(slots=True)
+class _Plans:
+    """What is planned of each table and joined table, as programs get it, with cautions and errors by table."""
+
+    cautions: dict[TableName, list[str]]
+    tables: list[dict[str, Any]] = field(default_factory=list)
+    joined: list[dict[str, Any]] = field(default_factory=list)
+    errors: list[tuple[TableName, BaseException]] = field(default_factory=list)
+
+    @property
+    def documents(self) -> Sequence[dict[str, Any]]:
+        """The documents of all tables."""
+        return [*self.tables, *self.joined]
+
+    def fill(self, container: Any, configured: Configured, wanted: Chosen, *, as_json: bool) -> None:
+        """Plan each table, then each joined one, and show them to people."""
+        kind = configured.settings.target["kind"]
+        for name in wanted.tables:
+            cautions = self.cautions.setdefault(name, [])
+            self.tables.append(_planned(container, name, kind, cautions, self.errors, as_json=as_json))
+        due = {document["table"] for document in self.tables if document.get("batch")}
+        for name in wanted.joined:
+            ahead = [table for table in configured.sources_of(name) if str(table) in due]
+            self.joined.append(joined_view.planned(container, name, kind, ahead, self.errors, as_json=as_json))
 
 
 def _next(code: int, *, is_due: bool) -> str:
@@ -101,10 +122,18 @@ def _next(code: int, *, is_due: bool) -> str:
     return "Nothing new to apply. `lakeward status` says how far it is."
 
 
-def _planned(container: Any, name: TableName, kind: str, cautions: list[str], *, as_json: bool) -> dict[str, Any]:
+def _planned(
+    container: Any,
+    name: TableName,
+    kind: str,
+    cautions: list[str],
+    errors: list[tuple[TableName, BaseException]],
+    *,
+    as_json: bool,
+) -> dict[str, Any]:
     """Plan one table, show it to people, and return it as programs get it; one that cannot be hides no other.
 
-    What its job shows is added to its `cautions`.
+    What its job shows is added to its `cautions`, and why it cannot be planned to the `errors`.
     """
     try:
         job = container.job(table=name)
@@ -117,7 +146,7 @@ def _planned(container: Any, name: TableName, kind: str, cautions: list[str], *,
             log_failure(error, log_lines.bind(table=str(name)).error)
         if not as_json:
             view.console().print(f"{escaped(str(name))}  → cannot be planned")
-            view.print_error(error)
+        errors.append((name, error))
         return {"table": str(name), "error": documents.error(error)}
     prepared = found if isinstance(found, Prepared) else None
     cautions += _words_of_others(job, found)

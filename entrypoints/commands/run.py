@@ -17,7 +17,7 @@ from rich.console import Console
 from lakeward.core.counts import Counts
 from lakeward.core.dimension import TableName
 from lakeward.core.numerals import format_count
-from lakeward.entrypoints import catalogue, documents, joined_view, view
+from lakeward.entrypoints import catalogue, documents, joined_view, troubles, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,
     AsJson,
@@ -225,11 +225,9 @@ def show(runs: Sequence[TableRun], code: int, joined: Sequence[JoinRun] = ()) ->
     view.print_findings({run.table: (*run.all_cautions, *view.quality_words(run.warnings)) for run in runs}, ())
     for run in runs:
         view.print_awaited(run.table, run.awaited)
-    for run in runs:
-        if run.error is not None:
-            sys.stdout.flush()
-            view.print_error(run.error)
-        view.print_alarms(run.alarms)
+    sys.stdout.flush()
+    troubles.print_errors((run.table, run.error) for run in runs if run.error is not None)
+    troubles.print_alarms((run.table, alarm) for run in runs for alarm in run.alarms)
     joined_view.print_runs(joined)
     _next(runs, code, out)
 

@@ -17,7 +17,7 @@ from lakeward.core.loads import Awaited
 from lakeward.core.other_tables import words_of
 from lakeward.core.ports import Standing
 from lakeward.core.progress import Progress
-from lakeward.entrypoints import documents, joined_view, view
+from lakeward.entrypoints import documents, joined_view, troubles, view
 from lakeward.entrypoints.context import (
     DEFAULT_FILE,
     AsJson,
@@ -111,20 +111,19 @@ def status(
     view.print_warnings(there.warnings)
     view.print_findings({one.name: one.cautions for one in joined}, ())
     view.print_findings(there.cautions, () if tables else there.unconfigured)
-    _show_errors(found, [cause for _, cause in failed], failures)
+    _show_errors(found, failed, failures)
     return code
 
 
 def _show_errors(
-    found: Sequence[_Found], failed: Iterable[LakewardError], failures: Mapping[TableName, Failure]
+    found: Sequence[_Found],
+    failed: Iterable[tuple[TableName, LakewardError]],
+    failures: Mapping[TableName, Failure],
 ) -> None:
     """Print what cannot be read now, the errors and alarms of the last run, and the next step."""
-    for error in failed:
-        view.print_error(error)
-    for name, failure in failures.items():
-        view.print_failure(name, failure)
-    for one in found:
-        view.print_alarms(one.alarms)
+    troubles.print_errors(failed)
+    troubles.print_failures(failures.items())
+    troubles.print_alarms((one.name, alarm) for one in found for alarm in one.alarms)
     if held := next((one for one in found if one.has_held), None):
         view.console().print(f"Next: `lakeward quarantine show {escaped(str(held.name))}`")
 
