@@ -11,11 +11,12 @@ by a crash and do not exist.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Self
 
+from lakeward.core.chains import chains
 from lakeward.core.dimension import Dimension, Lateness, Ordered, Within
 from lakeward.core.events import LOAD_SEQUENCE, READ_SEQUENCE, ChangeEvent, Key, Mark, Operation, Position
 from lakeward.core.fold import Row, apply, at_its_end
@@ -258,21 +259,22 @@ def trim(dimension: Dimension, memory: Memory) -> list[ChangeEvent]:
         return incomplete
     pins = [hold.position for hold in memory.holds.values()]
     past: set[Position] = set()
-    for keys in _chains(memory):
-        pin = _pin(memory, keys, memory.mark)
+    all_truncates = _truncates(memory)
+    for keys, part in _parts(memory):
+        pin = _pin(part, keys, memory.mark)
         pins += [] if pin is None else [pin]
-        events, later = _split(memory, keys, memory.mark, pin)
-        truncates = [t for t in _truncates(memory) if _is_past(t.position, memory.mark, pin)]
+        events, later = _split(part, keys, memory.mark, pin)
+        truncates = [t for t in all_truncates if _is_past(t.position, memory.mark, pin)]
         rows = {key: b.row for key in keys if (b := memory.bases.get(key)) and b.row is not None}
         folded = apply(dimension, rows, [*events, *truncates])
         if folded.incomplete:
-            after = [c.event for c in memory.changes.values() if not c.waiting and keys & set(c.event.keys)]
-            folded_on = apply(dimension, rows, [*after, *_truncates(memory)])
+            after = [change.event for change in part.changes.values() if not change.waiting]
+            folded_on = apply(dimension, rows, [*after, *all_truncates])
             known = [event for event in events if memory.bases.keys() >= {*event.keys}]
             incomplete += [event for event in known if folded_on.is_waiting(event)]
         past |= {event.position for event in events}
         kept = {key for event in later for key in event.keys}
-        if dimension.keeps_ended and len(truncates) < len(_truncates(memory)):
+        if dimension.keeps_ended and len(truncates) < len(all_truncates):
             kept |= keys  # what a truncate ended, which the mark has not passed
         for key in keys:
             has_base = memory.bases.pop(key, None) is not None
@@ -280,7 +282,7 @@ def trim(dimension: Dimension, memory: Memory) -> list[ChangeEvent]:
                 row = folded.rows.get(key)
                 memory.bases[key] = Base(key, None if row is None or row.is_bare else at_its_end(row), 0)
     pin = min(pins, default=None)
-    past |= {t.position for t in _truncates(memory) if _is_past(t.position, memory.mark, pin)}
+    past |= {t.position for t in all_truncates if _is_past(t.position, memory.mark, pin)}
     memory.changes = {p: change for p, change in memory.changes.items() if p not in past}
     memory.closed = {p: e for p, e in memory.closed.items() if p.mark > memory.mark}
     return incomplete
@@ -297,16 +299,29 @@ def _truncates(memory: Memory) -> list[ChangeEvent]:
 
 def _chains(memory: Memory) -> list[set[Key]]:
     """Group the remembered keys of the table's epoch by the key changes that join them."""
-    groups: list[set[Key]] = []
+    links: dict[Key, set[Key]] = {key: set() for key in memory.bases}
     for change in memory.changes.values():
-        keys = set(change.event.keys)
-        if not keys or change.event.position.epoch > memory.epoch:
-            continue
-        joined = [group for group in groups if group & keys]
-        groups = [group for group in groups if not group & keys]
-        groups.append(keys.union(*joined))
-    alone = set(memory.bases).difference(*groups)
-    return [*groups, *({key} for key in alone)]
+        if change.event.position.epoch <= memory.epoch:
+            for key in change.event.keys:
+                links.setdefault(key, set()).update(change.event.keys)
+    return chains(links, links)
+
+
+def _parts(memory: Memory) -> Iterator[tuple[set[Key], Memory]]:
+    """Yield each chain of keys with the changes and the holds that touch it."""
+    changes: dict[Key, list[Change]] = defaultdict(list)
+    for change in memory.changes.values():
+        for key in change.event.keys:
+            changes[key].append(change)
+    holds: dict[Key, list[Hold]] = defaultdict(list)
+    for hold in memory.holds.values():
+        for key in hold.keys:
+            holds[key].append(hold)
+    for keys in _chains(memory):
+        part = Memory(epoch=memory.epoch)
+        part.changes = {change.event.position: change for key in keys for change in changes.get(key, ())}
+        part.holds = {hold.position: hold for key in keys for hold in holds.get(key, ())}
+        yield keys, part
 
 
 def _pin(memory: Memory, keys: set[Key], mark: Mark) -> Position | None:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from lakeward.core.chains import chains
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
 from lakeward.core.fold import Folded, Row, apply, at_its_end
 from lakeward.core.history.versions import spliced
@@ -133,23 +134,6 @@ def remembered_keys(before: Before) -> set[Key]:
     """Return the keys of all that is remembered, or waits."""
     events = [*before.remembered, *before.waited]
     return {key for event in events for key in event.keys} | set(before.bases)
-
-
-def chains(keys: Iterable[Key], links: Links) -> list[set[Key]]:
-    """Group keys, with all that key changes join to them."""
-    groups: list[set[Key]] = []
-    grouped: set[Key] = set()
-    for key in keys:
-        if key in grouped:
-            continue
-        group, rest = set[Key](), [key]
-        while rest:
-            if (item := rest.pop()) not in group:
-                group.add(item)
-                rest.extend(links.get(item, ()))
-        groups.append(group)
-        grouped |= group
-    return groups
 
 
 def rows_at_mark(before: Before, keys: Iterable[Key]) -> dict[Key, Row]:
