@@ -150,8 +150,9 @@ def refuse_gone(table: str, names: Collection[str], past: Past) -> None:
             f"{table}: {format_count(len(gone), 'file is gone that was', 'files are gone that were')} not "
             "applied yet",
             found=f"an earlier run saw {_some(gone)}",
-            todo="Nothing was applied. Put them back, and run again. Where they are lost, load the table again "
-            f"(`lakeward reload {table}`); if what they held does not matter: `lakeward ack {table} LEDGER-003`.",
+            todo="Nothing was applied. Put them back, and run again. Where they are lost, load the table anew: "
+            f"`lakeward reload {table}` where it has full loads; where its files are changes alone, as "
+            f"docs/alarms.md says. If what they held does not matter: `lakeward ack {table} LEDGER-003`.",
             about=gone,
         )
 

@@ -367,8 +367,9 @@ def _what_can_be_done(dimension: Dimension, evolution: Evolution) -> str:
     if any(change.kind is Kind.RETYPE for change in evolution.refused):
         return (
             "No table follows another type in place. Declare the column under "
-            f'[tables."{name}".columns] as a type that holds all values, such as the decimal with the most digits '
-            f"on both sides of the point, drop the table with {name.table}__changes and {name.table}__quarantine, "
+            f'[tables."{name}".columns] as a type that both are read as without loss: the decimal with the most '
+            "digits on both sides of the point for decimals, ints and bigints (docs/types.md#from-parquet). Then "
+            f"drop the table with {name.table}__changes and {name.table}__quarantine, "
             "and run: all files that are there are applied anew, each read as that type. Or keep these files back, "
             'or their rows in quarantine: `schema.incompatible = "quarantine"`.'
         )

@@ -101,6 +101,13 @@ class Schema:
 _WITHIN: Final = (("int", "bigint"), ("float", "double"))
 
 
+WIDER: Final = (
+    "A wider type may be declared for these alone: bigint for int, double for float, and a decimal with as many "
+    "digits or more on both sides of the point for a decimal, int or bigint."
+)
+"""The types that `is_within` lets a column be declared as, in words."""
+
+
 def is_within(type_: Type, other: Type) -> bool:
     """Return True if every value of a type is one of another, exactly: then it may be read as that.
 

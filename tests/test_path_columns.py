@@ -49,7 +49,7 @@ def csv(*rows: tuple[int, str]) -> bytes:
 def test_columns_of_the_path_are_values_like_others(project: Project) -> None:
     """Of the type that is declared, in the key and in the order; one that does not fit is in quarantine."""
     kinds = {"csv": csv, "json": lines, "parquet": parquet}
-    configure(project, **dict.fromkeys(kinds, FROM_PATH), hidden="", bare=FROM_PATH)
+    configure(project, **dict.fromkeys(kinds, FROM_PATH), hidden="", bare=FROM_PATH, both=FROM_PATH)
     for kind, write in kinds.items():
         at = f"shop/{kind}"
         project.put(f"part-0.{kind}", write((1, "Ada"), (2, "Bob")), f"{at}/dt=2026-01-01/{KOELN}")
@@ -57,7 +57,9 @@ def test_columns_of_the_path_are_values_like_others(project: Project) -> None:
         project.put(f"part-0.{kind}", write((3, "Cy")), f"{at}/dt=2026-13-45/{NONE}")
     project.put("part-0.parquet", parquet((1, "Ada")), "shop/hidden/dt=2026-01-01")
     project.put("part-0.csv", csv((1, "Ada")), "shop/bare/dt=2026-01-01")
+    project.put("part-0.json", '{"id": 1, "DT": "2026-01-01"}\n', f"shop/both/dt=2026-01-01/{KOELN}")
     found = project.run(code=4)
+    assert "has the column DT, which `path_columns` names" in str(found["shop.both"]["error"]["what"])
     assert 'Set `path_columns = ["dt"]`' in str(found["shop.hidden"]["error"]["todo"])
     assert "its path has no folder `city=…`" in str(found["shop.bare"]["error"]["found"])
     city = "Köln/[1]"

@@ -55,7 +55,7 @@ from lakeward.core.ledger import Limits, Past, SourceObject, Taken
 from lakeward.core.nearest import nearest
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.remaking import Remaking
-from lakeward.core.schema import UNDECLARED, Column, Schema, Type, is_within
+from lakeward.core.schema import UNDECLARED, WIDER, Column, Schema, Type, is_within
 from lakeward.plugins.registry import clock
 
 _KINDS: Final = {"$AR_H_CHANGE_SEQ": Sequences.UNIQUE, "$AR_H_STREAM_POSITION": Sequences.PLACES}
@@ -365,7 +365,7 @@ class DmsSource:
                     f"{dimension.name}: the columns of {files[0].object.name} are not those of the table",
                     found=f"column {declared.name} is {columns[declared.name]}, and declared as {declared.type}",
                     todo="Nothing of this batch was applied; other tables go on. Declare the columns under "
-                    "[tables] as they are now, or as types that hold all of their values, or keep the file back.",
+                    f"[tables] as they are now, or keep the file back. {WIDER}",
                 )
         dimension = replace(dimension, schema=Schema(tuple(Column(name, type_) for name, type_ in columns.items())))
         self._check_columns(dimension, files[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -14,6 +14,7 @@ from lakeward.adapters.files.frames import ODD
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.looking import File, not_declared
 from lakeward.adapters.files.messages import NO_PLACE
+from lakeward.adapters.files.path_columns import in_both
 from lakeward.adapters.files.sharing import HAS_OTHER, other_tables
 from lakeward.adapters.landed.form import no_utf_8
 from lakeward.adapters.spark import names
@@ -48,9 +49,15 @@ def surveyed(frame: DataFrame, dimension: Dimension, files: Sequence[File]) -> S
 
 
 def refuse_damage(
-    dimension: Dimension, frame: DataFrame, files: Sequence[File], found: Sequence[Group], *, has_own_folder: bool
+    dimension: Dimension,
+    frame: DataFrame,
+    files: Sequence[File],
+    found: Sequence[Group],
+    *,
+    has_own_folder: bool,
+    path_columns: Collection[str] = (),
 ) -> None:
-    """Stop at a file that breaks the rules as a whole, and at columns that nobody declared."""
+    """Stop at a file that breaks the rules as a whole, and at columns not declared or from its path."""
     by_order = by_object(found)
     for file in files:
         groups = by_order.get(file.item.order, [])
@@ -59,7 +66,7 @@ def refuse_damage(
         if any(TORN in group.flags for group in groups):
             raise _torn(dimension, of_file, file)
         if any(ODD in group.flags for group in rows):
-            _refuse_strange(dimension, of_file, file)
+            _refuse_strange(dimension, of_file, file, path_columns)
         if has_own_folder and has_others_alone(groups):
             raise of_others(dimension, f"{file.item.name} has", other_tables(of_file, is_shared=False))
         if rows and all(MALFORMED in group.flags for group in rows):
@@ -106,12 +113,15 @@ def _unreadable(dimension: Dimension, of_file: DataFrame, file: File) -> Lakewar
     )
 
 
-def _refuse_strange(dimension: Dimension, of_file: DataFrame, file: File) -> None:
+def _refuse_strange(dimension: Dimension, of_file: DataFrame, file: File, path_columns: Collection[str]) -> None:
     declared = {name.lower(): name for name in dimension.schema.names}
     strange = of_file.selectExpr(f"explode({STRANGE}) AS name").distinct()
     found = strange.orderBy(F.lower("name").isin(list(declared)).desc()).limit(100).collect()
     policies = dimension.policies
     alike = [(row[0], declared[row[0].lower()]) for row in found if row[0].lower() in declared]
+    of_path = {name.lower() for name in path_columns}
+    if both := [name for name, _ in alike if name.lower() in of_path]:
+        raise in_both(dimension, file.item.name, both[0])
     if alike:
         raise _spelled_otherwise(dimension, file.item.name, alike)
     listed = sorted(row[0] for row in found if policies.of(Kind.ADD, [row[0]]) is not Policy.IGNORE)

@@ -28,7 +28,7 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.ledger import SourceObject
 from lakeward.core.nearest import nearest
-from lakeward.core.schema import Column, Schema, Type, is_within
+from lakeward.core.schema import WIDER, Column, Schema, Type, is_within
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +81,14 @@ def look_at(
         if hidden:
             raise only_in_path(table, item.name, hidden) from conflict
         if (both := _path_columns_in_header(table, item.name)) is not None:
-            raise in_both(table, item.name, both) from conflict
+            raise in_both(table.dimension, item.name, both) from conflict
         raise
     has = _names_in(own, found) if hidden or (found.schema is not None and table.options.path_columns) else ()
     if lacking := [name for name in hidden if name not in has]:
         raise only_in_path(table, item.name, lacking)
     for name in table.options.path_columns:
         if name.lower() in map(str.lower, has):
-            raise in_both(table, item.name, name)
+            raise in_both(table.dimension, item.name, name)
     return found
 
 
@@ -207,8 +207,8 @@ def _with_footer(table: TableFiles, first: File, schema: Schema) -> Dimension:
             raise SchemaConflict(
                 f"{dimension.name}: the columns of {first.item.name} are not those of the table",
                 found=f"column {item.name} is {item.type}, and declared as {said_so.type}",
-                todo="Nothing of this batch was applied; other tables go on. Declare them as they are now, or as "
-                "types that hold all of their values.",
+                todo="Nothing of this batch was applied; other tables go on. Declare them as they are now. "
+                f"{WIDER}",
             )
     own = [declared.find(item.name) or item for item in own]
     _check_names(dimension, first, own, table.options.path_columns)
@@ -248,7 +248,7 @@ def not_declared(dimension: Dimension, name: str, listed: Sequence[str]) -> Sche
     """Say that a file has columns that nobody declared."""
     return SchemaConflict(
         f"{dimension.name}: {name} has columns that are not declared",
-        found="they are " + ", ".join(listed),
+        found="they are " + ", ".join(column or "one without a name" for column in listed),
         todo=f'Declare them under [tables."{dimension.name}".columns], or set `schema.add = "ignore"`. '
         "Nothing of this batch was applied; other tables go on.",
     )

@@ -169,10 +169,10 @@ def only_in_path(table: TableFiles, name: str, lacking: Sequence[str]) -> Schema
     )
 
 
-def in_both(table: TableFiles, name: str, column: str) -> SchemaConflict:
+def in_both(dimension: Dimension, name: str, column: str) -> SchemaConflict:
     """Say that a file has a column that should be from its path."""
     return SchemaConflict(
-        f"{table.dimension.name}: {name} has the column {column}, which `path_columns` names",
+        f"{dimension.name}: {name} has the column {column}, which `path_columns` names",
         found="nothing says which of the two values is meant",
         todo=f"{_REST} Take it out of `path_columns`, or let the writer leave it out of the file.",
     )

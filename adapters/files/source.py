@@ -131,7 +131,11 @@ class FilesSource:
             if len(unchanged.objects) < len(objects) or must_look_again:
                 close()
                 return self._read_or_nothing(dimension, taken if must_look_again else unchanged, epoch)
-            refuse_damage(table.dimension, frame, files, found, has_own_folder=table.has_own_folder)
+            refuse_damage(
+                *(table.dimension, frame, files, found),
+                has_own_folder=table.has_own_folder,
+                path_columns=table.options.path_columns,
+            )
             refuse_fields(table.dimension, table.told_fields, {f.item.order: f.item.name for f in files}, found)
             others = self._others(table, frame, found)
             batch = to_batch(

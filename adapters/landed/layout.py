@@ -286,8 +286,8 @@ def _refuse_twice(name: str, named: Sequence[str], columns: Sequence[str | None]
         raise SchemaConflict(
             f"{expected.dimension.name}: the header of {name} names a column twice",
             found=f"it has {' and '.join(both)}, and nothing says which of them is meant",
-            todo="Nothing of this batch was applied; other tables go on. Let DMS rename one (a transformation rule "
-            "`rename-column`), or keep the file back.",
+            todo="Nothing of this batch was applied; other tables go on. Give each column a name of its own where "
+            "the file is written (with DMS by a transformation rule `rename-column`), or keep the file back.",
         )
 
 
@@ -379,8 +379,12 @@ def _conflict(name: str, expected: Expected, strange: Sequence[str], missing: Se
     shown = {OP: f"{expected.op_column} (the operation)", TIME: str(expected.timestamp_column)}
     shown[SEQUENCE] = str(expected.sequence_column)
     found = [
-        f"it has {column if column.isprintable() else repr(column)}, which the table has not" for column in strange
+        f"it has {column if column.isprintable() else repr(column)}, which the table has not"
+        for column in strange
+        if column
     ]
+    if blank := len(strange) - len(found):
+        found.append(f"it has {format_count(blank, 'column')} without a name")
     found += [f"it lacks {shown.get(column, column)}" for column in missing]
     return SchemaConflict(
         f"{expected.dimension.name}: the columns of {name} are not those of the table",

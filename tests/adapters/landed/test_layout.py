@@ -173,6 +173,14 @@ def test_a_header_that_names_a_column_twice_is_refused_in_whatever_case(twice: s
     assert "nothing says which of them is meant" in refusal(twice + "\nI,1,Ada,Köln,2\n")
 
 
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [("Op,id,name,city,", "1 column without a name"), ("Op,id,,name,city,", "2 columns without a name")],
+)
+def test_names_of_a_header_that_are_blank_are_counted(head: str, words: str) -> None:
+    assert refusal(head + "\nI,1,Ada,Köln,2\n") == f"it has {words}"
+
+
 def test_a_header_is_shown_without_characters_that_a_terminal_obeys() -> None:
     assert refusal("Op,id,name,city,x\r\nI,1,Ada,Köln,2\n") == r"it has 'x\r', which the table has not"
 
@@ -210,7 +218,7 @@ def test_columns_that_nobody_declared_are_looked_at_where_rows_that_have_them_ar
     assert found.columns == (OP, "id", "zip", "name", "city")
     assert found.undeclared(DIMENSION.schema) == ["zip"]
     assert refusal("Op,id,zip,name,city,ZIP\n", policies=policies).startswith("it has zip, which the table has not")
-    assert refusal('Op,id,"",name,city\n', policies=policies) == "it has , which the table has not"
+    assert refusal('Op,id,"",name,city\n', policies=policies) == "it has 1 column without a name"
 
 
 def test_a_header_without_the_commit_time_is_refused() -> None:
