@@ -28,9 +28,10 @@ from lakeward.adapters.landed.parquet import read_parquet
 from lakeward.adapters.landed.places import FileName, format_of
 from lakeward.adapters.landed.reading import Numbered, Reading, file_frame
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch
+from lakeward.adapters.landed.unread import not_read
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import check_pattern, check_text
-from lakeward.adapters.spark.errors import FAILURES, full_text, said, unreachable
+from lakeward.adapters.spark.errors import FAILURES, full_text, unreachable
 from lakeward.adapters.spark.events import (
     AHEAD,
     SKIPPED,
@@ -473,11 +474,7 @@ class DmsSource:
             listed = [file.object.name for file in files]
             whole = [name for name in listed if self.folder.path(dimension.source, name) in text]
             named = whole or [name for name in listed if PurePosixPath(name).name in text]
-            raise SourceError(
-                f"{dimension.name}: {named[0] if named else 'a file of the batch'} cannot be read",
-                found=said(error),
-                todo="Nothing of this batch was applied; other tables go on. Replace the file by a whole one.",
-            ) from error
+            raise not_read(str(dimension.name), named[0] if named else None, error) from error
 
     def _refuse_damage(
         self, dimension: Dimension, frame: DataFrame, files: Sequence[_File], found: Sequence[Group]

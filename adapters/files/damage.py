@@ -17,8 +17,9 @@ from lakeward.adapters.files.messages import NO_PLACE
 from lakeward.adapters.files.path_columns import in_both
 from lakeward.adapters.files.sharing import HAS_OTHER, other_tables
 from lakeward.adapters.landed.form import no_utf_8
+from lakeward.adapters.landed.unread import not_read
 from lakeward.adapters.spark import names
-from lakeward.adapters.spark.errors import FAILURES, full_text, said, unreachable
+from lakeward.adapters.spark.errors import FAILURES, full_text, unreachable
 from lakeward.adapters.spark.events import AHEAD, SKIPPED, Group, by_object, survey
 from lakeward.adapters.spark.names import column
 from lakeward.adapters.spark.rows import MALFORMED, TORN
@@ -41,11 +42,7 @@ def surveyed(frame: DataFrame, dimension: Dimension, files: Sequence[File]) -> S
             raise gone from error
         text = full_text(error)
         named = [file.item.name for file in files if PurePosixPath(file.item.name).name in text]
-        raise SourceError(
-            f"{dimension.name}: {named[0] if named else 'a file of the batch'} cannot be read",
-            found=said(error),
-            todo="Nothing of this batch was applied; other tables go on. Replace the file by a whole one.",
-        ) from error
+        raise not_read(str(dimension.name), named[0] if named else None, error) from error
 
 
 def refuse_damage(

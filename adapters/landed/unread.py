@@ -1,0 +1,27 @@
+"""What to say of a file that Spark fails to read."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakeward.adapters.spark.errors import root_cause, said
+from lakeward.core.errors import SourceError
+
+_OVERFLOW: Final = "long overflow"
+"""What Java says where a time in milliseconds has no number of microseconds: it is beyond all years of a type."""
+
+_REST: Final = "Nothing of this batch was applied; other tables go on."
+
+
+def not_read(table: str, name: str | None, error: BaseException) -> SourceError:
+    """Return the error of a file that Spark does not read; `name` is None where Spark does not say which it is."""
+    file = name or "a file of the batch"
+    if root_cause(error)[1] == _OVERFLOW:
+        return SourceError(
+            f"{table}: {file} has a time outside of the years 1 to 9999",
+            found=f"it is so far away that Spark does not read the file ({_OVERFLOW}); the file is whole",
+            todo=f"{_REST} Let the file be written with times of those years, or with NULL.",
+        )
+    return SourceError(
+        f"{table}: {file} cannot be read", found=said(error), todo=f"{_REST} Replace the file by a whole one."
+    )

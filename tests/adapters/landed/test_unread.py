@@ -1,0 +1,16 @@
+"""What is said of a file that Spark fails to read."""
+
+from __future__ import annotations
+
+from lakeward.adapters.landed.unread import not_read
+
+
+def test_a_time_beyond_all_years_is_no_broken_file() -> None:
+    error = not_read("shop.item", "a.parquet", ArithmeticError("long overflow"))
+    assert error.what == "shop.item: a.parquet has a time outside of the years 1 to 9999"
+    assert "the file is whole" in str(error.found)
+
+
+def test_another_failure_is_said_as_spark_says_it() -> None:
+    error = not_read("shop.item", None, ValueError("not a Parquet file\nat line 1"))
+    assert (error.what, error.found) == ("shop.item: a file of the batch cannot be read", "not a Parquet file")
