@@ -114,7 +114,8 @@ class Group:
 IS_TRUNCATE: Final = f"({IS_EVENT} AND {names.OPERATION} = '{Operation.TRUNCATE.value}')"
 """Whether a row of the frame is a truncate, as SQL."""
 
-_IN_PART: Final = {Capability.UNSET: names.UNSET, Capability.KEY_CHANGE: names.OLD}
+IN_PART: Final = {Capability.UNSET: names.UNSET, Capability.KEY_CHANGE: names.OLD}
+"""The columns whose values call for a capability, where a row has one."""
 
 
 KeyRange: TypeAlias = tuple[tuple[Any, Any] | None, ...]
@@ -143,7 +144,7 @@ def survey(frame: DataFrame, dimension: Dimension, *flags: str, log: str = "_lak
     ]
     for place in (names.SEQUENCE, names.ROW):
         found += [F.expr(f"min({place}) AS least{place}"), F.expr(f"max({place}) AS most{place}")]
-    in_part = {need: name for need, name in _IN_PART.items() if name in frame.columns}
+    in_part = {need: name for need, name in IN_PART.items() if name in frame.columns}
     found += [F.expr(f"count({name}) AS {name}") for name in in_part.values()]
     cheap = set()
     for index, name in enumerate(dimension.key):
@@ -226,8 +227,7 @@ def steps_back(frame: DataFrame, found: Sequence[Group], dimension: Dimension) -
 
     Objects in which all lies close enough are not looked at row by row.
     """
-    tolerance = tolerance_of(dimension)
-    in_doubt = [] if tolerance is None else [o for o, g in by_object(found).items() if _span(g) > tolerance]
+    tolerance, in_doubt = tolerance_of(dimension), may_step_back(found, dimension)
     if not in_doubt:
         return {}
     before = f"max({names.SEQUENCE}) OVER (PARTITION BY {names.OBJECT} ORDER BY {names.ROW} {_ROWS_BEFORE})"
@@ -240,6 +240,12 @@ def steps_back(frame: DataFrame, found: Sequence[Group], dimension: Dimension) -
         .collect()
     )
     return {row[0]: row[1] for row in rows}
+
+
+def may_step_back(found: Sequence[Group], dimension: Dimension) -> Sequence[int]:
+    """Return the objects whose places lie further apart than a sequence may run backwards."""
+    tolerance = tolerance_of(dimension)
+    return [] if tolerance is None else [o for o, g in by_object(found).items() if _span(g) > tolerance]
 
 
 def spans(groups: Sequence[Group]) -> tuple[LogSpan, ...]:
@@ -269,7 +275,7 @@ def log_steps(frame: DataFrame, found: Sequence[Group]) -> Mapping[int, int]:
     It is `core.log_restart.first_newer_step` as SQL. Rows of snapshots are left out. Objects with one place alone
     are not looked at row by row.
     """
-    in_doubt = [o for o, g in by_object(found).items() if any(map(_may_step, spans(g)))]
+    in_doubt = may_step_in_log(found)
     if not in_doubt:
         return {}
     over = f"OVER (PARTITION BY {names.OBJECT} ORDER BY {names.ROW} {_ROWS_BEFORE})"
@@ -287,6 +293,11 @@ def log_steps(frame: DataFrame, found: Sequence[Group]) -> Mapping[int, int]:
         .collect()
     )
     return {row[0]: row[1] for row in rows}
+
+
+def may_step_in_log(found: Sequence[Group]) -> Sequence[int]:
+    """Return the objects that have changes of more than one place in the source's log."""
+    return [o for o, g in by_object(found).items() if any(map(_may_step, spans(g)))]
 
 
 def _may_step(span: LogSpan) -> bool:

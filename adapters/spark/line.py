@@ -60,13 +60,14 @@ def to_arrow(frame: DataFrame) -> pa.Table:
 
 def from_arrow(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """Return rows as a frame; `createDataFrame` takes Arrow since Spark 4.0 (SPARK-48220)."""
-    if line() != "3.5":
-        return spark.createDataFrame(rows)
-    from pyspark.sql import DataFrame  # noqa: PLC0415  # Spark is imported late
-    from pyspark.sql.pandas.serializers import ArrowStreamSerializer  # noqa: PLC0415
-    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415
+    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  # Spark is imported late
 
     schema = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
+    if line() != "3.5":
+        return spark.createDataFrame(rows, schema)
+    from pyspark.sql import DataFrame  # noqa: PLC0415
+    from pyspark.sql.pandas.serializers import ArrowStreamSerializer  # noqa: PLC0415
+
     if not rows.num_rows:
         return spark.createDataFrame([], schema)
     context, utils = cast("Any", spark.sparkContext), cast("Any", spark)._jvm.PythonSQLUtils

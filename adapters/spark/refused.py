@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import SKIPPED, Group, by_object
+from lakeward.adapters.spark.local_frame import Frame, LocalFrame
+from lakeward.adapters.spark.local_survey import first_rejects as first_local_rejects
 from lakeward.core.facts import READ_REASONS, Refusal
 from lakeward.core.memory import Reason
 
 
-def find_refusals(frame: DataFrame, found: Sequence[Group]) -> Mapping[int, Refusal]:
+def find_refusals(frame: Frame, found: Sequence[Group]) -> Mapping[int, Refusal]:
     """Return the refusal of each object of which no row can be read, for one reason, by the object's order.
 
     The frame is read again only where there is such an object.
@@ -26,16 +28,19 @@ def find_refusals(frame: DataFrame, found: Sequence[Group]) -> Mapping[int, Refu
             rows[order] = (Reason(reason), sum(group.rows for group in told))
     if not rows:
         return {}
+    firsts = first_local_rejects(frame, rows) if isinstance(frame, LocalFrame) else _first_rejects(frame, rows)
+    return {order: Refusal(*rows[order], row, detail) for order, (row, detail) in firsts.items()}
+
+
+def _first_rejects(frame: DataFrame, objects: Collection[int]) -> Mapping[int, tuple[int, str]]:
+    """Return the number of the first row of each object that is no event, and why it is none, in words."""
     firsts = (
-        frame.where(F.col(names.OBJECT).isin(list(rows)) & (F.col(names.REASON) != SKIPPED))
+        frame.where(F.col(names.OBJECT).isin(list(objects)) & (F.col(names.REASON) != SKIPPED))
         .groupBy(names.OBJECT)
         .agg(F.min(names.ROW).alias("row"), F.min_by(names.DETAIL, names.ROW).alias("detail"))
         .collect()
     )
-    return {
-        first[names.OBJECT]: Refusal(*rows[first[names.OBJECT]], first["row"], first["detail"] or "")
-        for first in firsts
-    }
+    return {first[names.OBJECT]: (first["row"], first["detail"] or "") for first in firsts}
 
 
 _READ = frozenset(reason.value for reason in READ_REASONS)

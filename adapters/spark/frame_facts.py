@@ -1,0 +1,46 @@
+"""What must be known of an event frame, wherever its rows are: in Spark, or in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lakeward.adapters.spark import events, local_survey
+from lakeward.adapters.spark.events import Group
+from lakeward.adapters.spark.local_frame import Frame, LocalFrame
+from lakeward.core.dimension import Dimension
+from lakeward.core.log_restart import LogRestart
+
+
+def survey(frame: Frame, dimension: Dimension, *flags: str) -> Sequence[Group]:
+    """Return groups that have everything in them that `events.facts` makes of a frame; see `events.survey`."""
+    if isinstance(frame, LocalFrame):
+        return local_survey.survey(frame, dimension, *flags)
+    return events.survey(frame, dimension, *flags)
+
+
+def lift_places(frame: Frame, restarts: Sequence[LogRestart]) -> Frame:
+    """Add the offset of the newest restart of the source's log at or before a row to its place."""
+    if isinstance(frame, LocalFrame):
+        return local_survey.lift_places(frame, restarts)
+    return events.lift_places(frame, restarts)
+
+
+def with_ahead(frame: Frame, limit: int) -> Frame:
+    """Flag the rows whose source time is later than `limit`, in microseconds since 1970."""
+    if isinstance(frame, LocalFrame):
+        return local_survey.with_ahead(frame, limit)
+    return events.with_ahead(frame, limit)
+
+
+def steps_back(frame: Frame, found: Sequence[Group], dimension: Dimension) -> Mapping[int, int]:
+    """Return the first row of each object whose sequence lies behind one before it, by more than it may."""
+    if isinstance(frame, LocalFrame):
+        return local_survey.steps_back(frame, found, dimension)
+    return events.steps_back(frame, found, dimension)
+
+
+def log_steps(frame: Frame, found: Sequence[Group]) -> Mapping[int, int]:
+    """Return the first row of each object that steps back in the source's log and is newer than all before it."""
+    if isinstance(frame, LocalFrame):
+        return local_survey.log_steps(frame, found)
+    return events.log_steps(frame, found)

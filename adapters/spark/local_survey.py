@@ -1,0 +1,188 @@
+"""What must be known of the event frame of a small batch, found without Spark.
+
+Each function gives what the one of the same name in `adapters.spark.events` and `adapters.spark.refused` gives for
+the same rows in Spark.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.events import (
+    AHEAD,
+    IN_PART,
+    SKIPPED,
+    Group,
+    may_step_back,
+    may_step_in_log,
+)
+from lakeward.adapters.spark.local_frame import LocalFrame
+from lakeward.adapters.spark.types import is_bounded
+from lakeward.core.dimension import Dimension
+from lakeward.core.events import LOAD_SEQUENCE, UNORDERED, ChangeEvent, Operation, Position
+from lakeward.core.log_restart import LogName, LogRestart, first_newer_step, lift_place
+from lakeward.core.plan import tolerance_of
+
+_LOG: Final = "_lakeward_log"
+Row: TypeAlias = Mapping[str, Any]
+
+
+def survey(frame: LocalFrame, dimension: Dimension, *flags: str, log: str = _LOG) -> Sequence[Group]:
+    """Return groups that have everything in them that `events.facts` makes of a frame."""
+    rows = frame.rows
+    in_part = {need: name for need, name in IN_PART.items() if name in frame.columns}
+    logs = [log] if log in frame.columns else []
+    alike = [names.OBJECT, names.OPERATION, names.REASON, *flags, *logs]
+    columns = {name: rows.column(name) for name in (*alike, names.TIME, names.SEQUENCE, names.ROW)}
+    columns |= {name: rows.column(name).is_valid() for name in in_part.values()}
+    keys = _bounded_keys(rows, dimension)
+    columns |= {f"key_{index}": values for index, values in keys.items()}
+    found: list[tuple[str, str] | tuple[list[str], str]] = [([], "count_all")]
+    found += [(name, of) for name in (names.TIME, names.SEQUENCE, names.ROW) for of in ("min", "max")]
+    found += [(name, "any") for name in in_part.values()]
+    found += [(f"key_{index}", of) for index in keys for of in ("min", "max")]
+    groups = pa.table(columns).group_by(alike, use_threads=False).aggregate(found).to_pylist()
+    truncates = _truncates(rows) if any(map(_is_truncate, groups)) else {}
+    return [
+        Group(
+            object=row[names.OBJECT],
+            operation=row[names.OPERATION],
+            reason=row[names.REASON],
+            flags=frozenset(flag for flag in flags if row[flag]),
+            rows=row["count_all"],
+            least=(int(row[f"{names.SEQUENCE}_min"]), row[f"{names.ROW}_min"]),
+            greatest=(int(row[f"{names.SEQUENCE}_max"]), row[f"{names.ROW}_max"]),
+            time=row[f"{names.TIME}_max"],
+            earliest=row[f"{names.TIME}_min"],
+            log=row[log] if logs else None,
+            key_bounds=tuple(
+                (row[f"key_{index}_min"], row[f"key_{index}_max"]) if index in keys else None
+                for index in range(len(dimension.key))
+            ),
+            needs=frozenset(need for need, name in in_part.items() if row[f"{name}_any"]),
+            truncates=truncates[row[names.OBJECT]] if _is_truncate(row) else (),
+        )
+        for row in groups
+    ]
+
+
+def _bounded_keys(rows: pa.Table, dimension: Dimension) -> Mapping[int, pa.ChunkedArray]:
+    """Return the key columns whose bounds are found, by their place in the key, as `types.bound_of` has them."""
+    found = {}
+    for index, name in enumerate(dimension.key):
+        key = dimension.schema.find(name)
+        if key is None or not is_bounded(key.type):
+            continue
+        values = rows.column(name)
+        if pa.types.is_date(values.type):
+            values = values.cast(pa.int32())
+        found[index] = values.cast(pa.int64()) if pa.types.is_timestamp(values.type) else values
+    return found
+
+
+def _is_truncate(row: Row) -> bool:
+    return row[names.OPERATION] == Operation.TRUNCATE.value and row[names.REASON] is None
+
+
+def _truncates(rows: pa.Table) -> Mapping[int, tuple[tuple[int, int], ...]]:
+    """Return sequence and row of the truncates of each object."""
+    found: dict[int, tuple[tuple[int, int], ...]] = defaultdict(tuple)
+    is_one = pc.equal(rows.column(names.OPERATION), Operation.TRUNCATE.value)
+    is_event = rows.column(names.REASON).is_null()
+    for place in _places(rows.filter(pc.and_(is_one, is_event))):
+        found[place.object] += ((place.sequence, place.row),)
+    return found
+
+
+class _Place(NamedTuple):
+    """Where a row is: the parts of its position but for the epoch."""
+
+    object: int
+    row: int
+    sequence: int
+
+
+def _places(rows: pa.Table) -> Iterator[_Place]:
+    columns = (rows.column(name).to_pylist() for name in (names.OBJECT, names.ROW, names.SEQUENCE))
+    return (_Place(item, row, int(sequence)) for item, row, sequence in zip(*columns, strict=True))
+
+
+def lift_places(frame: LocalFrame, restarts: Sequence[LogRestart]) -> LocalFrame:
+    """Add the offset of the newest restart of the source's log at or before a row to its place."""
+    if not restarts:
+        return frame
+    index = frame.columns.index(names.SEQUENCE)
+    type_ = frame.rows.schema.field(index).type
+    lifted = [lift_place(Position(0, p.sequence, p.object, p.row), restarts) for p in _places(frame.rows)]
+    of = Decimal if pa.types.is_decimal(type_) else int
+    sequences = pa.array([of(position.sequence) for position in lifted], type_)
+    return frame.with_rows(frame.rows.set_column(index, names.SEQUENCE, sequences))
+
+
+def with_ahead(frame: LocalFrame, limit: int) -> LocalFrame:
+    """Flag the rows whose source time is later than `limit`, in microseconds since 1970."""
+    is_later = pc.greater(frame.rows.column(names.TIME), limit)
+    return frame.with_rows(frame.rows.append_column(AHEAD, is_later))
+
+
+def steps_back(frame: LocalFrame, found: Sequence[Group], dimension: Dimension) -> Mapping[int, int]:
+    """Return the first row of each object whose sequence lies behind one before it, by more than it may."""
+    tolerance, in_doubt = tolerance_of(dimension), may_step_back(found, dimension)
+    first: dict[int, int] = {}
+    if tolerance is None or not in_doubt:
+        return first
+    for item, places in _by_object(_places(_of_objects(frame.rows, in_doubt))):
+        greatest = None
+        for place in (one for one in places if one.sequence != LOAD_SEQUENCE):
+            if greatest is not None and greatest - place.sequence > tolerance:
+                first[item] = place.row
+                break
+            greatest = place.sequence if greatest is None else max(greatest, place.sequence)
+    return first
+
+
+def log_steps(frame: LocalFrame, found: Sequence[Group]) -> Mapping[int, int]:
+    """Return the first row of each object that steps back in the source's log and is newer than all before it."""
+    in_doubt = may_step_in_log(found)
+    if not in_doubt:
+        return {}
+    rows = _of_objects(frame.rows, in_doubt)
+    rows = rows.filter(rows.column(names.REASON).is_null())
+    beside = [rows.column(name).to_pylist() for name in (names.OPERATION, names.TIME, _LOG)]
+    changes: dict[int, list[tuple[LogName, ChangeEvent]]] = defaultdict(list)
+    for place, operation, time, log in zip(_places(rows), *beside, strict=True):
+        if operation not in (None, Operation.READ.value) and place.sequence not in UNORDERED:
+            position = Position(0, place.sequence, place.object, place.row)
+            event = ChangeEvent(operation=Operation(operation), position=position, time=time)
+            changes[place.object].append((LogName.of(log), event))
+    steps = {item: first_newer_step(of_item) for item, of_item in changes.items()}
+    return {item: row for item, row in steps.items() if row is not None}
+
+
+def _of_objects(rows: pa.Table, objects: Iterable[int]) -> pa.Table:
+    return rows.filter(pc.is_in(rows.column(names.OBJECT), pa.array(list(objects), pa.int64())))
+
+
+def _by_object(places: Iterable[_Place]) -> Iterator[tuple[int, Iterator[_Place]]]:
+    """Return the places of each object, in the order of its rows."""
+    return groupby(sorted(places), itemgetter(0))
+
+
+def first_rejects(frame: LocalFrame, objects: Iterable[int]) -> Mapping[int, tuple[int, str]]:
+    """Return the number of the first row of each object that is no event, and why it is none, in words."""
+    rows = _of_objects(frame.rows, objects)
+    rows = rows.filter(pc.not_equal(rows.column(names.REASON), SKIPPED))
+    columns = (rows.column(name).to_pylist() for name in (names.OBJECT, names.ROW, names.DETAIL))
+    found: dict[int, tuple[int, str]] = {}
+    for item, row, detail in sorted(zip(*columns, strict=True), key=itemgetter(0, 1), reverse=True):
+        found[item] = (row, detail or "")
+    return found
