@@ -6,77 +6,55 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
-from pathlib import PurePosixPath
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
+from lakeward.adapters.dms.columns import File, alike, footer_of, not_alike, old_names, with_schema
+from lakeward.adapters.dms.damage import refuse_damage, surveyed
 from lakeward.adapters.dms.options import DmsOptions
+from lakeward.adapters.dms.refusals import (
+    refuse_another_name,
+    refuse_images,
+    refuse_lateness,
+    refuse_other_format,
+    refuse_sequence_as_column,
+)
 from lakeward.adapters.dms.sharing import SharedFiles
-from lakeward.adapters.dms.splitting import refuse_shifted
 from lakeward.adapters.dms.transactions import find_layout as find_shared_layout
 from lakeward.adapters.landed.csv import fields_in
 from lakeward.adapters.landed.csv_frames import WHOLE_FILES, read_csv, typed_rows
 from lakeward.adapters.landed.earlier import names_in_headers
 from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.landed.footers import OF_DMS, Footer, Form, footer, refuse_unknown
+from lakeward.adapters.landed.footers import OF_DMS, footer, refuse_unknown
 from lakeward.adapters.landed.kept import KeptFrames
-from lakeward.adapters.landed.layout import OP, OPERATIONS, Expected, Layout, find_layout, has_both
+from lakeward.adapters.landed.layout import OPERATIONS, Expected, find_layout
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.parquet import read_parquet
-from lakeward.adapters.landed.places import FileName, format_of
+from lakeward.adapters.landed.places import FileName
 from lakeward.adapters.landed.reading import Numbered, Reading, file_frame
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch
-from lakeward.adapters.landed.unread import not_read
-from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import check_pattern, check_text
-from lakeward.adapters.spark.errors import FAILURES, full_text, unreachable
 from lakeward.adapters.spark.events import (
-    AHEAD,
-    SKIPPED,
-    Group,
-    by_object,
     facts,
     lift_places,
     steps_back,
-    survey,
     with_ahead,
 )
-from lakeward.adapters.spark.names import column
-from lakeward.adapters.spark.rows import MALFORMED, TORN, to_events
+from lakeward.adapters.spark.rows import TORN, to_events
 from lakeward.adapters.spark.truncates import truncation
 from lakeward.core.clock import believed
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, Match, Ordered, TableName, Within
-from lakeward.core.errors import ConfigError, SchemaConflict, SourceError
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
+from lakeward.core.errors import SchemaConflict, SourceError
 from lakeward.core.events import Position, Sequences
-from lakeward.core.evolution import Policy, compare
 from lakeward.core.facts import Capability
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken
-from lakeward.core.nearest import nearest
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.remaking import Remaking
-from lakeward.core.schema import UNDECLARED, WIDER, Column, Schema, Type, is_within
 from lakeward.plugins.registry import clock
 
 _KINDS: Final = {"$AR_H_CHANGE_SEQ": Sequences.UNIQUE, "$AR_H_STREAM_POSITION": Sequences.PLACES}
 _DAY: Final = 24 * 3600 * 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    """A file of a batch and what its beginning says."""
-
-    object: SourceObject
-    name: FileName
-    layout: Layout | None = None
-    schema: Schema | None = None
-    forms: tuple[tuple[str, Form], ...] = ()
-
-    def has_op(self, op_column: str) -> bool:
-        if self.layout is not None:
-            return OP in self.layout.columns
-        return self.schema is not None and op_column in self.schema.names
 
 
 @dataclass(slots=True)
@@ -113,10 +91,10 @@ class DmsSource:
 
     def take(self, dimension: Dimension, past: Past) -> Taken:
         """Choose the next files, in the order of their names."""
-        self._refuse_images(dimension)
+        refuse_images(dimension, self.options)
         if self.shared is not None:
-            self._refuse_lateness(dimension)
-            self._refuse_another_name(dimension)
+            refuse_lateness(dimension, self.options)
+            refuse_another_name(dimension)
         limits = Limits(self.options.max_files, self.options.max_bytes)
         return choose(self.folder, dimension, past, limits, self._as_named)
 
@@ -124,39 +102,11 @@ class DmsSource:
         of_all = [] if self.shared is None else [i for i in listed if self._name(table, i.name).is_shared]
         own = [item for item in listed if item not in of_all] if of_all else listed
         for item in own if self.options.format != "auto" else ():
-            self._refuse_other_format(table, item.name)
+            refuse_other_format(table, item.name, self.options)
         if self.shared is None:
             return own
         has_more = any(item.name not in past.seen for item in own)
         return [*own, *self.shared.of_table(table, of_all, past, has_more=has_more)]
-
-    def _refuse_images(self, dimension: Dimension) -> None:
-        """Refuse to find rows by images that no task sends."""
-        if dimension.match is Match.IMAGE and self.options.before_image_prefix is None:
-            raise ConfigError(
-                f'{dimension.name}: `match = "image"` needs the row as it was before a change',
-                found="`before_image_prefix` is not set under [source]",
-                todo="Let the task have the rule `add-before-image-columns` with `column-filter` `all`, and say "
-                "its prefix (docs/dms-endpoint.md).",
-            )
-
-    def _refuse_lateness(self, dimension: Dimension) -> None:
-        """Refuse to wait for late files where the order of the files is that of the transactions."""
-        if self.options.sequence_column is None and not isinstance(dimension.lateness, Ordered):
-            raise ConfigError(
-                f"{dimension.name}: changes in files of transactions are never late",
-                found="`cdc_path` is set, and the table has a `lateness`",
-                todo='Leave `lateness` out, or set it to "ordered": the order is that of files and rows.',
-            )
-
-    def _refuse_another_name(self, dimension: Dimension) -> None:
-        """Refuse another name than the source's: who has applied which files of transactions is kept by that."""
-        if dimension.reads is not None:
-            raise ConfigError(
-                f"{dimension.name}: it reads {dimension.reads}, whose changes lie in files of many tables",
-                found="`cdc_path` is set",
-                todo=f"Of each table one alone can be made there, under its own name: {dimension.reads}.",
-            )
 
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> DataFrame:
         """Return a truncate: DMS deletes the files of a table instead of writing one."""
@@ -169,29 +119,22 @@ class DmsSource:
         own = self.folder.put_away(table, [item for item in objects if item not in of_all])
         return [*own, *self.shared.archive(table, of_all)] if self.shared is not None and of_all else own
 
-    def _refuse_other_format(self, table: TableName, name: str) -> None:
-        if format_of(name) != self.options.format:
-            raise SourceError(
-                f"{table}: {name} is not a file of the format {self.options.format}",
-                todo='Set `format = "auto"` under [source], or move the file away. Nothing was applied.',
-            )
-
     def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[DataFrame]:
         """Read the files; those that changed meanwhile, and all after them, are left for the next batch."""
-        self._refuse_sequence_as_column(dimension)
+        refuse_sequence_as_column(dimension, self.options)
         self.headers.pop(dimension.source, None)
         every = [self._look_at(dimension, item) for item in taken.objects]
-        files = self._alike(dimension, every)
+        files = alike(dimension, every, self.options)
         if taken.load is not None and len(files) < len(every):
-            raise self._not_alike(dimension, files[-1], every[len(files)])
+            raise not_alike(dimension, files[-1], every[len(files)])
         objects = tuple(file.object for file in files)
         tags = {file.object.name: self._etag(dimension.source, file) for file in files}
-        dimension = self._with_schema(dimension, files)
+        dimension = with_schema(dimension, files, self.options)
         rows = lift_places(self._frame(dimension, files), taken.restarts)
         frame, close = self.kept.keep(rows, dimension, objects)
         try:
             limit = believed(self.now())
-            found = self._survey(with_ahead(frame, limit), dimension, files)
+            found = surveyed(with_ahead(frame, limit), dimension, files, self.folder)
             if dimension.source not in self.tables_with_torn_rows and any(TORN in group.flags for group in found):
                 self.tables_with_torn_rows.add(dimension.source)
                 close()
@@ -200,7 +143,7 @@ class DmsSource:
             if len(unchanged.objects) < len(objects):
                 close()
                 return self._read_or_nothing(dimension, unchanged, epoch)
-            self._refuse_damage(dimension, frame, files, found)
+            refuse_damage(dimension, frame, files, found, has_times=self.options.timestamp_column is not None)
             batch = to_batch(
                 frame,
                 dimension,
@@ -221,7 +164,7 @@ class DmsSource:
             batch = replace(batch, facts=replace(batch.facts, loaded=epoch))
         return batch
 
-    def _etag(self, table: TableName, file: _File) -> str | None:
+    def _etag(self, table: TableName, file: File) -> str | None:
         known = self.shared.etag(file.object.name) if self.shared is not None and file.name.is_shared else None
         return file.object.etag or known or self.folder.etag(table, file.object.name)
 
@@ -262,14 +205,14 @@ class DmsSource:
 
     # What the beginning of a file says.
 
-    def _look_at(self, dimension: Dimension, item: SourceObject) -> _File:
+    def _look_at(self, dimension: Dimension, item: SourceObject) -> File:
         name = self._name(dimension.source, item.name)
         if name.format == "parquet":
             with self.folder.open(dimension.source, item.name) as file:
                 found = footer(file, str(dimension.name), item.name, OF_DMS)
                 found = found.with_known(dimension.schema, renames=dimension.policies.renames)
                 refuse_unknown(found, str(dimension.name), item.name)
-                return _File(item, name, schema=found.schema, forms=found.forms)
+                return File(item, name, schema=found.schema, forms=found.forms)
         if not len(dimension.schema):
             raise SchemaConflict(
                 f"{dimension.name}: the types of its columns are not declared",
@@ -279,10 +222,10 @@ class DmsSource:
         self._check_formats(dimension)
         if self.shared is not None and name.is_shared:
             width = self.shared.share(dimension.source, item.name).width
-            return _File(item, name, layout=find_shared_layout(item.name, width, self._expected(dimension)))
+            return File(item, name, layout=find_shared_layout(item.name, width, self._expected(dimension)))
         head = self._head(dimension.source, item.name)
         layout = find_layout(item.name, head, self._expected(dimension), is_load=name.is_load)
-        return _File(item, name, layout=layout)
+        return File(item, name, layout=layout)
 
     def _head(self, table: TableName, name: str) -> str:
         return self.folder.head(table, name, self.options.row_delimiter, self.options.quote)
@@ -306,16 +249,6 @@ class DmsSource:
             self.headers[table] = found
         return found
 
-    def _refuse_sequence_as_column(self, dimension: Dimension) -> None:
-        """Refuse to take one column of the files for two things: it would be NULL in the table."""
-        name = self.options.sequence_column
-        if name is not None and name in dimension.schema.names:
-            raise SchemaConflict(
-                f"{dimension.name}: the column {name} is declared, and `sequence_column` names it",
-                found="a column that DMS adds to say the order is none of the table's",
-                todo=f'Take it out of [tables."{dimension.name}".columns]: `_lakeward_sequence` has what it says.',
-            )
-
     def _check_formats(self, dimension: Dimension) -> None:
         """Refuse formats that a column cannot have; once for each table."""
         if dimension.name in self.tables_with_checked_formats:
@@ -327,85 +260,6 @@ class DmsSource:
             if pattern is not None and item.type.name != "binary":
                 check_pattern(self.spark(), item, pattern, table)
         self.tables_with_checked_formats.add(dimension.name)
-
-    def _alike(self, dimension: Dimension, files: Sequence[_File]) -> Sequence[_File]:
-        """Return the files up to the first that has other columns than the one before it."""
-        columns = [self._columns(dimension, file) for file in files]
-        alike = next((place for place, own in enumerate(columns) if own != columns[0]), len(files))
-        return files[:alike]
-
-    def _not_alike(self, dimension: Dimension, one: _File, other: _File) -> SchemaConflict:
-        return SchemaConflict(
-            f"{dimension.name}: the files of its full load have different columns",
-            found=f"found {one.object.name} and {other.object.name}",
-            todo="Nothing was applied: a full load takes the place of all rows at once, so its files must have the "
-            "same columns. Start the load again.",
-        )
-
-    def _columns(self, dimension: Dimension, file: _File) -> Mapping[str, Type]:
-        """Return the table's columns that a file has, with their types."""
-        if file.layout is None:
-            return {c.name: c.type for c in self._own_columns(dimension, file)}
-        declared = {c.name: c.type for c in dimension.schema if c.name in file.layout.columns}
-        return {**declared, **dict.fromkeys(file.layout.undeclared(dimension.schema), UNDECLARED)}
-
-    def _with_schema(self, dimension: Dimension, files: Sequence[_File]) -> Dimension:
-        """Return the dimension with the columns that the files have; what a footer says must be as declared."""
-        columns = dict(self._columns(dimension, files[0]))
-        has_types = files[0].layout is None
-        for declared in dimension.schema:
-            if has_types and declared.name in dimension.announced:
-                continue  # a footer says what DMS made of the type that the catalogue has
-            found = Column(declared.name, columns.get(declared.name, declared.type))
-            if is_within(found.type, declared.type):
-                columns |= {declared.name: declared.type} if declared.name in columns else {}
-                continue
-            changes = compare(Schema((declared,)), Schema((found,)))
-            if not all(dimension.policies.of(c.kind, c.names) is Policy.QUARANTINE for c in changes):
-                raise SchemaConflict(
-                    f"{dimension.name}: the columns of {files[0].object.name} are not those of the table",
-                    found=f"column {declared.name} is {columns[declared.name]}, and declared as {declared.type}",
-                    todo="Nothing of this batch was applied; other tables go on. Declare the columns under "
-                    f"[tables] as they are now, or keep the file back. {WIDER}",
-                )
-        dimension = replace(dimension, schema=Schema(tuple(Column(name, type_) for name, type_ in columns.items())))
-        self._check_columns(dimension, files[0])
-        return dimension
-
-    def _check_columns(self, dimension: Dimension, file: _File) -> None:
-        """Refuse what the settings would have refused, had the columns been declared there."""
-        found = ", ".join(dimension.schema.names)
-        for name in dimension.key:
-            if name not in dimension.schema.names:
-                raise SchemaConflict(
-                    f"{dimension.name}: the key names {name!r}, and {file.object.name} has no such column",
-                    found=f"its columns are {found}",
-                    todo=nearest(name, dimension.schema.names) or "Correct `key` under [tables].",
-                )
-        for name in dimension.schema.names:
-            if name.lower().startswith(names.PREFIX) or not name.isprintable():
-                raise SchemaConflict(
-                    f"{dimension.name}: {file.object.name} has the column {name!r}, and no table may have it",
-                    todo="Let DMS rename it (a transformation rule `rename-column`). Nothing was applied.",
-                )
-
-    def _own_columns(self, dimension: Dimension, file: _File) -> Schema:
-        found = file.schema or Schema(())
-        added = {self.options.op_column, self.options.timestamp_column, self.options.sequence_column}
-        lacking = [c for c in added if c and c not in found.names]
-        if file.name.is_load or self.options.may_lack_op:
-            lacking = [c for c in lacking if c != self.options.op_column]
-        if lacking:
-            raise SchemaConflict(
-                f"{dimension.name}: {file.object.name} lacks the column {lacking[0]}",
-                found="its columns are " + ", ".join(found.names),
-                todo="Correct `op_column`, `timestamp_column` or `sequence_column` under [source]. "
-                "Nothing was applied.",
-            )
-        prefix = self.options.before_image_prefix
-        before = [] if prefix is None else [prefix + c.name for c in found]
-        own = Schema(tuple(c for c in found if c.name not in added and c.name not in before))
-        return _called_now(dimension, file, own)
 
     def _reading(self, dimension: Dimension) -> Reading:
         o = self.options
@@ -428,7 +282,7 @@ class DmsSource:
 
     # The data.
 
-    def _frame(self, dimension: Dimension, files: Sequence[_File]) -> DataFrame:
+    def _frame(self, dimension: Dimension, files: Sequence[File]) -> DataFrame:
         """Read files of one layout together, whatever their number."""
         spark, reading = self.spark(), self._reading(dimension)
         is_csv = any(file.layout is not None and not file.name.is_shared for file in files)
@@ -439,9 +293,9 @@ class DmsSource:
             Numbered(paths[f.object.name], f.object.order, rank, f.name.is_load, f.has_op(self.options.op_column))
             for rank, f in enumerate(files)
         ]
-        groups: dict[object, list[_File]] = defaultdict(list)
+        groups: dict[object, list[File]] = defaultdict(list)
         for file in files:
-            groups[file.layout or (_footer(file), _old_names(dimension, file))].append(file)
+            groups[file.layout or (footer_of(file), old_names(dimension, file))].append(file)
         frames = []
         for group in groups.values():
             own = [paths[file.object.name] for file in group]
@@ -454,77 +308,12 @@ class DmsSource:
                 frames.append(read_csv(spark, own, first.layout, reading, has_torn_rows=torn))
             else:
                 has_op = first.has_op(self.options.op_column)
-                called = {new: old for old, new in _old_names(dimension, first)}
-                frames.append(read_parquet(spark, own, reading, _footer(first), has_op=has_op, called=called))
+                called = {new: old for old, new in old_names(dimension, first)}
+                frames.append(read_parquet(spark, own, reading, footer_of(first), has_op=has_op, called=called))
         rows = reduce(DataFrame.unionByName, frames)
         return to_events(rows, file_frame(spark, numbered, reading), reading)
 
-    def _path(self, table: TableName, file: _File) -> str:
+    def _path(self, table: TableName, file: File) -> str:
         """Return where a file lies below the landing folder; staged rows know theirs by its name."""
         name = file.object.name
         return f"{self.folder.base}/{name}" if file.name.is_shared else self.folder.landed(table, name)
-
-    def _survey(self, frame: DataFrame, dimension: Dimension, files: Sequence[_File]) -> Sequence[Group]:
-        try:
-            return survey(frame, dimension, TORN, MALFORMED, AHEAD)
-        except FAILURES as error:
-            if (gone := unreachable(str(dimension.name), error)) is not None:
-                raise gone from error
-            text = full_text(error)
-            listed = [file.object.name for file in files]
-            whole = [name for name in listed if self.folder.path(dimension.source, name) in text]
-            named = whole or [name for name in listed if PurePosixPath(name).name in text]
-            raise not_read(str(dimension.name), named[0] if named else None, error) from error
-
-    def _refuse_damage(
-        self, dimension: Dimension, frame: DataFrame, files: Sequence[_File], found: Sequence[Group]
-    ) -> None:
-        """Stop at a quote that is never closed, and at a file of which no row has the right columns."""
-        by_order = by_object(found)
-        for file in files:
-            groups = by_order.get(file.object.order, [])
-            if any(TORN in group.flags for group in groups):
-                of_file = (column(names.OBJECT) == file.object.order) & column(TORN)
-                line = frame.where(of_file).agg(F.min(column(names.ROW))).collect()[0][0]
-                raise SourceError(
-                    f"{dimension.name}: {file.object.name} ends within a quoted field",
-                    found=f"the quote is open in the row that begins on line {line}",
-                    todo="Nothing of this batch was applied; other tables go on. Replace the file by a whole "
-                    'one, or set `quote = ""` under [source] where the endpoint has Rfc4180=false.',
-                )
-            rows = [group for group in groups if group.reason != SKIPPED]
-            if rows and file.layout is not None and all(MALFORMED in group.flags for group in rows):
-                raise self._other_width(dimension, file, frame)
-            if file.layout is not None and file.name.is_shared and self.options.timestamp_column is not None:
-                own = frame.where(column(names.OBJECT) == file.object.order)
-                refuse_shifted(dimension, file.object.name, file.layout, own)
-
-    def _other_width(self, dimension: Dimension, file: _File, frame: DataFrame) -> SchemaConflict:
-        of_file = column(names.OBJECT) == file.object.order
-        why = frame.where(of_file).orderBy(column(names.ROW)).select(column(names.DETAIL)).first()
-        return SchemaConflict(
-            f"{dimension.name}: no row of {file.object.name} has the columns of the table",
-            found=f"in the first of them, {why[0] if why else 'nothing'}",
-            todo="Nothing of this batch was applied; other tables go on. Declare the columns as they are now "
-            "under [tables], or keep the file back.",
-        )
-
-
-def _footer(file: _File) -> Footer:
-    return Footer(file.schema or Schema(()), file.forms)
-
-
-def _old_names(dimension: Dimension, file: _File) -> tuple[tuple[str, str], ...]:
-    """Return the columns that a Parquet file has by an old name, with the new one."""
-    has = () if file.schema is None else file.schema.names
-    return tuple((old, new) for old, new in dimension.policies.renames.items() if old in has)
-
-
-def _called_now(dimension: Dimension, file: _File, own: Schema) -> Schema:
-    """Return the columns of a file by the names that they have now; one is there once."""
-    names_now = [dimension.policies.renames.get(name, name) for name in own.names]
-    for new in set(dimension.policies.renames.values()):
-        both = [name for name, now in zip(own.names, names_now, strict=True) if now == new]
-        if len(both) > 1:
-            raise has_both(dimension, file.object.name, both)
-    return Schema(tuple(Column(now, c.type) for now, c in zip(names_now, own, strict=True)))
