@@ -88,7 +88,7 @@ def to_rows(
     `written` says how the cells of columns are written, where it is not plainly; `strange` and what stands
     `beside` it are columns beside those of the row, as SQL with their names.
     """
-    schema, key = telling.dimension.schema, telling.dimension.key
+    schema = telling.dimension.schema
     cells = {c.name: f"_lakeward_cell_{index}" for index, c in enumerate(schema)}
     was = {c.name: f"_lakeward_was_{index}" for index, c in enumerate(telling.before_columns)}
     numbers = {c.name: f"_lakeward_is_number_{index}" for index, c in enumerate(schema) if _is_base64(c, written)}
@@ -96,15 +96,7 @@ def to_rows(
     typed = [f"{values(cells[c.name], c)} AS {quoted(c.name)}" for c in schema]
     told = [*enumerate(telling.before_columns)]
     before = [f"{values(was[c.name], c)} AS {before_column(index)}" for index, c in told]
-    misfits = {
-        c.name: misfit(cells[c.name], c)
-        for c in schema
-        if c.type.name != "string" or written.get(c.name, PLAIN).wire is not Wire.PLAIN
-    }
-    key_misfits = [wrong for name, wrong in misfits.items() if name in key]
-    others = [wrong for name, wrong in misfits.items() if name not in key]
-    for index, c in told:
-        (key_misfits if c.name in key else others).append(misfit(was[c.name], c, before_column(index)))
+    key_misfits, others = _misfits(telling, cells, was, written)
     return (
         # What is used more than once is a column of its own: else it would be worked out each time.
         frame.selectExpr("*", f"{_unset(found)} AS {names.UNSET}", f"{found.blank} AS {BLANK}")
@@ -117,23 +109,46 @@ def to_rows(
         .selectExpr("*", *typed, *before)
         .selectExpr(
             *[quoted(name) for name in schema.names],
-            f"{found.operation} AS {OP_TEXT}",
-            f"string(timestamp_micros({found.time})) AS {TIME_TEXT}",
-            f"CASE WHEN NOT {BLANK} THEN {found.sequence} END AS {SEQUENCE_TEXT}",
-            f"{found.transaction} AS {TRANSACTION_TEXT}",
+            *_told_of_row(found),
             f"{_first(key_misfits)} AS {KEY_MISFIT}",
             f"{_first(others)} AS {MISFIT}",
-            f"{found.broken} AS {BROKEN}",
             *(BLANK, VALUE, LINE, NAME),
             f"false AS {TORN}",
             names.UNSET,
-            f"{found.has_image} AS {HAS_IMAGE}",
             *[before_column(index) for index in range(len(before))],
             strange,
-            f"{found.log} AS {LOG}",
             *beside,
         )
     )
+
+
+def _told_of_row(found: Decoded) -> Sequence[str]:
+    """Return what a message says of its row, as SQL with the names of the columns."""
+    return (
+        f"{found.operation} AS {OP_TEXT}",
+        f"string(timestamp_micros({found.time})) AS {TIME_TEXT}",
+        f"CASE WHEN NOT {BLANK} THEN {found.sequence} END AS {SEQUENCE_TEXT}",
+        f"{found.transaction} AS {TRANSACTION_TEXT}",
+        f"{found.broken} AS {BROKEN}",
+        f"{found.has_image} AS {HAS_IMAGE}",
+        f"{found.log} AS {LOG}",
+    )
+
+
+def _misfits(
+    telling: Telling, cells: Mapping[str, str], was: Mapping[str, str], written: Mapping[str, Writing]
+) -> tuple[list[str], list[str]]:
+    """Return what is wrong with each cell, and with that of before the change: of key columns, and of others."""
+    of_key: list[str] = []
+    others: list[str] = []
+    key = telling.dimension.key
+    for column in telling.dimension.schema:
+        if column.type.name != "string" or written.get(column.name, PLAIN).wire is not Wire.PLAIN:
+            (of_key if column.name in key else others).append(misfit(cells[column.name], column))
+    for index, column in enumerate(telling.before_columns):
+        wrong = misfit(was[column.name], column, before_column(index))
+        (of_key if column.name in key else others).append(wrong)
+    return of_key, others
 
 
 def _is_base64(column: Column, written: Mapping[str, Writing]) -> bool:

@@ -124,8 +124,7 @@ KeyRange: TypeAlias = tuple[tuple[Any, Any] | None, ...]
 
 def range_of(keys: DataFrame, dimension: Dimension) -> KeyRange:
     """Return the range of some keys, which are no more than a batch has."""
-    columns = [(name, dimension.schema.find(name)) for name in dimension.key]
-    bounds = [None if item is None else bound_of(quoted(name), item.type) for name, item in columns]
+    bounds = _key_bounds(dimension)
     found = [F.expr(f"{of}({sql}) AS {of}_{n}") for n, sql in enumerate(bounds) if sql for of in ("min", "max")]
     row: Mapping[str, Any] = keys.agg(*found).collect()[0].asDict() if found else {}
     ends = [(row[f"min_{n}"], row[f"max_{n}"]) if sql else None for n, sql in enumerate(bounds)]
@@ -137,25 +136,11 @@ def survey(frame: DataFrame, dimension: Dimension, *flags: str, log: str = "_lak
 
     `flags` are columns that say yes or no of a row, `log` names the source's log, where it is there.
     """
-    found = [
-        F.expr("count(*) AS rows"),
-        F.expr(f"max({names.TIME}) AS time"),
-        F.expr(f"min({names.TIME}) AS earliest"),
-    ]
-    for place in (names.SEQUENCE, names.ROW):
-        found += [F.expr(f"min({place}) AS least{place}"), F.expr(f"max({place}) AS most{place}")]
     in_part = {need: name for need, name in IN_PART.items() if name in frame.columns}
-    found += [F.expr(f"count({name}) AS {name}") for name in in_part.values()]
-    cheap = set()
-    for index, name in enumerate(dimension.key):
-        key = dimension.schema.find(name)
-        bound = None if key is None else bound_of(quoted(name), key.type)
-        if bound is not None:
-            cheap.add(index)
-            found += [F.expr(f"min({bound}) AS key_least_{index}"), F.expr(f"max({bound}) AS key_most_{index}")]
+    bounds = _key_bounds(dimension)
     logs = [log] if log in frame.columns else []
     alike = (names.OBJECT, names.OPERATION, names.REASON, *flags, *logs)
-    rows = frame.groupBy(*alike).agg(*found).collect()
+    rows = frame.groupBy(*alike).agg(*map(F.expr, _aggregates(in_part.values(), bounds))).collect()
     is_truncate = [row[names.OPERATION] == Operation.TRUNCATE.value and row[names.REASON] is None for row in rows]
     truncates = _truncates(frame) if any(is_truncate) else {}
     return [
@@ -171,14 +156,32 @@ def survey(frame: DataFrame, dimension: Dimension, *flags: str, log: str = "_lak
             earliest=row["earliest"],
             log=row[log] if logs else None,
             key_bounds=tuple(
-                (row[f"key_least_{index}"], row[f"key_most_{index}"]) if index in cheap else None
-                for index in range(len(dimension.key))
+                None if bound is None else (row[f"key_least_{index}"], row[f"key_most_{index}"])
+                for index, bound in enumerate(bounds)
             ),
             needs=frozenset(need for need, name in in_part.items() if row[name]),
             truncates=truncates[row[names.OBJECT]] if truncates_too else (),
         )
         for row, truncates_too in zip(rows, is_truncate, strict=True)
     ]
+
+
+def _key_bounds(dimension: Dimension) -> Sequence[str | None]:
+    """Return what the bounds of each key column are taken of, as SQL; None where its type makes that dear."""
+    columns = [(name, dimension.schema.find(name)) for name in dimension.key]
+    return [None if key is None else bound_of(quoted(name), key.type) for name, key in columns]
+
+
+def _aggregates(in_part: Iterable[str], bounds: Sequence[str | None]) -> Sequence[str]:
+    """Return what `survey` finds of the rows of a group, as SQL with the names of its columns."""
+    found = ["count(*) AS rows", f"max({names.TIME}) AS time", f"min({names.TIME}) AS earliest"]
+    for place in (names.SEQUENCE, names.ROW):
+        found += [f"min({place}) AS least{place}", f"max({place}) AS most{place}"]
+    found += [f"count({name}) AS {name}" for name in in_part]
+    for index, bound in enumerate(bounds):
+        if bound is not None:
+            found += [f"min({bound}) AS key_least_{index}", f"max({bound}) AS key_most_{index}"]
+    return found
 
 
 def _truncates(frame: DataFrame) -> Mapping[int, tuple[tuple[int, int], ...]]:

@@ -83,19 +83,10 @@ def status(
         found, failed = _read(container, configured, wanted.tables)
         joined = joined_view.stands(container, configured, wanted.joined)
     failed += [(one.name, one.error) for one in joined if one.error is not None]
-    said = {
-        one.name: words_of(
-            one.standing.progress.others, str(configured.read[one.name]), has_rows=one.standing.progress.has_rows
-        )
-        for one in found
-    }
-    there = there.with_cautions(said)
+    there = there.with_cautions(_words_of_others(found, configured))
     every: list[_Found | joined_view.Stands] = [*found, *joined]
     failures = {one.name: one.failure for one in every if one.failure is not None}
-    kept = [{**asdict(failure), "retryable": False} for failure in failures.values()]  # it may be long ago
-    errors = [*(documents.error(cause) for _, cause in failed), *kept]
-    needs_somebody = bool(there.strays) or any(one.needs_somebody for one in found)
-    code = documents.failure_code(errors) if errors else 3 if needs_somebody else 0
+    code = _exit_code(found, [cause for _, cause in failed], failures.values(), has_strays=bool(there.strays))
     if as_json:
         listed = [{**_document(one), "warnings": list(there.cautions.get(one.name, ()))} for one in found]
         lost = [pair for pair in failed if pair[0] not in configured.joined]
@@ -113,6 +104,25 @@ def status(
     view.print_findings(there.cautions, () if tables else there.unconfigured)
     _show_errors(found, failed, failures)
     return code
+
+
+def _words_of_others(found: Iterable[_Found], configured: Configured) -> Mapping[TableName, Sequence[str]]:
+    """Return what to say of messages of other tables, by table."""
+    words = {}
+    for one in found:
+        progress = one.standing.progress
+        words[one.name] = words_of(progress.others, str(configured.read[one.name]), has_rows=progress.has_rows)
+    return words
+
+
+def _exit_code(
+    found: Iterable[_Found], failed: Iterable[LakewardError], failures: Iterable[Failure], *, has_strays: bool
+) -> int:
+    """Return 4 or 75 where a table failed or cannot be read, 3 where somebody is needed, else 0."""
+    kept = [{**asdict(failure), "retryable": False} for failure in failures]  # it may be long ago
+    if errors := [*map(documents.error, failed), *kept]:
+        return documents.failure_code(errors)
+    return 3 if has_strays or any(one.needs_somebody for one in found) else 0
 
 
 def _show_errors(
