@@ -119,7 +119,7 @@ class Prepared(Generic[F]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What one batch did to one table."""
+    """What one batch did to one table; `way` is how its adapter worked it out, in words."""
 
     table: str
     plan: MergePlan
@@ -128,6 +128,7 @@ class Report:
     removed: int
     commit: str
     is_last: bool = True
+    way: str = ""
 
     @property
     def counts(self) -> Counts:

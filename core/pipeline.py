@@ -51,6 +51,7 @@ def carry_out(job: Job[F], prepared: Prepared[F], watch: Watch = unwatched) -> R
         removed=commit.removed,
         commit=commit.name,
         is_last=prepared.is_last,
+        way=resolved.way,
     )
 
 

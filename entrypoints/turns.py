@@ -87,7 +87,7 @@ class Turns:
         def on_batch(report: Report) -> None:
             reports.append(report)
             run.took(report)
-            log.info("committed", commit=report.commit, **_counted(report.counts))
+            log.info("committed", commit=report.commit, way=report.way, **_counted(report.counts))
             self.observer.batch(run.table, report)
             self._tell(report)
 

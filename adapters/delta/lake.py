@@ -90,5 +90,9 @@ class DeltaLake:
         from lakeward.adapters.delta.table import DeltaTable  # noqa: PLC0415  # Spark is imported late
 
         return DeltaTable(
-            self.places, dimension, self.tables.get(dimension.name, TableOptions()), self.runtime.spark
+            self.places,
+            dimension,
+            self.tables.get(dimension.name, TableOptions()),
+            self.runtime.spark,
+            self.runtime.small_batch,
         )

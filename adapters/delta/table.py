@@ -47,6 +47,7 @@ from lakeward.core.facts import Capability
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Resolved, Standing
 from lakeward.core.progress import Progress
+from lakeward.plugins.registry import SMALL_BATCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,12 @@ class DeltaTable:
     capabilities: frozenset[Capability] = frozenset(Capability)
 
     def __init__(
-        self, places: Places, dimension: Dimension, options: TableOptions, spark: Callable[[], SparkSession]
+        self,
+        places: Places,
+        dimension: Dimension,
+        options: TableOptions,
+        spark: Callable[[], SparkSession],
+        small_batch: int = SMALL_BATCH,
     ) -> None:
         self.places = places
         self.options = options
@@ -94,7 +100,7 @@ class DeltaTable:
         self.path = places.of(dimension.name)
         make = partial(DeltaBeside, places, dimension.name, spark)
         earlier = DeltaEarlier(make(CHANGES, {}, tuple), partial(oldest_batch, places, dimension.name))
-        self.kept = KeepingEarlier(dimension, make, spark, earlier)
+        self.kept = KeepingEarlier(dimension, make, spark, earlier, small_batch)
 
     @property
     def dimension(self) -> Dimension:

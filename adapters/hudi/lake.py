@@ -92,7 +92,11 @@ class HudiLake:
         from lakeward.adapters.hudi.table import HudiTable  # noqa: PLC0415  # Spark is imported late
 
         return HudiTable(
-            self.places, dimension, self.tables.get(dimension.name, TableOptions()), self.runtime.spark
+            self.places,
+            dimension,
+            self.tables.get(dimension.name, TableOptions()),
+            self.runtime.spark,
+            self.runtime.small_batch,
         )
 
 

@@ -56,6 +56,7 @@ from lakeward.core.facts import Capability
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Resolved, Standing
 from lakeward.core.progress import Progress
+from lakeward.plugins.registry import SMALL_BATCH
 
 _PATIENCE: Final = PATIENCE
 """Seconds to wait while another process commits: it holds no lock that it forgot, for its end frees it."""
@@ -68,7 +69,12 @@ class HudiTable:
     clock: Clock = MACHINE
 
     def __init__(
-        self, places: Places, dimension: Dimension, options: TableOptions, spark: Callable[[], SparkSession]
+        self,
+        places: Places,
+        dimension: Dimension,
+        options: TableOptions,
+        spark: Callable[[], SparkSession],
+        small_batch: int = SMALL_BATCH,
     ) -> None:
         self.places = places
         self.options = options
@@ -77,7 +83,7 @@ class HudiTable:
         self.path = str(self.folder)
         make = partial(DeltaBeside, places, dimension.name, spark)
         earlier = DeltaEarlier(make(CHANGES, {}, tuple), partial(oldest_batch, places, dimension.name))
-        self.kept = KeepingEarlier(dimension, make, spark, earlier)
+        self.kept = KeepingEarlier(dimension, make, spark, earlier, small_batch)
 
     @property
     def dimension(self) -> Dimension:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
 from pyiceberg.io import FileIO
+from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.iceberg.java import Jvm, indexed, lost_race
 from lakeward.adapters.iceberg.progress import PROPERTY, SCHEMA_PROPERTY, TAG
-from lakeward.adapters.iceberg.vectors import Deletion, by_file, deletions, write_deletes
+from lakeward.adapters.iceberg.vectors import Deletion, deletions, write_deletes
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.fitting import called_now, fitted
 from lakeward.adapters.spark.types import ddl
@@ -83,9 +83,8 @@ class Change:
         """Write new rows."""
         self.added += self.jvm.stage(self.target, rows)
 
-    def delete(self, positions: pa.Table) -> None:
-        """Mark rows as deleted, given as a row for each data file: its path, and the runs of positions in it."""
-        found = dict(by_file(positions))
+    def delete(self, found: Mapping[str, BitMap64]) -> None:
+        """Mark rows as deleted, given by their positions in each data file."""
         self.deletions = deletions(self.jvm, self.table, self.io, self._tasks(found), found)
         version = self.jvm.iceberg.TableUtil.formatVersion(self.table)
         self.delete_files += write_deletes(self.jvm, self.table, self.io, self.deletions, version=version)

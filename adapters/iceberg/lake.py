@@ -91,4 +91,4 @@ class IcebergLake:
         from lakeward.adapters.iceberg.table import IcebergTable  # noqa: PLC0415  # Spark is imported late
 
         options = self.tables.get(dimension.name, TableOptions())
-        return IcebergTable(self.catalog, dimension, options, self.runtime.spark)
+        return IcebergTable(self.catalog, dimension, options, self.runtime.spark, self.runtime.small_batch)

@@ -28,7 +28,7 @@ from lakeward.adapters.iceberg.layout import DEFAULT_MODE
 from lakeward.adapters.iceberg.options import TableOptions
 from lakeward.adapters.iceberg.progress import standing_of
 from lakeward.adapters.iceberg.rollback import IcebergLine
-from lakeward.adapters.iceberg.vectors import runs
+from lakeward.adapters.iceberg.vectors import by_file, positions_in, runs
 from lakeward.adapters.spark.line import from_arrow, to_arrow
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import FILE, POS
@@ -48,6 +48,7 @@ from lakeward.core.facts import Capability
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Resolved, Standing
 from lakeward.core.progress import Progress
+from lakeward.plugins.registry import SMALL_BATCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,7 @@ class IcebergTable:
         dimension: Dimension,
         options: TableOptions,
         spark: Callable[[], SparkSession],
+        small_batch: int = SMALL_BATCH,
     ) -> None:
         self.catalog = catalog
         self.options = options
@@ -92,7 +94,7 @@ class IcebergTable:
             partial(IcebergBeside, catalog, dimension.name, spark),
             IcebergEarlier(catalog, dimension.name),
         )
-        self.kept = KeepingEarlier(dimension, make, spark, earlier)
+        self.kept = KeepingEarlier(dimension, make, spark, earlier, small_batch)
 
     @property
     def dimension(self) -> Dimension:
@@ -213,7 +215,10 @@ class IcebergTable:
                     change.rewrite(files, gone, plan, rows if resolved.written else None)
                     return
             else:
-                change.delete(to_arrow(runs(removed)))
+                places = outcome.places
+                change.delete(
+                    positions_in(places) if places is not None else dict(by_file(to_arrow(runs(removed))))
+                )
         if resolved.written:
             change.add(rows)
 

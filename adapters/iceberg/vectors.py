@@ -71,6 +71,14 @@ def runs(rows: DataFrame) -> DataFrame:
     return each.groupBy(FILE).agg(F.collect_list(_RUN).alias(_RUN))
 
 
+def positions_in(places: pa.Table) -> Mapping[str, BitMap64]:
+    """Return the positions of each data file, given as a row for each position: its path, and the position."""
+    found: dict[str, BitMap64] = {}
+    for path, position in zip(places[FILE].to_pylist(), places[POS].to_pylist(), strict=True):
+        found.setdefault(path, BitMap64()).add(position)
+    return found
+
+
 def by_file(found: pa.Table) -> Iterator[tuple[str, BitMap64]]:
     """Return the positions of each data file, given as its `runs`, without a Python object a row."""
     for batch in found.to_batches():

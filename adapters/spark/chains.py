@@ -22,7 +22,7 @@ from lakeward.core.memory import Reason
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Schema
 
-_SHIFTED: Final = "a row stands on the key that it enters, and the feed does not tell the transactions"
+SHIFTED: Final = "a row stands on the key that it enters, and the feed does not tell the transactions"
 
 RELEASED_ID: Final = 1 << 62
 """From there on the IDs are those of events that waited."""
@@ -95,7 +95,7 @@ class Chains:
         each key of a history whose versions would break a rule.
         """
         wrong = f"filter({VERDICTS}, v -> v.undecided)"
-        told = (f"'{Reason.KEY_SHIFT.value}' AS reason", f"{text(_SHIFTED)} AS words")
+        told = (f"'{Reason.KEY_SHIFT.value}' AS reason", f"{text(SHIFTED)} AS words")
         found = self.folded.where(f"size({wrong}) > 0").selectExpr(f"get({wrong}, 0).id AS {ID}", *told)
         if not found.isEmpty():
             return found

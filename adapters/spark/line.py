@@ -59,7 +59,10 @@ def to_arrow(frame: DataFrame) -> pa.Table:
 
 
 def from_arrow(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """Return rows as a frame; `createDataFrame` takes Arrow since Spark 4.0 (SPARK-48220)."""
+    """Return rows as a frame; `createDataFrame` takes Arrow since Spark 4.0 (SPARK-48220).
+
+    A time without a zone stays one: by default Spark would take it for one of the session's zone.
+    """
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  # Spark is imported late
 
     schema = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)

@@ -58,7 +58,7 @@ _BARRIER: Final = "_lakeward_barrier"
 
 INCOMPLETE: Final = "it sends a part of a row, and there is no row of that key"
 _NOT_KEPT: Final = "string(NULL)"
-_AT_THE_MARK: Final = "at or below the mark: by `lateness`, nothing may come there any more"
+AT_THE_MARK: Final = "at or below the mark: by `lateness`, nothing may come there any more"
 
 _KINDS: Final = {"read": 0, "insert": 1, "update": 2, "delete": 3}
 _IS_READ, _IS_INSERT, _IS_UPDATE, _IS_DELETE = (f"& 3 = {code}" for code in _KINDS.values())
@@ -129,7 +129,7 @@ def late_as_rejects(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, Mappi
     """
     if plan.mark is None or not plan.has_late:
         return frame, {}
-    words = f"its place in the order lies {_AT_THE_MARK}"
+    words = f"its place in the order lies {AT_THE_MARK}"
     is_below = f"{names.SEQUENCE} <= {sequence_literal(plan, plan.mark.sequence)}"
     has_place = f"NOT ({names.REASON} = '{Reason.SEQUENCE.value}' AND {IS_LOAD})"
     is_late, holds = f"({IS_EVENT} AND {is_below})", f"coalesce({IS_HOLDING} AND {has_place} AND {is_below}, false)"
@@ -170,7 +170,7 @@ def as_told(frame: DataFrame, plan: MergePlan, refused: DataFrame) -> DataFrame:
     """Turn events into rejects: `refused` has their IDs, and in `reason` and `words` what is wrong with each."""
     told = refused.selectExpr(f"shiftright({ID}, 2) AS {names.ARRIVAL}", f"reason AS {_WHY}", f"words AS {_SAID}")
     marked = frame.join(F.broadcast(told), names.ARRIVAL, "left")
-    mendable = f"'{Reason.HISTORY.value}', '{Reason.TIE.value}'"
+    mendable = ", ".join(f"'{reason.value}'" for reason in (Reason.HISTORY, Reason.TIE, Reason.UNDATED))
     written = f"CASE WHEN {_WHY} IN ({mendable}) THEN {names.TEXT} END"
     marked = _rejected(marked, plan.dimension, f"{_WHY} IS NOT NULL", _WHY, _SAID, written)
     return marked.drop(_WHY, _SAID)

@@ -32,14 +32,22 @@ from lakeward.core.ports import Batch, Entry, Recalled, Resolved, Word
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
 from lakeward.core.truncates import Truncates
+from lakeward.plugins.registry import SMALL_BATCH
 
 
 class Keeping:
-    """The companion and the quarantine of one table."""
+    """The companion and the quarantine of one table. The core works batches of at most `small_batch` rows out."""
 
-    def __init__(self, dimension: Dimension, make: Make, spark: Callable[[], SparkSession]) -> None:
+    def __init__(
+        self,
+        dimension: Dimension,
+        make: Make,
+        spark: Callable[[], SparkSession],
+        small_batch: int = SMALL_BATCH,
+    ) -> None:
         self.dimension = dimension
         self.spark = spark
+        self.small_batch = small_batch
         self.companion = CompanionTable(dimension, make)
         self.quarantine = QuarantineTable(dimension, make, spark)
 
@@ -96,6 +104,9 @@ class Keeping:
         An `ordered` table remembers deletes alone.
         """
         outcome: Outcome = resolved.detail
+        if outcome.entries is not None:
+            remember(self.companion, plan, {}, outcome.entries, count=0)
+            return
         entries = {
             EVENT: outcome.changes,
             f"'{BASE}'": None if outcome.bases is None else _as_entries(outcome.bases),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.tables.rows import Loaded
@@ -14,8 +15,10 @@ from lakeward.core.events import Position
 class Outcome:
     """What resolving found, for the steps that carry it out.
 
-    `drops_below` is the place of a truncate: of what is `removed` it is all that lies below it. With
-    `drops_all` a full load takes the place of every row of the table.
+    `entries` are there of a small batch: all that the companion is to remember of it; so are `places` where they
+    say of all that is `removed` where it lies. `drops_below` is the
+    place of a truncate: of what is `removed` it is all that lies below it. With `drops_all` a full load takes the
+    place of every row of the table.
     """
 
     upserts: DataFrame
@@ -26,6 +29,8 @@ class Outcome:
     waiting: DataFrame | None = None
     released: DataFrame | None = None
     rejects: DataFrame | None = None
+    entries: pa.Table | None = None
+    places: pa.Table | None = None
     drops_below: Position | None = None
     drops_all: bool = False
     table: Loaded | None = None

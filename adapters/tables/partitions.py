@@ -73,6 +73,10 @@ class Partitions:
         rejects = Counter(plan.facts.rejects) + Counter({Reason.CAST: sum(found.values())})
         return replace(plan, facts=replace(plan.facts, operations=operations, rejects=rejects)), frame
 
+    def may_lose(self, frame: DataFrame) -> bool:
+        """Return whether a text of the rows may be one that no partition keeps."""
+        return bool(self._unkept(frame))
+
     def refuse_unkept(self, plan: MergePlan, rows: DataFrame) -> None:
         """Raise TableError for a row that is made of several events, or by rules, and would not be kept."""
         unkept = self._unkept(rows) if plan.folds else []

@@ -26,6 +26,8 @@ from lakeward.adapters.tables.resolving.judging import by_judging
 from lakeward.adapters.tables.resolving.sorting import sort_out
 from lakeward.adapters.tables.resolving.splicing import by_splicing
 from lakeward.adapters.tables.rows import Loaded, Rows
+from lakeward.adapters.tables.small.settling import NotSmall, by_settling
+from lakeward.adapters.tables.small.way import reason_for_spark
 from lakeward.adapters.tables.writing import written
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Resolved
@@ -43,9 +45,21 @@ def resolved_by(
 
     Rows of which its `partitions` would not keep a text go into quarantine.
     """
-    plan, frame = with_instants(
-        plan, fitted(frame, plan.dimension.schema), lambda: kept.companion.batches.object_names
-    )
+    frame = fitted(frame, plan.dimension.schema)
+    reason = reason_for_spark(plan, partitions.may_lose(frame), kept.small_batch)
+    if reason is None:
+        try:
+            return by_settling(kept, plan, frame, table)
+        except NotSmall as error:
+            reason = str(error)
+    return replace(_by_spark(kept, plan, frame, table, partitions), way=f"Spark: {reason}")
+
+
+def _by_spark(
+    kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None, partitions: Partitions
+) -> Resolved:
+    """Work out by Spark what a plan does to a table."""
+    plan, frame = with_instants(plan, frame, lambda: kept.companion.batches.object_names)
     plan, frame = partitions.without_unkept(plan, frame)
     if plan.appends:
         append = by_images if meets_images(plan) else by_appending

@@ -24,6 +24,7 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, TableError
 from lakeward.core.ports import Recalled, Undone, Version
 from lakeward.core.progress import Progress
+from lakeward.plugins.registry import SMALL_BATCH
 
 
 class Line(Protocol):
@@ -112,11 +113,16 @@ class KeepingEarlier(Keeping):
     """The companion and the quarantine of a table that can be taken back; what is trimmed there is kept."""
 
     def __init__(
-        self, dimension: Dimension, make: Make, spark: Callable[[], SparkSession], earlier: Earlier
+        self,
+        dimension: Dimension,
+        make: Make,
+        spark: Callable[[], SparkSession],
+        earlier: Earlier,
+        small_batch: int = SMALL_BATCH,
     ) -> None:
         self.make = make
         self.earlier = earlier
-        super().__init__(dimension, make, spark)
+        super().__init__(dimension, make, spark, small_batch)
 
     def forget(self) -> None:
         """Forget what was read of the companion: it is another now."""

@@ -51,7 +51,7 @@ class Resolved:
     the keys that wait afterwards; `rejects` the rows of the batch that go into quarantine, by reason, those that
     only the table refuses included. A joined history may have `left` keys as they stand,
     and a joined table rows of its sources that are `unshown`.
-    `detail` belongs to the adapter.
+    `detail` belongs to the adapter; `way` says in words how it worked this out, and why so.
     """
 
     counts: Counts
@@ -64,6 +64,7 @@ class Resolved:
     left: Left | None = None
     unshown: Unshown = field(default_factory=Unshown)
     detail: Any = None
+    way: str = ""
     close: Callable[[], None] = lambda: None
 
 

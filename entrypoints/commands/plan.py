@@ -310,6 +310,7 @@ def _document(job: Job[Any], prepared: Prepared[Any] | None, cautions: Sequence[
         "written": prepared.resolved.written,
         "removed": prepared.resolved.removed,
         "held": prepared.resolved.held,
+        "way": prepared.resolved.way,
         "held_before": prepared.held_before,
         "alarms": [documents.alarm(found) for found in _alarms(prepared)],
         "quality_warnings": dict(merge.facts.warnings),

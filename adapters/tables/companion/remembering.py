@@ -11,6 +11,7 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.histories import remembered_types
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.tables import records
+from lakeward.adapters.tables.beside import NOTHING
 from lakeward.adapters.tables.companion.entries import (
     BASE,
     BATCH,
@@ -32,9 +33,14 @@ from lakeward.core.ports import Word
 
 
 def remember(
-    companion: CompanionTable, plan: MergePlan, entries: Mapping[str, DataFrame | None], *, count: int
+    companion: CompanionTable,
+    plan: MergePlan,
+    entries: Mapping[str, DataFrame | None],
+    rows: pa.Table = NOTHING,
+    *,
+    count: int,
 ) -> None:
-    """Write the record of a batch and its memory, so many entries by kind (as SQL), in one commit."""
+    """Write the record of a batch and its memory in one commit: so many entries by kind (as SQL), and `rows`."""
     dimension, batches = companion.dimension, companion.batches
     if batches.has_leftovers:
         companion.table.forget_above(plan.batch - 1)
@@ -46,7 +52,9 @@ def remember(
     frames = [_entries(dimension, frame, kind, plan) for kind, frame in entries.items() if frame is not None]
     size = sum(found.object.size for found in plan.facts.objects)
     row = pa.table({KIND: [BATCH], names.BATCH: [plan.batch], RECORD: [records.written(plan)]})
-    companion.table.add(columns, frames, row, count=count, size=size, partition_by=KIND)
+    own = rows.select([name for name in rows.column_names if name in columns])
+    rows = pa.concat_tables([row, own], promote_options="permissive")
+    companion.table.add(columns, frames, rows, count=count, size=size if frames else 0, partition_by=KIND)
     batches.stamped = plan.batch
 
 

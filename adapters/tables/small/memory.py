@@ -1,0 +1,217 @@
+"""What the companion remembers of the keys of a small batch, as the core's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.tables.columns import position_of
+from lakeward.adapters.tables.companion.entries import BASE, CHANGE, DELETE, KIND, OLD_RECORD, RELEASED, WAITING
+from lakeward.adapters.tables.keeping import Keeping
+from lakeward.adapters.tables.small.values import columns_of, key_in, keys_in, paths_of, sent
+from lakeward.adapters.tables.small.versions import VersionReader
+from lakeward.core.dimension import DELETED, Ordered
+from lakeward.core.events import Cell, ChangeEvent, Key, Operation, Position
+from lakeward.core.evolution import SchemaChange
+from lakeward.core.fold import Row, row_of
+from lakeward.core.literals import key_text
+from lakeward.core.memory import Base, Change, Hold, Memory
+from lakeward.core.plan import MergePlan
+
+MOST_ENTRIES: Final = 250_000
+"""A companion with more entries is not read by this process."""
+
+_Entry: TypeAlias = Mapping[str, Any]
+
+
+def needs_memory(plan: MergePlan) -> bool:
+    """Return whether what is remembered of a key can matter to a batch."""
+    return plan.recalls or plan.in_part or bool(plan.holds or plan.releases or plan.truncates.all)
+
+
+def read_memory(kept: Keeping, plan: MergePlan, touched: Collection[Key]) -> tuple[Memory, frozenset[Key]]:
+    """Return what is remembered of these keys, and of all that key changes join to them, with all these keys."""
+    batches = kept.companion.batches
+    records = [found.record for found in batches.records.values() if found.record is not None]
+    memory = Memory(
+        epoch=batches.epoch,
+        loaded=max((record.loaded for record in records), default=0),
+        mark=plan.mark,
+        records=records,
+    )
+    if not needs_memory(plan) or plan.batch == 1:
+        return memory, frozenset(touched)
+    entries = _Entries.read(kept, plan)
+    joined = entries.joined(touched) if not plan.truncates.arrived else frozenset({*touched, *entries.keys()})
+    memory.changes = {change.event.position: change for change in entries.changes(joined)}
+    memory.bases = entries.bases(joined, memory.changes.values())
+    memory.holds = {hold.position: hold for hold in _holds(plan, joined)}
+    return memory, joined
+
+
+def _holds(plan: MergePlan, keys: Collection[Key]) -> Iterator[Hold]:
+    """Return the holds of these keys; those of the plan name their keys by texts."""
+    texts = {key_text(plan.dimension, key): key for key in keys} if plan.holds else {}
+    for hold in plan.holds:
+        own = tuple(texts[str(text)] for (text,) in hold.keys if str(text) in texts)
+        if own:
+            yield Hold(hold.position, own, hold.reason, hold.batch, hold.transaction)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """The entries of the companion that are of the table's epoch, and of no batch above its own."""
+
+    kept: Keeping
+    plan: MergePlan
+    columns: Mapping[str, Sequence[Any]]
+    key: Sequence[Key | None]
+    old: Sequence[Key | None]
+
+    @classmethod
+    def read(cls, kept: Keeping, plan: MergePlan) -> _Entries:
+        companion, name = kept.companion, plan.dimension.key
+        kinds = "', '".join((CHANGE, DELETE, BASE, WAITING, RELEASED))
+        upto, epoch = plan.batch - 1, companion.batches.epoch
+        condition = f"{KIND} in ('{kinds}') and {names.BATCH} <= {upto} and {names.EPOCH} = {epoch}"
+        rows = companion.table.rows(condition, tuple(companion.table.columns))
+        if name[0] not in rows.column_names:
+            rows = rows.slice(0, 0)
+            for column in name:
+                rows = rows.append_column(column, pa.nulls(0))
+        columns = columns_of(rows)
+        nothing = [None] * rows.num_rows
+        old = [key_in(one, name) for one in columns.get(names.OLD, nothing)]
+        return cls(kept, plan, columns, keys_in(columns, name), old)
+
+    def keys(self) -> Iterator[Key]:
+        """Return all keys of the entries."""
+        return (key for key in (*self.key, *self.old) if key is not None)
+
+    def joined(self, touched: Collection[Key]) -> frozenset[Key]:
+        """Return these keys, and those that key changes join to them, however far."""
+        links: dict[Key, set[Key]] = {}
+        for key, old in zip(self.key, self.old, strict=True):
+            if key is not None and old is not None:
+                links.setdefault(key, set()).add(old)
+                links.setdefault(old, set()).add(key)
+        found, rest = set(touched), [key for key in touched if key in links]
+        while rest:
+            for near in links.get(rest.pop(), ()):
+                if near not in found:
+                    found.add(near)
+                    rest.append(near)
+        return frozenset(found)
+
+    def _of(self, keys: Collection[Key], *kinds: str) -> Iterator[int]:
+        """Return which entries are of these kinds and keys; a truncate is of all."""
+        operations = self.columns[names.OPERATION]
+        for index, kind in enumerate(self.columns[KIND]):
+            if kind not in kinds:
+                continue
+            is_truncate = operations[index] == Operation.TRUNCATE.value
+            if is_truncate or self.key[index] in keys or self.old[index] in keys:
+                yield index
+
+    def changes(self, keys: Collection[Key]) -> Iterator[Change]:
+        """Return the events that are remembered of these keys, and those that wait."""
+        turned = self.kept.companion.batches.turned
+        released = {self._arrival(index) for index in self._every(RELEASED)}
+        for index in self._of(keys, CHANGE, DELETE, WAITING):
+            kind, batch = self.columns[KIND][index], self.columns[names.BATCH][index]
+            if kind == WAITING:
+                if self._arrival(index) not in released:
+                    yield Change(self._event(index), batch, waiting=True)
+            elif batch > turned or kind == DELETE or self._is_told_by_none(index):
+                yield Change(self._event(index), batch)
+
+    def _is_told_by_none(self, index: int) -> bool:
+        """Return whether no row tells of a change: it is a truncate, or its row left a key."""
+        olds = self.columns.get(OLD_RECORD)
+        left = olds is not None and olds[index] is not None
+        return left or self.columns[names.OPERATION][index] == Operation.TRUNCATE.value
+
+    def _every(self, kind: str) -> Iterator[int]:
+        return (index for index, own in enumerate(self.columns[KIND]) if own == kind)
+
+    def _arrival(self, index: int) -> tuple[int, int]:
+        return self.columns[names.OBJECT][index], self.columns[names.ROW][index]
+
+    def bases(self, keys: Collection[Key], changes: Iterable[Change]) -> dict[Key, Base]:
+        """Return the rows before what is remembered of these keys, where events are folded over them.
+
+        A key of which events are remembered, and no row, was absent before.
+        """
+        if not self.plan.in_part or isinstance(self.plan.dimension.lateness, Ordered):
+            return {}
+        turned = self.kept.companion.batches.turned
+        counted = [one for one in changes if not one.waiting and one.batch > turned]
+        found = {key: Base(key, None, 0) for one in counted for key in one.event.keys if key in keys}
+        indices = dict[Key, list[int]]()
+        for index in self._of(keys, BASE):
+            key = self.key[index]
+            if key is not None and self.columns[names.BATCH][index] > turned:
+                indices.setdefault(key, []).append(index)
+        batches = self.columns[names.BATCH]
+        return found | {key: Base(key, self._base(own), batches[own[0]]) for key, own in indices.items()}
+
+    def _base(self, indices: Sequence[int]) -> Row:
+        """Return the row that entries have, of a history one for each of its last versions."""
+        reader = VersionReader.of(self.plan.dimension, self.plan.folded)
+        if reader is None:
+            index = indices[0]
+            is_deleted = DELETED in self.columns and bool(self.columns[DELETED][index])
+            return Row(self._cells(index, ()), self._position(index), deleted=is_deleted)
+        rows = ({name: values[index] for name, values in self.columns.items()} for index in indices)
+        return row_of(reader.bases(rows))
+
+    def _position(self, index: int) -> Position:
+        return position_of({name: self.columns[name][index] for name in names.POSITION})
+
+    def _event(self, index: int) -> ChangeEvent:
+        operation = Operation(self.columns[names.OPERATION][index])
+        listed = self.columns[names.UNSET][index] if names.UNSET in self.columns else None
+        is_change = operation is not Operation.TRUNCATE
+        return ChangeEvent(
+            operation=operation,
+            position=self._position(index),
+            key=(self.key[index] or ()) if is_change else (),
+            cells=self._cells(index, self._not_sent(index, operation, listed)) if is_change else {},
+            old_key=self.old[index],
+            transaction=self.columns[names.TRANSACTION][index] if names.TRANSACTION in self.columns else None,
+            time=self.columns[names.TIME][index],
+            instant=self.columns[names.INSTANT][index] if names.INSTANT in self.columns else None,
+            was_whole=not listed,
+        )
+
+    def _cells(self, index: int, not_sent: Collection[str]) -> Mapping[str, Cell]:
+        every = self.plan.folded.names
+        cells = {name: self.columns[name][index] if name in self.columns else None for name in every}
+        return {name: sent(value, quoted(name), not_sent) for name, value in cells.items()} if not_sent else cells
+
+    def _not_sent(self, index: int, operation: Operation, listed: Iterable[str] | None) -> Collection[str]:
+        """Return the paths of what an event did not send, as they are called now, with what the table got since."""
+        found, batch = paths_of(listed), self.columns[names.BATCH][index]
+        for later, record in sorted(self.kept.companion.batches.records.items()):
+            if batch < later < self.plan.batch:
+                found = {_called_now(path, record.renames) for path in found}
+                found |= _added(record.added, operation)
+        found = {_called_now(path, self.plan.dimension.policies.renames) for path in found}
+        return found | _added(self.plan.evolution.added, operation)
+
+
+def _called_now(path: str, renames: Mapping[str, str]) -> str:
+    for old, new in renames.items():
+        was = quoted(old)
+        if path == was or path.startswith(f"{was}."):
+            return quoted(new) + path.removeprefix(was)
+    return path
+
+
+def _added(changes: Iterable[SchemaChange], operation: Operation) -> set[str]:
+    return {quoted(*change.names) for change in changes} if operation is Operation.UPDATE else set()

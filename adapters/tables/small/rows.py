@@ -1,0 +1,96 @@
+"""The rows that stand of the keys of a small batch, and where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.line import from_arrow, to_arrow
+from lakeward.adapters.spark.names import quoted
+from lakeward.adapters.spark.resolve import FILE, POS
+from lakeward.adapters.tables.columns import position_of, row_columns
+from lakeward.adapters.tables.rows import Rows
+from lakeward.adapters.tables.small.values import columns_of, key_rows, keys_in
+from lakeward.adapters.tables.small.versions import VersionReader
+from lakeward.core.dimension import DELETED, Dimension
+from lakeward.core.events import Key
+from lakeward.core.fold import Row, row_of
+from lakeward.core.plan import MergePlan
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRows:
+    """Rows of the table by their keys, and as values the stored rows of each key.
+
+    A key has several stored rows in a history; else only where others have altered the table: the newest counts.
+    `table` has the stored rows in Arrow, and `indices` says which are those of a key.
+    """
+
+    table: pa.Table = field(default_factory=lambda: pa.table({}))
+    by_key: Mapping[Key, Row] = field(default_factory=dict)
+    indices: Mapping[Key, Sequence[int]] = field(default_factory=dict)
+    columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    def of(self, key: Key) -> Sequence[Mapping[str, Any]]:
+        """Return the stored rows of a key."""
+        return [{name: self.columns[name][index] for name in self.columns} for index in self.indices.get(key, ())]
+
+
+def find_rows(rows: Rows, keys: Collection[Key], *, with_cells: bool) -> StoredRows:
+    """Find the rows of some keys by one query. Cells are read only where the batch needs them.
+
+    Raises OverflowError for a time outside of the years 1 to 9999.
+    """
+    if not rows.are_there or not keys:
+        return StoredRows()
+    key = rows.plan.dimension.key
+    sought = F.broadcast(from_arrow(rows.spark(), key_rows(keys, rows.plan.whole)))
+    found = _places(rows, with_cells=with_cells).join(sought, list(key), "left_semi")
+    return _by_key(to_arrow(found), rows.plan, with_cells=with_cells)
+
+
+def find_all(rows: Rows, most: int) -> StoredRows | None:
+    """Return all rows of a table, or None where they are more than `most`."""
+    if not rows.are_there:
+        return StoredRows()
+    found = to_arrow(_places(rows, with_cells=True).limit(most + 1))
+    return None if found.num_rows > most else _by_key(found, rows.plan, with_cells=True)
+
+
+def _places(rows: Rows, *, with_cells: bool) -> DataFrame:
+    """Return the rows of the table with the columns that a batch needs, their positions, and where they lie."""
+    every, dimension = rows.all(), rows.plan.stored
+    wanted = dimension.schema.names if with_cells else rows.plan.dimension.key
+    own = [name for name in dict.fromkeys((*wanted, *_ours(rows.plan.dimension))) if name in every.columns]
+    return every.selectExpr(*map(quoted, own), FILE, POS)
+
+
+def _ours(dimension: Dimension) -> Sequence[str]:
+    """Return the columns of lakeward that say how a row stands."""
+    return [name for name in (*row_columns(dimension), DELETED) if name != names.BATCH]
+
+
+def _by_key(found: pa.Table, plan: MergePlan, *, with_cells: bool) -> StoredRows:
+    columns, indices = columns_of(found), dict[Key, list[int]]()
+    for index, key in enumerate(keys_in(columns, plan.dimension.key)):
+        if key is not None:
+            indices.setdefault(key, []).append(index)
+    stored = StoredRows(found, {}, indices, columns)
+    reader = VersionReader.of(plan.dimension, plan.folded)
+    own = [name for name in plan.folded.names if name in columns] if with_cells else []
+    by_key = {
+        key: row_of(reader.versions(stored.of(key))) if reader is not None else _newest(stored.of(key), own)
+        for key in indices
+    }
+    return StoredRows(found, by_key, indices, columns)
+
+
+def _newest(stored: Sequence[Mapping[str, Any]], own: Sequence[str]) -> Row:
+    row = max(stored, key=position_of) if len(stored) > 1 else stored[0]
+    return Row({name: row[name] for name in own}, position_of(row), deleted=bool(row.get(DELETED)))

@@ -1,0 +1,50 @@
+"""Which way a batch is worked out: small ones by the core on the driver, all others by Spark."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakeward.adapters.tables.small.memory import needs_memory
+from lakeward.core.dimension import Dimension, Match
+from lakeward.core.plan import MergePlan
+from lakeward.core.schema import Type
+
+CORE: Final = "core"
+"""What is said of a batch that the core works out."""
+
+
+def reason_for_spark(plan: MergePlan, may_lose: bool, most_rows: int) -> str | None:
+    """Return in words why Spark works a batch out, or None where the core does.
+
+    `most_rows` is `small_batch`; with `may_lose` a partition may not keep the text of a row.
+    """
+    dimension = plan.dimension
+    if not most_rows:
+        return "`small_batch` is 0"
+    if plan.facts.read > most_rows:
+        return f"more than {most_rows:,} rows (`small_batch`)"
+    if may_lose:
+        return "the table is partitioned by a text, and not every text is kept by a path"
+    if plan.appends or dimension.match is Match.IMAGE:
+        return "the table has no key"
+    if dimension.history is not None and dimension.history.previous_key and _has_floating_key(dimension):
+        return "a history tells the key of before, and digits of floating numbers are Java's"
+    if needs_memory(plan) and any(map(_loses_nulls, (column.type for column in dimension.schema))):
+        return "lists of structs are remembered, and PyIceberg reads one that is NULL as empty"
+    return None
+
+
+def touches_all(plan: MergePlan) -> bool:
+    """Return whether a batch ends every row of a table that keeps what ended, or is a snapshot between others."""
+    ends_all = plan.dimension.keeps_ended and (plan.replaces or bool(plan.truncates.arrived))
+    return ends_all or plan.splices is not None
+
+
+def _has_floating_key(dimension: Dimension) -> bool:
+    types = {column.type.name for column in dimension.schema if column.name in dimension.key}
+    return not types.isdisjoint(("float", "double"))
+
+
+def _loses_nulls(type_: Type) -> bool:
+    of_structs = type_.name in ("list", "map") and type_.parts[-1].type.name == "struct"
+    return of_structs or any(_loses_nulls(part.type) for part in type_.parts)
