@@ -53,7 +53,7 @@ UPSERT: Final = "upsert"
 IS_LOAD, RANK, HAS_OP = "_lakeward_is_load", "_lakeward_rank", "_lakeward_has_op"
 """What a file gives its rows: whether they are of a full load, its place in the batch, whether they have an Op."""
 
-_ARRIVAL_BITS: Final = 40
+ARRIVAL_BITS: Final = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +193,7 @@ def to_events(rows: DataFrame, files: DataFrame, telling: Telling, also: Sequenc
         f"CASE WHEN {IS_LOAD} THEN {lowest} ELSE coalesce({changes}, {lowest}) END AS {names.SEQUENCE}",
         names.OBJECT,
         f"{LINE} AS {names.ROW}",
-        f"shiftleft({RANK}, {_ARRIVAL_BITS}) + {LINE} AS {names.ARRIVAL}",
+        f"shiftleft({RANK}, {ARRIVAL_BITS}) + {LINE} AS {names.ARRIVAL}",
         names.TIME,
         names.REASON,
         f"CASE WHEN {is_reject} THEN CASE {words} END END AS {names.DETAIL}",
