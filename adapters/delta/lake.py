@@ -22,9 +22,8 @@ from lakeward.core.ports import Opened, Standing
 from lakeward.plugins import Runtime
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from lakeward.adapters.delta.table import DeltaTable
+    from lakeward.adapters.spark.local_frame import Frame
     from lakeward.adapters.tables.joining import Joint
 
 
@@ -58,7 +57,7 @@ class DeltaLake:
 
         return known_of(self.places, dimension, key, self.runtime.spark)
 
-    def open(self, dimension: Dimension) -> Opened[DataFrame]:
+    def open(self, dimension: Dimension) -> Opened[Frame]:
         """Return the table of a dimension; it is made by its first commit."""
         check_spark()
         from lakeward.adapters.delta.layout import DeltaLayout  # noqa: PLC0415  # Spark is imported late

@@ -28,6 +28,7 @@ from lakeward.adapters.delta_rs.beside import DeltaBeside
 from lakeward.adapters.delta_rs.keeping import DeltaEarlier
 from lakeward.adapters.delta_rs.places import Places
 from lakeward.adapters.spark.fitting import called_now, fitted
+from lakeward.adapters.spark.local_frame import Frame
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import FILE, POS
 from lakeward.adapters.tables.beside import CHANGES
@@ -132,7 +133,7 @@ class DeltaTable:
         """Return its rows as of a version."""
         return self.spark().read.format("delta").option("versionAsOf", int(name)).load(self.path)
 
-    def resolve(self, plan: MergePlan, frame: DataFrame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
         """Work out rows and counts; nothing is written."""
         return self.work_out(plan, partial(resolved_by, self.kept, plan, frame))
 

@@ -23,7 +23,15 @@ def build(options: Options, runtime: Runtime) -> Source[Any]:
 
     settings, folder = _opened(options, runtime)
     shared = None if settings.cdc_path is None else _shared(settings, folder, runtime, options["formats"])
-    return DmsSource(settings, folder, runtime.spark, options["formats"], now=runtime.now, shared=shared)
+    return DmsSource(
+        settings,
+        folder,
+        runtime.spark,
+        options["formats"],
+        now=runtime.now,
+        shared=shared,
+        small_batch=runtime.small_batch,
+    )
 
 
 def _shared(settings: Any, folder: Any, runtime: Runtime, tables: Collection[TableName]) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.dms.columns import File
@@ -14,14 +13,16 @@ from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.unread import not_read
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.errors import FAILURES, full_text, unreachable
-from lakeward.adapters.spark.events import AHEAD, SKIPPED, Group, by_object, survey
+from lakeward.adapters.spark.events import AHEAD, SKIPPED, Group, by_object
+from lakeward.adapters.spark.frame_facts import survey
+from lakeward.adapters.spark.local_frame import Frame, in_spark
 from lakeward.adapters.spark.names import column
 from lakeward.adapters.spark.rows import MALFORMED, TORN
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict, SourceError
 
 
-def surveyed(frame: DataFrame, dimension: Dimension, files: Sequence[File], folder: Folder) -> Sequence[Group]:
+def surveyed(frame: Frame, dimension: Dimension, files: Sequence[File], folder: Folder) -> Sequence[Group]:
     """Return the survey of a frame; raises SourceError, with its name, for a file that cannot be read."""
     try:
         return survey(frame, dimension, TORN, MALFORMED, AHEAD)
@@ -36,7 +37,7 @@ def surveyed(frame: DataFrame, dimension: Dimension, files: Sequence[File], fold
 
 
 def refuse_damage(
-    dimension: Dimension, frame: DataFrame, files: Sequence[File], found: Sequence[Group], *, has_times: bool
+    dimension: Dimension, frame: Frame, files: Sequence[File], found: Sequence[Group], *, has_times: bool
 ) -> None:
     """Stop at a quote that is never closed, and at a file of which no row has the right columns.
 
@@ -47,7 +48,7 @@ def refuse_damage(
         groups = by_order.get(file.object.order, [])
         if any(TORN in group.flags for group in groups):
             of_file = (column(names.OBJECT) == file.object.order) & column(TORN)
-            line = frame.where(of_file).agg(F.min(column(names.ROW))).collect()[0][0]
+            line = in_spark(frame).where(of_file).agg(F.min(column(names.ROW))).collect()[0][0]
             raise SourceError(
                 f"{dimension.name}: {file.object.name} ends within a quoted field",
                 found=f"the quote is open in the row that begins on line {line}",
@@ -58,13 +59,13 @@ def refuse_damage(
         if rows and file.layout is not None and all(MALFORMED in group.flags for group in rows):
             raise _other_width(dimension, file, frame)
         if file.layout is not None and file.name.is_shared and has_times:
-            own = frame.where(column(names.OBJECT) == file.object.order)
+            own = in_spark(frame).where(column(names.OBJECT) == file.object.order)
             refuse_shifted(dimension, file.object.name, file.layout, own)
 
 
-def _other_width(dimension: Dimension, file: File, frame: DataFrame) -> SchemaConflict:
+def _other_width(dimension: Dimension, file: File, frame: Frame) -> SchemaConflict:
     of_file = column(names.OBJECT) == file.object.order
-    why = frame.where(of_file).orderBy(column(names.ROW)).select(column(names.DETAIL)).first()
+    why = in_spark(frame).where(of_file).orderBy(column(names.ROW)).select(column(names.DETAIL)).first()
     return SchemaConflict(
         f"{dimension.name}: no row of {file.object.name} has the columns of the table",
         found=f"in the first of them, {why[0] if why else 'nothing'}",

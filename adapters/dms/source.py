@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.dms.columns import File, alike, footer_of, not_alike, old_names, with_schema
@@ -29,6 +30,7 @@ from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.footers import OF_DMS, footer, refuse_unknown
 from lakeward.adapters.landed.kept import KeptFrames
 from lakeward.adapters.landed.layout import OPERATIONS, Expected, find_layout
+from lakeward.adapters.landed.local_files import SmallFile, read_files
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.parquet import read_parquet
 from lakeward.adapters.landed.places import FileName
@@ -37,10 +39,11 @@ from lakeward.adapters.landed.taking import choose, still_alike, to_batch
 from lakeward.adapters.spark.casts import check_pattern, check_text
 from lakeward.adapters.spark.events import (
     facts,
-    lift_places,
-    steps_back,
-    with_ahead,
 )
+from lakeward.adapters.spark.frame_facts import lift_places, steps_back, with_ahead
+from lakeward.adapters.spark.local_casts import SparkNeeded
+from lakeward.adapters.spark.local_frame import Frame, LocalFrame
+from lakeward.adapters.spark.local_rows import FilePlace
 from lakeward.adapters.spark.rows import TORN, to_events
 from lakeward.adapters.spark.truncates import truncation
 from lakeward.core.clock import believed
@@ -61,7 +64,8 @@ _DAY: Final = 24 * 3600 * 1_000_000
 class DmsSource:
     """Files of AWS DMS. A batch is read whole, once, before anything is written.
 
-    `shared` are the files of transactions, where the endpoint writes such.
+    `shared` are the files of transactions, where the endpoint writes such. A batch of at most `small_batch` rows is
+    read in this process, where that is possible.
     """
 
     options: DmsOptions
@@ -74,6 +78,7 @@ class DmsSource:
     tables_with_checked_formats: set[TableName] = field(default_factory=set)
     headers: dict[TableName, Collection[str]] = field(default_factory=dict)
     kept: KeptFrames = field(default_factory=KeptFrames)
+    small_batch: int = 0
 
     @property
     def lateness(self) -> Lateness:
@@ -119,7 +124,7 @@ class DmsSource:
         own = self.folder.put_away(table, [item for item in objects if item not in of_all])
         return [*own, *self.shared.archive(table, of_all)] if self.shared is not None and of_all else own
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[DataFrame]:
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
         """Read the files; those that changed meanwhile, and all after them, are left for the next batch."""
         refuse_sequence_as_column(dimension, self.options)
         self.headers.pop(dimension.source, None)
@@ -168,7 +173,7 @@ class DmsSource:
         known = self.shared.etag(file.object.name) if self.shared is not None and file.name.is_shared else None
         return file.object.etag or known or self.folder.etag(table, file.object.name)
 
-    def _read_or_nothing(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[DataFrame]:
+    def _read_or_nothing(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
         if taken.objects:
             return self.read(dimension, taken, epoch)
         return Batch(self.spark().range(0).toDF("nothing"), facts([], dimension, dimension.schema, [], epoch))
@@ -282,7 +287,31 @@ class DmsSource:
 
     # The data.
 
-    def _frame(self, dimension: Dimension, files: Sequence[File]) -> DataFrame:
+    def _frame(self, dimension: Dimension, files: Sequence[File]) -> Frame:
+        """Return the events of files: read in this process where the batch is small, else by Spark."""
+        try:
+            return LocalFrame(self._read_here(dimension, files), self.spark)
+        except SparkNeeded:
+            return self._read_in_spark(dimension, files)
+
+    def _read_here(self, dimension: Dimension, files: Sequence[File]) -> pa.Table:
+        """Return the events of a small batch; raises SparkNeeded where Spark must read it."""
+        if any(file.name.is_shared for file in files):
+            raise SparkNeeded("its files have changes of many tables")
+        op, table = self.options.op_column, dimension.source
+        small = [
+            SmallFile(
+                file.object.name,
+                file.object.size,
+                partial(self.folder.open, table, file.object.name),
+                FilePlace(file.object.order, rank, file.name.is_load, file.has_op(op)),
+                file.layout,
+            )
+            for rank, file in enumerate(files)
+        ]
+        return read_files(small, self._reading(dimension), self.small_batch)
+
+    def _read_in_spark(self, dimension: Dimension, files: Sequence[File]) -> DataFrame:
         """Read files of one layout together, whatever their number."""
         spark, reading = self.spark(), self._reading(dimension)
         is_csv = any(file.layout is not None and not file.name.is_shared for file in files)

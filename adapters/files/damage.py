@@ -20,7 +20,9 @@ from lakeward.adapters.landed.form import no_utf_8
 from lakeward.adapters.landed.unread import not_read
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.errors import FAILURES, full_text, unreachable
-from lakeward.adapters.spark.events import AHEAD, SKIPPED, Group, by_object, survey
+from lakeward.adapters.spark.events import AHEAD, SKIPPED, Group, by_object
+from lakeward.adapters.spark.frame_facts import survey
+from lakeward.adapters.spark.local_frame import Frame, in_spark
 from lakeward.adapters.spark.names import column
 from lakeward.adapters.spark.rows import MALFORMED, TORN
 from lakeward.core.dimension import Dimension
@@ -32,7 +34,7 @@ _MARKS: Final = ("0xFFFE", "0xFEFF")
 """How a row begins, as bytes that are no UTF-8 are shown, in which the mark of UTF-16 or UTF-32 stands."""
 
 
-def surveyed(frame: DataFrame, dimension: Dimension, files: Sequence[File]) -> Sequence[Group]:
+def surveyed(frame: Frame, dimension: Dimension, files: Sequence[File]) -> Sequence[Group]:
     """Return the survey of a frame; raises SourceError, with its name, for a file that cannot be read."""
     try:
         flags = [name for name in (NO_PLACE, *FIELD_FLAGS) if name in frame.columns]
@@ -47,7 +49,7 @@ def surveyed(frame: DataFrame, dimension: Dimension, files: Sequence[File]) -> S
 
 def refuse_damage(
     dimension: Dimension,
-    frame: DataFrame,
+    frame: Frame,
     files: Sequence[File],
     found: Sequence[Group],
     *,
@@ -59,15 +61,19 @@ def refuse_damage(
     for file in files:
         groups = by_order.get(file.item.order, [])
         rows = [group for group in groups if group.reason != SKIPPED]
-        of_file = frame.where(column(names.OBJECT) == file.item.order)
         if any(TORN in group.flags for group in groups):
-            raise _torn(dimension, of_file, file)
+            raise _torn(dimension, _of_file(frame, file), file)
         if any(ODD in group.flags for group in rows):
-            _refuse_strange(dimension, of_file, file, path_columns)
+            _refuse_strange(dimension, _of_file(frame, file), file, path_columns)
         if has_own_folder and has_others_alone(groups):
-            raise of_others(dimension, f"{file.item.name} has", other_tables(of_file, is_shared=False))
+            others = other_tables(_of_file(frame, file), is_shared=False)
+            raise of_others(dimension, f"{file.item.name} has", others)
         if rows and all(MALFORMED in group.flags for group in rows):
-            raise _unreadable(dimension, of_file, file)
+            raise _unreadable(dimension, _of_file(frame, file), file)
+
+
+def _of_file(frame: Frame, file: File) -> DataFrame:
+    return in_spark(frame).where(column(names.OBJECT) == file.item.order)
 
 
 def _torn(dimension: Dimension, of_file: DataFrame, file: File) -> SourceError:

@@ -29,7 +29,9 @@ from lakeward.adapters.landed.layout import find_layout
 from lakeward.adapters.landed.mending import csv_cells, is_parquet, json_cells, mended_rows
 from lakeward.adapters.landed.taking import choose, still_alike, to_batch
 from lakeward.adapters.messages.decoded import OTHER_TABLE
-from lakeward.adapters.spark.events import SKIPPED, Group, facts, lift_places, log_steps, with_ahead
+from lakeward.adapters.spark.events import SKIPPED, Group, facts
+from lakeward.adapters.spark.frame_facts import lift_places, log_steps, with_ahead
+from lakeward.adapters.spark.local_frame import Frame, in_spark
 from lakeward.adapters.spark.rows import LOG, TORN
 from lakeward.adapters.spark.truncates import truncation
 from lakeward.core.clock import believed
@@ -108,7 +110,7 @@ class FilesSource:
         """Return nothing: rules stand behind a source."""
         return Remaking()
 
-    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[DataFrame]:
+    def read(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
         """Read the files; those that changed meanwhile, and all after them, are left for the next batch."""
         table = self._table(dimension)
         taken, every = self._looked_at(table, taken)
@@ -162,14 +164,14 @@ class FilesSource:
         )
         return replace(batch, facts=replace(facts, cautions=_cautions(table, dimension, facts, found)))
 
-    def _others(self, table: TableFiles, frame: DataFrame, found: Sequence[Group]) -> OtherTables | None:
+    def _others(self, table: TableFiles, frame: Frame, found: Sequence[Group]) -> OtherTables | None:
         """Return which other tables messages name; of a shared folder with rows of the table the number alone."""
         messages = sum(group.rows for group in found if HAS_OTHER in group.flags)
         if not messages:
             return None
         if not table.has_own_folder and any(group.reason != SKIPPED for group in found):
             return OtherTables(messages, (), is_shared=True)
-        return other_tables(frame, is_shared=not table.has_own_folder)
+        return other_tables(in_spark(frame), is_shared=not table.has_own_folder)
 
     def _looked_at(self, table: TableFiles, taken: Taken) -> tuple[Taken, Sequence[File]]:
         """Return what a batch takes, and its files with their columns.
@@ -203,12 +205,12 @@ class FilesSource:
             known.update({name} if is_there else ())
         return any(new)
 
-    def _read_or_nothing(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[DataFrame]:
+    def _read_or_nothing(self, dimension: Dimension, taken: Taken, epoch: int) -> Batch[Frame]:
         if taken.objects:
             return self.read(dimension, taken, epoch)
         return self._nothing(dimension, epoch)
 
-    def _without_columns(self, table: TableFiles, taken: Taken, epoch: int) -> Batch[DataFrame]:
+    def _without_columns(self, table: TableFiles, taken: Taken, epoch: int) -> Batch[Frame]:
         """Return no objects, since none tells the columns of the table; say which other tables they are of.
 
         Raises SourceError where these are in the folder of the table.
@@ -220,7 +222,7 @@ class FilesSource:
         batch = self._nothing(table.dimension, epoch)
         return replace(batch, facts=replace(batch.facts, others=others))
 
-    def _nothing(self, dimension: Dimension, epoch: int) -> Batch[DataFrame]:
+    def _nothing(self, dimension: Dimension, epoch: int) -> Batch[Frame]:
         return Batch(self.spark().range(0).toDF("nothing"), facts([], dimension, dimension.schema, [], epoch))
 
     def _options(self, dimension: Dimension) -> FilesOptions:

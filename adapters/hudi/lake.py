@@ -24,9 +24,8 @@ from lakeward.core.ports import Opened, Standing
 from lakeward.plugins import Runtime
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from lakeward.adapters.hudi.table import HudiTable
+    from lakeward.adapters.spark.local_frame import Frame
     from lakeward.adapters.tables.joining import Joint
 
 
@@ -60,7 +59,7 @@ class HudiLake:
 
         return known_of(self.places, dimension, key, self.runtime.spark)
 
-    def open(self, dimension: Dimension) -> Opened[DataFrame]:
+    def open(self, dimension: Dimension) -> Opened[Frame]:
         """Return the table of a dimension; it is made by its first commit."""
         _check_line()
         from lakeward.adapters.hudi.layout import HudiLayout  # noqa: PLC0415  # Spark is imported late

@@ -36,6 +36,7 @@ from lakeward.adapters.hudi.session import reader, ready
 from lakeward.adapters.hudi.timeline import Instant, Timeline
 from lakeward.adapters.hudi.version import HudiVersion
 from lakeward.adapters.spark.fitting import called_now, fitted
+from lakeward.adapters.spark.local_frame import Frame
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import FILE, POS
 from lakeward.adapters.tables.beside import CHANGES
@@ -127,7 +128,7 @@ class HudiTable:
         rows = reader(self.spark(), name).load(self.path)
         return rows.drop(*META_COLUMNS, KEY)
 
-    def resolve(self, plan: MergePlan, frame: DataFrame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
         """Work out rows and counts; nothing is written."""
         return self.work_out(plan, partial(resolved_by, self.kept, plan, frame))
 

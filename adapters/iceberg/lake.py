@@ -21,9 +21,8 @@ from lakeward.core.ports import Opened, Standing
 from lakeward.plugins import Runtime
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from lakeward.adapters.iceberg.table import IcebergTable
+    from lakeward.adapters.spark.local_frame import Frame
     from lakeward.adapters.tables.joining import Joint
 
 
@@ -58,7 +57,7 @@ class IcebergLake:
 
         return known_of(self.catalog, dimension, key)
 
-    def open(self, dimension: Dimension) -> Opened[DataFrame]:
+    def open(self, dimension: Dimension) -> Opened[Frame]:
         """Return the table of a dimension; it is made by its first commit."""
         check_spark()
         from lakeward.adapters.iceberg.layout import IcebergLayout  # noqa: PLC0415  # Spark is imported late

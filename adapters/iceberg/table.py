@@ -30,6 +30,7 @@ from lakeward.adapters.iceberg.progress import standing_of
 from lakeward.adapters.iceberg.rollback import IcebergLine
 from lakeward.adapters.iceberg.vectors import by_file, positions_in, runs
 from lakeward.adapters.spark.line import from_arrow, to_arrow
+from lakeward.adapters.spark.local_frame import Frame
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.resolve import FILE, POS
 from lakeward.adapters.tables.columns import check_names, of_source
@@ -136,7 +137,7 @@ class IcebergTable:
         """Return its rows as of a snapshot."""
         return self.spark().read.option("versionAsOf", name).table(quoted(*self.name))
 
-    def resolve(self, plan: MergePlan, frame: DataFrame) -> Resolved:
+    def resolve(self, plan: MergePlan, frame: Frame) -> Resolved:
         """Work out rows and counts; nothing is written."""
         return self.work_out(plan, partial(resolved_by, self.kept, plan, frame))
 

@@ -15,6 +15,7 @@ from threading import Lock
 
 from pyspark.sql import DataFrame
 
+from lakeward.adapters.spark.local_frame import Frame, LocalFrame
 from lakeward.adapters.spark.plans import told_apart
 from lakeward.adapters.spark.spreading import level_of
 from lakeward.core.dimension import Dimension, TableName
@@ -42,9 +43,14 @@ class KeptFrames:
     _lock: Lock = field(default_factory=Lock)
 
     def keep(
-        self, frame: DataFrame, dimension: Dimension, objects: Sequence[SourceObject]
-    ) -> tuple[DataFrame, Callable[[], None]]:
-        """Return a frame of these files as it is kept, and what says that its table is done with it."""
+        self, frame: Frame, dimension: Dimension, objects: Sequence[SourceObject]
+    ) -> tuple[Frame, Callable[[], None]]:
+        """Return a frame of these files as it is kept, and what says that its table is done with it.
+
+        A small batch is in this process anyway.
+        """
+        if isinstance(frame, LocalFrame):
+            return frame, lambda: None
         files = _versions(objects)
         kept = told_apart(frame, files)
         with self._lock:

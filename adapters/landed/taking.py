@@ -6,10 +6,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from pyspark.sql import DataFrame
-
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.spark.events import Group, by_object, facts, spans
+from lakeward.adapters.spark.local_frame import Frame
 from lakeward.adapters.spark.refused import find_refusals
 from lakeward.adapters.spark.rows import MALFORMED, TORN
 from lakeward.core.dimension import Dimension, TableName
@@ -80,7 +79,7 @@ def still_alike(folder: Folder, table: TableName, taken: Taken) -> Taken:
 
 
 def to_batch(
-    frame: DataFrame,
+    frame: Frame,
     dimension: Dimension,
     found: Sequence[Group],
     *,
@@ -91,7 +90,7 @@ def to_batch(
     steps: Mapping[int, int] | None = None,
     may_need: frozenset[Capability],
     close: Callable[[], None],
-) -> Batch[DataFrame]:
+) -> Batch[Frame]:
     """Return a batch of a frame that was surveyed; `loads` are the files of a full load among its objects.
 
     `back` has the first row of each object whose sequence runs backwards. `steps` has the first

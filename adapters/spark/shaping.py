@@ -27,6 +27,7 @@ from lakeward.adapters.spark.events import (
     with_ahead,
 )
 from lakeward.adapters.spark.line import from_arrow
+from lakeward.adapters.spark.local_frame import Frame, LocalFrame, in_spark
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.plans import told_apart
 from lakeward.adapters.spark.quality import WAS_READ, judged, row_rules, warning_flags
@@ -87,9 +88,9 @@ class SparkShaper:
             self._resolved[source] = rules
         return self._resolved[source]
 
-    def shape(self, batch: Batch[DataFrame], dimension: Dimension, epoch: int) -> Shaped[DataFrame]:
+    def shape(self, batch: Batch[Frame], dimension: Dimension, epoch: int) -> Shaped[DataFrame]:
         """Return the batch as the rules make it; it is kept in place of the one it is made of."""
-        if not isinstance(batch.frame, DataFrame):
+        if not isinstance(batch.frame, DataFrame | LocalFrame):
             raise ConfigError(
                 "rules need a source that reads with Spark", found=f"it gives a {type(batch.frame).__name__}"
             )
@@ -154,10 +155,12 @@ class SparkShaper:
         columns = [f"CAST({quoted(c.name)} AS {ddl(c.type)}) AS {quoted(c.name)}" for c in dimension.schema]
         return made.selectExpr(*columns, *rest)
 
-    def _made(self, batch: Batch[DataFrame], form: Shape, dimension: Dimension) -> DataFrame:
+    def _made(self, batch: Batch[Frame], form: Shape, dimension: Dimension) -> DataFrame:
         """Return the frame with the columns that the batch gives the table, and what does not fit as rejects."""
         absent = [name for name in form.source.names if batch.facts.schema.find(name) is None]
-        frame = applied(self._with_secrets(batch.frame, absent, form), form, dimension.key, self._secrets())
+        frame = applied(
+            self._with_secrets(in_spark(batch.frame), absent, form), form, dimension.key, self._secrets()
+        )
         frame = with_parts(as_rejects(frame, form.schema, dimension.key), form)
         return frame.drop(*[name for name in form.schema.names if dimension.schema.find(name) is None])
 
@@ -270,7 +273,7 @@ def kept_text(frame: DataFrame) -> DataFrame:
 
 def _facts(
     found: Sequence[Group],
-    batch: Batch[DataFrame],
+    batch: Batch[Frame],
     dimension: Dimension,
     epoch: int,
     flags: Mapping[str, str],
@@ -310,7 +313,7 @@ def _with_order(item: ObjectFacts, of_source: ObjectFacts) -> ObjectFacts:
 
 
 def _inputs(
-    frame: DataFrame, batch: Batch[DataFrame], found: Sequence[Group], rules: TableRules, schema: Schema
+    frame: DataFrame, batch: Batch[Frame], found: Sequence[Group], rules: TableRules, schema: Schema
 ) -> tuple[Input, ...]:
     """Return what rules of inputs look at, for each object; NULLs are counted in a pass of their own."""
     wanted = {rule.column for rule in rules.quality if isinstance(rule, NullShare)} & set(schema.names)

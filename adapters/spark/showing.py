@@ -11,6 +11,7 @@ from pyspark.sql import types as spark
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import IS_EVENT, LEAVES_VALUES
 from lakeward.adapters.spark.fitting import fitted
+from lakeward.adapters.spark.local_frame import Frame, in_spark
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.types import ddl
 from lakeward.core.events import Operation
@@ -21,10 +22,10 @@ from lakeward.core.ports import Batch
 from lakeward.core.schema import Schema
 
 
-def refused(plan: MergePlan, batch: Batch[DataFrame]) -> Batch[DataFrame]:
+def refused(plan: MergePlan, batch: Batch[Frame]) -> Batch[Frame]:
     """Return a batch with the rows that show changes as rejects, the others with the columns that the table has."""
     changes = plan.evolution.shown
-    frame = _marked(batch.frame, changes)
+    frame = _marked(in_spark(batch.frame), changes)
     counted = frame.where(f"{names.REASON} = '{Reason.SCHEMA.value}'").groupBy(names.OPERATION).count().collect()
     gone = {Operation(row[names.OPERATION]): row["count"] for row in counted}
     operations = {kind: rows - gone.get(kind, 0) for kind, rows in batch.facts.operations.items()}

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import facts, survey
 from lakeward.adapters.spark.fitting import alike
+from lakeward.adapters.spark.local_frame import Frame, in_spark
 from lakeward.adapters.spark.resolve import as_incomplete, standing
 from lakeward.adapters.spark.showing import refused
 from lakeward.adapters.tables.beside import Make
@@ -80,7 +81,7 @@ class Keeping:
         """Return the objects of later batches."""
         return self.companion.batches.applied(progress, after)
 
-    def refuse(self, plan: MergePlan, batch: Batch[DataFrame]) -> Batch[DataFrame]:
+    def refuse(self, plan: MergePlan, batch: Batch[Frame]) -> Batch[Frame]:
         """Return a batch with the rows as rejects that show changes which go into quarantine."""
         return refused(plan, batch)
 
@@ -152,16 +153,17 @@ class Keeping:
         """Return the events that send a part of a row and wait for the rest."""
         return [*incomplete_of(self.companion, progress), *unsettled_of(self.companion, progress)]
 
-    def mend(self, progress: Progress, entries: Sequence[Entry], events: DataFrame) -> None:
+    def mend(self, progress: Progress, entries: Sequence[Entry], events: Frame) -> None:
         """Write down what a person mended."""
-        self.quarantine.mend(progress, entries, events)
+        self.quarantine.mend(progress, entries, in_spark(events))
 
-    def waiting(self, progress: Progress, resolved: Sequence[Entry], mended: DataFrame | None) -> Batch[DataFrame]:
+    def waiting(self, progress: Progress, resolved: Sequence[Entry], mended: Frame | None) -> Batch[Frame]:
         """Return the events that waited behind these entries, and those that were mended, as a frame of events."""
         keys = [key for entry in resolved for key in entry.keys]
         frame = self.companion.waiting_events(progress.batch, keys)
         if mended is not None:
-            frame = alike(frame, mended).unionByName(mended, allowMissingColumns=True)
+            events = in_spark(mended)
+            frame = alike(frame, events).unionByName(events, allowMissingColumns=True)
             frame = frame.withColumn(names.ARRIVAL, F.expr(BY_PLACE))
         found = survey(frame, self.dimension)
         known = facts(found, self.dimension, self.dimension.schema, (), progress.epoch)

@@ -16,10 +16,12 @@ from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import IS_EVENT, LEAVES_VALUES
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.resolve import rejected
+from lakeward.adapters.spark.types import ddl
 from lakeward.core.errors import MendError, TableError
 from lakeward.core.events import Operation
 from lakeward.core.memory import Reason
 from lakeward.core.plan import MergePlan
+from lakeward.core.schema import Schema
 
 _NULLS: Final = ("", "__HIVE_DEFAULT_PARTITION__")
 """Texts that become NULL in a column that rows are partitioned by."""
@@ -73,9 +75,11 @@ class Partitions:
         rejects = Counter(plan.facts.rejects) + Counter({Reason.CAST: sum(found.values())})
         return replace(plan, facts=replace(plan.facts, operations=operations, rejects=rejects)), frame
 
-    def may_lose(self, frame: DataFrame) -> bool:
-        """Return whether a text of the rows may be one that no partition keeps."""
-        return bool(self._unkept(frame))
+    def may_lose(self, schema: Schema) -> bool:
+        """Return whether some text of rows with these columns may be one that no partition keeps."""
+        of_texts = (schema.find(name) for name in self.columns)
+        texts = [column for column in of_texts if column is not None and ddl(column.type) == "string"]
+        return bool(texts or self.mixed)
 
     def refuse_unkept(self, plan: MergePlan, rows: DataFrame) -> None:
         """Raise TableError for a row that is made of several events, or by rules, and would not be kept."""

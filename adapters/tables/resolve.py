@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 
 from lakeward.adapters.spark.caching import freed_on_failure
 from lakeward.adapters.spark.fitting import fitted
+from lakeward.adapters.spark.local_frame import Frame, in_spark
 from lakeward.adapters.tables.keeping import Keeping
 from lakeward.adapters.tables.outcome import Outcome
 from lakeward.adapters.tables.partitions import Partitions
@@ -39,20 +40,20 @@ Work: TypeAlias = Callable[[Loaded | None, Partitions], Resolved]
 
 
 def resolved_by(
-    kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None, partitions: Partitions = _NO_PARTITIONS
+    kept: Keeping, plan: MergePlan, frame: Frame, table: Loaded | None, partitions: Partitions = _NO_PARTITIONS
 ) -> Resolved:
     """Work out what a plan does to a table, or to one that is not there yet.
 
     Rows of which its `partitions` would not keep a text go into quarantine.
     """
-    frame = fitted(frame, plan.dimension.schema)
-    reason = reason_for_spark(plan, partitions.may_lose(frame), kept.small_batch)
+    reason = reason_for_spark(plan, partitions.may_lose(plan.evolution.schema), kept.small_batch)
     if reason is None:
         try:
             return by_settling(kept, plan, frame, table)
         except NotSmall as error:
             reason = str(error)
-    return replace(_by_spark(kept, plan, frame, table, partitions), way=f"Spark: {reason}")
+    found = _by_spark(kept, plan, fitted(in_spark(frame), plan.dimension.schema), table, partitions)
+    return replace(found, way=f"Spark: {reason}")
 
 
 def _by_spark(

@@ -22,6 +22,7 @@ from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Places
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import SKIPPED
+from lakeward.adapters.spark.local_frame import in_spark
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Match, TableName
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position, Sequences, key_of
 from lakeward.core.fold import Folded, apply
@@ -88,7 +89,7 @@ def fed(
     found: dict[str, Column] = {}
     while (taken := source.take(dimension, Past(seen=seen))).objects:
         batch = source.read(dimension, taken, 1)
-        rows += batch.frame.collect()
+        rows += in_spark(batch.frame).collect()
         found |= {column.name: column for column in batch.facts.schema}
         seen |= {item.object.name: item.object for item in batch.facts.objects}
         batch.close()

@@ -10,10 +10,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Row, SparkSession
 
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.events import SKIPPED
+from lakeward.adapters.spark.local_frame import Frame, in_spark
 from lakeward.core.dimension import Dimension, Snapshots
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.memory import Reason, Reject
@@ -79,7 +80,7 @@ def feed(
         open=lambda: build({"path": "landing", "formats": {}, **options}, runtime),
         put=put,
         rows=_items,
-        texts=lambda frame: {_place(row): row[names.TEXT] for row in frame.collect()},
+        texts=lambda frame: {_place(row): row[names.TEXT] for row in in_spark(frame).collect()},
         beside=form.beside,
         put_load=put_load,
         put_named=put_named,
@@ -135,8 +136,8 @@ def parquet(lines: Sequence[Line], types: Mapping[str, pa.DataType]) -> bytes:
     return bytes(file.getvalue())
 
 
-def _items(frame: DataFrame) -> Iterable[Item]:
-    for row in frame.where(f"NOT {names.REASON} <=> '{SKIPPED}'").collect():
+def _items(frame: Frame) -> Iterable[Item]:
+    for row in in_spark(frame).where(f"NOT {names.REASON} <=> '{SKIPPED}'").collect():
         if row[names.REASON] is not None:
             yield Reject(_place(row), Reason(row[names.REASON]), time=row[names.TIME])
             continue

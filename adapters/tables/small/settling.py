@@ -14,9 +14,11 @@ from pyspark.sql import functions as F
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.chains import SHIFTED
 from lakeward.adapters.spark.events import IS_REJECT
+from lakeward.adapters.spark.fitting import fitted
 from lakeward.adapters.spark.histories import remembered_types
 from lakeward.adapters.spark.inline import inline
 from lakeward.adapters.spark.line import from_arrow, to_arrow
+from lakeward.adapters.spark.local_frame import Frame, LocalFrame, in_spark
 from lakeward.adapters.spark.names import quoted
 from lakeward.adapters.spark.remaking import remade
 from lakeward.adapters.spark.resolve import AT_THE_MARK, FILE, ID, INCOMPLETE, POS, as_told
@@ -47,6 +49,7 @@ from lakeward.core.literals import key_text
 from lakeward.core.memory import Memory, Reason, Reject
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Resolved
+from lakeward.core.schema import Schema
 from lakeward.core.settle import settle
 from lakeward.core.splicing import splice
 
@@ -55,7 +58,7 @@ class NotSmall(Exception):
     """Spark must work the batch out after all; the message says why."""
 
 
-def by_settling(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> Resolved:
+def by_settling(kept: Keeping, plan: MergePlan, frame: Frame, table: Loaded | None) -> Resolved:
     """Work out a batch by the core. Raises NotSmall where it turns out to need Spark."""
     try:
         return _Settling.of(kept, plan, frame, table).resolved()
@@ -79,8 +82,8 @@ class _Settling:
     settled: Settled
 
     @classmethod
-    def of(cls, kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> _Settling:
-        batch = read_batch(to_arrow(frame), plan)
+    def of(cls, kept: Keeping, plan: MergePlan, frame: Frame, table: Loaded | None) -> _Settling:
+        batch = read_batch(_rows_of(frame, plan.dimension.schema), plan)
         touched = {key for event in batch.events for key in event.keys}
         touched |= {key for reject in batch.rejects for key in reject.keys}
         memory, keys = read_memory(kept, plan, touched)
@@ -323,6 +326,13 @@ def _with_reasons(rows: pa.Table, rejects: Sequence[Reject], had: Mapping[Positi
     for name, values in ((names.REASON, reasons), (names.DETAIL, details)):
         rows = rows.set_column(rows.column_names.index(name), name, pa.array(values, pa.string()))
     return rows
+
+
+def _rows_of(frame: Frame, schema: Schema) -> pa.Table:
+    """Return the rows of an event frame, nested columns with the types that the table has."""
+    if isinstance(frame, LocalFrame) and not any(column.type.is_nested for column in schema):
+        return frame.rows
+    return to_arrow(fitted(in_spark(frame), schema))
 
 
 def _count_current(row: Row | None) -> int:

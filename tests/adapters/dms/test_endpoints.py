@@ -33,6 +33,7 @@ from lakeward.adapters.landed.csv import Dialect, Field, records
 from lakeward.adapters.landed.csv_frames import WHOLE_FILES
 from lakeward.adapters.landed.layout import BEFORE, OP, OPERATIONS, SEQUENCE, TIME, Expected, find_layout
 from lakeward.adapters.spark import names
+from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.core.events import LOAD_SEQUENCE, UNSET
 from lakeward.core.ledger import SourceObject
 
@@ -215,6 +216,40 @@ def test_a_reader_that_breaks_a_rule_is_found(
     assert sum(map(is_found, drawn)) >= 3
 
 
+# The reader of small batches.
+
+
+def no_spark() -> SparkSession:
+    raise AssertionError("a small batch is read without Spark")
+
+
+def local_rows(endpoint: Endpoint) -> list[dict[str, Any]] | None:
+    """Return the rows as the reader of small batches has them; None for what it leaves to Spark."""
+    source = DmsSource(endpoint.options, endpoint.folder, no_spark, small_batch=20_000)
+    table = replace(ITEM, sequences=source.sequences)
+    if not (found := objects(endpoint)):
+        return []
+    try:
+        rows = source._read_here(table, [source._look_at(table, item) for item in found])
+    except SparkNeeded:
+        return None
+    in_order = rows.sort_by(names.ARRIVAL).to_pylist()
+    return [{names.UNSET: None, **row, "old": (row.get(names.OLD) or {}).get("id")} for row in in_order]
+
+
+def test_small_batches_are_read_as_they_were_written(drawn: list[Endpoint]) -> None:
+    read = 0
+    for endpoint in drawn:
+        rows = local_rows(endpoint)
+        if rows is None:
+            continue
+        read += 1
+        assert {row[names.REASON] for row in rows} <= {None}, endpoint.options
+        written = [*map(without_unset_in_deletes, endpoint.events)]
+        assert plain([spark_event(row, endpoint.options) for row in rows]) == plain(written), endpoint.options
+    assert read > len(drawn) / 3
+
+
 # Spark.
 
 
@@ -224,21 +259,21 @@ def spark_frame(spark: SparkSession, endpoint: Endpoint) -> DataFrame | None:
     found = objects(endpoint)
     if not found:
         return None
-    frame: DataFrame = source._frame(table, [source._look_at(table, item) for item in found])
+    frame = source._read_in_spark(table, [source._look_at(table, item) for item in found])
     part = [names.UNSET, f"{names.OLD}.id AS old"] if names.UNSET in frame.columns else []
     added = [names.OPERATION, names.TIME, names.REASON, names.ARRIVAL]
     sequence = f"CAST({names.SEQUENCE} AS decimal(38,0)) AS {names.SEQUENCE}"
     return frame.selectExpr(*TYPES, *added, sequence, *part)
 
 
-def spark_cell(row: Row, column: str) -> object:
+def spark_cell(row: Row | dict[str, Any], column: str) -> object:
     if column in (row[names.UNSET] or ()):
         return UNSET
     value = row[column]
     return value.astimezone(UTC) if isinstance(value, datetime) else value
 
 
-def spark_event(row: Row, options: DmsOptions) -> Event:
+def spark_event(row: Row | dict[str, Any], options: DmsOptions) -> Event:
     is_load = row[names.SEQUENCE] == LOAD_SEQUENCE
     return Event(
         operation=row[names.OPERATION],

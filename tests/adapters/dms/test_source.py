@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 
 def test_many_files_of_one_layout_are_one_read(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    frame_of = DmsSource._frame
+    frame_of = DmsSource._read_in_spark
 
     def watched(self: DmsSource, *arguments: object) -> DataFrame:
         frame: DataFrame = frame_of(self, *arguments)  # type: ignore[arg-type]

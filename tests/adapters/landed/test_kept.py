@@ -136,6 +136,7 @@ class Landing:
             self.folder,
             state=self.folder / "state",
             now=lambda: 1_796_083_200_000_000,
+            small_batch=0,
         )
         build = {"dms": dms.build, "files": files.build}[self.kind]
         self.source = build({"path": "landing", "formats": {}}, runtime)

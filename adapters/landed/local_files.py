@@ -1,0 +1,95 @@
+"""The files of a small batch, read in this process; why Spark reads them, where it does."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+import pyarrow as pa
+
+from lakeward.adapters.landed.layout import Layout
+from lakeward.adapters.landed.local_csv import read_csv
+from lakeward.adapters.landed.reading import Reading
+from lakeward.adapters.spark import local_casts, local_rows
+from lakeward.adapters.spark.local_casts import SparkNeeded
+from lakeward.adapters.spark.local_rows import FilePlace, to_events
+from lakeward.core.numerals import format_count
+
+BYTES_OF_A_ROW: Final = 1024
+"""How many bytes the files of a small batch have at most for each of its rows."""
+
+_PACKED: Final = (".bz2", ".zst", ".snappy", ".lz4", ".deflate", ".gz")
+_GZIP: Final = 16 + zlib.MAX_WBITS
+
+
+@dataclass(frozen=True, slots=True)
+class SmallFile:
+    """A file of a small batch: its name and size in bytes, what opens it, and how it gives its rows."""
+
+    name: str
+    size: int
+    open: Callable[[], BinaryIO]
+    place: FilePlace
+    layout: Layout | None
+
+
+def why_in_spark(files: Sequence[SmallFile], reading: Reading, small_batch: int) -> str | None:
+    """Return why Spark reads these files, in words; None where they are read here, as far as one can tell."""
+    size = sum(file.size for file in files)
+    if size > small_batch * BYTES_OF_A_ROW:
+        return f"its files have {format_count(size, 'byte')}, more than a small batch"
+    for file in files:
+        if file.layout is None:
+            return f"{file.name} is not CSV"
+        if file.name.lower().endswith(_PACKED) and not file.name.endswith(".gz"):
+            return f"{file.name} is not packed by gzip"
+    formats = ((item, reading.format_of(item.name)) for item in reading.dimension.schema)
+    wrong = (local_casts.why_not_here(item, written) for item, written in formats)
+    return local_rows.why_not_here(reading) or next(filter(None, wrong), None)
+
+
+def read_files(files: Sequence[SmallFile], reading: Reading, small_batch: int) -> pa.Table:
+    """Return the event frame of the files of a small batch; raises SparkNeeded where Spark must read them."""
+    why = why_in_spark(files, reading, small_batch)
+    if why is not None:
+        raise SparkNeeded(why)
+    frames: list[pa.Table] = []
+    most, count = small_batch * BYTES_OF_A_ROW, 0
+    for file in files:
+        data = _content(file, most)
+        most -= len(data)
+        if file.layout is not None:
+            rows = read_csv(data, file.layout, reading)
+            frames.append(to_events(rows, file.place, reading))
+            count += rows.num_rows
+        if count > small_batch:
+            raise SparkNeeded(f"its files have more than {format_count(small_batch, 'row')}")
+    return pa.concat_tables(frames).combine_chunks()
+
+
+def _content(file: SmallFile, most: int) -> bytes:
+    """Return the unpacked content of a file; raises SparkNeeded where it has more bytes than `most`."""
+    try:
+        with file.open() as opened:
+            data = opened.read(most + 1)
+            if file.name.endswith(".gz"):
+                data = _unpacked(data, most)
+    except (OSError, zlib.error) as error:
+        raise SparkNeeded(f"{file.name} cannot be read here: {error}") from error
+    if len(data) > most:
+        raise SparkNeeded(f"{file.name} has more bytes than a small batch")
+    return data
+
+
+def _unpacked(data: bytes, most: int) -> bytes:
+    """Return what gzip packed, in one part or in several; at most one byte more than `most`."""
+    found = b""
+    while data and len(found) <= most:
+        part = zlib.decompressobj(_GZIP)
+        found += part.decompress(data, most + 1 - len(found))
+        if not part.eof and len(found) <= most:
+            raise zlib.error("it ends early")
+        data = part.unused_data
+    return found
