@@ -15,6 +15,7 @@ from lakeward.adapters.landed.layout import BEFORE, OP, SEQUENCE, TIME, Layout
 from lakeward.adapters.landed.reading import Reading
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.local_casts import SparkNeeded, misfits, typed
+from lakeward.adapters.spark.local_rows import NAMES
 from lakeward.adapters.spark.rows import (
     BLANK,
     BROKEN,
@@ -33,7 +34,6 @@ from lakeward.core.events import UNSET
 from lakeward.core.schema import Column
 
 _END_OF_INPUT: Final = "\uffff"
-_NAMES: Final = pa.list_(pa.field("element", pa.string(), nullable=False))
 
 Cells: TypeAlias = Sequence[Sequence[Field]]
 
@@ -235,7 +235,7 @@ def _sent(own: Mapping[str, _Cells], count: int, layout: Layout, reading: Readin
         for row, was_not_sent in enumerate(own[name].unset):
             if was_not_sent:
                 unset[row] = [*(unset[row] or ()), name]
-    return {names.UNSET: pa.array(unset, _NAMES), HAS_IMAGE: _has_image(own, count, reading)}
+    return {names.UNSET: pa.array(unset, NAMES), HAS_IMAGE: _has_image(own, count, reading)}
 
 
 def _has_image(own: Mapping[str, _Cells], count: int, reading: Reading) -> pa.Array:

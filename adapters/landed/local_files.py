@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import BinaryIO, Final
 
 import pyarrow as pa
 
+from lakeward.adapters.landed import local_parquet
+from lakeward.adapters.landed.footers import Footer
 from lakeward.adapters.landed.layout import Layout
 from lakeward.adapters.landed.local_csv import read_csv
+from lakeward.adapters.landed.local_parquet import read_parquet
 from lakeward.adapters.landed.reading import Reading
-from lakeward.adapters.spark import local_casts, local_rows
+from lakeward.adapters.spark import local_casts, local_rows, names
 from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.adapters.spark.local_rows import FilePlace, to_events
 from lakeward.core.numerals import format_count
@@ -26,13 +29,18 @@ _GZIP: Final = 16 + zlib.MAX_WBITS
 
 @dataclass(frozen=True, slots=True)
 class SmallFile:
-    """A file of a small batch: its name and size in bytes, what opens it, and how it gives its rows."""
+    """A file of a small batch: its name and size in bytes, what opens it, and how it gives its rows.
+
+    One of CSV has a `layout`, one of Parquet a `footer`, with what it calls columns that have other names now.
+    """
 
     name: str
     size: int
     open: Callable[[], BinaryIO]
     place: FilePlace
-    layout: Layout | None
+    layout: Layout | None = None
+    footer: Footer | None = None
+    called: Mapping[str, str] = field(default_factory=dict)
 
 
 def why_in_spark(files: Sequence[SmallFile], reading: Reading, small_batch: int) -> str | None:
@@ -41,13 +49,17 @@ def why_in_spark(files: Sequence[SmallFile], reading: Reading, small_batch: int)
     if size > small_batch * BYTES_OF_A_ROW:
         return f"its files have {format_count(size, 'byte')}, more than a small batch"
     for file in files:
-        if file.layout is None:
-            return f"{file.name} is not CSV"
-        if file.name.lower().endswith(_PACKED) and not file.name.endswith(".gz"):
+        if file.layout is None and (file.footer is None or file.footer.forms):
+            return f"{file.name} is not CSV, or Parquet of plain types"
+        if file.layout is not None and file.name.lower().endswith(_PACKED) and not file.name.endswith(".gz"):
             return f"{file.name} is not packed by gzip"
-    formats = ((item, reading.format_of(item.name)) for item in reading.dimension.schema)
-    wrong = (local_casts.why_not_here(item, written) for item, written in formats)
-    return local_rows.why_not_here(reading) or next(filter(None, wrong), None)
+    wrong = [local_rows.why_not_here(reading)]
+    if any(file.layout is None for file in files):
+        wrong.append(local_parquet.why_not_here(reading))
+    if any(file.layout is not None for file in files):
+        formats = ((item, reading.format_of(item.name)) for item in reading.dimension.schema)
+        wrong += [local_casts.why_not_here(item, written) for item, written in formats]
+    return next(filter(None, wrong), None)
 
 
 def read_files(files: Sequence[SmallFile], reading: Reading, small_batch: int) -> pa.Table:
@@ -60,13 +72,21 @@ def read_files(files: Sequence[SmallFile], reading: Reading, small_batch: int) -
     for file in files:
         data = _content(file, most)
         most -= len(data)
-        if file.layout is not None:
-            rows = read_csv(data, file.layout, reading)
-            frames.append(to_events(rows, file.place, reading))
-            count += rows.num_rows
+        frames.append(_events(file, data, reading))
+        count += frames[-1].num_rows
         if count > small_batch:
             raise SparkNeeded(f"its files have more than {format_count(small_batch, 'row')}")
     return pa.concat_tables(frames).combine_chunks()
+
+
+def _events(file: SmallFile, data: bytes, reading: Reading) -> pa.Table:
+    if file.layout is not None:
+        return to_events(read_csv(data, file.layout, reading), file.place, reading)
+    rows = read_parquet(data, reading, has_op=file.place.has_op, called=file.called)
+    events = to_events(rows, file.place, reading)
+    if events.column(names.REASON).null_count < events.num_rows:
+        raise SparkNeeded(f"a row of {file.name} goes into quarantine, with its text")
+    return events
 
 
 def _content(file: SmallFile, most: int) -> bytes:
@@ -74,7 +94,7 @@ def _content(file: SmallFile, most: int) -> bytes:
     try:
         with file.open() as opened:
             data = opened.read(most + 1)
-            if file.name.endswith(".gz"):
+            if file.layout is not None and file.name.endswith(".gz"):
                 data = _unpacked(data, most)
     except (OSError, zlib.error) as error:
         raise SparkNeeded(f"{file.name} cannot be read here: {error}") from error

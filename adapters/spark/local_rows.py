@@ -43,6 +43,9 @@ from lakeward.core.events import LOAD_SEQUENCE, Operation
 from lakeward.core.memory import Reason
 from lakeward.core.schema import Type
 
+NAMES: Final = pa.list_(pa.field("element", pa.string()))
+"""The type of the names of the columns that were not sent."""
+
 NO_OLD_KEY: Final = pa.struct({"nothing": pa.int32()})
 """The type of the old key of a table that has no key."""
 
