@@ -37,6 +37,9 @@ _UNPLACED: Final = (
     'by key, set `places = "arrival"`.'
 )
 
+NO_SCHEMA: Final = "no schema stands beside the message, to tell its types"
+"""Why a message with a row cannot be read where types are from schemas."""
+
 _DIGEST: Final = "_lakeward_schema"
 _SCHEMA: Final = f"variant_get(try_parse_json({BODY}), '$.schema', 'string')"
 
@@ -155,9 +158,8 @@ def _by_versions(table: TableFiles, opened: DataFrame, versions: Mapping[str, Ve
         _decoded(table, opened.where(_is_one(digests)), _written(table, columns))
         for columns, digests in groups.items()
     ]
-    words = "'no schema stands beside the message, to tell its types'"
     plain = table.decoder.decoded(table.reading).broken
-    broken = f"coalesce({plain}, CASE WHEN {table.decoder.row} IS NOT NULL THEN {words} END)"
+    broken = f"coalesce({plain}, CASE WHEN {table.decoder.row} IS NOT NULL THEN {text(NO_SCHEMA)} END)"
     others = opened.where(f"NOT {_is_one(versions)}")
     frames.append(_decoded(table, others, table.reading.written, broken))
     return reduce(DataFrame.unionByName, frames)

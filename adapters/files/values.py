@@ -73,7 +73,7 @@ def text_in(value: object) -> str | None:
     """Return the text of a value, as Spark writes one of the type VARIANT."""
     match value:
         case Number():
-            return _of_number(value)
+            return of_number(value)
         case str():
             return value
         case None:
@@ -95,7 +95,7 @@ def _json(value: object) -> str:
 
 def _is_quoted(value: object) -> bool:
     """Whether a value stands in quotes in JSON: a text, or a number that JSON cannot write."""
-    return isinstance(value, str) and (not isinstance(value, Number) or "Infinity" in _of_number(value))
+    return isinstance(value, str) and (not isinstance(value, Number) or "Infinity" in of_number(value))
 
 
 def _quoted(text: str) -> str:
@@ -103,7 +103,7 @@ def _quoted(text: str) -> str:
     return f'"{text.translate(_ESCAPES)}"'
 
 
-def _of_number(text: str) -> str:
+def of_number(text: str) -> str:
     """Return a number: a decimal of up to 38 digits without zeros at its end, others as Java writes a double."""
     if "e" not in text.lower() and _is_decimal(Decimal(text)):
         plain = text.rstrip("0").rstrip(".") if "." in text else text

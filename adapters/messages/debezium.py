@@ -53,7 +53,7 @@ _CELLS: Final = "map<string,string>"
 _IMAGES: Final = f"before {_CELLS}, after {_CELLS}, source {_CELLS}, op string, transaction struct<id:string>"
 _ENVELOPE: Final = f"struct<{_IMAGES}, payload:struct<{_IMAGES}>>"
 
-_NO_ROW: Final = r'\A\{\s*("schema"\s*:\s*null\s*,\s*)?"payload"\s*:\s*null\s*(,\s*"schema"\s*:\s*null\s*)?\}\z'
+NO_ROW: Final = r'\A\{\s*("schema"\s*:\s*null\s*,\s*)?"payload"\s*:\s*null\s*(,\s*"schema"\s*:\s*null\s*)?\}\z'
 """A tombstone of a converter that puts a schema beside it."""
 
 
@@ -330,4 +330,4 @@ def _is_tombstone() -> str:
     """Whether a message has no value: none at all, an empty one, or a schema of nothing."""
     body = bare(BODY)
     is_null = f"{BODY} IS NULL OR {body} IN ('', 'null', '{{}}')"
-    return f"coalesce({is_null} OR (length({BODY}) < 100 AND {body} RLIKE {text(_NO_ROW)}), false)"
+    return f"coalesce({is_null} OR (length({BODY}) < 100 AND {body} RLIKE {text(NO_ROW)}), false)"

@@ -66,12 +66,12 @@ OF_OTHER: Final = "_lakeward_of_other_table"
 OTHER_TABLE: Final = "_lakeward_other_table"
 """The other table that a message with a row names, as `schema.table`; NULL for all other messages."""
 
-_LONGEST_NAME: Final = 200
+LONGEST_NAME: Final = 200
 
 
 def other_table(schema: str, table: str, has_row: str) -> str:
     """Return the `OTHER_TABLE` of a message flagged `OF_OTHER`, as SQL; a part that nothing names is `*`."""
-    name = f"left(concat(coalesce({schema}, '*'), '.', coalesce({table}, '*')), {_LONGEST_NAME})"
+    name = f"left(concat(coalesce({schema}, '*'), '.', coalesce({table}, '*')), {LONGEST_NAME})"
     return f"CASE WHEN {OF_OTHER} AND {has_row} THEN {name} END AS {OTHER_TABLE}"
 
 

@@ -26,7 +26,9 @@ CELLS: Final = "map<string,string>"
 """The type of an object of which every cell is kept as it was written, to the digit."""
 
 _BROKEN: Final = "broken"
-_END: Final = "the end of what lakeward reads"
+END: Final = "the end of what lakeward reads"
+"""Stands behind a text that is parsed; nothing of that may follow the text."""
+
 _PARTS: Final = (
     *("$.payload", "$.after", "$.before", "$.source", "$.payload.after", "$.payload.before", "$.payload.source"),
     *("$.data", "$.metadata", "$.before-image", "$.value"),
@@ -39,6 +41,8 @@ ESCAPED: Final = "\\"
 _HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 HALF: Final = rf"{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW}"
 """The escape of half of a character (a surrogate without the other one), once `ESCAPED` twice is taken out."""
+
+HALF_WORDS: Final = "the JSON has half of a character (a surrogate without the other one)"
 
 _NUMBER: Final = r"\A-?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?\z"
 
@@ -53,7 +57,7 @@ def parsed(value: str, type_: str = CELLS) -> str:
     character is no such object, since Java would write a question mark for that.
     """
     parsed_alone = f"try_parse_json(CASE WHEN NOT {has_half(value)} THEN {_alone(value)} END)"
-    ends = f"coalesce(try_variant_get(v, '$[1]', 'string') = '{_END}', false)"
+    ends = f"coalesce(try_variant_get(v, '$[1]', 'string') = '{END}', false)"
     it = f"CASE WHEN {ends} THEN try_variant_get(v, '$[0]', {text(type_)}) END"
     is_null = "is_variant_null(variant_get(v, '$[0]', 'variant'))"
     broken = f"CASE WHEN NOT {ends} OR ({it} IS NULL AND NOT {is_null}) THEN {value} END"
@@ -61,7 +65,7 @@ def parsed(value: str, type_: str = CELLS) -> str:
 
 
 def _alone(value: str) -> str:
-    return f"concat('[', {value}, ',\"{_END}\"]')"
+    return f"concat('[', {value}, ',\"{END}\"]')"
 
 
 def has_half(value: str) -> str:
@@ -78,7 +82,7 @@ def why_broken(value: str, words: str) -> str:
     twice = f"transform(array({keys}), k -> get(filter(k, x -> size(filter(k, y -> y = x)) > 1), 0))"
     named = f"concat('the key \"', get(array_compact({twice}), 0), '\" stands twice in a JSON object')"
     return (
-        f"CASE WHEN {has_half(value)} THEN 'the JSON has half of a character (a surrogate without the other one)' "
+        f"CASE WHEN {has_half(value)} THEN {text(HALF_WORDS)} "
         f"WHEN json_array_length({_alone(value)}) = 2 AND left(ltrim({value}), 1) = '{{' THEN coalesce({named}, "
         f"'a key stands twice in a JSON object, or it is larger than Spark reads') ELSE {text(words)} END"
     )

@@ -1,0 +1,144 @@
+"""Rows of messages of Debezium in plain Python, as `lakeward.adapters.messages.debezium` decodes them in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lakeward.adapters.files.documents import NO_OBJECT, Object, SparkNeeded, text_of
+from lakeward.adapters.files.local_debezium import NUMBER, LocalDebezium, Opened
+from lakeward.adapters.files.local_places import no_place, place_and_log
+from lakeward.adapters.files.local_rows import Columns, Row, strange_names
+from lakeward.adapters.files.local_texts import number
+from lakeward.adapters.messages.decoded import OTHER_TABLE
+
+_WORDS: Final = "the message is not a JSON object with a row"
+_LEAVES_ROW: Final = ("insert", "update", "read", "upsert")
+_IMAGES: Final = ("after", "before")
+
+
+@dataclass(frozen=True, slots=True)
+class DebeziumRows:
+    """Makes rows of the messages of one table, which were opened before."""
+
+    local: LocalDebezium
+
+    def row_of(self, found: Opened, columns: Columns, own_words: str | None = None) -> Row:
+        """Return the row of a message; `own_words` say why one that has a row cannot be read."""
+        after, operation, field = found.after, found.operation, self.local.field_of(found)
+        broken = self._broken(found)
+        if broken is None and after is not None:
+            broken = own_words
+        unset = None if after is None else self._unset(after, operation, columns)
+        is_read, message = operation == "read", found.message
+        sequence, log = (
+            place_and_log(field, is_read) if self.local.decoder.has_places else (no_place(is_read), None)
+        )
+        return Row(
+            message.line,
+            None if found.is_of_other else message.line.text,
+            self._cells(found, unset or (), columns),
+            self._was(found, columns),
+            unset=unset,
+            has_image=self._has_image(found, columns),
+            operation=operation,
+            time=self._time(found),
+            sequence=sequence,
+            log=log,
+            transaction=self.local.transaction(found),
+            broken=broken,
+            is_blank=self._is_blank(found),
+            strange=strange_names(after, columns.places.keys(), self.local.decoder.prefix),
+            beside={OTHER_TABLE: found.other_table},
+        )
+
+    def _cells(self, found: Opened, unset: Sequence[str], columns: Columns) -> list[Any]:
+        """Return the cells of a row; of one that is gone nothing but its key counts."""
+        operation, after = found.operation, found.after
+        if after is None or operation in ("delete", "truncate"):
+            cells: list[Any] = [None] * len(columns.names)
+        elif unset:
+            cells = [None if name in unset else after.get(name) for name in columns.names]
+        else:
+            cells = [after.get(name) for name in columns.names]
+        if operation == "delete":
+            for name in columns.key:
+                cells[columns.places[name]] = self.local.gone(found, name)
+        return cells
+
+    def _unset(self, after: Object, operation: str | None, columns: Columns) -> list[str] | None:
+        """Return the columns that were not sent: not logged, or, by an update, not in the event's schema."""
+        may_lack = operation in ("update", "upsert")
+        if not (may_lack and not after.keys() >= columns.others_set) and not self.local.has_word(after):
+            return None
+        found = [n for n in columns.others if (may_lack and n not in after) or self.local.is_word(after.get(n))]
+        return found or None
+
+    def _was(self, found: Opened, columns: Columns) -> list[Any]:
+        is_told = found.operation == "update" or (not columns.key and found.operation == "delete")
+        if not is_told or (found.left is None and (self.local.decoder.is_flat or found.before is None)):
+            return [None] * len(columns.told)
+        left, before = found.left or {}, {} if self.local.decoder.is_flat else found.before or {}
+        return [before.get(name) if left.get(name) is None else left.get(name) for name in columns.told]
+
+    def _has_image(self, found: Opened, columns: Columns) -> bool:
+        whole = self.local.decoder.before_images == "whole" and not self.local.decoder.is_flat
+        if not whole or not columns.told or found.before is None:
+            return False
+        return all(name in found.before for name in columns.told) and not self.local.has_word(found.before)
+
+    def _time(self, found: Opened) -> int | None:
+        """Return when the change was made, in microseconds, not when the connector came to it."""
+        of, prefix = (found.after, "__source_ts_") if self.local.decoder.is_flat else (found.source, "ts_")
+        if of is None:
+            return None
+        micros = number(text_of(of.get(f"{prefix}us")))
+        if micros is None and (nanos := number(text_of(of.get(f"{prefix}ns")))) is not None:
+            if abs(nanos) >= 10**21:
+                raise SparkNeeded("a time is too great a number")
+            micros = abs(nanos) // 1000 * (1 if nanos > 0 else -1)
+        if micros is None and (millis := number(text_of(of.get(f"{prefix}ms")))) is not None:
+            micros = millis * 1000
+        return micros if micros and -(2**63) <= micros < 2**63 else None
+
+    def _broken(self, found: Opened) -> str | None:
+        if found.is_tombstone:
+            return None
+        message, operation = found.message, found.operation
+        if message.body is None or found.broken is not None:
+            return _WORDS if found.broken in (None, NO_OBJECT) else found.broken
+        if operation is None:
+            return "the message has no operation, as one that was flattened"
+        if operation in _LEAVES_ROW and found.after is None:
+            return "the message has no image of the row after the change"
+        has_header = message.old_key is not None or message.new_key is not None
+        is_half = self.local.decoder.links_all and found.said in ("insert", "delete") and has_header
+        is_lost = is_half and self.local.tells(message.key) and not self.local.tells(found.other)
+        return "the header with the other key of a key change tells no key" if is_lost else None
+
+    def _is_blank(self, found: Opened) -> bool:
+        """Whether a message is of no row: a tombstone, a heartbeat, the beginning or end of a transaction."""
+        if found.is_tombstone:
+            is_none = self.local.decoder.tombstones != "delete"
+        else:
+            is_none = found.message.body is not None and (
+                found.operation == "m" or (found.operation is None and found.is_of_none)
+            )
+        return is_none or found.moved or found.is_of_other
+
+    def is_number(self, found: Opened, value: Any, name: str) -> bool:
+        """Return whether a cell of a column stands in a message as a number of JSON, and not as a text."""
+        text = text_of(value)
+        if text is None or not NUMBER.fullmatch(text):
+            return False
+        if found.message.is_key_broken:
+            raise SparkNeeded("the key of a message is no JSON")
+        for whole in (found.message.body, found.message.whole_key):
+            payload = (whole or {}).get("payload")
+            objects = [of for of in (whole, payload) if of.__class__ is dict]
+            objects += [of[part] for of in list(objects) for part in _IMAGES if of.get(part).__class__ is dict]
+            values = [of.get(name) for of in objects]
+            if any(it is not None and it.__class__ is not str and text_of(it) == text for it in values):
+                return True
+        return False

@@ -1,0 +1,85 @@
+"""Messages of AWS DMS in plain Python, as `lakeward.adapters.messages.dms` decodes them in SQL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lakeward.adapters.files.documents import NO_OBJECT, Object, text_of
+from lakeward.adapters.files.local_debezium import differs, or_star
+from lakeward.adapters.files.local_messages import Message
+from lakeward.adapters.files.local_places import no_place
+from lakeward.adapters.files.local_rows import Columns, Row, strange_names
+from lakeward.adapters.files.local_values import reader_of
+from lakeward.adapters.messages.decoded import LONGEST_NAME, OTHER_TABLE, PLAIN
+from lakeward.adapters.messages.dms import OPERATIONS, DmsMessages
+from lakeward.core.dimension import TableName
+from lakeward.core.schema import Type
+
+_MOMENT: Final = reader_of(Type("timestamp"), PLAIN)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalDms:
+    """Decodes messages of one table."""
+
+    decoder: DmsMessages
+    table: TableName
+
+    def row_of(self, message: Message, columns: Columns) -> Row:
+        """Return the row of a message; of one of another table nothing is kept but that it is there."""
+        body = message.body or {}
+        parts = (body.get(part) for part in ("data", "metadata", "before-image"))
+        data, meta, before = (part if part.__class__ is dict else None for part in parts)
+        told = meta or {}
+        schema, table = text_of(told.get("schema-name")), text_of(told.get("table-name"))
+        is_of_other = differs(schema, self.table.schema) or differs(table, self.table.table)
+        kind = text_of(told.get("record-type"))
+        is_row = kind is None or kind == "data"
+        has_row = is_of_other and is_row and data is not None
+        data = None if is_of_other else data
+        said, when = text_of(told.get("operation")), text_of(told.get("commit-timestamp"))
+        when = text_of(told.get("timestamp")) if when is None else when
+        transaction = text_of(told.get("transaction-id"))
+        other = f"{or_star(schema)}.{or_star(table)}"[:LONGEST_NAME] if has_row else None
+        cells = data or {}
+        return Row(
+            message.line,
+            None if is_of_other else message.line.text,
+            [cells.get(name) for name in columns.names],
+            self._was(said, data, before, columns),
+            has_image=self._has_image(said, data, before, columns),
+            operation=said if said is None else OPERATIONS.get(said, said),
+            time=None if when is None else _MOMENT(when),
+            sequence=no_place(said == "load"),
+            transaction=when if transaction is None else transaction,
+            broken=_broken(message, is_row, lacks=data is None or meta is None),
+            is_blank=is_of_other or message.is_bare or not is_row,
+            strange=strange_names(data, columns.places.keys(), self.decoder.before_prefix),
+            beside={OTHER_TABLE: other},
+        )
+
+    def _was(self, said: str | None, data: Object | None, before: Object | None, columns: Columns) -> list[Any]:
+        is_change = said == "update" or (not columns.key and said == "delete")
+        prefix = self.decoder.before_prefix
+        if not is_change:
+            return [None] * len(columns.told)
+        own = {} if data is None or prefix is None else {n: data.get(prefix + n) for n in columns.told}
+        image = before or {}
+        return [image.get(name) if own.get(name) is None else own[name] for name in columns.told]
+
+    def _has_image(self, said: str | None, data: Object | None, before: Object | None, columns: Columns) -> bool:
+        """Return whether a message has all columns as they were before the change; one left out may not be NULL."""
+        prefix, image, cells = self.decoder.before_prefix, before or {}, data or {}
+
+        def was(name: str) -> bool:
+            return name in image or (prefix is not None and prefix + name in cells)
+
+        told = columns.told
+        return bool(told) and all(was(name) or (said == "delete" and name in cells) for name in told)
+
+
+def _broken(message: Message, is_row: bool, *, lacks: bool) -> str | None:
+    if message.body is None:
+        return "the message is not a JSON object" if message.wrong in (None, NO_OBJECT) else message.wrong
+    return "the message lacks data or metadata" if is_row and lacks else None

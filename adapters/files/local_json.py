@@ -1,0 +1,95 @@
+"""Objects in lines of JSON as rows in plain Python, as `lakeward.adapters.files.lines.json_rows` does in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lakeward.adapters.files.documents import NO_OBJECT, Documents, Object, SparkNeeded, text_of
+from lakeward.adapters.files.fields import LACKS, NOT_PLAIN, SETTINGS, fields_of, find_field, root_of
+from lakeward.adapters.files.local_rows import Columns, Line, Row, strange_names
+from lakeward.adapters.files.table import TableFiles
+
+
+@dataclass(frozen=True, slots=True)
+class LocalObjects:
+    """Decodes the objects of one table; `called` are the names that its columns have in them."""
+
+    documents: Documents
+    called: Mapping[str, Sequence[str]]
+    known: frozenset[str]
+    named: Mapping[str, str]
+    keeps_absent: bool
+
+    @classmethod
+    def of(cls, table: TableFiles, documents: Documents) -> LocalObjects:
+        """Return what decodes the objects of a table."""
+        schema, renames = table.dimension.schema, table.dimension.policies.renames
+        called = {c.name: [c.name, *(old for old, new in renames.items() if new == c.name)] for c in schema}
+        named = fields_of(table.options)
+        known = {name for names in called.values() for name in names}
+        operation = named.get("operation")
+        if operation is not None and not find_field(schema, operation):
+            known |= {operation, root_of(operation)}
+        return cls(documents, called, frozenset(known), named, table.options.absent == "unset")
+
+    def beside(self) -> Sequence[str]:
+        """Return the columns of flags."""
+        told = [name for name in SETTINGS if name in self.named]
+        return [flag for name in told for flag in (LACKS[name], NOT_PLAIN[name])]
+
+    def row_of(self, line: Line, columns: Columns) -> Row:
+        """Return the row of a line."""
+        of, wrong = self.documents.parse_line(line.text)
+        unset = None
+        if self.keeps_absent and of is not None:
+            unset = [n for n in columns.others if all(name not in of for name in self.called[n])] or None
+        elif self.keeps_absent:
+            unset = list(columns.others) or None
+        told = {setting: self._field(of, name) for setting, name in self.named.items()}
+        flags: dict[str, bool] = {}
+        for setting, (text, is_there) in told.items():
+            flags[LACKS[setting]] = of is not None and not is_there
+            flags[NOT_PLAIN[setting]] = text is not None and text.lstrip(" ")[:1] in ("{", "[")
+        words = "the line is not a JSON object" if wrong in (None, NO_OBJECT) else wrong
+        return Row(
+            line,
+            line.text,
+            [None if of is None else _first(of, self.called[name]) for name in columns.names],
+            [None] * len(columns.told),
+            unset=unset,
+            operation=told["operation"][0] if "operation" in told else None,
+            broken=words if of is None else None,
+            is_blank=line.text.strip(" ") == "",
+            strange=strange_names(of, self.known),
+            beside=flags,
+        )
+
+    def _field(self, of: Object | None, name: str) -> tuple[str | None, bool]:
+        """Return the text of a column or of a field in one, and whether an object has it."""
+        own = _column(of, self.called.get(name, [name]))
+        root, *rest = name.split(".")
+        if not rest or name in self.called:
+            return text_of(own[0]), own[1]
+        inner = _column(of, self.called.get(root, [root]))[0]
+        *between, last = rest
+        for part in between:
+            inner = (self._opened(inner) or {}).get(part)
+        inside = self._opened(inner) or {}
+        text = text_of(own[0])
+        return text_of(inside.get(last)) if text is None else text, own[1] or last in inside
+
+    def _opened(self, value: Any) -> Object | None:
+        found, wrong = self.documents.parse_part(value)
+        if wrong is not None and value.__class__ is str:
+            raise SparkNeeded("a text with a field in it is no JSON object")
+        return found
+
+
+def _column(of: Object | None, names: Sequence[str]) -> tuple[Any, bool]:
+    return (None, False) if of is None else (_first(of, names), any(name in of for name in names))
+
+
+def _first(of: Object, names: Sequence[str]) -> Any:
+    return next((value for name in names if (value := of.get(name)) is not None), None)

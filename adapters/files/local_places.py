@@ -1,0 +1,101 @@
+"""The place of a change in its database's log in plain Python, as `adapters.messages.order` says in SQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from lakeward.adapters.files.documents import SparkNeeded
+from lakeward.adapters.files.local_texts import number
+from lakeward.core.events import READ_SEQUENCE
+from lakeward.core.log_restart import OVERLAP
+
+Field: TypeAlias = Callable[[str], str | None]
+"""Return one field of the source of a message as a text."""
+
+_SPAN: Final = 10**19
+_POSITIONS: Final = 10**16
+_ROWS: Final = 10**7
+_TRANSACTIONS: Final = 2**40
+_MOST: Final = 10**38
+
+_COMMITS: Final = re.compile(r'\[ *(?:null|"([^"\\]*)") *(?:, *(?:null|"[^"\\]*") *)*\]')
+_FILE_NUMBER: Final = re.compile(r"[0-9]{1,10}\Z")
+_FILE_END: Final = re.compile(r"[0-9]+\Z")
+_COMMIT_LSN: Final = re.compile(r"[0-9a-fA-F]{20}")
+
+
+def place_and_log(field: Field, is_read: bool) -> tuple[str | None, str | None]:
+    """Return the sequence of a message as a text, and the log that its place is in.
+
+    The sequence is that of `no_place` where no known field is there. `core.log_restart.LogName` reads the log.
+    """
+    if (lsn := field("lsn")) is not None:
+        commit, own = _commit(field), number(lsn)
+        return _text(_pair(own if commit is None else commit, own)), f"{OVERLAP} " if commit is None else _log(
+            field
+        )
+    if file := field("file"):
+        server = field("server_id")
+        named = f"{OVERLAP}{_FILE_END.sub('', _plain(file))} {server if server not in (None, '0') else ''}"
+        return _text(_mysql(field, file)), named
+    if (commit_lsn := field("commit_lsn")) is not None:
+        return _text(_sql_server(_plain(commit_lsn))), _log(field)
+    if (scn := field("scn")) is not None:
+        commit, own = number(field("commit_scn")), number(scn)
+        return _text(_pair(own if commit is None else commit, own)), _log(field)
+    return no_place(is_read), None
+
+
+def no_place(is_read: bool) -> str:
+    """Return the sequence of a message without a place: a snapshot row is below all changes."""
+    return str(READ_SEQUENCE) if is_read else "0"
+
+
+def _log(field: Field) -> str | None:
+    """Return the log of a place that is no binlog: that of Oracle has transactions that overlap."""
+    return None if field("scn") is None else f"{OVERLAP} "
+
+
+def _plain(text: str) -> str:
+    if not text.isprintable():
+        raise SparkNeeded("a place in a log has a character that is not printed")
+    return text
+
+
+def _text(value: int | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _pair(high: int | None, low: int | None, span: int = _SPAN) -> int | None:
+    """Return two numbers as one, None where it has more digits than a decimal."""
+    if high is None or low is None or abs(high * span) >= _MOST:
+        return None
+    found = high * span + low
+    return found if abs(found) < _MOST else None
+
+
+def _commit(field: Field) -> int | None:
+    """Return the LSN of the last commit, the first of those that a text of JSON lists."""
+    told = field("sequence")
+    if told is None:
+        return None
+    found = _COMMITS.fullmatch(told)
+    if found is None:
+        raise SparkNeeded("`sequence` of a message is no list of texts")
+    return number(found[1])
+
+
+def _mysql(field: Field, file: str) -> int | None:
+    found = _FILE_NUMBER.search(file)
+    row = number(field("row"))
+    place = _pair(None if found is None else int(found[0]), number(field("pos")), _POSITIONS)
+    return _pair(place, row or 0, _ROWS)
+
+
+def _sql_server(commit_lsn: str) -> int | None:
+    digits = commit_lsn.replace(":", "")
+    if not _COMMIT_LSN.fullmatch(digits):
+        return None
+    return _pair(int(digits[:10], 16), int(digits[10:], 16), _TRANSACTIONS)

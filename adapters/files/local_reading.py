@@ -1,0 +1,249 @@
+"""Files of JSON lines and of messages, read in plain Python: a small batch needs no job of Spark.
+
+It agrees with `lakeward.adapters.files.frames` to the letter on all that it takes, and takes nothing else:
+`why_not_local` says what it leaves to Spark by settings, and `SparkNeeded` is raised for what lines show.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import zlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final, cast
+
+from lakeward.adapters.files.columns import writings
+from lakeward.adapters.files.documents import Documents, SparkNeeded, text_of
+from lakeward.adapters.files.fields import fields_of, find_field
+from lakeward.adapters.files.local_debezium import LocalDebezium, Opened
+from lakeward.adapters.files.local_debezium_rows import DebeziumRows
+from lakeward.adapters.files.local_dms import LocalDms
+from lakeward.adapters.files.local_json import LocalObjects
+from lakeward.adapters.files.local_links import link
+from lakeward.adapters.files.local_messages import message_of
+from lakeward.adapters.files.local_rows import Cell, Columns, Line, RowLists, Rows, time_text
+from lakeward.adapters.files.local_values import why_not_read
+from lakeward.adapters.files.looking import File
+from lakeward.adapters.files.messages import NO_SCHEMA
+from lakeward.adapters.files.table import TableFiles
+from lakeward.adapters.messages.connect import Version, columns_of
+from lakeward.adapters.messages.debezium import Debezium
+from lakeward.adapters.messages.decoded import PLAIN
+from lakeward.adapters.messages.dms import DmsMessages
+from lakeward.adapters.messages.wire import Wire, Writing
+from lakeward.adapters.spark.rows import OP_TEXT, SEQUENCE_TEXT, TIME_TEXT
+from lakeward.core.schema import Column
+
+FORMATS: Final = ("json", "debezium", "dms-json")
+"""The formats of files that are read here."""
+
+_BOM: Final = "\ufeff"
+_PACKED: Final = (".bz2", ".zst", ".snappy", ".lz4", ".deflate", ".gz")
+_DAY: Final = 86_400_000_000
+_TIMES: Final = ("timestamp", "timestamp_ntz", "date")
+
+
+def why_not_local(table: TableFiles, names: Sequence[str]) -> str | None:
+    """Return in words why Spark has to read files of a table, None where plain Python can."""
+    other = next((name for name in names if table.format_of(name) not in FORMATS), None)
+    if other is not None:
+        return f"{other} has the format {table.format_of(other)}"
+    packed = next((name for name in names if _is_packed_otherwise(name)), None)
+    if packed is not None:
+        return f"{packed} is packed by something else than gzip"
+    if table.options.path_columns:
+        return "columns are from the path of files"
+    written = table.reading.written
+    for column in table.dimension.schema:
+        why = why_not_read(column.type, written.get(column.name, PLAIN))
+        if why is not None:
+            return f"{why} ({column.name})"
+    decoder = table.decoder
+    if table.options.format == "debezium" and isinstance(decoder, Debezium):
+        return LocalDebezium(decoder, table.dimension.source, Documents()).why_not()
+    return None
+
+
+def _is_packed_otherwise(name: str) -> bool:
+    return name.lower().endswith(_PACKED) and not name.endswith(".gz")
+
+
+def read_lines_of(table: TableFiles, names: Sequence[str], most: int | None = None) -> list[Line]:
+    """Return the lines of files, in order; raises SparkNeeded where there are more than `most`."""
+    lines: list[Line] = []
+    start = len(table.folder.base.rstrip("/")) + 1
+    for name in names:
+        path = table.path_of(name)[start:]
+        lines += [Line(path, number, text) for number, text in enumerate(_texts(table, name), 1)]
+        if most is not None and len(lines) > most:
+            raise SparkNeeded(f"the batch has more than {most} rows")
+    return lines
+
+
+def _texts(table: TableFiles, name: str) -> list[str]:
+    try:
+        with table.folder.open(table.dimension.source, name) as raw:
+            packed = cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if name.endswith(".gz") else raw
+            found = packed.read().decode()
+    except UnicodeDecodeError as error:
+        raise SparkNeeded(f"{name} is no UTF-8") from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise SparkNeeded(f"{name} cannot be unpacked") from error
+    if found in ("", _BOM):
+        return []
+    lines = found.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    lines[0] = lines[0].removeprefix(_BOM).removeprefix(_BOM)  # Hadoop takes one away, and Spark's query another
+    return lines
+
+
+def read_local(table: TableFiles, files: Sequence[File], most: int | None = None) -> RowLists:
+    """Return the rows of files, as their readers return them; raises SparkNeeded where Spark has to read them.
+
+    `table` has the columns that the files have; `most` is how many rows are read at the most.
+    """
+    names = [file.item.name for file in files]
+    lines = read_lines_of(table, names, most)
+    versions = {version.digest: version for file in files for version in file.versions}
+    return read_rows(table.of_partitions(names), lines, versions)
+
+
+def read_rows(table: TableFiles, lines: Sequence[Line], versions: Mapping[str, Version]) -> RowLists:
+    """Return lines as rows; `versions` are the schemas of messages, where types are from these."""
+    decoder, is_record = table.decoder, table.options.line == "record"
+    columns, documents = Columns.of(table.dimension), Documents()
+    if table.options.format == "debezium" and isinstance(decoder, Debezium):
+        return LocalMessages(table, lines, decoder).rows(table, versions)
+    if table.options.format == "dms-json" and isinstance(decoder, DmsMessages):
+        dms, rows = LocalDms(decoder, table.dimension.source), Rows(table.reading)
+        cells = rows.cells(table.reading.written)
+        for line in lines:
+            rows.add(dms.row_of(message_of(line, documents, is_record=is_record), columns), cells)
+        return rows.lists
+    objects = LocalObjects.of(table, documents)
+    rows = Rows(table.reading, objects.beside())
+    cells = rows.cells(table.reading.written)
+    for line in lines:
+        rows.add(objects.row_of(line, columns), cells)
+    return with_mapping_of(table, rows.lists)
+
+
+class LocalMessages:
+    """The messages of Debezium in the files of a batch, opened once."""
+
+    def __init__(self, table: TableFiles, lines: Sequence[Line], decoder: Debezium) -> None:
+        self._local = LocalDebezium(decoder, table.dimension.source, Documents())
+        self._digests: dict[int, tuple[Any, str]] = {}
+        is_record = table.options.line == "record"
+        self.opened = [
+            self._local.open(message_of(line, self._local.documents, is_record=is_record)) for line in lines
+        ]
+        if table.links:
+            link(self.opened, self._local)
+
+    def versions(self, *, is_flat: bool) -> tuple[Mapping[str, Sequence[Version]], Sequence[str]]:
+        """Return the schemas of messages by file, in the order of their lines, and files with rows without any."""
+        found: dict[tuple[str, str], tuple[int, Opened, bool]] = {}
+        for one in self.opened:
+            if not one.is_of_other:
+                line = one.message.line
+                place = (line.name, self.digest(one))
+                least, first, has_row = found.get(place, (line.number, one, False))
+                found[place] = (least, first, has_row or one.after is not None)
+        versions: dict[str, list[Version]] = defaultdict(list)
+        without = []
+        for (name, digest), (_, first, has_row) in sorted(found.items(), key=lambda item: item[1][0]):
+            columns = columns_of(text_of(first.schema) or "", is_flat=is_flat)
+            if columns is not None:
+                versions[name].append(Version(digest, columns))
+            elif has_row:
+                without.append(name)
+        return versions, without
+
+    def digest(self, opened: Opened) -> str:
+        """Return what stands for the text of the schema of a message, '' where it has none."""
+        schema = opened.schema
+        if schema is None:
+            return ""
+        known = self._digests.get(id(schema))
+        if known is None or known[0] is not schema:
+            text = text_of(schema) or ""
+            known = (schema, hashlib.md5(text.encode(), usedforsecurity=False).hexdigest())
+            self._digests[id(schema)] = known
+        return known[1]
+
+    def rows(self, table: TableFiles, versions: Mapping[str, Version]) -> RowLists:
+        """Return the messages as rows; with `types = "schema"` each is read as the schema beside it says."""
+        rows, columns, made = Rows(table.reading), Columns.of(table.dimension), DebeziumRows(self._local)
+        by_schema = table.options.types == "schema"
+        plain = _Way.of(rows, table, table.reading.written, NO_SCHEMA if by_schema else None)
+        ways = {digest: _Way.of(rows, table, _described(table, version)) for digest, version in versions.items()}
+        for one in self.opened:
+            way = ways.get(self.digest(one), plain) if by_schema else plain
+            row = made.row_of(one, columns, way.no_schema)
+            if way.unscaled:
+                values = zip(columns.names, row.cells, strict=True)
+                own = {name: value for name, value in values if name in way.unscaled and value is not None}
+                row.numbers = [name for name, value in own.items() if made.is_number(one, value, name)]
+            rows.add(row, way.cells)
+        return rows.lists
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How the cells of messages are read: `unscaled` are the columns whose decimals are base64, or numbers."""
+
+    cells: Mapping[str, Cell]
+    unscaled: frozenset[str]
+    no_schema: str | None
+
+    @classmethod
+    def of(
+        cls, rows: Rows, table: TableFiles, written: Mapping[str, Writing], no_schema: str | None = None
+    ) -> _Way:
+        """Return how cells are read that are written so."""
+        decimals = [c.name for c in table.dimension.schema if c.type.name == "decimal"]
+        unscaled = frozenset(name for name in decimals if written.get(name, PLAIN).wire is Wire.UNSCALED)
+        return cls(rows.cells(written), unscaled, no_schema)
+
+
+def _described(table: TableFiles, version: Version) -> Mapping[str, Writing]:
+    described = {column.name: column for column in version.columns}
+    return writings(table.options, table.dimension, table.patterns, described)
+
+
+# What columns say of operation, order and time.
+
+
+def with_mapping_of(table: TableFiles, rows: RowLists) -> RowLists:
+    """Return rows with operation, order and time from the columns that say so, as `with_mapping` does in SQL."""
+    schema = table.dimension.schema
+    named = {setting: find_field(schema, name) for setting, name in fields_of(table.options).items()}
+    found = {setting: known[1] for setting, known in named.items() if known is not None}
+    if any(schema.find(column.name) is None for column in found.values()):
+        raise SparkNeeded("a setting names a field within a column")
+    operation, order = found.get("operation"), found.get("order_by")
+    time = found.get("time", order)
+    told: dict[str, list[Any]] = {}
+    if operation is not None:
+        told[OP_TEXT] = _words(operation, rows[operation.name])
+    if order is not None:
+        told[SEQUENCE_TEXT] = [None if value is None else str(_number(order, value)) for value in rows[order.name]]
+    if time is not None and time.type.name in _TIMES:
+        told[TIME_TEXT] = [None if value is None else time_text(_number(time, value)) for value in rows[time.name]]
+    return {**rows, **told}
+
+
+def _number(column: Column, value: Any) -> Any:
+    return value * _DAY if column.type.name == "date" else value
+
+
+def _words(column: Column, values: Sequence[Any]) -> list[str | None]:
+    if column.type.name in ("string", "int", "bigint", "decimal"):
+        return [None if value is None else str(value) for value in values]
+    if column.type.name == "boolean":
+        return [None if value is None else str(value).lower() for value in values]
+    raise SparkNeeded(f"`operation` names a column that is {column.type.with_article}")

@@ -1,0 +1,164 @@
+"""Rows of lines as Spark reads them and as plain Python does, side by side: one job of Spark for all feeds."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from decimal import Context, Decimal
+from functools import reduce
+from struct import pack, unpack
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakeward.adapters.files.columns import with_mapping
+from lakeward.adapters.files.documents import SparkNeeded
+from lakeward.adapters.files.frames import _rows
+from lakeward.adapters.files.local_reading import read_lines_of, read_local, read_rows, why_not_local
+from lakeward.adapters.files.local_rows import RowLists
+from lakeward.adapters.files.looking import File, with_schema
+from lakeward.adapters.files.messages import with_versions
+from lakeward.adapters.files.table import TableFiles
+from lakeward.adapters.landed.csv_frames import WHOLE_FILES
+from lakeward.adapters.landed.reading import Numbered, file_frame
+from lakeward.adapters.spark.inline import as_json
+from lakeward.adapters.spark.names import quoted, text
+from lakeward.adapters.spark.rows import LINE, NAME, before_column
+from lakeward.core.ledger import SourceObject
+from lakeward.core.schema import Type
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Files of a table, as its settings say; plain Python reads each line by itself where lines stand apart."""
+
+    table: TableFiles
+    names: Sequence[str]
+    is_apart: bool = False
+
+    @property
+    def files(self) -> Sequence[File]:
+        """The files, with the schemas of their messages."""
+        items = [SourceObject(name, order, 1, 0) for order, name in enumerate(self.names, 1)]
+        found = [File(item, self.table.format_of(item.name)) for item in items]
+        return with_versions(self.table, found)
+
+
+Rows = Mapping[tuple[str, int], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What both readers say of a feed; `left` says why plain Python leaves lines, or all of it, to Spark."""
+
+    spark: Rows
+    local: Rows
+    left: Sequence[str] = ()
+
+    def differences(self) -> list[str]:
+        """Return in words where they differ; of what is left to Spark nothing does."""
+        if self.left and not self.local:
+            return []
+        said = [] if self.spark.keys() == self.local.keys() else ["other lines"]
+        for place, row in self.spark.items():
+            own = self.local.get(place, {})
+            said += [
+                f"{place} {name}: Spark has {row.get(name)!r}, Python {own.get(name)!r}"
+                for name in sorted({*row, *own})
+                if repr(row.get(name)) != repr(own.get(name))
+            ]
+        return said
+
+
+def ask_both(spark: SparkSession, feeds: Sequence[Feed]) -> Sequence[Answer]:
+    """Return what both readers say of feeds."""
+    for name, value in WHOLE_FILES.items():
+        spark.conf.set(name, value)
+    known = [(feed, feed.files) for feed in feeds]
+    tables = [replace(feed.table, dimension=with_schema(feed.table, files)) for feed, files in known]
+    rows = _read_by_spark(spark, tables, [files for _, files in known])
+    every = zip(rows, tables, known, strict=True)
+    return [_answer(own, feed, table, files) for own, table, (feed, files) in every]
+
+
+def _read_by_spark(
+    spark: SparkSession, tables: Sequence[TableFiles], files: Sequence[Sequence[File]]
+) -> Sequence[Rows]:
+    frames = [
+        _as_json(str(n), _frame(spark, table, own))
+        for n, (table, own) in enumerate(zip(tables, files, strict=True))
+    ]
+    rows: list[dict[tuple[str, int], Mapping[str, Any]]] = [{} for _ in tables]
+    for number, found in reduce(DataFrame.unionByName, frames).collect():
+        row = _typed(json.loads(found, parse_float=Decimal), tables[int(number)])
+        rows[int(number)][row[NAME], row[LINE]] = row
+    return rows
+
+
+def _frame(spark: SparkSession, table: TableFiles, files: Sequence[File]) -> DataFrame:
+    numbered = [Numbered(table.path_of(f.item.name), f.item.order, n, False, True) for n, f in enumerate(files)]
+    rows = _rows(table, files, file_frame(spark, numbered, table.reading))
+    return rows if table.options.is_messages else with_mapping(rows, table.options, table.dimension)
+
+
+def _as_json(number: str, rows: DataFrame) -> DataFrame:
+    return rows.selectExpr(f"{text(number)} AS feed", f"{as_json([quoted(name) for name in rows.columns])} AS row")
+
+
+def _typed(row: dict[str, Any], table: TableFiles) -> Mapping[str, Any]:
+    """Return a row of Spark, of which JSON was made, with the values that plain Python has."""
+    types = {column.name: column.type for column in table.dimension.schema}
+    types |= {before_column(n): column.type for n, column in enumerate(table.reading.before_columns)}
+    return {name: _value(value, types[name]) if name in types else value for name, value in row.items()}
+
+
+def _value(value: Any, type_: Type) -> Any:
+    match type_.name:
+        case _ if value is None:
+            return None
+        case "decimal":
+            return Decimal(str(value)).quantize(Decimal((0, (1,), -type_.scale)), context=Context(prec=80))
+        case "float":
+            return unpack("f", pack("f", float(value)))[0]
+        case "double":
+            return float(value)
+        case "binary":
+            return base64.b64decode(value)
+        case "date":
+            return (date.fromisoformat(value) - EPOCH.date()).days
+        case "timestamp" | "timestamp_ntz":
+            moment = datetime.fromisoformat(value)
+            since = moment.replace(tzinfo=moment.tzinfo or UTC) - EPOCH
+            return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+        case _:
+            return value
+
+
+def _answer(spark: Rows, feed: Feed, table: TableFiles, files: Sequence[File]) -> Answer:
+    names = [file.item.name for file in files]
+    why = why_not_local(table, names)
+    if why is not None:
+        return Answer(spark, {}, [why])
+    if not feed.is_apart:
+        try:
+            return Answer(spark, _by_place(read_local(table, files)))
+        except SparkNeeded as needed:
+            return Answer(spark, {}, [str(needed)])
+    local: dict[tuple[str, int], Mapping[str, Any]] = {}
+    left = []
+    for line in read_lines_of(table, names):
+        try:
+            local |= _by_place(read_rows(table, [line], {}))
+        except SparkNeeded as needed:
+            left.append(str(needed))
+    return Answer({place: spark[place] for place in local}, local, left)
+
+
+def _by_place(lists: RowLists) -> Rows:
+    rows = [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
+    return {(row[NAME], row[LINE]): row for row in rows}
