@@ -26,7 +26,7 @@ from lakeward.adapters.files.local_messages import message_of
 from lakeward.adapters.files.local_rows import Cell, Columns, Line, RowLists, Rows, time_text
 from lakeward.adapters.files.local_values import why_not_read
 from lakeward.adapters.files.looking import File
-from lakeward.adapters.files.messages import NO_SCHEMA
+from lakeward.adapters.files.messages import NO_SCHEMA, no_schema
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.messages.connect import Version, columns_of
 from lakeward.adapters.messages.debezium import Debezium
@@ -144,24 +144,35 @@ class LocalMessages:
         if table.links:
             link(self.opened, self._local)
 
-    def versions(self, *, is_flat: bool) -> tuple[Mapping[str, Sequence[Version]], Sequence[str]]:
-        """Return the schemas of messages by file, in the order of their lines, and files with rows without any."""
-        found: dict[tuple[str, str], tuple[int, Opened, bool]] = {}
-        for one in self.opened:
-            if not one.is_of_other:
-                line = one.message.line
-                place = (line.name, self.digest(one))
-                least, first, has_row = found.get(place, (line.number, one, False))
-                found[place] = (least, first, has_row or one.after is not None)
+    def versions(self, table: TableFiles) -> Mapping[str, Sequence[Version]]:
+        """Return the schemas of messages by the path of their file, in the order of their lines.
+
+        Raises SchemaConflict where rows have no schema at all.
+        """
         versions: dict[str, list[Version]] = defaultdict(list)
         without = []
-        for (name, digest), (_, first, has_row) in sorted(found.items(), key=lambda item: item[1][0]):
-            columns = columns_of(text_of(first.schema) or "", is_flat=is_flat)
+        for (name, digest), (_, first, has_row) in sorted(self._schemas().items(), key=lambda item: item[1][0]):
+            columns = columns_of(text_of(first.schema) or "", is_flat=self._local.decoder.is_flat)
             if columns is not None:
                 versions[name].append(Version(digest, columns))
             elif has_row:
                 without.append(name)
-        return versions, without
+        if without and not versions:
+            raise no_schema(table, without[0])
+        return versions
+
+    def _schemas(self) -> Mapping[tuple[str, str], tuple[int, Opened, bool]]:
+        """Return the first line, a message and whether there is a row, by file and schema."""
+        found: dict[tuple[str, str], tuple[int, Opened, bool]] = {}
+        for one in self.opened:
+            line = one.message.line
+            if one.message.body is None and '"schema"' in line.text:
+                raise SparkNeeded("a message that is no JSON object may have a schema")
+            if not one.is_of_other:
+                place = (line.name, self.digest(one))
+                least, first, has_row = found.get(place, (line.number, one, False))
+                found[place] = (least, first, has_row or one.after is not None)
+        return found
 
     def digest(self, opened: Opened) -> str:
         """Return what stands for the text of the schema of a message, '' where it has none."""

@@ -96,8 +96,15 @@ def with_versions(table: TableFiles, files: Sequence[File], stands: Schema | Non
     """
     if table.options.types != "schema":
         return files
+    paths = [table.path_of(file.item.name) for file in files]
+    return fill_versions(table, files, _versions(table, paths), stands)
+
+
+def fill_versions(
+    table: TableFiles, files: Sequence[File], versions: Mapping[str, Sequence[Version]], stands: Schema | None
+) -> Sequence[File]:
+    """Return files with their schemas, as `with_versions` does; `versions` are by path below the landing folder."""
     paths = {file.item.name: table.path_of(file.item.name) for file in files}
-    versions = _versions(table, list(paths.values()))
     base = len(table.folder.base.rstrip("/")) + 1
     described = [described_by(table, file, versions.get(paths[file.item.name][base:], ())) for file in files]
     known = [file.schema for file in described if file.versions]
@@ -135,11 +142,12 @@ def _versions(table: TableFiles, paths: Sequence[str]) -> Mapping[str, Sequence[
         elif has_row:
             without.append(name)
     if without and not versions:
-        raise _no_schema(table, without[0])
+        raise no_schema(table, without[0])
     return versions
 
 
-def _no_schema(table: TableFiles, name: str) -> SchemaConflict:
+def no_schema(table: TableFiles, name: str) -> SchemaConflict:
+    """Say that no message of a batch has the schema that should tell the types of columns."""
     return SchemaConflict(
         f"{table.dimension.name}: no schema stands beside its messages",
         found=f"those of {name} have no `schema` that describes a row",

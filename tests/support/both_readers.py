@@ -12,18 +12,22 @@ from functools import reduce
 from struct import pack, unpack
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_type
 
 from lakeward.adapters.files.columns import with_mapping
 from lakeward.adapters.files.documents import SparkNeeded
 from lakeward.adapters.files.frames import _rows
-from lakeward.adapters.files.local_reading import read_lines_of, read_local, read_rows, why_not_local
+from lakeward.adapters.files.local_reading import LocalMessages, read_lines_of, read_local, read_rows, why_not_local
 from lakeward.adapters.files.local_rows import RowLists
+from lakeward.adapters.files.local_tables import to_tables
 from lakeward.adapters.files.looking import File, with_schema
 from lakeward.adapters.files.messages import with_versions
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.landed.csv_frames import WHOLE_FILES
 from lakeward.adapters.landed.reading import Numbered, file_frame
+from lakeward.adapters.messages.debezium import Debezium
 from lakeward.adapters.spark.inline import as_json
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.rows import LINE, NAME, before_column
@@ -54,17 +58,21 @@ Rows = Mapping[tuple[str, int], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Answer:
-    """What both readers say of a feed; `left` says why plain Python leaves lines, or all of it, to Spark."""
+    """What both readers say of a feed; `left` says why plain Python leaves lines, or all of it, to Spark.
+
+    `types` says what has another type in Arrow, and which files have other schemas.
+    """
 
     spark: Rows
     local: Rows
     left: Sequence[str] = ()
+    types: Sequence[str] = ()
 
     def differences(self) -> list[str]:
         """Return in words where they differ; of what is left to Spark nothing does."""
         if self.left and not self.local:
             return []
-        said = [] if self.spark.keys() == self.local.keys() else ["other lines"]
+        said = [*self.types, *([] if self.spark.keys() == self.local.keys() else ["other lines"])]
         for place, row in self.spark.items():
             own = self.local.get(place, {})
             said += [
@@ -81,18 +89,14 @@ def ask_both(spark: SparkSession, feeds: Sequence[Feed]) -> Sequence[Answer]:
         spark.conf.set(name, value)
     known = [(feed, feed.files) for feed in feeds]
     tables = [replace(feed.table, dimension=with_schema(feed.table, files)) for feed, files in known]
-    rows = _read_by_spark(spark, tables, [files for _, files in known])
-    every = zip(rows, tables, known, strict=True)
-    return [_answer(own, feed, table, files) for own, table, (feed, files) in every]
+    frames = [_frame(spark, table, files) for table, (_, files) in zip(tables, known, strict=True)]
+    rows = _read_by_spark(frames, tables)
+    every = zip(rows, frames, tables, known, strict=True)
+    return [_answer(own, feed, table, files, frame) for own, frame, table, (feed, files) in every]
 
 
-def _read_by_spark(
-    spark: SparkSession, tables: Sequence[TableFiles], files: Sequence[Sequence[File]]
-) -> Sequence[Rows]:
-    frames = [
-        _as_json(str(n), _frame(spark, table, own))
-        for n, (table, own) in enumerate(zip(tables, files, strict=True))
-    ]
+def _read_by_spark(of_feeds: Sequence[DataFrame], tables: Sequence[TableFiles]) -> Sequence[Rows]:
+    frames = [_as_json(str(number), frame) for number, frame in enumerate(of_feeds)]
     rows: list[dict[tuple[str, int], Mapping[str, Any]]] = [{} for _ in tables]
     for number, found in reduce(DataFrame.unionByName, frames).collect():
         row = _typed(json.loads(found, parse_float=Decimal), tables[int(number)])
@@ -139,14 +143,16 @@ def _value(value: Any, type_: Type) -> Any:
             return value
 
 
-def _answer(spark: Rows, feed: Feed, table: TableFiles, files: Sequence[File]) -> Answer:
+def _answer(spark: Rows, feed: Feed, table: TableFiles, files: Sequence[File], frame: DataFrame) -> Answer:
     names = [file.item.name for file in files]
     why = why_not_local(table, names)
     if why is not None:
         return Answer(spark, {}, [why])
     if not feed.is_apart:
         try:
-            return Answer(spark, _by_place(read_local(table, files)))
+            lists = read_local(table, files)
+            other = [*_other_types(to_tables(lists, table.reading), frame), *_other_versions(table, files)]
+            return Answer(spark, _by_place(lists), types=other)
         except SparkNeeded as needed:
             return Answer(spark, {}, [str(needed)])
     local: dict[tuple[str, int], Mapping[str, Any]] = {}
@@ -157,6 +163,32 @@ def _answer(spark: Rows, feed: Feed, table: TableFiles, files: Sequence[File]) -
         except SparkNeeded as needed:
             left.append(str(needed))
     return Answer({place: spark[place] for place in local}, local, left)
+
+
+def _other_types(tables: Mapping[str, pa.Table], frame: DataFrame) -> list[str]:
+    types = {field.name: _nullable(to_arrow_type(field.dataType)) for field in frame.schema}
+    own = [(name, _nullable(field.type)) for table in tables.values() for name, field in _fields(table).items()]
+    return [f"{name} is {type_}, and in Spark {types.get(name)}" for name, type_ in own if type_ != types.get(name)]
+
+
+def _nullable(type_: pa.DataType) -> pa.DataType:
+    """Return a list as one that may have NULL in it: Spark knows of some lists that they have none."""
+    return pa.list_(type_.value_type) if pa.types.is_list(type_) else type_
+
+
+def _fields(table: pa.Table) -> Mapping[str, pa.Field]:
+    return {field.name: field for field in table.schema}
+
+
+def _other_versions(table: TableFiles, files: Sequence[File]) -> list[str]:
+    if table.options.types != "schema" or not isinstance(table.decoder, Debezium):
+        return []
+    lines = read_lines_of(table, [file.item.name for file in files])
+    versions = LocalMessages(table, lines, table.decoder).versions(table)
+    paths = {file.item.name: table.path_of(file.item.name) for file in files}
+    start = len(table.folder.base.rstrip("/")) + 1
+    own = {name: tuple(versions.get(path[start:], ())) for name, path in paths.items()}
+    return [f"{f.item.name} has {own[f.item.name]}" for f in files if own[f.item.name] != f.versions]
 
 
 def _by_place(lists: RowLists) -> Rows:

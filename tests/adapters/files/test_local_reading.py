@@ -33,7 +33,8 @@ from lakeward.core.events import Sequences
 from lakeward.core.schema import Column, Schema, parse_type
 
 DAY: Final = Within(24 * 3600 * 1_000_000)
-EXAMPLES: Final = 400 if "LAKEWARD_LONG" in os.environ else 120
+LONG: Final = "LAKEWARD_LONG" in os.environ
+EXAMPLES: Final = 400 if LONG else 120
 
 TYPES: Final = {
     "id": "int",
@@ -241,6 +242,12 @@ ODD: Final[Mapping[str, tuple[st.SearchStrategy[str], Mapping[str, Any], Latenes
 }
 """Odd lines by the sort of their feed, with the settings that go with them."""
 
+IN_THE_GATE: Final = {
+    *("json in part", "envelope with images", "records", "records of arrival", "flattened", "dms with a prefix"),
+    *("drawn 0", "debezium-json-schema-type-change", "two partitions"),
+}
+"""Feeds that are read in the gate: each takes a plan of its own."""
+
 
 def table_of(
     folder: Path,
@@ -277,6 +284,8 @@ def drawn(lines: st.SearchStrategy[str]) -> Sequence[str]:
 def odd_feeds(folder: Path, spark: SparkSession) -> Mapping[str, Feed]:
     feeds = {}
     for number, (sort, (lines, said, lateness, match)) in enumerate(ODD.items()):
+        if not LONG and sort not in IN_THE_GATE:
+            continue
         place = folder / str(number) / "shop" / "item"
         place.mkdir(parents=True)
         (place / "0.json").write_text("\n".join(drawn(lines)) + "\n", "utf-8", newline="")
@@ -338,7 +347,7 @@ CASES: Final[list[tuple[str, str, Mapping[str, str], Mapping[str, Any]]]] = [
 def test_lines_are_read_alike(spark: SparkSession, tmp_path: Path) -> None:
     """One job of Spark reads them all."""
     odd, real = odd_feeds(tmp_path / "odd", spark), real_feeds(tmp_path / "real", spark)
-    feeds = {**odd, **real}
+    feeds = {sort: feed for sort, feed in {**odd, **real}.items() if LONG or sort in IN_THE_GATE}
     for sort, answer in zip(feeds, ask_both(spark, list(feeds.values())), strict=True):
         assert not answer.differences(), (sort, *answer.differences()[:5])
         assert len(answer.local) > 4 * len(answer.left), (sort, sorted(set(answer.left)))

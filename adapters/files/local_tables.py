@@ -1,0 +1,61 @@
+"""Rows of lines as tables of Arrow, one a file, with the types that Spark gives the columns of its readers.
+
+A list of names may have NULL in it by its type, as in the tables of other readers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from itertools import groupby
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import ArrayType, StringType
+
+from lakeward.adapters.files.fields import FIELD_FLAGS
+from lakeward.adapters.files.lines import STRANGE
+from lakeward.adapters.files.local_rows import RowLists
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.rows import BLANK, HAS_IMAGE, LINE, NAME, TORN, Telling, before_column
+from lakeward.adapters.spark.types import to_spark
+from lakeward.core.schema import Type
+
+_LISTS: Final = (names.UNSET, STRANGE)
+_FLAGS: Final = (BLANK, TORN, HAS_IMAGE, *FIELD_FLAGS)
+
+
+def to_tables(lists: RowLists, telling: Telling) -> Mapping[str, pa.Table]:
+    """Return rows by the path of their file below the landing folder; they are in the order of files and lines."""
+    types = _types(telling)
+    whole = pa.table({name: _column(values, types.get(name) or _type(name)) for name, values in lists.items()})
+    found: dict[str, pa.Table] = {}
+    start = 0
+    for name, rows in groupby(lists[NAME]):
+        count = sum(1 for _ in rows)
+        found[name] = whole.slice(start, count)
+        start += count
+    return found
+
+
+def _types(telling: Telling) -> Mapping[str, pa.DataType]:
+    types = {column.name: column.type for column in telling.dimension.schema}
+    types |= {before_column(n): column.type for n, column in enumerate(telling.before_columns)}
+    return {name: _arrow_type(type_) for name, type_ in types.items()}
+
+
+@cache
+def _arrow_type(type_: Type) -> pa.DataType:
+    return to_arrow_type(to_spark(type_))
+
+
+def _type(name: str) -> pa.DataType:
+    """Return the type of a column that is none of the table's."""
+    if name in _LISTS:
+        return to_arrow_type(ArrayType(StringType()))
+    return pa.bool_() if name in _FLAGS else pa.int64() if name == LINE else pa.string()
+
+
+def _column(values: list[Any], type_: pa.DataType) -> pa.Array:
+    return pa.array(values, type_, from_pandas=False)
