@@ -25,7 +25,10 @@ def rows(project: Project, table: str) -> list[tuple[str, str | None]]:
 
 @iceberg_and_delta
 def test_a_header_is_read_or_stops_its_table_and_no_value_goes_under_a_wrong_name(project: Project) -> None:
-    configure(project, "files", "blanks", "renamed", "unknown", "none")
+    configure(project, "files", "blanks", "renamed", "unknown", "none", "again", "moved")
+    far = "".join(f"A{n},{n:100}\n" for n in range(1000))  # beyond what is looked at first
+    project.put("a.csv", f"code,name\n{far}Code, name\nB2,Bob\n", "shop/again")
+    project.put("a.csv", f"name,code\n{far}code,name\nB2,Bob\n", "shop/moved")
     for table in ("blanks", "renamed", "unknown"):
         project.put("a.csv", "code,name\nA1,Ada\n", f"shop/{table}")
     project.put("b.csv", '"name", code ,"land"\nBob,B2,de\n', "shop/blanks")
@@ -35,6 +38,10 @@ def test_a_header_is_read_or_stops_its_table_and_no_value_goes_under_a_wrong_nam
     found = project.run(code=4)
     assert rows(project, "blanks") == [("A1", "Ada"), ("B2", "Bob")]
     assert rows(project, "none") == [("alpha", "beta"), ("gamma", "delta")]
+    assert len(rows(project, "again")) == 1001
+    assert found["shop.again"]["counts"]["quarantined"] == 1
+    assert "a.csv has a second header" in str(found["shop.moved"]["error"])
+    assert "row 1002 is code,name" in str(found["shop.moved"]["error"])
     for table, why in (("renamed", "full_name"), ("unknown", "other files of the table have a header")):
         error = str(found[f"shop.{table}"]["error"])
         assert "whether the first line of b.csv is a header cannot be told" in error
@@ -46,12 +53,15 @@ def test_a_header_is_read_or_stops_its_table_and_no_value_goes_under_a_wrong_nam
 
 @pytest.mark.parametrize("project", ["iceberg"], indirect=True)
 def test_files_of_dms_follow_the_same_rules(project: Project) -> None:
-    configure(project, "dms", "item", "other")
+    configure(project, "dms", "item", "other", "again", header='timestamp_column = "ts"')
+    project.put("LOAD00000001.csv", "ts,code,name\n,A1,Ada\nts,code,name\n,B2,Bob\n", "shop/again")
     project.put("LOAD00000001.csv", "full_name,code\nBob,B2\n")
-    project.put("LOAD00000001.csv", '"Op", "Name", code\nI,Bob,B2\n', "shop/other")
-    found = project.run(code=4)["shop.item"]
+    project.put("LOAD00000001.csv", '"Op", "Name", code,ts\nI,Bob,B2,\nop,code,name,ts\nI,C3,Eve,\n', "shop/other")
+    ran = project.run(code=4)
+    assert rows(project, "again") == [("A1", "Ada"), ("B2", "Bob")]
+    assert "row 3 is op,code,name,ts" in str(ran["shop.other"]["error"])
+    found = ran["shop.item"]
     assert "whether the first line of LOAD00000001.csv is a header" in str(found["error"])
-    assert rows(project, "other") == [("B2", "Bob")]
     configure(project, "dms", "item", header="header = false")
     project.run()
     assert rows(project, "item") == [("Bob", "B2"), ("full_name", "code")]

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.dms.columns import File
 from lakeward.adapters.dms.splitting import refuse_shifted
 from lakeward.adapters.landed.folder import Folder
+from lakeward.adapters.landed.repeats import refuse_moved_columns
 from lakeward.adapters.landed.unread import not_read
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.errors import FAILURES, full_text, unreachable
@@ -44,6 +45,7 @@ def refuse_damage(
     With `has_times` files of transactions have a commit time, by which columns that moved are found.
     """
     by_order = by_object(found)
+    refuse_moved_columns(dimension, frame, found, {file.object.order: file.object.name for file in files})
     for file in files:
         groups = by_order.get(file.object.order, [])
         if any(TORN in group.flags for group in groups):

@@ -306,8 +306,8 @@ class DmsSource:
                 partial(self.folder.open, table, file.object.name),
                 FilePlace(file.object.order, rank, file.name.is_load, file.has_op(op)),
                 file.layout,
-                None if file.schema is None else _footer(file),
-                {new: old for old, new in _old_names(dimension, file)},
+                None if file.schema is None else footer_of(file),
+                {new: old for old, new in old_names(dimension, file)},
             )
             for rank, file in enumerate(files)
         ]

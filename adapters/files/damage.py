@@ -17,6 +17,7 @@ from lakeward.adapters.files.messages import NO_PLACE
 from lakeward.adapters.files.path_columns import in_both
 from lakeward.adapters.files.sharing import HAS_OTHER, other_tables
 from lakeward.adapters.landed.form import no_utf_8
+from lakeward.adapters.landed.repeats import refuse_moved_columns
 from lakeward.adapters.landed.unread import not_read
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.errors import FAILURES, full_text, unreachable
@@ -58,6 +59,7 @@ def refuse_damage(
 ) -> None:
     """Stop at a file that breaks the rules as a whole, and at columns not declared or from its path."""
     by_order = by_object(found)
+    refuse_moved_columns(dimension, frame, found, {file.item.order: file.item.name for file in files})
     for file in files:
         groups = by_order.get(file.item.order, [])
         rows = [group for group in groups if group.reason != SKIPPED]

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.landed.csv import BOM, Dialect
 from lakeward.adapters.landed.layout import BEFORE, OP, SEQUENCE, TIME, Layout
 from lakeward.adapters.landed.reading import Reading, below, escaped
+from lakeward.adapters.landed.repeats import repeat_of
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import misfit, to_type
 from lakeward.adapters.spark.line import is_valid_utf8, read_text
@@ -232,7 +233,8 @@ def _typed(rows: DataFrame, layout: Layout, reading: Reading) -> DataFrame:
     misfits = {c.name: misfit(raw[c.name], c) for c in schema if c.type.name != "string"}
     before = {item.name: _before(raw, item, reading) for item in reading.before_columns}
     wrong = [*misfits.items(), *((name, said) for name, (_, said) in before.items())]
-    broken = f"CASE WHEN {_RAW} IS NULL THEN {_why_broken(layout, reading.dialect)} END"
+    repeat = repeat_of([f"{_RAW}.f{index}" for index in range(len(layout.columns))], layout.names)
+    broken = f"CASE WHEN {_RAW} IS NULL THEN {_why_broken(layout, reading.dialect)} ELSE {repeat} END"
     return typed_rows.selectExpr(
         *[quoted(name) for name in schema.names],
         f"{raw.get(OP, 'string(NULL)')} AS {OP_TEXT}",

@@ -42,13 +42,15 @@ OPERATIONS: Final[Mapping[str, str]] = {"I": "insert", "U": "update", "D": "dele
 class Layout:
     """The columns of a CSV file in order (`OP`, `TIME` and `SEQUENCE` for those DMS added), and its line ends.
 
-    A header ends on the line `header_end`: it may have empty lines before it, and line ends within quotes.
+    A header ends on the line `header_end`: it may have empty lines before it, and line ends within quotes. `names`
+    are what a header that stands again among the rows has, in small letters; none where nothing is one.
     """
 
     columns: tuple[str, ...]
     has_header: bool
     is_crlf: bool
     header_end: int = 1
+    names: tuple[str, ...] = ()
 
     @property
     def first_line(self) -> int:
@@ -149,8 +151,19 @@ def find_layout(name: str, head: str, expected: Expected, *, is_load: bool) -> L
         raise _doubtful(name, decision.doubt, expected)
     if decision.is_header:
         end = rows[0].line + rows[0].text.count(expected.dialect.row_end)
-        return Layout(_from_header(name, header, expected, is_load=is_load), True, is_crlf, end)
-    return Layout(_from_width(name, rows, expected, is_load=is_load), False, is_crlf)
+        columns = _from_header(name, header, expected, is_load=is_load)
+        return Layout(columns, True, is_crlf, end, tuple(cell_name(cell).lower() for cell in header))
+    columns = _from_width(name, rows, expected, is_load=is_load)
+    return Layout(columns, False, is_crlf, names=_names_of(columns, expected))
+
+
+def _names_of(columns: Sequence[str], expected: Expected) -> tuple[str, ...]:
+    """Return the names of a header among the rows of a file without one; none where a row may be so by chance."""
+    if expected.header is False or len(columns) == 1:
+        return ()
+    called = {column: name for name, column in expected.added.items()}
+    prefix = expected.before_prefix or ""
+    return tuple(called.get(name, name.replace(BEFORE, prefix).lower()) for name in columns)
 
 
 def header_names(head: str, expected: Expected) -> Collection[str]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from lakeward.adapters.landed.csv import BOM, Dialect, Field, fields, fields_in
 from lakeward.adapters.landed.layout import BEFORE, OP, SEQUENCE, TIME, Layout
 from lakeward.adapters.landed.reading import Reading
+from lakeward.adapters.landed.repeats import find_repeat
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.local_casts import SparkNeeded, misfits, typed
 from lakeward.adapters.spark.local_rows import NAMES
@@ -51,7 +52,8 @@ def read_csv(data: bytes, layout: Layout, reading: Reading) -> pa.Table:
         found = empty if is_empty else _fields(text, reading.dialect)
         is_whole = found is not None and len(found) == width
         cells.append(found if found is not None and is_whole else nothing)
-        broken.append(None if is_whole else _why_broken(text, width, reading.dialect))
+        said = find_repeat(cells[-1], layout.names) if is_whole else _why_broken(text, width, reading.dialect)
+        broken.append(said)
     columns = zip(layout.columns, _columns(cells, width), strict=True)
     own = {name: _Cells(column, reading.dialect) for name, column in columns}
     return pa.table(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 from random import Random
 
@@ -14,6 +15,7 @@ from lakeward.adapters.landed.csv import Dialect, Record, fields, records
 from lakeward.adapters.landed.csv_frames import WHOLE_FILES, read_csv
 from lakeward.adapters.landed.layout import OPERATIONS, Layout
 from lakeward.adapters.landed.reading import Numbered, Reading, file_frame
+from lakeward.adapters.landed.repeats import OTHER_ORDER, SAME_ORDER, find_repeat
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.rows import (
     BLANK,
@@ -134,6 +136,22 @@ def test_rows_are_read_from_behind_the_header(spark: SparkSession, tmp_path: Pat
     reading = Reading(dimension=DIMENSION, operations=OPERATIONS, base=str(tmp_path))
     rows = read_csv(spark, [str(tmp_path / "t.csv")], layout, reading, has_torn_rows=has_torn_rows)
     assert [(row[LINE], row["a"]) for row in rows.collect()] == [(3, "1")]
+
+
+def test_a_header_that_stands_again_is_found_as_the_reference_does(spark: SparkSession, tmp_path: Path) -> None:
+    """In any case, with what may stand around a name, in its order or in another; NULL is an empty name."""
+    pieces = ("a", "B", " b", "c", "C\r", "\ufeffa", "\u00a0a\t", '"c"', "x", "", "NULL")
+    lines = [",".join(row) for row in product(pieces, repeat=3) if any(row)]
+    (tmp_path / "t.csv").write_text("a,b,c\n" + "\n".join(lines) + "\n", newline="")
+    reading = Reading(dimension=DIMENSION, operations=OPERATIONS, base=str(tmp_path))
+    kinds = set()
+    for header in (COLUMNS, ("a", "", "c"), ()):
+        layout = Layout(COLUMNS, has_header=True, is_crlf=False, names=header)
+        rows = read_csv(spark, [str(tmp_path / "t.csv")], layout, reading, has_torn_rows=False).collect()
+        wanted = [find_repeat(fields(line, reading.dialect) or (), header) for line in lines]
+        assert [row[BROKEN] for row in rows] == wanted
+        kinds.update(wanted)
+    assert kinds == {None, SAME_ORDER, OTHER_ORDER}
 
 
 def test_a_line_of_a_row_that_goes_on_is_marked_unless_it_is_put_together(

@@ -204,7 +204,8 @@ def test_names_in_any_order_and_form_are_a_header(
     data: st.DataObject, names: list[str], header: HeaderSetting
 ) -> None:
     head = ",".join(data.draw(as_name(name)) for name in names)
-    assert layout(f"{head}\nA,B,C,D\n", ADDRESS, header=header) == Layout(tuple(names), True, False)
+    found = layout(f"{head}\nA,B,C,D\n", ADDRESS, header=header)
+    assert found == Layout(tuple(names), True, False, names=tuple(names))
 
 
 @given(
@@ -238,7 +239,7 @@ def test_names_before_rows_of_values_are_no_row(names: list[str], rows: list[tup
 @given(st.lists(st.tuples(STRANGE, STRANGE), min_size=1, max_size=6))
 def test_rows_that_are_like_names_stay_rows_where_all_are_so(rows: list[tuple[str, str]]) -> None:
     head = "\n".join(",".join(row) for row in rows)
-    assert layout(head + "\n", STRINGS) == Layout(tuple(STRINGS), False, False)
+    assert layout(head + "\n", STRINGS) == Layout(tuple(STRINGS), False, False, names=tuple(STRINGS))
 
 
 @given(st.lists(st.text(max_size=6), min_size=1, max_size=4), st.data())
@@ -246,3 +247,27 @@ def test_what_quotes_enclose_in_a_header_is_taken_as_it_is(names: list[str], dat
     quoted = ['"' + name.replace('"', '""') + '"' for name in names]
     blanks = [data.draw(BLANK) + name + data.draw(BLANK) for name in quoted]
     assert header_fields(",".join(blanks), Dialect()) == tuple(names)
+
+
+# What a header that stands again is compared with.
+
+
+@pytest.mark.parametrize(
+    ("head", "names"),
+    [
+        ("I,1,Ada\nI,2,Bob\n", ("operation", "id", "name")),
+        ("I,2026-01-01 10:00:00,1,Ada,0\n", ("operation", "ts", "id", "name", "bi_id")),
+        ('"operation","NAME",id\nI,Ada,1\n', ("operation", "name", "id")),
+    ],
+)
+def test_a_file_of_dms_has_the_names_that_the_endpoint_gives(head: str, names: tuple[str, ...]) -> None:
+    told = expected({"id": "int", "name": "string"}, op="Operation", before_prefix=None)
+    if "ts" in names:
+        told = replace(told, timestamp_column="ts", before_prefix="BI_")
+    assert find_layout("a.csv", head, told, is_load=False).names == names
+
+
+def test_a_row_by_chance_is_no_header() -> None:
+    """A column of words may have its own name, and where the settings say that no file has a header, none has."""
+    assert layout("A1\nB2\n", {"code": "string"}).names == ()
+    assert layout("A1,Ada\n", STRINGS, header=False).names == ()

@@ -24,6 +24,7 @@ from lakeward.core.evolution import FOLLOWING, Kind, Policies, Policy
 from lakeward.core.schema import Column, Schema, Type
 
 COLUMNS = ("id", "name", "city")
+NAMES = ("op", *COLUMNS)
 DIMENSION = Dimension(
     name=TableName("shop", "customer"),
     schema=Schema(tuple(Column(name, Type("string")) for name in COLUMNS)),
@@ -55,7 +56,7 @@ def refusal(head: str, *, is_load: bool = False, time: str | None = None, polici
 
 
 def test_changes_begin_with_op() -> None:
-    assert layout("I,1,Ada,Köln\n") == Layout((OP, *COLUMNS), has_header=False, is_crlf=False)
+    assert layout("I,1,Ada,Köln\n") == Layout((OP, *COLUMNS), has_header=False, is_crlf=False, names=NAMES)
 
 
 def test_a_load_may_have_op_or_not() -> None:
@@ -125,7 +126,9 @@ def test_a_key_of_several_columns_may_begin_with_a_letter_in_each_row() -> None:
 
 
 def test_a_header_names_the_columns_in_the_order_of_the_file() -> None:
-    assert layout("Op,city,id,name\nI,Köln,1,Ada\n") == Layout((OP, "city", "id", "name"), True, False)
+    names = ("city", "id", "name")
+    found = layout("Op,city,id,name\nI,Köln,1,Ada\n")
+    assert found == Layout((OP, *names), True, False, names=("op", *names))
 
 
 @pytest.mark.parametrize(
@@ -233,15 +236,15 @@ def test_a_row_that_names_few_of_the_columns_is_no_header() -> None:
 
 
 def test_carriage_returns_at_every_row_are_line_ends() -> None:
-    assert layout('I,1,"Ada",Köln\r\nU,1,"A\r\nda","Köln"\r\n') == Layout((OP, *COLUMNS), False, True)
-    assert layout("Op,id,name,city\r\nI,1,Ada,Köln\r\n") == Layout((OP, *COLUMNS), True, True)
+    assert layout('I,1,"Ada",Köln\r\nU,1,"A\r\nda","Köln"\r\n') == Layout((OP, *COLUMNS), False, True, names=NAMES)
+    assert layout("Op,id,name,city\r\nI,1,Ada,Köln\r\n") == Layout((OP, *COLUMNS), True, True, names=NAMES)
 
 
 def test_the_last_row_need_not_end_where_the_others_end_in_both() -> None:
     """Else each row before it would keep a carriage return, and its NULL become a text."""
     for last in ("U,2,Bo,Kiel", 'U,2,Bo,"Kiel"', "U,2,Bo,Kiel\r"):
-        assert layout("I,1,Ada,NULL\r\n" + last) == Layout((OP, *COLUMNS), False, True)
-    assert layout("Op,id,name,city\r\nI,1,Ada,Köln") == Layout((OP, *COLUMNS), True, True)
+        assert layout("I,1,Ada,NULL\r\n" + last) == Layout((OP, *COLUMNS), False, True, names=NAMES)
+    assert layout("Op,id,name,city\r\nI,1,Ada,Köln") == Layout((OP, *COLUMNS), True, True, names=NAMES)
     assert not layout("I,1,Ada,Köln").is_crlf
 
 
@@ -338,7 +341,7 @@ def test_a_load_whose_first_column_may_be_op_or_not_is_not_guessed() -> None:
 def test_files_that_never_have_an_operation_are_of_the_columns_of_the_table(head: str) -> None:
     """A letter that stands first is no operation then: that row has a field too many."""
     expected = Expected(DIMENSION, Dialect(), None, None)
-    assert find_layout("file.csv", head, expected, is_load=False) == Layout(COLUMNS, False, False)
+    assert find_layout("file.csv", head, expected, is_load=False) == Layout(COLUMNS, False, False, names=COLUMNS)
     with pytest.raises(SchemaConflict) as refused:
         find_layout("file.csv", "op,ID,Name\n", expected, is_load=False)
     assert "it has op, which the table has not" in str(refused.value.found)
