@@ -23,7 +23,10 @@ def build(options: Options, runtime: Runtime) -> Source[Any]:
     check_format("[source]", settings.format)
     for table, own in tables.items():
         check_format(str(table), own.format)
-    return FilesSource(settings, folder, runtime.spark, options["formats"], tables, now=runtime.now)
+    small = runtime.small_batch
+    return FilesSource(
+        settings, folder, runtime.spark, options["formats"], tables, now=runtime.now, small_batch=small
+    )
 
 
 def build_landing(options: Options, runtime: Runtime) -> Landing:

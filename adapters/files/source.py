@@ -20,6 +20,7 @@ from lakeward.adapters.files.names import SNAPSHOTS, in_folders, of_sinks, time_
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.path_columns import folders_of_no_column, path_cells, without_path_columns
 from lakeward.adapters.files.sharing import HAS_OTHER, has_own_folder, other_tables
+from lakeward.adapters.files.small import read_here
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.files.written import cells_of_line, grouped
 from lakeward.adapters.landed.earlier import names_in_headers
@@ -31,7 +32,8 @@ from lakeward.adapters.landed.taking import choose, still_alike, to_batch
 from lakeward.adapters.messages.decoded import OTHER_TABLE
 from lakeward.adapters.spark.events import SKIPPED, Group, facts
 from lakeward.adapters.spark.frame_facts import lift_places, log_steps, with_ahead
-from lakeward.adapters.spark.local_frame import Frame, in_spark
+from lakeward.adapters.spark.local_casts import SparkNeeded
+from lakeward.adapters.spark.local_frame import Frame, LocalFrame, in_spark
 from lakeward.adapters.spark.rows import LOG, TORN
 from lakeward.adapters.spark.truncates import truncation
 from lakeward.core.clock import believed
@@ -59,6 +61,7 @@ class FilesSource:
     patterns: Mapping[TableName, Mapping[str, str]] = field(default_factory=dict)
     of_tables: Mapping[TableName, FilesOptions] = field(default_factory=dict)
     now: Callable[[], int] = clock
+    small_batch: int = 0
     tables_with_torn_rows: set[TableName] = field(default_factory=set)
     tables_with_links: set[TableName] = field(default_factory=set)
     kept: KeptFrames = field(default_factory=KeptFrames)
@@ -123,7 +126,7 @@ class FilesSource:
         tags = {item.name: item.etag or self.folder.etag(dimension.source, item.name) for item in objects}
         table = replace(table, dimension=with_schema(table, files))
         check_mapping(table.options, table.dimension)
-        rows = lift_places(frame_of(table, files), taken.restarts)
+        rows = lift_places(self._frame(table, files), taken.restarts)
         frame, close = self.kept.keep(rows, dimension, objects)
         try:
             limit = believed(self.now())
@@ -163,6 +166,13 @@ class FilesSource:
             others=others,
         )
         return replace(batch, facts=replace(facts, cautions=_cautions(table, dimension, facts, found)))
+
+    def _frame(self, table: TableFiles, files: Sequence[File]) -> Frame:
+        """Return the events of files: read in this process where the batch is small, else by Spark."""
+        try:
+            return LocalFrame(read_here(table, files, self.small_batch), self.spark)
+        except SparkNeeded:
+            return frame_of(table, files)
 
     def _others(self, table: TableFiles, frame: Frame, found: Sequence[Group]) -> OtherTables | None:
         """Return which other tables messages name; of a shared folder with rows of the table the number alone."""

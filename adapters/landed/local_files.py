@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -24,6 +24,8 @@ BYTES_OF_A_ROW: Final = 1024
 """How many bytes the files of a small batch have at most for each of its rows."""
 
 _PACKED: Final = (".bz2", ".zst", ".snappy", ".lz4", ".deflate", ".gz")
+Tell: TypeAlias = Callable[[pa.Table], pa.Table]
+
 _GZIP: Final = 16 + zlib.MAX_WBITS
 
 
@@ -62,8 +64,13 @@ def why_in_spark(files: Sequence[SmallFile], reading: Reading, small_batch: int)
     return next(filter(None, wrong), None)
 
 
-def read_files(files: Sequence[SmallFile], reading: Reading, small_batch: int) -> pa.Table:
-    """Return the event frame of the files of a small batch; raises SparkNeeded where Spark must read them."""
+def read_files(
+    files: Sequence[SmallFile], reading: Reading, small_batch: int, tell: Tell = lambda rows: rows
+) -> pa.Table:
+    """Return the event frame of the files of a small batch; raises SparkNeeded where Spark must read them.
+
+    `tell` gives the rows of a file what other columns say of operation, order and time.
+    """
     why = why_in_spark(files, reading, small_batch)
     if why is not None:
         raise SparkNeeded(why)
@@ -72,18 +79,18 @@ def read_files(files: Sequence[SmallFile], reading: Reading, small_batch: int) -
     for file in files:
         data = _content(file, most)
         most -= len(data)
-        frames.append(_events(file, data, reading))
+        frames.append(_events(file, data, reading, tell))
         count += frames[-1].num_rows
         if count > small_batch:
             raise SparkNeeded(f"its files have more than {format_count(small_batch, 'row')}")
     return pa.concat_tables(frames).combine_chunks()
 
 
-def _events(file: SmallFile, data: bytes, reading: Reading) -> pa.Table:
+def _events(file: SmallFile, data: bytes, reading: Reading, tell: Tell) -> pa.Table:
     if file.layout is not None:
-        return to_events(read_csv(data, file.layout, reading), file.place, reading)
+        return to_events(tell(read_csv(data, file.layout, reading)), file.place, reading)
     rows = read_parquet(data, reading, has_op=file.place.has_op, called=file.called)
-    events = to_events(rows, file.place, reading)
+    events = to_events(tell(rows), file.place, reading)
     if events.column(names.REASON).null_count < events.num_rows:
         raise SparkNeeded(f"a row of {file.name} goes into quarantine, with its text")
     return events
