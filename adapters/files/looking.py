@@ -15,9 +15,8 @@ from lakeward.adapters.files.path_columns import (
     with_path_schema,
     without_path_columns,
 )
+from lakeward.adapters.files.path_values import columns_with_values
 from lakeward.adapters.files.table import TableFiles
-from lakeward.adapters.files.values import object_of
-from lakeward.adapters.landed.csv import fields_in
 from lakeward.adapters.landed.footers import Form, footer, refuse_unknown
 from lakeward.adapters.landed.layout import OP, Layout, find_layout, header_names
 from lakeward.adapters.messages.connect import Version, merged
@@ -74,7 +73,7 @@ def look_at(
     Raises SchemaConflict where nothing says the types of its columns, and where its path has one that it lacks.
     """
     path_cells(table, item.name)
-    own, hidden = without_path_columns(table), () if table.options.is_messages else hidden_columns(table, item.name)
+    own, hidden = without_path_columns(table), hidden_columns(table, item.name)
     try:
         found = _look_at(own, item, stands, before)
     except SchemaConflict as conflict:
@@ -83,13 +82,18 @@ def look_at(
         if (both := _path_columns_in_header(table, item.name)) is not None:
             raise in_both(table.dimension, item.name, both) from conflict
         raise
-    has = _names_in(own, found) if hidden or (found.schema is not None and table.options.path_columns) else ()
-    if lacking := [name for name in hidden if name not in has]:
+    has = columns_with_values(own, item.name, found.schema, found.layout) if hidden else None
+    if has is not None and (lacking := [name for name in hidden if name not in has]):
         raise only_in_path(table, item.name, lacking)
+    named = () if found.schema is None else [*map(str.lower, _called_now(own, found.schema))]
     for name in table.options.path_columns:
-        if name.lower() in map(str.lower, has):
+        if name.lower() in named:
             raise in_both(table.dimension, item.name, name)
     return found
+
+
+def _called_now(table: TableFiles, schema: Schema) -> Sequence[str]:
+    return [table.dimension.policies.renames.get(name, name) for name in schema.names]
 
 
 def _path_columns_in_header(table: TableFiles, name: str) -> str | None:
@@ -98,21 +102,6 @@ def _path_columns_in_header(table: TableFiles, name: str) -> str | None:
         return None
     named = header_names(table.head(name), table.expected)
     return next((column for column in table.options.path_columns if column.lower() in named), None)
-
-
-def _names_in(table: TableFiles, file: File) -> Sequence[str]:
-    """Return the columns that a file has, by the names of now; of JSON by its first lines."""
-    renames = table.dimension.policies.renames
-    if file.schema is not None:
-        return [renames.get(name, name) for name in file.schema.names]
-    head = table.head(file.item.name)
-    if file.layout is None:
-        rows = [found for line in head.splitlines() if (found := object_of(line)) is not None]
-        return [renames.get(name, name) for row in rows for name in row]
-    lines = head.splitlines()
-    is_narrow = not file.layout.has_header and lines
-    width = fields_in(lines[0], table.reading.dialect) if is_narrow else len(file.layout.columns)
-    return file.layout.columns if width >= len(file.layout.columns) else ()
 
 
 def _look_at(table: TableFiles, item: SourceObject, stands: Schema | None, before: Schema | None) -> File:

@@ -43,6 +43,15 @@ def folder_values(name: str) -> Sequence[tuple[str, str | None]]:
     return [(column, None if value == HIVE_NULL else value) for column, value in found]
 
 
+def _values(table: TableFiles, name: str) -> Sequence[tuple[str, str | None]]:
+    """Return the same of a file of a table: below its folder, and of other columns in the path of that folder."""
+    inner, place = folder_values(name), table.folder.places.of(table.dimension.source)
+    folders = [part.folder for part in place.parts(table.dimension.source) if not part.is_shared]
+    is_below = len(folders) == 1 and not place.is_split
+    outer = folder_values(f"{table.folder.base}/{folders[0]}/-") if is_below else ()
+    return [*(pair for pair in outer if pair[0] not in dict(inner)), *inner]
+
+
 def path_columns(table: TableFiles) -> Sequence[Column]:
     """Return the columns that are from the path; raises ConfigError for one whose type is not declared."""
     found = []
@@ -89,7 +98,7 @@ def path_cells(table: TableFiles, name: str) -> Mapping[str, str | None]:
     if not of_path:
         return {}
     try:
-        values = folder_values(name)
+        values = _values(table, name)
     except ValueError as error:
         raise _conflict(table, name, f"a value in its path is no UTF-8: {error}") from error
     cells = {}
@@ -162,10 +171,16 @@ def _inner(json: str) -> str:
 def only_in_path(table: TableFiles, name: str, lacking: Sequence[str]) -> SchemaConflict:
     """Say that columns are in the path of a file alone: they would be NULL in every row."""
     listed = ", ".join(f'"{column}"' for column in (*table.options.path_columns, *lacking))
+    todo = (
+        f"Set `path_columns = [{listed}]` for its files: the values are then from the path, and no file has them."
+    )
+    if table.options.is_messages:
+        todo = f"No value of a message is from a path: take {', '.join(lacking)} out of `columns`, or call the "
+        todo += "folder otherwise."
     return SchemaConflict(
         f"{table.dimension.name}: {name} lacks a column that its path has",
-        found=f"its path has a folder `{lacking[0]}=…`, and the file has no column {lacking[0]}",
-        todo=f"{_REST} Set `path_columns = [{listed}]` for its files: the values are then from the path.",
+        found=f"its path has a folder `{lacking[0]}=…`, and the file has no value of {lacking[0]}",
+        todo=f"{_REST} {todo}",
     )
 
 
@@ -181,7 +196,7 @@ def in_both(dimension: Dimension, name: str, column: str) -> SchemaConflict:
 def hidden_columns(table: TableFiles, name: str) -> Sequence[str]:
     """Return the declared columns that folders of a file's path name, though `path_columns` does not."""
     try:
-        named = {column for column, _ in folder_values(name)}
+        named = {column for column, _ in _values(table, name)}
     except ValueError:
         named = set()
     known = (*table.dimension.schema.names, *table.dimension.key, *_ordering(table))

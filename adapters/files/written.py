@@ -43,6 +43,14 @@ def _cells(table: TableFiles, entry: Entry) -> Cells:
             return Cells(_of_row(table, found), operation=_operation_in(table, found))
 
 
+def row_of_message(table: TableFiles, line: Object) -> Object | None:
+    """Return the row that a message leaves, column by column; None where it leaves none."""
+    body = _body(table, line) or {}
+    if table.options.format == "dms-json":
+        return image_of(body.get("data"))
+    return _images(table, body)[0]
+
+
 def reading_of(table: TableFiles, entry: Entry) -> Reading:
     """Return how the cells of a line are read: as the schema in it says, where types are from there."""
     found = object_of(entry.text) if table.options.types == "schema" else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -107,6 +107,26 @@ def footer(file: Path | BinaryIO, table: str, name: str = "", todo: str = OF_FIL
     for column in () if is_of_spark else old:
         _refuse_finer(file, column, table, name, todo)
     return Footer(Schema(tuple(columns)), tuple(forms))
+
+
+def null_columns(file: BinaryIO) -> Collection[str] | None:
+    """Return the columns that are NULL in every row, by the statistics of a Parquet file; None where it has no row.
+
+    A column without statistics, or with parts, is none of them.
+    """
+    found = pq.ParquetFile(file)
+    metadata, without_type = found.metadata, {c.name for c in found.schema_arrow if pa.types.is_null(c.type)}
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    groups = [group for group in groups if group.num_rows]
+    nulls = [
+        {
+            column.path_in_schema
+            for column in map(group.column, range(metadata.num_columns))
+            if (told := column.statistics) is not None and told.has_null_count and told.null_count == group.num_rows
+        }
+        for group in groups
+    ]
+    return set.intersection(*nulls) | without_type if nulls else None
 
 
 _SPARK: Final = b"org.apache.spark.version"

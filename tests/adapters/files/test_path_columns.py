@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from lakeward.adapters.files.path_columns import HIVE_NULL, folder_values, folde
 from lakeward.adapters.files.source import FilesSource
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.landed.folder import Folder
-from lakeward.adapters.landed.places import Places
+from lakeward.adapters.landed.places import Place, Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.events import UNSET
@@ -100,6 +101,65 @@ def test_a_column_that_is_in_the_path_alone_stops_the_table_until_the_settings_t
     table = landing.table(path_columns=["dt"], order_by="dt")
     assert names_of(table, name) == ["dt", "id", "name"]
     assert path_cells(table, name) == {"dt": "2026-01-01"}
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("a.json", '{"id": 1, "dt": null}\n{"id": 2}\n'),
+        ("a.csv", "id,name,dt\n1,Ada,\n2,Bob,\n"),
+        ("b.csv", ",1,Ada\n"),
+    ],
+)
+def test_a_column_without_a_value_in_any_line_is_in_the_path_alone(
+    landing: Landing, file: str, content: str
+) -> None:
+    name = landing.put(f"dt=2026-01-01/{file}", content)
+    assert "the file has no value of dt" in refusal(landing.table(), name)
+    name = landing.put(f"dt=2026-01-02/{file}", "" if file == "a.json" else "id,name,dt\n")
+    names_of(landing.table(), name)  # no row lacks a value where there is no row
+
+
+def test_a_column_of_parquet_that_is_null_throughout_is_in_the_path_alone(landing: Landing) -> None:
+    for nulls in ([None, None], pa.array([None, None], pa.date32())):
+        name = landing.parquet("dt=2026-01-01/a.parquet", id=[1, 2], name=["a", "b"], dt=nulls)
+        assert "the file has no value of dt" in refusal(landing.table(), name)
+    for values in ([None, date(2026, 1, 1)], []):
+        name = landing.parquet(
+            "dt=2026-01-01/a.parquet", id=[1, 2][: len(values)], dt=pa.array(values, pa.date32())
+        )
+        assert "dt" in names_of(landing.table(), name)
+
+
+def test_the_path_of_the_folder_of_a_table_is_looked_at_too(landing: Landing) -> None:
+    """Of that above it as well, and a folder below it says more."""
+    landing.folder = landing.folder / "dt=2026-01-01"
+    name = landing.put("a.csv", "id,name\n1,Ada\n")
+    assert "the file has no value of dt" in refusal(landing.table(), name)
+    assert path_cells(landing.table(path_columns=["dt"]), name) == {"dt": "2026-01-01"}
+    assert path_cells(landing.table(path_columns=["dt"]), "dt=2026-02-02/a.csv") == {"dt": "2026-02-02"}
+    landing.put("../city=Bonn/a.json", '{"id": 1, "dt": "2026-01-01"}\n')
+    table = landing.table({**COLUMNS, "city": "string"})
+    own = Place(table.folder.places.others.names, "shop/city=Bonn", "shop/city=Bonn")
+    table = replace(table, folder=replace(table.folder, places=Places(own)))
+    assert "no value of city" in refusal(table, "a.json")
+
+
+@pytest.mark.parametrize(
+    ("format_", "message"),
+    [
+        ("debezium", '{"op": "c", "after": {"id": 1, "name": "Ada"%s}, "source": {}}'),
+        ("dms-json", '{"data": {"id": 1, "name": "Ada"%s}, "metadata": {"operation": "insert"}}'),
+    ],
+)
+def test_a_column_that_no_message_has_is_in_the_path_alone(landing: Landing, format_: str, message: str) -> None:
+    table, name = landing.table(format=format_), "dt=2026-01-01/a.json"
+    landing.put(name, message % "")
+    assert "take dt out of `columns`" in refusal(table, name)
+    landing.put(name, message % "" + "\n" + message % ', "dt": "2026-01-01"')
+    assert "dt" in names_of(table, name)
+    landing.put(name, '{"op": "d", "before": {"id": 1}, "after": null}')  # a delete leaves no row
+    assert "dt" in names_of(table, name)
 
 
 @pytest.mark.parametrize(
