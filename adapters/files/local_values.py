@@ -16,6 +16,7 @@ from struct import pack, unpack
 from typing import Any, Final, TypeAlias
 
 from lakeward.adapters.files.documents import Double, SparkNeeded, text_of
+from lakeward.adapters.files.local_nested import is_plain, nested_reader
 from lakeward.adapters.files.local_texts import plain_text, refuse_control
 from lakeward.adapters.files.local_times import date_reader, moment_reader
 from lakeward.adapters.files.values import Number
@@ -45,7 +46,7 @@ _URL_SAFE: Final = str.maketrans("-_", "+/")
 
 def why_not_read(type_: Type, written: Writing) -> str | None:
     """Return in words why values of a type are left to Spark, None where they are not."""
-    if type_.name in NESTED:
+    if type_.name in NESTED and not is_plain(type_):
         return f"a column is {type_.with_article}"
     is_time = type_.name in ("date", "timestamp", "timestamp_ntz")
     return "a date or a time has a pattern" if is_time and written.text.pattern is not None else None
@@ -53,6 +54,8 @@ def why_not_read(type_: Type, written: Writing) -> str | None:
 
 def reader_of(type_: Type, written: Writing) -> Read:
     """Return what reads the values of a column."""
+    if type_.name in NESTED:
+        return nested_reader(type_)
     match type_.name:
         case "int" | "bigint":
             return _whole_reader(*_BOUNDS[type_.name])
@@ -60,16 +63,13 @@ def reader_of(type_: Type, written: Writing) -> Read:
             return _unscaled_reader(type_, type_.scale if written.scale is None else written.scale)
         case "decimal":
             return _decimal_reader(type_)
-        case "float":
-            return _float
-        case "double":
-            return _double
+        case "float" | "double":
+            return _float if type_.name == "float" else _double
         case "boolean":
             return _boolean
-        case "date":
-            return date_reader(has_days=written.wire is Wire.DAYS)
-        case "timestamp" | "timestamp_ntz":
-            return moment_reader(type_, written)
+        case "date" | "timestamp" | "timestamp_ntz":
+            is_date = type_.name == "date"
+            return date_reader(has_days=written.wire is Wire.DAYS) if is_date else moment_reader(type_, written)
         case "binary":
             return _binary_reader(written)
         case _:

@@ -125,12 +125,14 @@ def _value(value: Any, type_: Type) -> Any:
     match type_.name:
         case _ if value is None:
             return None
+        case "list" | "map" | "struct":
+            return _nested(value, type_)
         case "decimal":
             return Decimal(str(value)).quantize(Decimal((0, (1,), -type_.scale)), context=Context(prec=80))
-        case "float":
-            return unpack("f", pack("f", float(value)))[0]
         case "double":
             return float(value)
+        case "float":
+            return unpack("f", pack("f", float(value)))[0]
         case "binary":
             return base64.b64decode(value)
         case "date":
@@ -141,6 +143,16 @@ def _value(value: Any, type_: Type) -> Any:
             return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
         case _:
             return value
+
+
+def _nested(value: Any, type_: Type) -> Any:
+    match type_.name:
+        case "struct":
+            return {part.name: _value(value[part.name], part.type) for part in type_.parts}
+        case "list":
+            return [_value(item, type_.parts[0].type) for item in value]
+        case _:
+            return [(name, _value(item, type_.parts[1].type)) for name, item in value.items()]
 
 
 def _answer(spark: Rows, feed: Feed, table: TableFiles, files: Sequence[File], frame: DataFrame) -> Answer:

@@ -48,6 +48,9 @@ TYPES: Final = {
     "day": "date",
     "seen": "timestamp",
     "made": "timestamp_ntz",
+    "parts": "struct<a: int, b: list<string>, c: struct<d: double, e: decimal(10,2)>>",
+    "many": "list<bigint>",
+    "named": "map<string, boolean>",
 }
 
 ODD_NUMBERS: Final = """
@@ -106,9 +109,25 @@ odd_cell = st.one_of(
         ]
     ),
 )
+NESTED: Final = {
+    "parts": [
+        *('{"a": 1, "b": ["x", null, "\\u00e9\\n"], "c": {"d": 1.5e3, "e": 1.50}}', '{"a": null, "z": [1]}', "{}"),
+        *('{"c": {}}', '{"b": []}', '{"c": {"d": 7, "e": -12345678.9}}', '{"c": {"d": 0.1, "e": 3}}', "null"),
+    ],
+    "many": ["[]", "[1, -2, null]", "[9223372036854775807]", "null"],
+    "named": ['{"x": true, "a": null, "\\u00e9": false}', "{}", "null"],
+}
+NESTED_ODD: Final = {
+    "parts": ['{"a": "1"}', '{"a": 1.0}', '{"c": {"e": 1.239}}', '{"c": [1]}', '{"b": [1]}', '"{}"'],
+    "many": ["[9223372036854775808]", '"[1]"', "[[1]]", "{}"],
+    "named": ['{"x": 1}', "[]"],
+}
+"""Lists, maps and structs: as their types are, and otherwise."""
+
+nested = {name: st.sampled_from([*cells * 40, *NESTED_ODD[name]]) for name, cells in NESTED.items()}
 row = st.fixed_dictionaries(
     {"id": st.sampled_from(["1", "2.0", '"3"', "null"])},
-    optional={name: odd_cell for name in (*TYPES, "strange") if name != "id"},
+    optional={**{name: odd_cell for name in (*TYPES, "strange") if name != "id"}, **nested},
 ).map(lambda cells: "{" + ", ".join(f'"{name}": {cell}' for name, cell in cells.items()) + "}")
 inner = st.sampled_from(
     ['{"scale": "2"}', '{"scale": 2.0}', '{"scale": [1]}', "null", "{}", "7", '"{}"', '"{\\"scale\\": 2}"']
@@ -350,7 +369,7 @@ def test_lines_are_read_alike(spark: SparkSession, tmp_path: Path) -> None:
     feeds = {sort: feed for sort, feed in {**odd, **real}.items() if LONG or sort in IN_THE_GATE}
     for sort, answer in zip(feeds, ask_both(spark, list(feeds.values())), strict=True):
         assert not answer.differences(), (sort, *answer.differences()[:5])
-        assert len(answer.local) > 4 * len(answer.left), (sort, sorted(set(answer.left)))
+        assert len(answer.local) > 2 * len(answer.left), (sort, sorted(set(answer.left)))
         assert sort in odd or not answer.left, (sort, answer.left)
 
 
@@ -390,7 +409,7 @@ def test_a_file_that_is_not_as_its_name_says_is_left_to_spark(tmp_path: Path, na
         ("a.json.zst", TYPES, {"format": "json"}),
         ("a.json.GZ", TYPES, {"format": "json"}),
         ("dt=1/a.json", {**TYPES, "dt": "int"}, {"format": "json", "path_columns": ["dt"]}),
-        ("a.json", {**TYPES, "list": "list<int>"}, {"format": "json"}),
+        ("a.json", {**TYPES, "list": "list<date>"}, {"format": "json"}),
         ("a.json", TYPES, {"format": "debezium", "unavailable_value": "true"}),
     ],
 )
