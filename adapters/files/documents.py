@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from lakeward.adapters.files.values import Number, of_number, text_in
 from lakeward.adapters.messages.message import END, ESCAPED, HALF, HALF_WORDS
+from lakeward.adapters.spark.local_casts import SparkNeeded
 
 Object = dict[str, Any]
 
@@ -31,10 +32,6 @@ _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*(?:"|$)')
 _SHORTEST_SCHEMA: Final = 200
 _SCHEMA: Final = re.compile(r'"schema"\s*:\s*(?=\{")')
 _CONSTANTS: Final = ("NaN", "Infinity", "-Infinity")
-
-
-class SparkNeeded(Exception):
-    """Raised where only Spark tells how something is read; its text says what, in words."""
 
 
 class Double(Number):

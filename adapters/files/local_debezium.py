@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lakeward.adapters.files.documents import Documents, Object, SparkNeeded, text_of
+from lakeward.adapters.files.documents import Documents, Object, text_of
 from lakeward.adapters.files.local_messages import Message, inner_of
 from lakeward.adapters.messages.debezium import NO_ROW, OPERATIONS, Debezium
 from lakeward.adapters.messages.decoded import LONGEST_NAME
 from lakeward.adapters.messages.message import placeholders
+from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.core.dimension import TableName
 
 _NO_ROW: Final = re.compile(NO_ROW.removeprefix(r"\A").removesuffix(r"\z"), re.ASCII)

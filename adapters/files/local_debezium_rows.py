@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lakeward.adapters.files.documents import NO_OBJECT, Object, SparkNeeded, text_of
+from lakeward.adapters.files.documents import NO_OBJECT, Object, text_of
 from lakeward.adapters.files.local_debezium import NUMBER, LocalDebezium, Opened
 from lakeward.adapters.files.local_places import no_place, place_and_log
 from lakeward.adapters.files.local_rows import Columns, Row, strange_names
 from lakeward.adapters.files.local_texts import number
 from lakeward.adapters.messages.decoded import OTHER_TABLE
+from lakeward.adapters.spark.local_casts import SparkNeeded
 
 _WORDS: Final = "the message is not a JSON object with a row"
 _LEAVES_ROW: Final = ("insert", "update", "read", "upsert")

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakeward.adapters.files.documents import NO_OBJECT, Documents, Object, SparkNeeded, text_of
+from lakeward.adapters.files.documents import NO_OBJECT, Documents, Object, text_of
 from lakeward.adapters.files.fields import LACKS, NOT_PLAIN, SETTINGS, fields_of, find_field, root_of
 from lakeward.adapters.files.local_rows import Columns, Line, Row, strange_names
 from lakeward.adapters.files.table import TableFiles
+from lakeward.adapters.spark.local_casts import SparkNeeded
 
 
 @dataclass(frozen=True, slots=True)

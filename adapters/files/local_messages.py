@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lakeward.adapters.files.documents import Documents, Object, SparkNeeded, text_of
+from lakeward.adapters.files.documents import Documents, Object, text_of
 from lakeward.adapters.files.local_rows import Line
+from lakeward.adapters.spark.local_casts import SparkNeeded
 
 _BLANK: Final = " \t\r\n"
 _OLD, _NEW = "__debezium.oldkey", "__debezium.newkey"

@@ -11,8 +11,8 @@ from decimal import Context, Decimal
 from math import isfinite
 from typing import Any, Final
 
-from lakeward.adapters.files.documents import SparkNeeded
 from lakeward.adapters.files.values import Number
+from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.core.schema import Type
 
 Part = Callable[[Any], Any]

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from lakeward.adapters.files.documents import SparkNeeded
 from lakeward.adapters.files.local_texts import number
+from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.core.events import READ_SEQUENCE
 from lakeward.core.log_restart import OVERLAP
 

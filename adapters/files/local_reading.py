@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, cast
 
 from lakeward.adapters.files.columns import writings
-from lakeward.adapters.files.documents import Documents, SparkNeeded, text_of
+from lakeward.adapters.files.documents import Documents, text_of
 from lakeward.adapters.files.fields import fields_of, find_field
 from lakeward.adapters.files.local_debezium import LocalDebezium, Opened
 from lakeward.adapters.files.local_debezium_rows import DebeziumRows
@@ -33,6 +33,7 @@ from lakeward.adapters.messages.debezium import Debezium
 from lakeward.adapters.messages.decoded import PLAIN
 from lakeward.adapters.messages.dms import DmsMessages
 from lakeward.adapters.messages.wire import Wire, Writing
+from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.adapters.spark.rows import OP_TEXT, SEQUENCE_TEXT, TIME_TEXT
 from lakeward.core.schema import Column
 

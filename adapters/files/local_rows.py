@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
-from lakeward.adapters.files.documents import Object, SparkNeeded, text_of
+from lakeward.adapters.files.documents import Object, text_of
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.local_values import Read, reader_of, why_not_read
 from lakeward.adapters.messages.decoded import OTHER_TABLE, PLAIN
 from lakeward.adapters.messages.wire import Wire, Writing
 from lakeward.adapters.spark import names
+from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.adapters.spark.rows import (
     BLANK,
     BROKEN,

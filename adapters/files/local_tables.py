@@ -6,21 +6,18 @@ A list of names may have NULL in it by its type, as in the tables of other reade
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from itertools import groupby
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import ArrayType, StringType
 
 from lakeward.adapters.files.fields import FIELD_FLAGS
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.local_rows import RowLists
 from lakeward.adapters.spark import names
+from lakeward.adapters.spark.local_casts import arrow_type
+from lakeward.adapters.spark.local_rows import NAMES
 from lakeward.adapters.spark.rows import BLANK, HAS_IMAGE, LINE, NAME, TORN, Telling, before_column
-from lakeward.adapters.spark.types import to_spark
-from lakeward.core.schema import Type
 
 _LISTS: Final = (names.UNSET, STRANGE)
 _FLAGS: Final = (BLANK, TORN, HAS_IMAGE, *FIELD_FLAGS)
@@ -42,18 +39,13 @@ def to_tables(lists: RowLists, telling: Telling) -> Mapping[str, pa.Table]:
 def _types(telling: Telling) -> Mapping[str, pa.DataType]:
     types = {column.name: column.type for column in telling.dimension.schema}
     types |= {before_column(n): column.type for n, column in enumerate(telling.before_columns)}
-    return {name: _arrow_type(type_) for name, type_ in types.items()}
-
-
-@cache
-def _arrow_type(type_: Type) -> pa.DataType:
-    return to_arrow_type(to_spark(type_))
+    return {name: arrow_type(type_) for name, type_ in types.items()}
 
 
 def _type(name: str) -> pa.DataType:
     """Return the type of a column that is none of the table's."""
     if name in _LISTS:
-        return to_arrow_type(ArrayType(StringType()))
+        return NAMES
     return pa.bool_() if name in _FLAGS else pa.int64() if name == LINE else pa.string()
 
 

@@ -15,13 +15,14 @@ from math import isfinite
 from struct import pack, unpack
 from typing import Any, Final, TypeAlias
 
-from lakeward.adapters.files.documents import Double, SparkNeeded, text_of
+from lakeward.adapters.files.documents import Double, text_of
 from lakeward.adapters.files.local_nested import is_plain, nested_reader
 from lakeward.adapters.files.local_texts import plain_text, refuse_control
 from lakeward.adapters.files.local_times import date_reader, moment_reader
 from lakeward.adapters.files.values import Number
 from lakeward.adapters.messages.wire import Wire, Writing
 from lakeward.adapters.spark.casts import NESTED
+from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.core.schema import Type
 
 Read: TypeAlias = Callable[[Any], Any]

@@ -17,7 +17,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_type
 
 from lakeward.adapters.files.columns import with_mapping
-from lakeward.adapters.files.documents import SparkNeeded
 from lakeward.adapters.files.frames import _rows
 from lakeward.adapters.files.local_reading import LocalMessages, read_lines_of, read_local, read_rows, why_not_local
 from lakeward.adapters.files.local_rows import RowLists
@@ -29,6 +28,7 @@ from lakeward.adapters.landed.csv_frames import WHOLE_FILES
 from lakeward.adapters.landed.reading import Numbered, file_frame
 from lakeward.adapters.messages.debezium import Debezium
 from lakeward.adapters.spark.inline import as_json
+from lakeward.adapters.spark.local_casts import SparkNeeded
 from lakeward.adapters.spark.names import quoted, text
 from lakeward.adapters.spark.rows import LINE, NAME, before_column
 from lakeward.core.ledger import SourceObject

@@ -20,14 +20,16 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.dms.names import PLACES
-from lakeward.adapters.files.documents import SparkNeeded
-from lakeward.adapters.files.local_reading import read_lines_of, why_not_local
+from lakeward.adapters.files.local_reading import read_lines_of, read_rows, why_not_local
+from lakeward.adapters.files.local_rows import Line
 from lakeward.adapters.files.options import FilesOptions
 from lakeward.adapters.files.source import FilesSource
 from lakeward.adapters.files.table import TableFiles
 from lakeward.adapters.landed.folder import Folder
 from lakeward.adapters.landed.places import Places
 from lakeward.adapters.messages.message import UNAVAILABLE
+from lakeward.adapters.spark.local_casts import SparkNeeded
+from lakeward.adapters.spark.rows import HAS_IMAGE
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Match, TableName, Within
 from lakeward.core.events import Sequences
 from lakeward.core.schema import Column, Schema, parse_type
@@ -418,3 +420,20 @@ def test_what_settings_leave_to_spark_is_said(
 ) -> None:
     table = table_of(tmp_path, None, "shop.item", types, said)  # type: ignore[arg-type]
     assert why_not_local(table, [name])
+
+
+def test_a_message_of_dms_has_an_image_where_each_column_is_told(tmp_path: Path) -> None:
+    """A row that is gone tells it by its own cells, too."""
+    whole = {"id": 1, "note": None, "size": 0.5}
+    told: list[tuple[str, Any, Any]] = [
+        *[("update", whole, whole), ("update", whole, {"id": 1}), ("update", whole, None)],
+        *[("delete", whole, None), ("delete", {"id": 1}, whole), ("delete", {"id": 1}, None)],
+    ]
+    lines = [
+        json.dumps({"data": data, "metadata": {"operation": said}, "before-image": image})
+        for said, data, image in told
+    ]
+    types = {"id": "int", "note": "string", "size": "double"}
+    table = table_of(tmp_path, None, "shop.item", types, {"format": "dms-json"}, key=[], match=Match.IMAGE)  # type: ignore[arg-type]
+    rows = read_rows(table, [Line("a.json", number, line) for number, line in enumerate(lines, 1)], {})
+    assert rows[HAS_IMAGE] == [True, False, False, True, True, False]
