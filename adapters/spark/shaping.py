@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -106,7 +107,8 @@ class SparkShaper:
         whole = judged(self._made(batch, form, dimension), judges, schema, dimension.key)
         whole = whole if dimension.keeps_text else kept_text(whole)
         size = sum(found.object.size for found in batch.facts.objects)
-        whole = told_apart(whole, str(dimension.name)).persist(level_of(size))
+        with _carrying_out(dimension):  # rows of this process are worked out as the frame is planned
+            whole = told_apart(whole, str(dimension.name)).persist(level_of(size))
         try:
             found = self._survey(_flagged(whole, batch.facts.believed), dimension, flags)
             inputs = _inputs(whole, batch, found, rules, schema)
@@ -181,15 +183,22 @@ class SparkShaper:
         return frame.crossJoin(F.broadcast(from_arrow(self.spark(), pa.table(secrets))))
 
     def _survey(self, frame: DataFrame, dimension: Dimension, flags: Mapping[str, str]) -> Sequence[Group]:
-        try:
+        with _carrying_out(dimension):
             return survey(frame, dimension, *flags, *([AHEAD] if AHEAD in frame.columns else []))
-        except FAILURES as error:
-            raise SourceError(
-                f"{dimension.name}: a rule cannot be carried out on the rows of the batch",
-                found=said(error),
-                todo="Nothing of this batch was applied; other tables go on. An expression must give a value for "
-                "each row: try_cast, try_divide and the like give NULL where it has none.",
-            ) from error
+
+
+@contextmanager
+def _carrying_out(dimension: Dimension) -> Iterator[None]:
+    """Raise SourceError where Spark cannot carry out a rule on some row."""
+    try:
+        yield
+    except FAILURES as error:
+        raise SourceError(
+            f"{dimension.name}: a rule cannot be carried out on the rows of the batch",
+            found=said(error),
+            todo="Nothing of this batch was applied; other tables go on. An expression must give a value for "
+            "each row: try_cast, try_divide and the like give NULL where it has none.",
+        ) from error
 
 
 def applied(frame: DataFrame, form: Shape, key: Sequence[str], secrets: Sequence[str]) -> DataFrame:

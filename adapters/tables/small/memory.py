@@ -197,6 +197,8 @@ class _Entries:
     def _not_sent(self, index: int, operation: Operation, listed: Iterable[str] | None) -> Collection[str]:
         """Return the paths of what an event did not send, as they are called now, with what the table got since."""
         found, batch = paths_of(listed), self.columns[names.BATCH][index]
+        if self.columns[KIND][index] == WAITING and names.UNSET not in self.columns:
+            return found  # it was whole, and kept without a word of what it lacks
         for later, record in sorted(self.kept.companion.batches.records.items()):
             if batch < later < self.plan.batch:
                 found = {_called_now(path, record.renames) for path in found}

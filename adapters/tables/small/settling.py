@@ -241,6 +241,8 @@ class _Settling:
         remembered = [event for event in changes if not self._is_in_table(event)]
         entries.add_changes(remembered)
         waiting = {change.event.position: change.event for change in settled.changes if change.waiting}
+        if plan.evolution.lacks and not plan.in_part and waiting.keys() - waited:
+            raise NotSmall("rows that lack a column would wait, and nothing would say that they lack it")
         entries.add_waiting(event for place, event in waiting.items() if place not in waited)
         still = waiting.keys()
         entries.add_released(self.memory.changes[place].event for place in waited if place not in still)
