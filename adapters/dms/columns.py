@@ -27,6 +27,7 @@ class File:
     layout: Layout | None = None
     schema: Schema | None = None
     forms: tuple[tuple[str, Form], ...] = ()
+    written: tuple[tuple[str, str], ...] = ()
 
     def has_op(self, op_column: str) -> bool:
         """Whether it has the column with the operation, which the settings call so."""
@@ -123,7 +124,7 @@ def _own_columns(dimension: Dimension, file: File, options: DmsOptions) -> Schem
 
 def footer_of(file: File) -> Footer:
     """Return what the footer of a Parquet file says of its columns."""
-    return Footer(file.schema or Schema(()), file.forms)
+    return Footer(file.schema or Schema(()), file.forms, file.written)
 
 
 def old_names(dimension: Dimension, file: File) -> tuple[tuple[str, str], ...]:

@@ -128,7 +128,7 @@ class DmsSource:
         """Read the files; those that changed meanwhile, and all after them, are left for the next batch."""
         refuse_sequence_as_column(dimension, self.options)
         self.headers.pop(dimension.source, None)
-        every = [self._look_at(dimension, item) for item in taken.objects]
+        every = self._look_at_each(dimension, taken)
         files = alike(dimension, every, self.options)
         if taken.load is not None and len(files) < len(every):
             raise not_alike(dimension, files[-1], every[len(files)])
@@ -210,14 +210,27 @@ class DmsSource:
 
     # What the beginning of a file says.
 
-    def _look_at(self, dimension: Dimension, item: SourceObject) -> File:
+    def _look_at_each(self, dimension: Dimension, taken: Taken) -> Sequence[File]:
+        """Look at the beginning of files; a column without a type has that of the table, or of a file before it."""
+        files: list[File] = []
+        known = Schema(()) if taken.columns is None else taken.columns
+        for item in taken.objects:
+            files.append(self._look_at(dimension, item, known, is_there=taken.columns is not None))
+            own = files[-1].schema or Schema(())
+            known = Schema((*known, *(column for column in own if known.find(column.name) is None)))
+        return files
+
+    def _look_at(self, dimension: Dimension, item: SourceObject, known: Schema, *, is_there: bool) -> File:
         name = self._name(dimension.source, item.name)
         if name.format == "parquet":
             with self.folder.open(dimension.source, item.name) as file:
                 found = footer(file, str(dimension.name), item.name, OF_DMS)
-                found = found.with_known(dimension.schema, renames=dimension.policies.renames)
+            renames, declared = dimension.policies.renames, dimension.schema
+            found = found.with_names([*self._names_of_endpoint(dimension), *declared.names, *renames, *known.names])
+            found = found.with_known(declared, known, renames=renames)
+            if not is_there and (not dimension.key or len(declared)):
                 refuse_unknown(found, str(dimension.name), item.name)
-                return File(item, name, schema=found.schema, forms=found.forms)
+            return File(item, name, schema=found.schema, forms=found.forms, written=found.written)
         if not len(dimension.schema):
             raise SchemaConflict(
                 f"{dimension.name}: the types of its columns are not declared",
@@ -231,6 +244,14 @@ class DmsSource:
         head = self._head(dimension.source, item.name)
         layout = find_layout(item.name, head, self._expected(dimension), is_load=name.is_load)
         return File(item, name, layout=layout)
+
+    def _names_of_endpoint(self, dimension: Dimension) -> Sequence[str]:
+        """Return what the settings call columns of files: those that the endpoint adds, the key, an indicator."""
+        o = self.options
+        names = (o.op_column, o.timestamp_column, o.sequence_column, o.operation_indicator, *dimension.key)
+        prefix = o.before_image_prefix
+        before = () if prefix is None else (prefix + name for name in (*dimension.key, *dimension.schema.names))
+        return [*filter(None, names), *before]
 
     def _head(self, table: TableName, name: str) -> str:
         return self.folder.head(table, name, self.options.row_delimiter, self.options.quote)

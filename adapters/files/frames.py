@@ -90,7 +90,8 @@ def _rows(table: TableFiles, files: Sequence[File], places: DataFrame) -> DataFr
         called = {new: old for old, new in table.dimension.policies.renames.items() if old in has}
         has_op = options.operation is not None and options.operation.column in has
         plain = replace(reading, sequence_column=None)  # `with_mapping` gives rows their order
-        return read_parquet(spark, paths, plain, Footer(first.schema, first.forms), has_op=has_op, called=called)
+        footer = Footer(first.schema, first.forms, first.written)
+        return read_parquet(spark, paths, plain, footer, has_op=has_op, called=called)
     if first.format == "json":
         keeps_absent = options.absent == "unset"
         return json_rows(read_lines(spark, paths, reading), reading, fields_of(options), keeps_absent=keeps_absent)

@@ -34,7 +34,8 @@ from lakeward.core.schema import WIDER, Column, Schema, Type, is_within
 class File:
     """A file of a batch, its format, and what its beginning says; of messages, the schemas beside them.
 
-    `forms` say how Parquet has columns whose types do not say so.
+    `forms` say how Parquet has columns whose types do not say so, and `written` what it calls columns that have
+    another name here.
     """
 
     item: SourceObject
@@ -43,11 +44,12 @@ class File:
     schema: Schema | None = None
     versions: tuple[Version, ...] = ()
     forms: tuple[tuple[str, Form], ...] = ()
+    written: tuple[tuple[str, str], ...] = ()
 
     @property
     def kind(self) -> Hashable:
         """What files have in common that are read together."""
-        return self.layout or ((self.schema, self.forms) if self.schema else self.format)
+        return self.layout or ((self.schema, self.forms, self.written) if self.schema else self.format)
 
 
 def look_at_each(table: TableFiles, items: Sequence[SourceObject], stands: Schema | None) -> list[File]:
@@ -109,11 +111,12 @@ def _look_at(table: TableFiles, item: SourceObject, stands: Schema | None, befor
     if form == "parquet":
         with table.folder.open(dimension.source, item.name) as file:
             found = footer(file, str(dimension.name), item.name)
+            found = found.with_names(_names_wanted(table, stands))
             found = found.with_known(dimension.schema, stands, before, renames=dimension.policies.renames)
             if stands is None and (not dimension.key or len(dimension.schema)):
                 # Rules may make the columns of a table that is there, so that its own say nothing here.
                 refuse_unknown(found, str(dimension.name), item.name)
-            return File(item, form, schema=found.schema, forms=found.forms)
+            return File(item, form, schema=found.schema, forms=found.forms, written=found.written)
     if table.options.types == "schema":
         _check_formats(table, form)
         return File(item, form)
@@ -123,6 +126,14 @@ def _look_at(table: TableFiles, item: SourceObject, stands: Schema | None, befor
     if form != "csv":
         return File(item, form)
     return File(item, form, find_layout(item.name, table.head(item.name), table.expected, is_load=False))
+
+
+def _names_wanted(table: TableFiles, stands: Schema | None) -> Sequence[str]:
+    """Return what the settings and the table call columns, which Parquet files may have in another case."""
+    options, dimension = table.options, table.dimension
+    operation = None if options.operation is None else options.operation.column
+    said = (*dimension.schema.names, *dimension.key, *dimension.policies.renames, options.order_by, options.time)
+    return [*filter(None, (*said, operation)), *(() if stands is None else stands.names)]
 
 
 def _no_types(table: TableFiles, item: SourceObject) -> SchemaConflict:

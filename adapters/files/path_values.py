@@ -24,7 +24,10 @@ def columns_with_values(
     if schema is not None:
         with table.folder.open(table.dimension.source, name) as file:
             nulls = null_columns(file)
-        return None if nulls is None else _called_now(table, [own for own in schema.names if own not in nulls])
+        if nulls is None:
+            return None
+        of_case = {name.lower() for name in nulls}
+        return _called_now(table, [own for own in schema.names if own.lower() not in of_case])
     head = table.head(name)
     if layout is not None:
         return _in_csv(table, head, layout)

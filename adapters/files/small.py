@@ -54,7 +54,7 @@ def _small(table: TableFiles, file: File, rank: int) -> SmallFile:
         partial(table.folder.open, table.dimension.source, file.item.name),
         FilePlace(file.item.order, rank, is_load=table.is_snapshot, has_op=table.has_op),
         file.layout,
-        None if file.schema is None else Footer(file.schema, file.forms),
+        None if file.schema is None else Footer(file.schema, file.forms, file.written),
         {new: old for old, new in table.dimension.policies.renames.items() if old in has},
     )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -38,11 +39,31 @@ class Form(Enum):
 class Footer:
     """The columns of a file in order, those that DMS added included, and the forms of some of them by name.
 
-    A column that is NULL throughout, and that has no type, is none of the schema's.
+    A column that is NULL throughout, and that has no type, is none of the schema's. `written` says what the file
+    calls columns that have another name here.
     """
 
     schema: Schema
     forms: tuple[tuple[str, Form], ...] = ()
+    written: tuple[tuple[str, str], ...] = ()
+
+    def with_names(self, wanted: Iterable[str]) -> Footer:
+        """Return the footer with the columns that are wanted named so, where the file has them in another case.
+
+        A name that the file has as it is wanted, or in two cases, stays.
+        """
+        has = [*self.schema.names, *(name for name, _ in self.forms if self.schema.find(name) is None)]
+        alike = Counter(map(str.lower, has))
+        wanted = [*wanted]
+        as_wanted = {name.lower() for name in wanted if name in has}
+        unlike = [name for name in wanted if alike[name.lower()] == 1 and name.lower() not in as_wanted]
+        called = {name.lower(): name for name in reversed(unlike)}
+        now = {name: called.get(name.lower(), name) for name in has}
+        return Footer(
+            Schema(tuple(Column(now[c.name], c.type) for c in self.schema)),
+            tuple((now[name], form) for name, form in self.forms),
+            tuple((name, written) for written, name in now.items() if written != name),
+        )
 
     def with_known(self, *known: Schema | None, renames: Mapping[str, str] = _AS_NOW) -> Footer:
         """Return the footer with the columns that are NULL throughout, in the types that they are known by.

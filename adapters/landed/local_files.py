@@ -51,8 +51,8 @@ def why_in_spark(files: Sequence[SmallFile], reading: Reading, small_batch: int)
     if size > small_batch * BYTES_OF_A_ROW:
         return f"its files have {format_count(size, 'byte')}, more than a small batch"
     for file in files:
-        if file.layout is None and (file.footer is None or file.footer.forms):
-            return f"{file.name} is not CSV, or Parquet of plain types"
+        if file.layout is None and (file.footer is None or file.footer.forms or file.footer.written):
+            return f"{file.name} is not CSV, or Parquet of plain types, named as they are wanted"
         if file.layout is not None and file.name.lower().endswith(_PACKED) and not file.name.endswith(".gz"):
             return f"{file.name} is not packed by gzip"
     wrong = [local_rows.why_not_here(reading)]

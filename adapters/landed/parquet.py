@@ -55,7 +55,7 @@ def read_parquet(
     """
     schema = reading.dimension.schema
     time, place, prefix = reading.timestamp_column, reading.sequence_column, reading.before_prefix
-    frame = _with_forms(spark.read, footer).parquet(*[escaped(path) for path in paths])
+    frame = _named(_with_forms(spark.read, footer).parquet(*[escaped(path) for path in paths]), footer)
     told = partial(_text_of, reading=reading, footer=footer)
     has = set(frame.columns)
     owns = [_Cell(called.get(c.name, c.name), c, reading, footer) for c in schema]
@@ -86,6 +86,13 @@ def read_parquet(
     )
 
 
+def _named(frame: DataFrame, footer: Footer) -> DataFrame:
+    """Return rows with the names of the footer, where files write them in another case."""
+    if not footer.written:
+        return frame
+    return frame.select("*", "_metadata").withColumnsRenamed({written: name for name, written in footer.written})
+
+
 def _first(misfits: Iterable[str | None]) -> str:
     return f"coalesce({', '.join([*filter(None, misfits), 'string(NULL)'])})"
 
@@ -101,7 +108,8 @@ def _with_forms(reader: DataFrameReader, footer: Footer) -> DataFrameReader:
     if not forms:
         return reader
     types = {c.name: forms[c.name].value if c.name in forms else ddl(c.type) for c in footer.schema}
-    listed = [f"{quoted(name)} {type_}" for name, type_ in types.items() if type_ != Form.NOTHING.value]
+    there, written = {n: t for n, t in types.items() if t != Form.NOTHING.value}, dict(footer.written)
+    listed = [f"{quoted(written.get(name, name))} {type_}" for name, type_ in there.items()]
     return reader.schema(", ".join(listed))
 
 

@@ -230,7 +230,8 @@ def local_rows(endpoint: Endpoint) -> list[dict[str, Any]] | None:
     if not (found := objects(endpoint)):
         return []
     try:
-        rows = source._read_here(table, [source._look_at(table, item) for item in found])
+        looked_at = [source._look_at(table, item, table.schema, is_there=False) for item in found]
+        rows = source._read_here(table, looked_at)
     except SparkNeeded:
         return None
     in_order = rows.sort_by(names.ARRIVAL).to_pylist()
@@ -259,7 +260,8 @@ def spark_frame(spark: SparkSession, endpoint: Endpoint) -> DataFrame | None:
     found = objects(endpoint)
     if not found:
         return None
-    frame = source._read_in_spark(table, [source._look_at(table, item) for item in found])
+    looked_at = [source._look_at(table, item, table.schema, is_there=False) for item in found]
+    frame = source._read_in_spark(table, looked_at)
     part = [names.UNSET, f"{names.OLD}.id AS old"] if names.UNSET in frame.columns else []
     added = [names.OPERATION, names.TIME, names.REASON, names.ARRIVAL]
     sequence = f"CAST({names.SEQUENCE} AS decimal(38,0)) AS {names.SEQUENCE}"

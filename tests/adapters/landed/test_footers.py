@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.adapters.landed.footers import footer
+from lakeward.adapters.landed.footers import Form, footer
 from lakeward.core.errors import SourceError
 
 ROWS = pa.table({"id": [1, 2], "of": [{"price": 1.5}, {"price": 2.5}]})
@@ -48,3 +48,11 @@ def test_what_spark_reads_is_taken(tmp_path: Path, codec: str) -> None:
         more = {"use_dictionary": False, "column_encoding": {"id": encoding}}
         pq.write_table(ROWS, tmp_path / "a.parquet", compression=codec, **more)
         assert footer(tmp_path / "a.parquet", "shop.item").schema.names == ("id", "of")
+
+
+def test_columns_are_named_as_they_are_wanted_unless_two_are_alike(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"ID": [1], "Name": pa.nulls(1), "v": [1], "V": [2], "w": [1]}), tmp_path / "t.parquet")
+    found = footer(tmp_path / "t.parquet", "shop.item").with_names(["id", "name", "V", "v", "W", "w"])
+    assert found.schema.names == ("id", "v", "V", "w")
+    assert found.forms == (("name", Form.NOTHING),)
+    assert dict(found.written) == {"id": "ID", "name": "Name"}
