@@ -311,8 +311,8 @@ def refuse_names_alike(dimension: Dimension, columns: Sequence[Column]) -> None:
         raise SchemaConflict(
             f"{dimension.name}: two columns differ only in case",
             found=f"found {both[0]} and {both[1]}",
-            todo="Nothing of this batch was applied. Let DMS rename one (a transformation rule "
-            "`rename-column`), or bring the files back to one spelling.",
+            todo="Nothing of this batch was applied; other tables go on. Bring the files back to one spelling, or "
+            "give one of the columns another name where they are written.",
         )
 
 

@@ -54,6 +54,7 @@ from lakeward.core.facts import Capability
 from lakeward.core.ledger import Limits, Past, SourceObject, Taken
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.remaking import Remaking
+from lakeward.core.schema import Schema
 from lakeward.plugins.registry import clock
 
 _KINDS: Final = {"$AR_H_CHANGE_SEQ": Sequences.UNIQUE, "$AR_H_STREAM_POSITION": Sequences.PLACES}

@@ -16,7 +16,7 @@ from lakeward.adapters.files.looking import File, not_declared
 from lakeward.adapters.files.messages import NO_PLACE
 from lakeward.adapters.files.path_columns import in_both
 from lakeward.adapters.files.sharing import HAS_OTHER, other_tables
-from lakeward.adapters.landed.form import no_utf_8
+from lakeward.adapters.landed.form import no_utf_8, packed
 from lakeward.adapters.landed.repeats import refuse_moved_columns
 from lakeward.adapters.landed.unread import not_read
 from lakeward.adapters.spark import names
@@ -33,6 +33,9 @@ from lakeward.core.other_tables import OtherTables
 
 _MARKS: Final = ("0xFFFE", "0xFEFF")
 """How a row begins, as bytes that are no UTF-8 are shown, in which the mark of UTF-16 or UTF-32 stands."""
+
+_PACKED: Final = "0x1F8B08"
+"""How a row begins, as bytes that are no UTF-8 are shown, that gzip packed."""
 
 
 def surveyed(frame: Frame, dimension: Dimension, files: Sequence[File]) -> Sequence[Group]:
@@ -110,6 +113,8 @@ def _unreadable(dimension: Dimension, of_file: DataFrame, file: File) -> Lakewar
     why, text = malformed.select(column(names.DETAIL), column(names.TEXT)).first() or ("nothing", "")
     if text is not None and (text.startswith(_MARKS) or "\0" in text):
         return no_utf_8(dimension.name, file.item.name)
+    if text is not None and text.startswith(_PACKED):
+        return packed(dimension.name, file.item.name)
     return SchemaConflict(
         f"{dimension.name}: no row of {file.item.name} can be read",
         found=f"of the first of them, {why}",

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakeward.adapters.files.fields import find_field, json_field, root_of
 from lakeward.adapters.landed.csv_frames import LINE_NUMBER
 from lakeward.adapters.landed.reading import Reading, below, escaped
-from lakeward.adapters.messages.decoded import NULL, Decoded, to_rows
+from lakeward.adapters.messages.decoded import NULL, Decoded, bare, to_rows
 from lakeward.adapters.messages.message import (
     BODY,
     KEY,
@@ -87,7 +87,7 @@ def json_rows(lines: DataFrame, reading: Reading, named: Mapping[str, str], *, k
         unset={name: f"({sql})" for name, sql in absent.items()} if keeps_absent else {},
         operation=told["operation"].text if "operation" in told else NULL,
         broken=f"CASE WHEN {_OBJECT} IS NULL THEN {why_broken(VALUE, 'the line is not a JSON object')} END",
-        blank=f"trim({VALUE}) = ''",
+        blank=f"{bare(VALUE)} = ''",
     )
     operation = named.get("operation")
     of_none = [] if operation is None or find_field(schema, operation) else [operation, root_of(operation)]

@@ -133,6 +133,8 @@ class LocalDebezium:
         topic = found.message.topic
         parts = [] if topic is None else topic.split(".")
         schema, table = field("schema"), field("table")
+        if table is None:
+            table = field("collection")
         if schema is None:
             schema = field("db")
         if schema is None and len(parts) > 1:

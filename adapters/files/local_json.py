@@ -62,7 +62,7 @@ class LocalObjects:
             unset=unset,
             operation=told["operation"][0] if "operation" in told else None,
             broken=words if of is None else None,
-            is_blank=line.text.strip(" ") == "",
+            is_blank=line.text.strip(" \t\r\n") == "",
             strange=strange_names(of, self.known),
             beside=flags,
         )

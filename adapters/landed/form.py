@@ -14,9 +14,28 @@ _REST = "Nothing of this batch was applied; other tables go on."
 def head_in_utf_8(folder: Folder, table: TableName, name: str) -> str:
     """Return the beginning of a file of text; raises SourceError where it cannot be read, or is no UTF-8."""
     head = folder.head(table, name)
+    _refuse_packed(table, name, head)
     if _is_no_utf_8(head):
         raise no_utf_8(table, name)
     return head
+
+
+_GZIP = "\x1f\ufffd\x08"
+"""How what gzip packed begins, as UTF-8 reads it."""
+
+
+def _refuse_packed(table: TableName, name: str, head: str) -> None:
+    if head.startswith(_GZIP):
+        raise packed(table, name)
+
+
+def packed(table: TableName, name: str) -> SourceError:
+    """Say that a file is packed by gzip, though its name does not say so."""
+    return SourceError(
+        f"{table}: {name} is packed by gzip, and its name does not say so",
+        found="it begins as such a file does",
+        todo=f"{_REST} Call it {name}.gz, or deliver it unpacked.",
+    )
 
 
 def no_utf_8(table: TableName, name: str) -> SourceError:
@@ -36,9 +55,10 @@ def _is_no_utf_8(head: str) -> bool:
 def refuse_other_form(table: TableName, name: str, head: str, dialect: Dialect, width: int) -> None:
     """Refuse a file that is no UTF-8 or has another delimiter; rows have `width` fields at the least.
 
-    Raises SourceError for text in UTF-16 or UTF-32, and SchemaConflict where rows have one field by the delimiter
-    that is declared, and as many as they should by another.
+    Raises SourceError for text in UTF-16 or UTF-32 and for what gzip packed, and SchemaConflict where rows have one
+    field by the delimiter that is declared, and as many as they should by another.
     """
+    _refuse_packed(table, name, head)
     if _is_no_utf_8(head):
         raise no_utf_8(table, name)
     other = delimiter_of([head])

@@ -255,7 +255,8 @@ def _from_header(name: str, row: Cells, expected: Expected, *, is_load: bool) ->
     for place, field in enumerate(named):
         if columns[place] is None:
             columns[place] = _undeclared(field, place, policies.of(Kind.ADD, [field]), named)
-    strange = [field for field, column in zip(named, columns, strict=True) if column is None]
+    unknown = [place for place, column in enumerate(columns) if column is None]
+    strange = [named[place] or f"\0{place + 1}" for place in unknown]
     every = expected.dimension.schema.names
     may_lack = [column for column in every if policies.of(Kind.DROP, [column]) is not Policy.FAIL]
     wanted = [*expected.dimension.schema.names, *added.values()]
@@ -394,10 +395,9 @@ def _conflict(name: str, expected: Expected, strange: Sequence[str], missing: Se
     found = [
         f"it has {column if column.isprintable() else repr(column)}, which the table has not"
         for column in strange
-        if column
+        if not column.startswith("\0")
     ]
-    if blank := len(strange) - len(found):
-        found.append(f"it has {format_count(blank, 'column')} without a name")
+    found += [f"field {place[1:]} of its header has no name" for place in strange if place.startswith("\0")]
     found += [f"it lacks {shown.get(column, column)}" for column in missing]
     return SchemaConflict(
         f"{expected.dimension.name}: the columns of {name} are not those of the table",

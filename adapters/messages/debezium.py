@@ -241,7 +241,7 @@ class Debezium:
         """Return the schema and the table that a message names, itself or by its topic."""
         parts = f"split({TOPIC}, '[.]')"
         schema = f"coalesce({self._field('schema')}, {self._field('db')}, try_element_at({parts}, -2))"
-        return schema, f"coalesce({self._field('table')}, try_element_at({parts}, -1))"
+        return schema, f"coalesce({self._field('table')}, {self._field('collection')}, try_element_at({parts}, -1))"
 
     def _has_row(self) -> str:
         """Whether a message has a row of any table: it is no heartbeat, transaction marker or tombstone."""

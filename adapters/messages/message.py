@@ -44,6 +44,10 @@ HALF: Final = rf"{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW}"
 
 HALF_WORDS: Final = "the JSON has half of a character (a surrogate without the other one)"
 
+IN_SINGLE: Final = r"\A\s*\{\s*'"
+"""How an object begins that is written as Python shows it."""
+IN_SINGLE_WORDS: Final = "a name in a JSON object is in single quotes: JSON has double ones"
+
 _NUMBER: Final = r"\A-?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?\z"
 
 
@@ -83,6 +87,7 @@ def why_broken(value: str, words: str) -> str:
     named = f"concat('the key \"', get(array_compact({twice}), 0), '\" stands twice in a JSON object')"
     return (
         f"CASE WHEN {has_half(value)} THEN {text(HALF_WORDS)} "
+        f"WHEN {value} RLIKE {text(IN_SINGLE)} THEN {text(IN_SINGLE_WORDS)} "
         f"WHEN json_array_length({_alone(value)}) = 2 AND left(ltrim({value}), 1) = '{{' THEN coalesce({named}, "
         f"'a key stands twice in a JSON object, or it is larger than Spark reads') ELSE {text(words)} END"
     )

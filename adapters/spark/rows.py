@@ -290,7 +290,11 @@ def _problems(telling: Telling) -> list[tuple[str, str, str]]:
         words = f"is not a number of up to {MOST_DIGITS} digits above 0 (column {telling.sequence_column})"
         if telling.is_any_number:
             words = f"says nothing of the order ({telling.sequence_column})"
-        found.append((no_place, Reason.SEQUENCE.value, _named(SEQUENCE_TEXT, words)))
+        unknown = _named(SEQUENCE_TEXT, words)
+        is_of_it = f"endswith({MISFIT}, {text(f'(column {telling.sequence_column})')})"
+        misfit = f"concat({MISFIT}, {text(', so that nothing says its place in the order')})"
+        unknown = f"CASE WHEN {is_of_it} THEN {misfit} ELSE {unknown} END"
+        found.append((no_place, Reason.SEQUENCE.value, unknown))
     said = _indicator(telling)
     told = OP_TEXT if said is None else f"coalesce({said}, {OP_TEXT})"
     nested = _named(told, "is an object or a list, and not an operation: name the field in it by its path")

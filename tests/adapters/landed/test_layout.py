@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import replace
 
 import pytest
@@ -178,10 +179,13 @@ def test_a_header_that_names_a_column_twice_is_refused_in_whatever_case(twice: s
 
 @pytest.mark.parametrize(
     ("head", "words"),
-    [("Op,id,name,city,", "1 column without a name"), ("Op,id,,name,city,", "2 columns without a name")],
+    [
+        ("Op,id,name,city,", "field 5 of its header has no name"),
+        ("Op,id,,name,city,", "field 3 of its header has no name; field 6 of its header has no name"),
+    ],
 )
-def test_names_of_a_header_that_are_blank_are_counted(head: str, words: str) -> None:
-    assert refusal(head + "\nI,1,Ada,Köln,2\n") == f"it has {words}"
+def test_names_of_a_header_that_are_blank_are_told_by_their_places(head: str, words: str) -> None:
+    assert refusal(head + "\nI,1,Ada,Köln,2\n") == words
 
 
 def test_a_header_is_shown_without_characters_that_a_terminal_obeys() -> None:
@@ -221,7 +225,7 @@ def test_columns_that_nobody_declared_are_looked_at_where_rows_that_have_them_ar
     assert found.columns == (OP, "id", "zip", "name", "city")
     assert found.undeclared(DIMENSION.schema) == ["zip"]
     assert refusal("Op,id,zip,name,city,ZIP\n", policies=policies).startswith("it has zip, which the table has not")
-    assert refusal('Op,id,"",name,city\n', policies=policies) == "it has 1 column without a name"
+    assert refusal('Op,id,"",name,city\n', policies=policies) == "field 3 of its header has no name"
 
 
 def test_a_header_without_the_commit_time_is_refused() -> None:
@@ -368,6 +372,13 @@ def test_a_file_that_is_no_utf_8_is_named_so(coding: str) -> None:
     with pytest.raises(SourceError, match="is no UTF-8") as refused:
         layout(head)
     assert "iconv" in str(refused.value.todo)
+
+
+def test_a_file_that_gzip_packed_is_named_so() -> None:
+    head = gzip.compress(b"I,1,a,b\n" * 100).decode("utf-8", errors="replace")
+    with pytest.raises(SourceError, match="is packed by gzip, and its name does not say so") as refused:
+        layout(head)
+    assert "csv.gz" in str(refused.value.todo)
 
 
 @pytest.mark.parametrize("head", ["I,1,a;b,c;d\n", "I,1,a\0,b\n", "I,1,\ufffd\ufffd,b\n", "x\n", ""])

@@ -1,0 +1,34 @@
+"""What is said of rows and files that are odd, and what is passed over, through the command that users run."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+from project import Project
+
+pytestmark = pytest.mark.spark
+
+TABLE = """
+[tables."shop.{name}"]
+key = ["id"]
+columns = {{ id = "int", at = "timestamp" }}
+source = {{ {source} }}
+"""
+
+
+def test_odd_lines_are_passed_over_or_told_as_they_are(project: Project) -> None:
+    names = {"lines": "", "ordered": 'order_by = "at"', "packed": ""}
+    tables = [TABLE.format(name=name, source=source) for name, source in names.items()]
+    project.configure("".join(tables), source_kind="files")
+    project.put("a.json", '{"id": 1}\r\n\r\n \t\r\n{"id": 2}\r\n', "shop/lines")
+    project.put("a.csv", "id,at\n1,2026-11-01\n2,1-Nov-26\n3,\n", "shop/ordered")
+    project.put("a.json", gzip.compress(b'{"id": 1}\n' * 100), "shop/packed")
+    found = project.run(code=4)
+    assert "packed by gzip" in str(found["shop.packed"]["error"])
+    assert "Call it a.json.gz" in str(found["shop.packed"]["error"])
+    assert project.rows("lines", columns=("id",)) == [(1,), (2,)]
+    assert [(entry["row"], entry["detail"]) for entry in project.entries()] == [
+        (3, '"1-Nov-26" is not a timestamp (column at), so that nothing says its place in the order'),
+        (4, "NULL says nothing of the order (at)"),
+    ]
