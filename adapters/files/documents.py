@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from lakeward.adapters.files.values import Number, of_number, text_in
-from lakeward.adapters.messages.message import END, ESCAPED, HALF, HALF_WORDS, IN_SINGLE, IN_SINGLE_WORDS
+from lakeward.adapters.messages.message import END, ESCAPED, HALF, HALF_WORDS
 from lakeward.adapters.spark.local_casts import SparkNeeded
 
 Object = dict[str, Any]
@@ -26,7 +26,6 @@ _BLANK: Final = " \t\r\n"
 _LONGEST: Final = 1 << 20
 _LONG_NUMBER: Final = re.compile("[0-9]{200}")
 _HALF: Final = re.compile(HALF)
-_IN_SINGLE: Final = re.compile(IN_SINGLE, re.ASCII)
 _MOST_DEPTH: Final = 100
 _WIDEST: Final = 10**38
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*(?:"|$)')
@@ -124,8 +123,6 @@ class Documents:
         except RecursionError as error:
             raise SparkNeeded("a line is nested too deeply") from error
         except ValueError:
-            if _IN_SINGLE.match(original):
-                return None, IN_SINGLE_WORDS
             _check_broken(original)
             return None, NO_OBJECT
         if text.count("{") + text.count("[") > _MOST_DEPTH or len(text) > 40_000:

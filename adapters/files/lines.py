@@ -88,6 +88,7 @@ def json_rows(lines: DataFrame, reading: Reading, named: Mapping[str, str], *, k
         operation=told["operation"].text if "operation" in told else NULL,
         broken=f"CASE WHEN {_OBJECT} IS NULL THEN {why_broken(VALUE, 'the line is not a JSON object')} END",
         blank=f"{bare(VALUE)} = ''",
+        texts=(VALUE,),
     )
     operation = named.get("operation")
     of_none = [] if operation is None or find_field(schema, operation) else [operation, root_of(operation)]

@@ -88,6 +88,19 @@ def text_in(value: object) -> str | None:
             return json.dumps(value)
 
 
+def exact_text_in(value: object) -> str | None:
+    """Return the text of a value for a column of texts: a number that a double would round stands as it was."""
+    return str(value) if isinstance(value, Number) and _is_rounded(value) else text_in(value)
+
+
+def _is_rounded(text: str) -> bool:
+    """Whether a number is another one once it is a decimal or a double."""
+    if "e" not in text.lower() and _is_decimal(Decimal(text)):
+        return False
+    value = float(text)
+    return math.isinf(value) or Decimal(_of_number(text)) != Decimal(text)
+
+
 def _json(value: object) -> str:
     text = text_in(value)
     return "null" if text is None else _quoted(text) if _is_quoted(value) else text

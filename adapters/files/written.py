@@ -9,7 +9,7 @@ from typing import Final
 
 from lakeward.adapters.files.columns import writings
 from lakeward.adapters.files.table import TableFiles
-from lakeward.adapters.files.values import Number, Object, image_of, object_in, object_of, text_in
+from lakeward.adapters.files.values import Number, Object, exact_text_in, image_of, object_in, object_of, text_in
 from lakeward.adapters.landed.reading import Reading
 from lakeward.adapters.messages.connect import columns_of
 from lakeward.adapters.messages.message import placeholders
@@ -82,7 +82,8 @@ def _of_row(table: TableFiles, row: Object) -> Mapping[str, Written]:
     after: dict[str, Written] = {}
     for column in table.dimension.schema:
         called = [column.name, *(old for old, new in renames.items() if new == column.name)]
-        texts = [text_in(row[name]) for name in called if name in row]
+        read = exact_text_in if column.type.name == "string" else text_in
+        texts = [read(row[name]) for name in called if name in row]
         is_unset = not texts and table.options.absent == "unset" and column.name not in key
         after[column.name] = UNSET if is_unset else next((text for text in texts if text is not None), None)
     return after
@@ -109,7 +110,8 @@ def _of_dms(table: TableFiles, entry: Entry, message: Object | None) -> Cells:
     image, prefix = image_of(message.get("before-image")) or {}, table.options.before_image_prefix
     then = image if prefix is None else {**image, **_named(data, prefix)}
     return Cells(
-        {name: text_in(data.get(name)) for name in table.dimension.schema.names}, _old_key(table, entry, then)
+        {c.name: _text_of(data.get(c.name), c, Wire.PLAIN) for c in table.dimension.schema},
+        _old_key(table, entry, then),
     )
 
 
@@ -187,7 +189,7 @@ def _without_null(found: Object) -> Object:
 
 def _text_of(value: object, column: Column, wire: Wire) -> str | None:
     """Return the text of a value; that of a number has a point where a text of digits would be base64."""
-    text = text_in(value)
+    text = exact_text_in(value) if column.type.name == "string" and wire is Wire.PLAIN else text_in(value)
     is_digits = text is not None and isinstance(value, Number) and "." not in text
     is_base64 = wire is Wire.UNSCALED and column.type.name == "decimal"
     return f"{text}.0" if is_digits and is_base64 else text

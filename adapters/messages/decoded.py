@@ -9,7 +9,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.messages.message import is_number
+from lakeward.adapters.messages.message import BODY, KEY, is_number, is_rounded
 from lakeward.adapters.messages.wire import Wire, Writing, value_of
 from lakeward.adapters.spark import names
 from lakeward.adapters.spark.casts import misfit
@@ -44,7 +44,7 @@ class Decoded:
 
     `cells` are texts by column, `before` those of columns as they were, and `has_image` says whether all of those
     are told; `unset` says for each column whether it was not sent. `time` is in microseconds since 1970.
-    `log` names the source's log, as `core.log_restart.LogName` reads it.
+    `log` names the source's log, as `core.log_restart.LogName` reads it. `texts` are those of JSON with cells.
     """
 
     cells: Mapping[str, str]
@@ -58,6 +58,7 @@ class Decoded:
     transaction: str = NULL
     broken: str = NULL
     blank: str = "false"
+    texts: tuple[str, ...] = (BODY, KEY)
 
 
 OF_OTHER: Final = "_lakeward_of_other_table"
@@ -96,7 +97,7 @@ def to_rows(
     typed = [f"{values(cells[c.name], c)} AS {quoted(c.name)}" for c in schema]
     told = [*enumerate(telling.before_columns)]
     before = [f"{values(was[c.name], c)} AS {before_column(index)}" for index, c in told]
-    key_misfits, others = _misfits(telling, cells, was, written)
+    key_misfits, others = _misfits(telling, cells, was, written, found.texts)
     return (
         # What is used more than once is a column of its own: else it would be worked out each time.
         frame.selectExpr("*", f"{_unset(found)} AS {names.UNSET}", f"{found.blank} AS {BLANK}")
@@ -136,19 +137,34 @@ def _told_of_row(found: Decoded) -> Sequence[str]:
 
 
 def _misfits(
-    telling: Telling, cells: Mapping[str, str], was: Mapping[str, str], written: Mapping[str, Writing]
+    telling: Telling,
+    cells: Mapping[str, str],
+    was: Mapping[str, str],
+    written: Mapping[str, Writing],
+    texts: Sequence[str],
 ) -> tuple[list[str], list[str]]:
-    """Return what is wrong with each cell, and with that of before the change: of key columns, and of others."""
+    """Return what is wrong with each cell, and with that of before the change: of key columns, and of others.
+
+    `texts` are JSON with the cells.
+    """
     of_key: list[str] = []
     others: list[str] = []
     key = telling.dimension.key
     for column in telling.dimension.schema:
-        if column.type.name != "string" or written.get(column.name, PLAIN).wire is not Wire.PLAIN:
-            (of_key if column.name in key else others).append(misfit(cells[column.name], column))
+        cell = cells[column.name]
+        is_plain = column.type.name == "string" and written.get(column.name, PLAIN).wire is Wire.PLAIN
+        wrong = _rounded(cell, column, texts) if is_plain else misfit(cell, column)
+        (of_key if column.name in key else others).append(wrong)
     for index, column in enumerate(telling.before_columns):
         wrong = misfit(was[column.name], column, before_column(index))
         (of_key if column.name in key else others).append(wrong)
     return of_key, others
+
+
+def _rounded(cell: str, column: Column, texts: Sequence[str]) -> str:
+    """Return in words that a text is that of a number which may be rounded, as SQL, NULL where it is not."""
+    words = text(f'" may be another number than its line has, of more digits (column {column.name})')
+    return f"CASE WHEN {is_rounded(cell, texts)} THEN concat('\"', {cell}, {words}) END"
 
 
 def _is_base64(column: Column, written: Mapping[str, Writing]) -> bool:

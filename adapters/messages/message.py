@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import uuid
+from collections.abc import Sequence
 from typing import Final
 
 from lakeward.adapters.spark.names import text
@@ -44,9 +45,9 @@ HALF: Final = rf"{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW}"
 
 HALF_WORDS: Final = "the JSON has half of a character (a surrogate without the other one)"
 
-IN_SINGLE: Final = r"\A\s*\{\s*'"
+_IN_SINGLE: Final = r"\A\s*\{\s*'"
 """How an object begins that is written as Python shows it."""
-IN_SINGLE_WORDS: Final = "a name in a JSON object is in single quotes: JSON has double ones"
+_IN_SINGLE_WORDS: Final = "a name in a JSON object is in single quotes: JSON has double ones"
 
 _NUMBER: Final = r"\A-?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?\z"
 
@@ -87,7 +88,7 @@ def why_broken(value: str, words: str) -> str:
     named = f"concat('the key \"', get(array_compact({twice}), 0), '\" stands twice in a JSON object')"
     return (
         f"CASE WHEN {has_half(value)} THEN {text(HALF_WORDS)} "
-        f"WHEN {value} RLIKE {text(IN_SINGLE)} THEN {text(IN_SINGLE_WORDS)} "
+        f"WHEN {value} RLIKE {text(_IN_SINGLE)} THEN {text(_IN_SINGLE_WORDS)} "
         f"WHEN json_array_length({_alone(value)}) = 2 AND left(ltrim({value}), 1) = '{{' THEN coalesce({named}, "
         f"'a key stands twice in a JSON object, or it is larger than Spark reads') ELSE {text(words)} END"
     )
@@ -121,6 +122,31 @@ def is_number(cell: str, name: str) -> str:
         f"CASE WHEN {cell} RLIKE {text(_NUMBER)} "
         f"THEN coalesce(exists({messages}, v -> exists(array({found}), c -> {is_it})), false) ELSE false END"
     )
+
+
+def is_rounded(cell: str, texts: Sequence[str]) -> str:
+    """Return whether a cell is a number that the parser may have rounded, infinite among them, as SQL.
+
+    It makes a double of a number with an exponent or of more than 38 digits. `texts` are JSON with the cell. They
+    are taken apart anew only where the cell has the form of a double, and they have a long number.
+    """
+    is_double = f"schema_of_variant(c) = 'DOUBLE' AND CAST(c AS string) = {cell}"
+    maps = (f"map_values(try_variant_get(v, '{image}', 'map<string,variant>'))" for image in _IMAGES)
+    is_in = " OR ".join(f"coalesce(exists({found}, c -> {is_double}), false)" for found in maps)
+    is_long = " OR ".join(f"coalesce({of} RLIKE {text(_LONG)}, false)" for of in texts)
+    messages = ", ".join(f"try_parse_json({of})" for of in texts)
+    return (
+        f"CASE WHEN {cell} RLIKE {text(_DOUBLE)} AND ({is_long}) "
+        f"THEN coalesce(exists(array({messages}), v -> {is_in}), false) ELSE false END"
+    )
+
+
+_IMAGES: Final = ("$", "$.payload", "$.after", "$.before", "$.payload.after", "$.payload.before", "$.data")
+"""Where the cells of a row may stand in a message."""
+
+_DOUBLE: Final = r"\A-?([0-9]+[.][0-9]+(E-?[0-9]+)?|Infinity)\z"
+_LONG: Final = "[0-9][0-9.]{15}|[eE][+-]?[0-9]{3}"
+"""Whether a text has a number with more digits than a double keeps for certain, or with a great exponent."""
 
 
 def header(headers: str, name: str) -> str:
