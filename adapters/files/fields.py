@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from lakeward.adapters.files.form import Form
 from lakeward.adapters.messages.message import CELLS, cell, has
 from lakeward.adapters.spark.events import SKIPPED, Group, by_object
-from lakeward.adapters.spark.names import quoted
-from lakeward.adapters.spark.rows import MALFORMED, is_nested
+from lakeward.adapters.spark.names import quoted, text
+from lakeward.adapters.spark.rows import MALFORMED, OP_TEXT, is_nested
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.schema import Column, Schema
@@ -24,7 +24,10 @@ LACKS: Final = {setting: f"_lakeward_lacks_{setting}" for setting in SETTINGS}
 NOT_PLAIN: Final = {setting: f"_lakeward_not_plain_{setting}" for setting in SETTINGS}
 """Flags of a JSON object, by setting: it lacks what the setting names, or has an object or a list there."""
 
-FIELD_FLAGS: Final = (*LACKS.values(), *NOT_PLAIN.values())
+NEAR_WORD: Final = "_lakeward_near_word"
+"""Flags a row whose word for the operation differs in case or blanks alone from one that the settings name."""
+
+FIELD_FLAGS: Final = (*LACKS.values(), *NOT_PLAIN.values(), NEAR_WORD)
 
 
 def fields_of(options: Form) -> Mapping[str, str]:
@@ -90,6 +93,22 @@ def _json_column(of: str, names: Sequence[str]) -> JsonField:
 
 def _opened(value: str) -> str:
     return f"try_variant_get(try_parse_json({value}), '$', '{CELLS}')"
+
+
+def near_word(words: Collection[str]) -> str:
+    """Return whether a row has a word that is none of these, and is one of them but for case and blanks, as SQL."""
+    said, alike = ", ".join(map(text, words)), ", ".join(text(word.strip().lower()) for word in words)
+    is_near = f"{OP_TEXT} NOT IN ({said}) AND lower(btrim({OP_TEXT})) IN ({alike})" if words else "false"
+    return f"coalesce({is_near}, false) AS {NEAR_WORD}"
+
+
+def count_near_words(found: Sequence[Group]) -> Mapping[str, int]:
+    """Return how many rows have a word that is nearly one of an operation, by what a person should know of that."""
+    rows = sum(group.rows for group in found if NEAR_WORD in group.flags and group.reason is None)
+    words = (
+        "The word for the operation differs from one that `operation` names in case or blanks alone, and counts as "
+    )
+    return {f"{words}another: name it as well where it means the same.": rows} if rows else {}
 
 
 def lacks_field(dimension: Dimension, file: str, setting: str, name: str) -> SchemaConflict:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.files.columns import with_mapping
-from lakeward.adapters.files.fields import FIELD_FLAGS, fields_of
+from lakeward.adapters.files.fields import FIELD_FLAGS, fields_of, near_word
 from lakeward.adapters.files.lines import STRANGE, json_rows, read_lines
 from lakeward.adapters.files.looking import File
 from lakeward.adapters.files.messages import message_rows, with_no_place
@@ -61,6 +61,8 @@ def frame_of(table: TableFiles, files: Sequence[File]) -> DataFrame:
     )
     if not table.options.is_messages:
         rows = with_mapping(rows, table.options, table.dimension)
+        if table.has_op and table.reading.takes_other_words:
+            rows = rows.selectExpr("*", near_word([*table.reading.operations]))
     also = tuple(name for name in (STRANGE, OTHER_TABLE, LOG, *FIELD_FLAGS) if name in rows.columns)
     events = to_events(rows, places, table.reading, also)
     if table.dates_snapshots:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.files.columns import check_images, check_mapping
 from lakeward.adapters.files.damage import of_others, refuse_damage, surveyed
-from lakeward.adapters.files.fields import FIELD_FLAGS, count_undated, refuse_fields
+from lakeward.adapters.files.fields import FIELD_FLAGS, count_near_words, count_undated, refuse_fields
 from lakeward.adapters.files.frames import ODD, frame_of
 from lakeward.adapters.files.lines import STRANGE
 from lakeward.adapters.files.looking import File, alike, look_at, look_at_each, with_schema
@@ -306,7 +306,7 @@ def _cautions(
     table: TableFiles, dimension: Dimension, read: BatchFacts, found: Sequence[Group]
 ) -> Mapping[str, int]:
     """Return what a person should know of rows of a batch, with their number; `dimension` is as declared."""
-    counted = {**count_unplaced(found), **count_undated(table.told_fields, found)}
+    counted = {**count_unplaced(found), **count_undated(table.told_fields, found), **count_near_words(found)}
     if table.options.is_messages:
         return counted
     paths = {item.object.name: item.rows for item in read.objects}
