@@ -98,7 +98,7 @@ def _is_rounded(text: str) -> bool:
     if "e" not in text.lower() and _is_decimal(Decimal(text)):
         return False
     value = float(text)
-    return math.isinf(value) or Decimal(_of_number(text)) != Decimal(text)
+    return math.isinf(value) or Decimal(of_number(text)) != Decimal(text)
 
 
 def _json(value: object) -> str:
