@@ -1,0 +1,218 @@
+"""The way of a batch: Spark works it out for each reason that the page has, and the core all others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from repository import ROOT
+
+from lakeward.adapters.spark import names
+from lakeward.adapters.spark.local_frame import LocalFrame
+from lakeward.adapters.tables.partitions import Partitions
+from lakeward.adapters.tables.small import settling
+from lakeward.adapters.tables.small.settling import NotSmall, _Settling, by_settling
+from lakeward.adapters.tables.small.way import reason_for_spark
+from lakeward.core.dimension import Deletes, Dimension, Match, TableName
+from lakeward.core.errors import MendError
+from lakeward.core.events import Operation, Position
+from lakeward.core.evolution import Evolution
+from lakeward.core.facts import BatchFacts
+from lakeward.core.history.options import History
+from lakeward.core.memory import Reason, Reject
+from lakeward.core.plan import MergePlan
+from lakeward.core.schema import Column, Schema, parse_type
+from lakeward.core.truncates import Truncates
+
+PAGE = ROOT / "docs/decisions/0051-small-batches.md"
+PLACE = Position(1, 5, 1, 1)
+MOST = 20_000
+
+
+def plan_of(columns: Mapping[str, str] | None = None, *, rows: int = 1, **more: Any) -> MergePlan:
+    """Return the plan of a batch of one update, into a table of these columns with the key `id`."""
+    types = columns or {"id": "bigint", "a": "string"}
+    schema = Schema(tuple(Column(name, parse_type(type_)) for name, type_ in types.items()))
+    options = {name: more.pop(name) for name in ("history", "deletes", "match") if name in more}
+    dimension = Dimension(name=TableName("shop", "item"), schema=schema, key=("id",), **options)
+    facts = BatchFacts(schema=schema, operations={Operation.UPDATE: rows}, least=PLACE, greatest=PLACE)
+    plan = MergePlan(
+        dimension=dimension,
+        evolution=Evolution(schema),
+        batch=2,
+        epoch=1,
+        facts=facts,
+        recalls=False,
+        appends=False,
+        creates=False,
+    )
+    return replace(plan, **more)
+
+
+def reason(plan: MergePlan, may_lose: bool = False, most: int = MOST) -> str:
+    found = reason_for_spark(plan, may_lose, most)
+    assert found is not None
+    return found
+
+
+def not_small(call: Callable[[], object]) -> str:
+    with pytest.raises(NotSmall) as raised:
+        call()
+    return str(raised.value)
+
+
+def keeping() -> Any:
+    """Return the memory of a table of one batch, of which nothing needs to be read."""
+    batches = SimpleNamespace(records={}, epoch=1, turned=0)
+    return SimpleNamespace(companion=SimpleNamespace(batches=batches), small_batch=MOST, spark=no_spark)
+
+
+def no_spark() -> Any:
+    raise AssertionError("no Spark is needed")
+
+
+def frame_of(plan: MergePlan, value: Any) -> LocalFrame:
+    """Return the event frame of one update."""
+    columns = {
+        "id": pa.array([1], pa.int64()),
+        "a": value,
+        names.OPERATION: pa.array(["update"]),
+        names.SEQUENCE: pa.array([PLACE.sequence], pa.int64()),
+        names.OBJECT: pa.array([PLACE.object], pa.int64()),
+        names.ROW: pa.array([PLACE.row], pa.int64()),
+        names.ARRIVAL: pa.array([0], pa.int64()),
+        names.TIME: pa.array([PLACE.sequence], pa.int64()),
+        **{name: pa.array([None], pa.string()) for name in (names.REASON, names.DETAIL)},
+    }
+    return LocalFrame(pa.table(columns), no_spark)
+
+
+def touches_too_many(patch: pytest.MonkeyPatch) -> str:
+    patch.setattr(settling, "find_all", lambda _rows, most: None if most == MOST else {})
+    plan = plan_of(deletes=Deletes.SOFT, truncates=Truncates(arrived=(PLACE,)))
+    return not_small(lambda: settling._stored(keeping(), plan, SimpleNamespace(), [(1,)]))  # type: ignore[arg-type]
+
+
+def lies_behind_the_calendar(_patch: pytest.MonkeyPatch) -> str:
+    plan = plan_of({"id": "bigint", "a": "timestamp"})
+    frame = frame_of(plan, pa.array([2**62], pa.timestamp("us", tz="UTC")))
+    return not_small(lambda: by_settling(keeping(), plan, frame, None))
+
+
+def waited_and_is_none(_patch: pytest.MonkeyPatch) -> str:
+    settled = SimpleNamespace(rejects=[Reject(PLACE, Reason.INCOMPLETE_ROW)])
+    found: Any = SimpleNamespace(settled=settled, batch=SimpleNamespace(places={}))
+    return not_small(lambda: _Settling._rejects(found))
+
+
+def refuses_a_mended_row(patch: pytest.MonkeyPatch) -> str:
+    def refuse(*_: object) -> None:
+        raise MendError("a mended row cannot be applied")
+
+    patch.setattr(settling, "settle", refuse)
+    plan = plan_of()
+    return not_small(lambda: by_settling(keeping(), plan, frame_of(plan, pa.array(["x"])), None))
+
+
+def is_joined(_patch: pytest.MonkeyPatch) -> str:
+    """The rows of joined tables are worked out in modules that do not know this way."""
+    written = [path.read_text("utf-8") for path in (ROOT / "adapters/tables").glob("join*.py")]
+    assert written
+    assert not any(word in text for text in written for word in ("resolved_by", "tables.small"))
+    return ""
+
+
+LISTS = {"id": "bigint", "a": "list<struct<b: int>>"}
+MAPS = {"id": "bigint", "a": "struct<b: map<string, struct<c: int>>>"}
+TELLS = History(previous_key=True)
+OF_TEXTS = Partitions("Delta Lake", ["a"]).may_lose(plan_of().evolution.schema)
+
+CASES: Mapping[str, tuple[Callable[[pytest.MonkeyPatch], str], str]] = {
+    "of more than `small_batch` rows": (lambda _: reason(plan_of(rows=MOST + 1)), "more than 20,000 rows"),
+    "of tables without a key": (lambda _: reason(plan_of(appends=True)), "no key"),
+    "of tables partitioned by a text, on Delta Lake and Hudi": (
+        lambda _: reason(plan_of(), may_lose=OF_TEXTS),
+        "partitioned by a text",
+    ),
+    "whose full load or truncate touches more than `small_batch` rows that are kept": (
+        touches_too_many,
+        "touches more than 20,000 rows",
+    ),
+    "of tables with lists or maps of structs, where something is remembered": (
+        lambda _: reason(plan_of(LISTS, recalls=True)),
+        "lists of structs are remembered",
+    ),
+    "of histories with `previous_key` and a floating key": (
+        lambda _: reason(plan_of({"id": "double", "a": "string"}, history=TELLS)),
+        "floating numbers",
+    ),
+    "with times outside of the years 1 to 9999 in stored rows": (lies_behind_the_calendar, "none of Python"),
+    "where an event that waited turns out to be none that can be applied, or a mended row is refused": (
+        lambda patch: "; ".join([waited_and_is_none(patch), refuses_a_mended_row(patch)]),
+        "an event that waited cannot be applied; Spark knows the names of files",
+    ),
+    "of joined tables": (is_joined, ""),
+}
+"""Of each row of the page a case, and what is said of it."""
+
+
+def rows_of_the_page() -> list[str]:
+    text = PAGE.read_text("utf-8").split("Spark still works out:")[1]
+    rows = re.findall(r"^\| (.+?) \| .+ \|$", text, re.MULTILINE)
+    assert rows[0] == "batches"
+    return [row for row in rows[1:] if not row.startswith("--")]
+
+
+def test_the_page_has_these_reasons() -> None:
+    assert rows_of_the_page() == [*CASES]
+
+
+@pytest.mark.parametrize("row", CASES)
+def test_spark_works_out_what_the_page_says(monkeypatch: pytest.MonkeyPatch, row: str) -> None:
+    told, words = CASES[row]
+    assert words in told(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("plan", "most", "words"),
+    [
+        (plan_of(), 0, "`small_batch` is 0"),
+        (plan_of(match=Match.IMAGE), MOST, "no key"),
+        (plan_of(MAPS, in_part=True), MOST, "lists of structs"),
+        (plan_of(LISTS, truncates=Truncates(arrived=(PLACE,))), MOST, "lists of structs"),
+        (plan_of({"id": "float", "a": "int"}, history=TELLS), MOST, "floating numbers"),
+    ],
+)
+def test_these_are_reasons_as_well(plan: MergePlan, most: int, words: str) -> None:
+    assert words in reason(plan, most=most)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        plan_of(),
+        plan_of(rows=MOST),
+        plan_of(recalls=True, in_part=True, folds=True),
+        plan_of(LISTS),
+        plan_of({"id": "bigint", "a": "struct<b: list<int>>"}, in_part=True),
+        plan_of({"id": "double", "a": "string"}),
+        plan_of({"id": "double", "a": "string"}, history=History()),
+        plan_of({"id": "bigint", "a": "double"}, history=TELLS),
+        plan_of(deletes=Deletes.SOFT, truncates=Truncates(arrived=(PLACE,))),
+        plan_of(replaces=True),
+    ],
+)
+def test_the_core_works_out_all_others(plan: MergePlan) -> None:
+    assert reason_for_spark(plan, may_lose=False, most_rows=MOST) is None
+
+
+@pytest.mark.parametrize(
+    ("column", "mixed", "may_lose"), [("a", {}, True), ("id", {}, False), ("id", {"id": ""}, True)]
+)
+def test_texts_alone_may_be_lost_by_a_path(column: str, mixed: Mapping[str, str], may_lose: bool) -> None:
+    assert Partitions("Hudi", [column], mixed).may_lose(plan_of().evolution.schema) is may_lose
