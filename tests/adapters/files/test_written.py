@@ -117,16 +117,18 @@ def test_of_what_is_nested_deeper_than_python_goes_no_cell_is_known(depth: int) 
 @pytest.mark.parametrize(
     ("line", "body"),
     [
-        ('{"id": 1, "body": 1e400}', "Infinity"),
         ('{"id": 1, "body": [-1e400]}', '["-Infinity"]'),
-        ('{"id": 1, "body": 5e-324}', "4.9E-324"),
-        (f'{{"id": 1, "body": {"9" * 39}}}', "1.0E39"),
         ('{"id": 1, "body": "\\ud83d\\ude00"}', "\U0001f600"),
         ('{"id": 1, "body": ["\\u001f"]}', '["\\u001F"]'),
     ],
 )
 def test_a_value_is_shown_as_spark_has_it(line: str, body: str) -> None:
     assert written(line, format="json").after["body"] == body
+
+
+@pytest.mark.parametrize("number", ["1e400", "5e-324", "9" * 39])
+def test_a_number_that_spark_rounds_is_shown_as_it_is_written(number: str) -> None:
+    assert written(f'{{"id": 1, "body": {number}}}', format="json").after["body"] == number
 
 
 @pytest.mark.parametrize(
