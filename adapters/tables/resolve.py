@@ -24,6 +24,7 @@ from lakeward.adapters.tables.resolving.folding import by_folding
 from lakeward.adapters.tables.resolving.images import by_images, meets_images
 from lakeward.adapters.tables.resolving.instants import with_instants
 from lakeward.adapters.tables.resolving.judging import by_judging
+from lakeward.adapters.tables.resolving.loading import by_loading, meets_nothing
 from lakeward.adapters.tables.resolving.sorting import sort_out
 from lakeward.adapters.tables.resolving.splicing import by_splicing
 from lakeward.adapters.tables.rows import Loaded, Rows
@@ -77,6 +78,8 @@ def merge(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None
     rows = Rows(plan, table, kept.spark)
     if plan.splices is not None and rows.history is not None:
         return by_splicing(kept, plan, rows.history, plan.splices, frame, rows)
+    if meets_nothing(plan, rows) and (loaded := by_loading(plan, frame, rows)) is not None:
+        return loaded
     plan, arrived = sort_out(kept, plan, frame, rows)
     work_out = by_folding if plan.folds else by_judging
     return work_out(kept, plan, arrived, rows)

@@ -54,7 +54,8 @@ def remember(
     row = pa.table({KIND: [BATCH], names.BATCH: [plan.batch], RECORD: [records.written(plan)]})
     own = rows.select([name for name in rows.column_names if name in columns])
     rows = pa.concat_tables([row, own], promote_options="permissive")
-    companion.table.add(columns, frames, rows, count=count, size=size if frames else 0, partition_by=KIND)
+    count, size = (count, size) if frames else (0, 0)
+    companion.table.add(columns, frames, rows, count=count, size=size, partition_by=KIND)
     batches.stamped = plan.batch
 
 
